@@ -1,0 +1,60 @@
+"""The sensor for freshness: the one check that must speak when nothing runs.
+
+A table that nothing is applied to evaluates no checks. So once a minute every table's freshness is looked at, and
+evaluated where it changed, or was not evaluated for an hour.
+"""
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from lake_assets.checks.freshness import freshness
+from lake_assets.checks.silver_checks import FRESHNESS, freshness_evaluation
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.pending import table_states
+from lake_assets.silver.targets import Target
+
+REPEAT_SECONDS = 3600
+
+
+def freshness_sensor(runtime: LakeRuntime, targets: Sequence[Target]) -> dg.SensorDefinition:
+    """The sensor of all silver tables; running by default."""
+
+    @dg.sensor(
+        name="freshness",
+        target=dg.AssetSelection.assets(*(dg.AssetKey(target.asset_key) for target in targets)),
+        minimum_interval_seconds=60,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Evaluates the freshness check of every silver table, also while nothing runs.",
+    )
+    def table_freshness(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        evaluations = changed_evaluations(context.instance, runtime, targets)
+        for evaluation in evaluations:
+            context.instance.report_runless_asset_event(evaluation)
+        return dg.SkipReason(f"{len(evaluations)} of {len(targets)} tables evaluated")
+
+    return table_freshness
+
+
+def changed_evaluations(
+    instance: dg.DagsterInstance, runtime: LakeRuntime, targets: Sequence[Target]
+) -> list[dg.AssetCheckEvaluation]:
+    """Evaluations whose outcome differs from the newest one, or whose newest one is old."""
+    now = datetime.now(UTC)
+    found = []
+    for state in table_states(runtime, targets, now):
+        evaluation = freshness_evaluation(freshness(state.target, state.position, state.logged, now))
+        key = dg.AssetCheckKey(evaluation.asset_key, FRESHNESS)
+        records = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+        last = records[0] if records else None
+        known = last.evaluation if last is not None else None
+        if (
+            last is None
+            or known is None
+            or known.passed != evaluation.passed
+            or time.time() - last.create_timestamp > REPEAT_SECONDS
+        ):
+            found.append(evaluation)
+    return found

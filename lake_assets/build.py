@@ -1,0 +1,69 @@
+"""The only assembler: a lake's configuration in, Dagster's Definitions out.
+
+Every part can be replaced by a test through an argument; nothing here decides anything.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+from lake_assets.automation.file_sensor import file_sensor
+from lake_assets.automation.freshness_sensor import freshness_sensor
+from lake_assets.automation.mart_sensor import mart_sensor
+from lake_assets.bronze.assets import IO_MANAGER_KEY as BRONZE_IO_MANAGER_KEY
+from lake_assets.bronze.assets import bronze_specs
+from lake_assets.bronze.io_manager import BronzeIOManager
+from lake_assets.config import LakeConfig
+from lake_assets.gold.assets import IO_MANAGER_KEY, gold_assets, load_marts, tracked_columns
+from lake_assets.gold.mart import Mart
+from lake_assets.iceberg.io_manager import IcebergIOManager
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.assets import silver_assets
+from lake_assets.silver.engine import Progress
+from lake_assets.silver.targets import Target, lake_targets
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """A configured lake, ready to be used with or without Dagster."""
+
+    runtime: LakeRuntime
+    targets: tuple[Target, ...]
+    marts: tuple[Mart, ...]
+
+    @property
+    def config(self) -> LakeConfig:
+        return self.runtime.lake
+
+
+def open_lake(config: LakeConfig, runtime: LakeRuntime | None = None, marts: Sequence[Mart] | None = None) -> Lake:
+    """Resolves the marts and, with what they follow, the silver tables. Raises LakeError for an unusable mart."""
+    found = tuple(load_marts(config) if marts is None else marts)
+    targets = tuple(lake_targets(config, tracked_columns(found, config)))
+    return Lake(runtime or LakeRuntime(config), targets, found)
+
+
+def build_definitions(lake: Lake, progress: Progress = lambda target, stage: None) -> dg.Definitions:
+    """Everything that Dagster sees of a lake; `progress` is told each table's stages as they begin."""
+    runtime = lake.runtime
+    sensors = [file_sensor(runtime, source, lake.targets) for source in lake.config.sources]
+    sensors.append(freshness_sensor(runtime, lake.targets))
+    if lake.marts:
+        sensors.append(mart_sensor(runtime, lake.marts))
+    silver = silver_assets(runtime, lake.targets, progress)
+    return dg.Definitions(
+        assets=[
+            *bronze_specs(lake.config),
+            *(part for part in silver if not isinstance(part, dg.AssetChecksDefinition)),
+            *gold_assets(runtime, lake.marts),
+        ],
+        asset_checks=[part for part in silver if isinstance(part, dg.AssetChecksDefinition)],
+        sensors=sensors,
+        resources={
+            IO_MANAGER_KEY: IcebergIOManager(runtime),
+            BRONZE_IO_MANAGER_KEY: BronzeIOManager(runtime),
+        },
+        # One process, so one Spark, for all the steps of a run.
+        executor=dg.in_process_executor,
+    )

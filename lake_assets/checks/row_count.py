@@ -1,0 +1,53 @@
+"""The row-count check: nothing was lost between the files and the table, and nothing appeared.
+
+Here: the equations, over figures from independent places. Not here: taking the figures. Pure.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """Figures of one batch, each from its own witness."""
+
+    counted_in_files: int
+    """By counting records in the files' bytes, without Spark."""
+    read: int
+    """By Spark, while the batch was computed."""
+    keys: int
+    """Rows after the collapse to one per key; for logs the rows read."""
+    written: int
+    """Rows that the writer was handed."""
+    added: int
+    """Rows that Iceberg says were added."""
+    removed: int
+    """Rows that Iceberg says were deleted."""
+    before: int
+    """Live rows of the snapshot the batch was planned from."""
+    after: int
+    """Live rows of the new snapshot."""
+
+
+def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
+    """What does not add up, as a sentence; None when all does. `replaces`: the batch replaces the whole table."""
+    if counts.read != counts.counted_in_files:
+        return f"the files hold {counts.counted_in_files} rows by their own count, the reader saw {counts.read}"
+    if counts.keys > counts.read * 2:
+        return f"{counts.read} rows cannot change {counts.keys} keys"
+    if counts.written > counts.keys:
+        return f"{counts.written} rows were written for {counts.keys} keys"
+    if counts.added != counts.written:
+        return f"{counts.written} rows were written, but Iceberg counts {counts.added} added"
+    if replaces:
+        if counts.after != counts.written:
+            return f"{counts.written} rows were written to replace the table, which now holds {counts.after}"
+        return None
+    if counts.removed > counts.keys:
+        return f"{counts.removed} rows were removed for {counts.keys} keys, so that some key was there twice"
+    expected = counts.before - counts.removed + counts.added
+    if counts.after != expected:
+        return (
+            f"{counts.before} rows were there, {counts.removed} were removed and {counts.added} added: "
+            f"{expected} expected, {counts.after} found"
+        )
+    return None

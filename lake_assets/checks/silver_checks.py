@@ -1,0 +1,111 @@
+"""The asset checks of a silver table: their names, specs and evaluations.
+
+Here: what each check says in Dagster. Not here: the figures (`row_count.py`, `freshness.py`).
+
+`applied` and `row_count` block: a mart is not computed from a table whose last turn ended with a failure. They are
+logged by the writer itself, which knows, rather than found out by a query afterwards.
+"""
+
+from typing import Any
+
+import dagster as dg
+
+from lake_assets.checks.freshness import FreshnessState
+from lake_assets.errors import RowCountMismatch
+from lake_assets.silver.batch import TableResult
+from lake_assets.silver.targets import Target
+
+APPLIED = "applied"
+ROW_COUNT = "row_count"
+FRESHNESS = "freshness"
+BLOCKING = (APPLIED, ROW_COUNT)
+
+
+def check_specs(target: Target) -> list[dg.AssetCheckSpec]:
+    key = dg.AssetKey(target.asset_key)
+    return [
+        dg.AssetCheckSpec(
+            APPLIED,
+            asset=key,
+            blocking=True,
+            description="Every file that could be applied was applied; otherwise why the table has stopped.",
+        ),
+        dg.AssetCheckSpec(
+            ROW_COUNT,
+            asset=key,
+            blocking=True,
+            description=(
+                "Rows before + added - removed = rows after, rows read = rows that the files hold by their own count. "
+                "Evaluated before a batch is published; a batch that fails it is not."
+            ),
+        ),
+        dg.AssetCheckSpec(
+            FRESHNESS,
+            asset=key,
+            description=(
+                f"No file waits longer than {target.freshness.max_pending_age} to be applied"
+                + (
+                    f", and the newest applied commit is no older than {target.freshness.max_source_lag}."
+                    if target.freshness.max_source_lag is not None
+                    else "."
+                )
+            ),
+        ),
+    ]
+
+
+def applied_evaluation(result: TableResult) -> dg.AssetCheckEvaluation:
+    """`applied`: fails with the error that stopped the table."""
+    metadata: dict[str, Any] = {"position": result.position.log_offset}
+    if result.error is not None:
+        metadata = {"error": dg.MetadataValue.text(str(result.error)), "kind": type(result.error).__name__}
+    if result.waiting is not None:
+        metadata["waiting"] = result.waiting
+    return _evaluation(result.target, APPLIED, result.error is None, metadata, blocking=True)
+
+
+def row_count_evaluation(result: TableResult) -> dg.AssetCheckEvaluation | None:
+    """`row_count` of the turn's batches; None when no batch was counted."""
+    if isinstance(result.error, RowCountMismatch):
+        return _evaluation(result.target, ROW_COUNT, False, {"problem": str(result.error)}, blocking=True)
+    if not result.batches:
+        return None
+    first, last = result.batches[0], result.batches[-1]
+    metadata = {
+        "rows_before": first.rows_before,
+        "rows_added": sum(batch.rows_written for batch in result.batches),
+        "rows_removed": sum(batch.rows_removed for batch in result.batches),
+        "rows_after": last.rows,
+        "rows_counted_in_files": sum(batch.rows_counted for batch in result.batches),
+        "rows_read": sum(batch.rows_read for batch in result.batches),
+    }
+    return _evaluation(result.target, ROW_COUNT, True, metadata, blocking=True)
+
+
+def freshness_evaluation(state: FreshnessState) -> dg.AssetCheckEvaluation:
+    """`freshness`: a warning, since an old but right table is still right."""
+    metadata: dict[str, Any] = {"pending_files": state.pending_files, "state": state.sentence}
+    if state.pending_age is not None:
+        metadata["oldest_pending_seconds"] = round(state.pending_age.total_seconds(), 3)
+    if state.source_lag is not None:
+        metadata["lag_seconds"] = round(state.source_lag.total_seconds(), 3)
+    return _evaluation(state.target, FRESHNESS, state.fresh, metadata, severity=dg.AssetCheckSeverity.WARN)
+
+
+def _evaluation(
+    target: Target,
+    name: str,
+    passed: bool,
+    metadata: dict[str, Any],
+    *,
+    blocking: bool = False,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR,
+) -> dg.AssetCheckEvaluation:
+    return dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey(target.asset_key),
+        check_name=name,
+        passed=passed,
+        metadata=metadata,
+        severity=severity,
+        blocking=blocking,
+    )

@@ -1,0 +1,375 @@
+"""Reading `lake.yaml`.
+
+Here: the file, the environment variables in it, its relative paths, and every mistake in it as a line of its own.
+Not here: which settings there are and what makes one valid (`config.py`). Nothing else reads the file, or the
+environment on its behalf.
+
+- `${NAME}` and `${NAME:-default}` (taken when NAME is unset or empty) stand for environment variables, in values only
+  and after the YAML has been parsed: no variable can add a key. `$${` is a literal `${`. A value that is nothing but
+  `${NAME:-}` is null when there is nothing to put there, so that an optional setting can come from the environment.
+- Values follow YAML 1.2: `no`, `on` and `12:30` are text, keys always are. A source column may be called `no`.
+- Relative paths (the SQLite catalog's uri, its warehouse, a source's folder) are relative to the file, not to the
+  working directory, so that `lake-assets --config elsewhere/lake.yaml` means the same lake from anywhere.
+- No message quotes a value that pydantic refused, and no exception carries one along: it may be a password.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from lake_assets.config import LakeConfig, Mistakes, did_you_mean
+
+_Keys = tuple[str | int, ...]
+
+_VARIABLE = re.compile(
+    r"(?P<escaped>\$\$\{)|\$\{(?P<name>[A-Za-z_]\w*)(?P<default>:-(?:(?!\$\{)[^}])*)?\}|(?P<wrong>\$\{)",
+    re.ASCII,
+)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least: C:\ is a drive
+
+_EXPECTED = {
+    "string_type": "a string",
+    "tuple_type": "a list such as [a, b]",
+    "list_type": "a list such as [a, b]",
+    "dict_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "date_type": "a date such as 2026-01-31",
+    "date_parsing": "a date such as 2026-01-31",
+    "date_from_datetime_parsing": "a date such as 2026-01-31",
+    "time_delta_type": "a duration such as 30s, 5m, 2h or 1d",
+}
+"""What was expected instead, by pydantic's error type."""
+
+
+class ConfigError(Exception):
+    """`lake.yaml` cannot be used. Its text is a line per mistake: the file, the key, what is wrong and what to do."""
+
+    def __init__(self, file: Path, mistakes: list[tuple[_Keys, str]]) -> None:
+        self.file = file
+        self.mistakes = tuple(f"{_key_text(keys)}: {text}" if keys else text for keys, text in mistakes)
+        super().__init__("\n".join(f"{file}: {mistake}" for mistake in self.mistakes))
+
+
+def lake_path(path: Path | None = None, *, environ: Mapping[str, str] | None = None) -> Path:
+    """The file to read: `path`, else what LAKE_CONFIG names, else `lake.yaml` in the working directory."""
+    environ = os.environ if environ is None else environ
+    return Path(path or environ.get("LAKE_CONFIG") or "lake.yaml")
+
+
+def load_lake(path: Path | None = None, *, environ: Mapping[str, str] | None = None) -> LakeConfig:
+    """The lake that a file describes, by default the one of `lake_path()`; `environ` stands in for os.environ.
+
+    Raises ConfigError with every mistake of the file. Checks that compare several keys of one table or source with
+    each other only come once each of these keys is right by itself.
+    """
+    environ = os.environ if environ is None else environ
+    file = lake_path(path, environ=environ)
+    root = _parse(file)
+    reading = _Reading(environ)
+    content = reading.value(root, ())
+    if not isinstance(content, dict):
+        raise ConfigError(
+            file, [*reading.mistakes, ((), "must be a mapping with the keys catalog, sources and gold")]
+        )
+    # Made absolute without following links: a mounted lake.yaml is often a link into a folder that comes and goes.
+    _resolve_paths(content, Path(os.path.abspath(file)).parent)  # noqa: PTH100
+    lake, refused = _validate(content)
+    unread = [keys for keys, _ in reading.mistakes]
+    refused = [(keys, text) for keys, text in refused if keys not in unread]
+    if lake is None or reading.mistakes:
+        raise ConfigError(file, [*reading.mistakes, *refused])
+    return lake
+
+
+def _validate(content: dict[str, Any]) -> tuple[LakeConfig | None, list[tuple[_Keys, str]]]:
+    try:
+        return LakeConfig.model_validate(content), []
+    except ValidationError as error:
+        # Reported rather than raised from here: as the cause or context of another exception its values would show.
+        return None, sorted(_mistakes(error, content), key=lambda mistake: _place(mistake[0], content))
+
+
+# --- the file
+
+
+class _Loader(yaml.SafeLoader):
+    """Resolves plain scalars by the YAML 1.2 core schema."""
+
+    yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012  (how PyYAML declares it)
+
+
+_TAG = "tag:yaml.org,2002:"
+for _name, _pattern in (
+    ("null", r"~|null|Null|NULL|"),
+    ("bool", r"true|True|TRUE|false|False|FALSE"),
+    ("int", r"[-+]?[0-9]{1,100}|0o[0-7]{1,100}|0x[0-9a-fA-F]{1,100}"),
+    (
+        "float",
+        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+    ),
+    ("merge", r"<<"),
+):
+    _Loader.add_implicit_resolver(_TAG + _name, re.compile(rf"^(?:{_pattern})$"), None)
+
+
+def _parse(file: Path) -> yaml.Node:
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        problem = "does not exist; name another file with --config or LAKE_CONFIG"
+        raise ConfigError(file, [((), problem)]) from None
+    except OSError as error:
+        raise ConfigError(file, [((), f"cannot be read: {error.strerror}")]) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        problem = f"line {line}: is not UTF-8, save it in that encoding"
+        raise ConfigError(file, [((), problem)]) from None
+    root, problem = _compose(text)
+    if root is None:
+        raise ConfigError(file, [((), problem)])
+    return root
+
+
+def _compose(text: str) -> tuple[yaml.Node | None, str]:
+    """The node tree, or what is wrong with the syntax. Returned, not raised: PyYAML's exceptions quote the line."""
+    try:
+        root = yaml.compose(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        # An alias, anchor or tag in a message may be an unquoted password that begins with * or & or !.
+        what = re.sub(r"^(found (?:undefined|duplicate) [a-z ]+?) ['\"].*", r"\1", error.problem or "")
+        context = f", {error.context}" if error.context and "'" not in error.context else ""
+        return None, f"{where}is not YAML: {what}{context}; quote a value with special characters"
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, int(error.position)) + 1
+        return None, f"line {line}: is not YAML: it contains a control character"
+    return root, "is empty; it needs the keys catalog, sources and gold"
+
+
+class _Reading:
+    """Turns nodes into plain values, collecting what goes wrong by the way."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.mistakes: list[tuple[_Keys, str]] = []
+        self._environ = environ
+        self._open: list[yaml.Node] = []
+
+    def value(self, node: yaml.Node, keys: _Keys) -> Any:
+        if node in self._open:
+            return self._wrong(keys, "contains itself through an alias")
+        self._open.append(node)
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self._mapping(node, keys)
+            if isinstance(node, yaml.SequenceNode):
+                return [self.value(item, (*keys, index)) for index, item in enumerate(node.value)]
+            return self._scalar(str(node.value), node.tag.removeprefix(_TAG), keys)
+        finally:
+            self._open.pop()
+
+    def _mapping(self, node: yaml.MappingNode, keys: _Keys) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        content: dict[str, Any] = {}
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self._wrong(keys, f"line {key.start_mark.line + 1}: a key must be a single word or text")
+            elif key.tag == f"{_TAG}merge":
+                for base in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    found = self.value(base, keys)
+                    if isinstance(found, dict):
+                        merged = {**found, **merged}
+                    else:
+                        self._wrong(keys, f"line {key.start_mark.line + 1}: << takes an alias of a mapping")
+            elif key.value in content:
+                line = key.start_mark.line + 1
+                self._wrong(
+                    (*keys, key.value), f"is given twice, on lines {lines[key.value]} and {line}; keep one"
+                )
+            else:
+                lines[key.value] = key.start_mark.line + 1
+                content[key.value] = self.value(value, (*keys, key.value))
+        return {**merged, **content}
+
+    def _scalar(self, text: str, kind: str, keys: _Keys) -> Any:
+        match kind:
+            case "str" | "merge":
+                return self._substituted(text, keys)
+            case "null":
+                return None
+            case "bool":
+                return text.lower() == "true"
+            case "int":
+                return int(text, 0) if text.startswith(("0o", "0x")) else int(text)
+            case "float":
+                return float(re.sub(r"\.(inf|nan)$", r"\1", text.lower()))
+        return self._wrong(keys, "has a YAML tag, which is not supported; quote a value that begins with !")
+
+    def _substituted(self, text: str, keys: _Keys) -> str | None:
+        def replace(match: re.Match[str]) -> str:
+            if match["escaped"]:
+                return "${"
+            if match["wrong"]:
+                self._wrong(keys, "write ${NAME} or ${NAME:-default} for a variable, or $${ for a literal ${")
+                return ""
+            found = self._environ.get(match["name"])
+            if match["default"] is not None:
+                return found or match["default"].removeprefix(":-")
+            if found is None:
+                name = match["name"]
+                self._wrong(
+                    keys,
+                    f"environment variable {name} is not set; export it, or write ${{{name}:-a default}}",
+                )
+            return found or ""
+
+        result = _VARIABLE.sub(replace, text)
+        whole = _VARIABLE.fullmatch(text)
+        return None if whole and whole["default"] == ":-" and not result else result
+
+    def _wrong(self, keys: _Keys, text: str) -> None:
+        self.mistakes.append((keys, text))
+
+
+# --- relative paths
+
+
+def _resolve_paths(content: dict[str, Any], folder: Path) -> None:
+    catalog, sources = content.get("catalog"), content.get("sources")
+    if isinstance(catalog, dict):
+        # A Glue or REST catalog's warehouse may be an identifier, which only looks like a relative path.
+        for key in {"sqlite": ("uri", "warehouse"), "jdbc": ("warehouse",)}.get(
+            catalog.get("type", "sqlite"), ()
+        ):
+            _resolve_path(catalog, key, folder)
+    for source in sources.values() if isinstance(sources, dict) else ():
+        if isinstance(source, dict):
+            _resolve_path(source, "location", folder)
+
+
+def _resolve_path(section: dict[str, Any], key: str, folder: Path) -> None:
+    value = section.get(key)
+    if isinstance(value, str) and value and not _SCHEME.match(value):
+        section[key] = os.path.normpath(folder / Path(value).expanduser())
+
+
+# --- pydantic's errors as lines
+
+
+def _mistakes(error: ValidationError, content: dict[str, Any]) -> Iterator[tuple[_Keys, str]]:
+    expected: dict[_Keys, dict[str, None]] = {}
+    for entry in error.errors(include_url=False, include_input=False):
+        kind, context = entry["type"], entry.get("ctx", {})
+        keys, value = _locate(entry["loc"], content, missing=kind == "missing")
+        name = str(keys[-1]) if keys else ""
+        if isinstance(found := context.get("error"), Mistakes):
+            yield from (((*keys, *below), text) for below, text in found.found)
+        elif kind == "value_error":
+            yield keys, str(context["error"])
+        elif kind == "missing":
+            known = _known_keys(keys[:-1])
+            near = did_you_mean(name, [key for key in value if key not in known])
+            yield keys, "is missing" + near.replace("did you mean", "is it misspelt as")
+        elif kind == "extra_forbidden":
+            known = _known_keys(keys[:-1])
+            name, colon, _ = name.partition(":")
+            space = "; put a space after the colon" if colon and name in known else ""
+            yield (
+                (*keys[:-1], name),
+                "is no known key" + (space or did_you_mean(name, known) or f"; known are {', '.join(known)}"),
+            )
+        elif kind in ("literal_error", "enum"):
+            expected.setdefault(keys, {})[str(context["expected"])] = None
+        elif kind in _EXPECTED:
+            expected.setdefault(keys, {})[_EXPECTED[kind]] = None
+        elif kind in ("too_short", "string_too_short"):
+            yield keys, "must not be empty"
+        else:
+            yield keys, entry["msg"][:1].lower() + entry["msg"][1:]
+    for keys, kinds in expected.items():
+        _, value = _locate(keys, content)
+        text = f"expected {' or '.join(kinds) if len(kinds) < 3 else 'a single value'}"
+        if value is None:
+            text = f"has no value; {text}"
+        if (
+            "a string" in kinds
+            and len(kinds) == 1
+            and (value is None or isinstance(value, bool | int | float))
+        ):
+            text += "; text such as NULL, 12 or true needs quotes"
+        yield keys, text
+
+
+def _locate(loc: _Keys, content: Any, *, missing: bool = False) -> tuple[_Keys, Any]:
+    """The keys of the file that an error's location stands for, and what is there (for a missing key: around it).
+
+    pydantic's location also names things that the file does not have: the member of a union, the long form of a short
+    one, the index of a column.
+    """
+    keys: _Keys = ()
+    for part in loc:
+        if isinstance(content, dict) and isinstance(part, int):
+            part = list(content)[part]
+        try:
+            content = content[part]
+        except (KeyError, IndexError, TypeError):
+            return ((*keys, part) if missing else keys), content
+        keys = (*keys, part)
+    return keys, content
+
+
+def _place(keys: _Keys, content: Any) -> tuple[int, ...]:
+    """Where in the file, to sort by; a missing key comes after those that are there."""
+    place: list[int] = []
+    for key in keys:
+        inside = list(content) if isinstance(content, dict) else []
+        place.append(inside.index(key) if key in inside else key if isinstance(key, int) else len(inside))
+        content = _locate((key,), content)[1]
+    return tuple(place)
+
+
+def _known_keys(keys: _Keys) -> tuple[str, ...]:
+    """The keys that the model at this place of the file has."""
+    model: type[BaseModel] = LakeConfig
+    parts = iter(keys)
+    for part in parts:
+        field = model.model_fields.get(str(part))
+        if field is None:
+            return ()
+        inside = [kind for kind in (field.annotation, *get_args(field.annotation)) if _is_model(kind)]
+        if not inside:
+            return ()
+        model = inside[0]
+        if get_origin(field.annotation) in (dict, tuple):
+            next(parts, None)  # a name, or an index
+    return tuple(model.model_fields)
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _key_text(keys: _Keys) -> str:
+    """`sources.bikeshare.tables["public.trips"].primary_key[0]`"""
+    text = ""
+    for key in keys:
+        if isinstance(key, int):
+            text += f"[{key}]"
+        elif re.fullmatch(r"[A-Za-z_][\w-]*", key):
+            text += f".{key}" if text else key
+        else:
+            text += f'["{key}"]'
+    return text

@@ -1,0 +1,26 @@
+"""The errors a user of the lake can meet. Each message names table, file and line where there are any, what was
+expected, and what to do next. Not here: errors of lake.yaml (`config_file.py`) and of the machine (`preflight.py`)."""
+
+
+class LakeError(Exception):
+    """Base of every error that is about the lake's data rather than about this program."""
+
+
+class TableStopped(LakeError):
+    """One table cannot go on without a decision; nothing of the batch was published. Other tables are unaffected."""
+
+    def __init__(self, table: str, reason: str, next_step: str) -> None:
+        super().__init__(f"{table}: {reason} {next_step}")
+        self.table = table
+
+
+class ApplyConflict(LakeError):
+    """Another run published to the same table first, again and again. Nothing was applied twice."""
+
+
+class RowCountMismatch(TableStopped):
+    """The rows of a batch do not add up; it was not published."""
+
+
+class PartitionMismatch(LakeError):
+    """A mart produced rows outside the partitions that its run was asked for; nothing was written."""

@@ -1,0 +1,147 @@
+"""Gold in Dagster: every mart as an asset, stored by the Iceberg IO manager.
+
+Here: the asset of a mart, and that it refuses inputs whose blocking check failed. Not here: what a mart computes, or
+when (`automation/mart_sensor.py`).
+"""
+
+import importlib
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import Any
+
+import dagster as dg
+
+from lake_assets.asset_metadata import table_metadata
+from lake_assets.automation.heartbeat import Heartbeat
+from lake_assets.checks.silver_checks import BLOCKING
+from lake_assets.config import LakeConfig
+from lake_assets.errors import LakeError
+from lake_assets.gold.consumption import after_run
+from lake_assets.gold.mart import Mart, MartRequest
+from lake_assets.gold.view import MartView, mart_view
+from lake_assets.iceberg.io_manager import PARTITION_COLUMN, Computed
+from lake_assets.partitions import daily_partitions
+from lake_assets.runtime import LakeRuntime
+
+IO_MANAGER_KEY = "iceberg_io_manager"
+
+
+def load_marts(lake: LakeConfig) -> list[Mart]:
+    """The `MART` of every module that `gold.marts` names. Raises LakeError naming a module that has none."""
+    marts = []
+    for module in lake.gold.marts:
+        try:
+            mart = importlib.import_module(module).MART
+        except (ImportError, AttributeError) as error:
+            raise LakeError(f"gold.marts: {module} cannot be used as a mart: {error}. It must define MART.") from error
+        marts.append(mart)
+    return marts
+
+
+def gold_assets(runtime: LakeRuntime, marts: Iterable[Mart]) -> list[dg.AssetsDefinition]:
+    return [_mart_asset(runtime, mart) for mart in marts]
+
+
+def silver_keys(mart: Mart) -> list[dg.AssetKey]:
+    """The silver assets that a mart reads."""
+    return sorted({dg.AssetKey(["silver", rule.source, rule.table]) for rule in mart.rules})
+
+
+def failed_inputs(instance: dg.DagsterInstance, mart: Mart) -> list[str]:
+    """Inputs whose newest blocking check says that their last turn failed, as `asset: check`."""
+    failed = []
+    for key in silver_keys(mart):
+        for name in BLOCKING:
+            records = instance.event_log_storage.get_asset_check_execution_history(dg.AssetCheckKey(key, name), limit=1)
+            evaluation = records[0].evaluation if records else None
+            if evaluation is not None and not evaluation.passed:
+                failed.append(f"{key.to_user_string()}: {name}")
+    return failed
+
+
+def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
+    partitioned = mart.partition_column is not None
+    metadata = table_metadata(runtime.lake, mart.identifier, mart.columns)
+
+    @dg.asset(
+        key=dg.AssetKey(mart.asset_key),
+        deps=silver_keys(mart),
+        description=mart.description,
+        group_name="gold",
+        kinds={"iceberg", "pyspark"},
+        owners=list(mart.owners),
+        tags={"layer": "gold", **mart.tags},
+        metadata=metadata | ({PARTITION_COLUMN: mart.partition_column} if partitioned else {}),
+        partitions_def=daily_partitions(runtime.lake) if partitioned else None,
+        backfill_policy=dg.BackfillPolicy.single_run() if partitioned else None,
+        io_manager_key=IO_MANAGER_KEY,
+        # Two runs of one mart: the one that lost the race computes again from the newer inputs.
+        retry_policy=dg.RetryPolicy(max_retries=2, delay=1),
+    )
+    def compute(context: dg.AssetExecutionContext) -> Any:
+        if failed := failed_inputs(context.instance, mart):
+            raise dg.Failure(
+                f"{mart.identifier} is not computed while a check of its inputs fails: {', '.join(failed)}. "
+                "Its rows are as they were.",
+                allow_retries=False,
+            )
+        view = mart_view(runtime.catalog, mart)
+        if view is None:
+            raise dg.Failure(f"{mart.identifier}: an input has no rows yet; apply its files first.", allow_retries=False)
+        days = None
+        if partitioned:
+            keys = context.partition_key_range
+            days = (date.fromisoformat(keys.start), date.fromisoformat(keys.end))
+        beat = runtime.lake.automation.heartbeat_interval.total_seconds()
+        with Heartbeat(context.instance, context.run_id, beat):
+            return _computed(context, runtime, mart, view, days)
+
+    return compute
+
+
+def _computed(
+    context: dg.AssetExecutionContext,
+    runtime: LakeRuntime,
+    mart: Mart,
+    view: MartView,
+    days: tuple[date, date] | None,
+) -> Computed:
+    spark = runtime.sessions.root()
+    request = MartRequest(
+        inputs={
+            name: spark.sql(
+                f"SELECT * FROM {runtime.lake.catalog.name}.{rule.identifier} VERSION AS OF {view.snapshots[rule.identifier]}"
+            )
+            for name, rule in mart.tables.items()
+        },
+        now=view.now,
+        first_day=days[0] if days else None,
+        last_day=days[1] if days else None,
+        settings=runtime.lake.gold.settings,
+    )
+    computed = [day for day in view.work if days is not None and days[0] <= day <= days[1]]
+    context.add_output_metadata(
+        {
+            "source_now": dg.MetadataValue.timestamp(view.now),
+            "days_still_pending": len(view.work) - len(computed),
+            "consumed": {table: str(snapshot) for table, snapshot in view.snapshots.items()},
+        }
+    )
+    state = after_run(view.work, computed, view.snapshots, view.now)
+    return Computed(mart.compute(request), mart.columns, state.properties(), planned_from=view.mart_snapshot)
+
+
+def tracked_columns(marts: Sequence[Mart], lake: LakeConfig) -> dict[tuple[str, str], tuple[str, ...]]:
+    """By (source, silver table), the columns whose touched days silver must record in its commits: those that a mart
+    follows and that the table is not partitioned by."""
+    wanted: dict[tuple[str, str], set[str]] = {}
+    for mart in marts:
+        for rule in mart.rules:
+            source = lake.sources.get(rule.source)
+            if source is None or rule.column is None or rule.column == "_commit_ts":
+                continue
+            for table, config in source.tables.items():
+                name = config.name or table.split(".")[1].lower()
+                if name == rule.table and f"day({rule.column})" not in config.partition_by:
+                    wanted.setdefault((rule.source, rule.table), set()).add(rule.column)
+    return {key: tuple(sorted(columns)) for key, columns in wanted.items()}

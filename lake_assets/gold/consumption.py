@@ -1,0 +1,52 @@
+"""What a mart has consumed, kept in its own commits, and what it still has to compute.
+
+A mart's commit names the silver snapshots up to which its work list is known, and the days of that list that are
+still to be computed. Both change in one commit with the rows, so that a kill between two runs of a list loses
+nothing, and two lists are never added up by guess. Here: that bookkeeping. Not here: reading tables (`view.py`).
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+
+from lake_assets.gold.changed_days import format_days, parse_days
+
+CONSUMED = "lake.mart.consumed."
+PENDING = "lake.mart.pending-days"
+NOW = "lake.mart.now"
+
+
+@dataclass(frozen=True, slots=True)
+class Consumption:
+    """State of a mart as of one of its commits."""
+
+    snapshots: Mapping[str, int] = field(default_factory=dict)
+    """By silver table, the snapshot up to which the changes are in the mart or in `pending`."""
+    pending: frozenset[date] = frozenset()
+    now: datetime | None = None
+    """The source's last commit at that time, UTC."""
+
+    def properties(self) -> dict[str, str]:
+        """As a mart's commit carries it."""
+        found = {f"{CONSUMED}{table}": str(snapshot) for table, snapshot in sorted(self.snapshots.items())}
+        found[PENDING] = format_days(self.pending)
+        if self.now is not None:
+            found[NOW] = self.now.isoformat()
+        return found
+
+
+def read_consumption(summary: Mapping[str, str]) -> Consumption:
+    """From the summary of a mart's commit; a summary without it has consumed nothing."""
+    now = summary.get(NOW)
+    return Consumption(
+        snapshots={key.removeprefix(CONSUMED): int(v) for key, v in summary.items() if key.startswith(CONSUMED)},
+        pending=parse_days(summary.get(PENDING, "")),
+        now=datetime.fromisoformat(now) if now else None,
+    )
+
+
+def after_run(
+    work: Collection[date], computed: Collection[date], snapshots: Mapping[str, int], now: datetime
+) -> Consumption:
+    """The state after a run that saw the work list `work` at `snapshots` and computed the days `computed`."""
+    return Consumption(dict(snapshots), frozenset(work) - frozenset(computed), now)

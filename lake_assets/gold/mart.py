@@ -1,0 +1,106 @@
+"""What a mart is: its inputs, how its days follow from theirs, and the function that computes it.
+
+Here: the declaration that every mart module fills in as `MART`. Not here: Dagster (`assets.py`), finding the days that
+changed (`changed_days.py`), writing (`iceberg/io_manager.py`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from lake_assets.config import Column
+
+
+class Follow(StrEnum):
+    """How a change of an input concerns the mart's days."""
+
+    DAY = "day"
+    """A row concerns the day that its `column` lies in: the old image's and the new one's."""
+    DAY_ONWARDS = "day_onwards"
+    """As DAY, and every later day up to the source's last commit: a state lasts until the next change."""
+    EVERY_DAY = "every_day"
+    """Any change concerns every day, such as a dimension that is read as it is at present."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A silver table that a mart reads."""
+
+    source: str
+    table: str
+    """Name of the silver table, such as `trips` or `station_status_changes`."""
+    follow: Follow = Follow.EVERY_DAY
+    column: str | None = None
+    """The timestamp column for DAY and DAY_ONWARDS."""
+
+    def __post_init__(self) -> None:
+        if (self.column is None) != (self.follow is Follow.EVERY_DAY):
+            raise ValueError(f"{self.source}.{self.table}: {self.follow} and column {self.column} do not go together")
+
+    @property
+    def identifier(self) -> str:
+        return f"silver_{self.source}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class MartRequest:
+    """What a mart's function computes from."""
+
+    inputs: Mapping[str, DataFrame]
+    """The inputs under the names the mart gave them, each at one fixed snapshot."""
+    now: datetime
+    """The source's last commit, UTC: the present, as far as the lake knows it."""
+    first_day: date | None
+    """First and last day to compute, UTC, both included; None for an unpartitioned mart."""
+    last_day: date | None
+    settings: Mapping[str, Any]
+    """`gold.settings` of lake.yaml."""
+
+    @property
+    def days(self) -> tuple[date, date]:
+        assert self.first_day is not None and self.last_day is not None, "only a partitioned mart has days"
+        return self.first_day, self.last_day
+
+
+@dataclass(frozen=True, slots=True)
+class Mart:
+    """A gold table."""
+
+    name: str
+    description: str
+    inputs: Mapping[str, tuple[Input, ...] | Input]
+    """By the name under which `compute` gets them. Several Inputs of one table: its days follow several columns."""
+    columns: tuple[Column, ...]
+    compute: Callable[[MartRequest], DataFrame]
+    partition_column: str | None = "day"
+    """A date column, one partition a day; None for an unpartitioned mart."""
+    owners: tuple[str, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def identifier(self) -> str:
+        return f"gold.{self.name}"
+
+    @property
+    def asset_key(self) -> tuple[str, str]:
+        return ("gold", self.name)
+
+    @property
+    def rules(self) -> tuple[Input, ...]:
+        """Every input rule, several for one table where its days follow several columns."""
+        return tuple(
+            rule for given in self.inputs.values() for rule in (given if isinstance(given, tuple) else (given,))
+        )
+
+    @property
+    def tables(self) -> dict[str, Input]:
+        """One Input for each name."""
+        return {name: given[0] if isinstance(given, tuple) else given for name, given in self.inputs.items()}
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return tuple(sorted({rule.source for rule in self.rules}))

@@ -1,0 +1,47 @@
+"""Revenue of finished trips, by day and district.
+
+A trip counts on the day it ended (UTC), when its fare is known, in the district it started from as that station's
+district is at present.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lake_assets.config import parse_column
+from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
+
+
+def compute(request: MartRequest) -> DataFrame:
+    """One row per day and district with a finished trip; a station that is gone counts as district `unknown`."""
+    first, last = request.days
+    ended = request.inputs["trips"].withColumn("day", F.to_date("ended_at"))
+    ended = ended.filter(F.col("day").between(F.lit(first), F.lit(last)))
+    districts = request.inputs["stations"].select(F.col("station_id").alias("start_station_id"), "district")
+    return (
+        ended.join(F.broadcast(districts), "start_station_id", "left")
+        .groupBy("day", F.coalesce("district", F.lit("unknown")).alias("district"))
+        .agg(
+            F.count(F.lit(1)).alias("trips"),
+            F.coalesce(F.sum("fare"), F.lit(0)).cast("decimal(14,2)").alias("revenue"),
+            F.coalesce(F.sum("distance_km"), F.lit(0.0)).alias("distance_km"),
+        )
+    )
+
+
+MART = Mart(
+    name="trip_revenue_daily",
+    description="Finished trips, their revenue and distance by day (of the trip's end, UTC) and start district.",
+    inputs={
+        "trips": Input("bikeshare", "trips", Follow.DAY, "ended_at"),
+        "stations": Input("bikeshare", "stations"),
+    },
+    columns=(
+        parse_column("day", "date not null"),
+        parse_column("district", "string not null"),
+        parse_column("trips", "long not null"),
+        parse_column("revenue", "decimal(14, 2) not null"),
+        parse_column("distance_km", "double not null"),
+    ),
+    compute=compute,
+    owners=("team:finance",),
+)

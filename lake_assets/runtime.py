@@ -1,0 +1,44 @@
+"""What every part of the lake needs at hand, made once from its configuration.
+
+Here: the catalog, the file log, the object stores and the Spark sessions of one lake. Not here: what is done with
+them.
+"""
+
+from functools import cached_property
+
+from pyiceberg.catalog import Catalog
+
+from lake_assets.bronze.file_log import FileLog
+from lake_assets.bronze.object_store import ObjectStore, open_store
+from lake_assets.config import LakeConfig
+from lake_assets.iceberg.catalog import open_catalog
+from lake_assets.spark.session import SparkSessions
+
+
+class LakeRuntime:
+    """Opens each part on first use: listing files needs no Spark, and a call that fails early starts nothing."""
+
+    def __init__(self, lake: LakeConfig) -> None:
+        self.lake = lake
+        self._stores: dict[str, ObjectStore] = {}
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        return open_catalog(self.lake.catalog)
+
+    @cached_property
+    def file_log(self) -> FileLog:
+        log = FileLog(self.catalog)
+        log.ensure()
+        return log
+
+    @cached_property
+    def sessions(self) -> SparkSessions:
+        return SparkSessions(self.lake)
+
+    def store(self, source: str) -> ObjectStore:
+        """Where a source's DMS files land."""
+        if source not in self._stores:
+            config = self.lake.sources[source]
+            self._stores[source] = open_store(config.location, config.s3)
+        return self._stores[source]

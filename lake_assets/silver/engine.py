@@ -1,0 +1,126 @@
+"""Keeping silver tables up with the file log: batch after batch, table beside table.
+
+Here: planning against fresh state, retrying a lost race, one thread per table, one table's failure kept to itself. Not
+here: what a batch does (`apply.py`), Dagster (`assets.py`).
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from lake_assets.bronze.file_log import LoggedFile
+from lake_assets.bronze.keys import FileKind
+from lake_assets.config import Mode
+from lake_assets.errors import ApplyConflict, LakeError, TableStopped
+from lake_assets.iceberg.tables import create_table, load_table
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.apply import BatchApply
+from lake_assets.silver.batch import BatchResult, TableResult
+from lake_assets.silver.plan import Waiting, plan_batch
+from lake_assets.silver.position import read_position
+from lake_assets.silver.targets import Target
+
+ATTEMPTS = 5
+LOST_RACE = "CommitFailedException"
+T = TypeVar("T")
+Progress = Callable[[Target, str], None]
+"""Told the table and the stage as each stage begins."""
+
+logger = logging.getLogger(__name__)
+
+
+def apply_tables(
+    runtime: LakeRuntime, targets: Sequence[Target], *, progress: Progress = lambda target, stage: None
+) -> Iterator[TableResult]:
+    """Brings every target up to the file log and yields each result as it is there, in no particular order.
+
+    An error of one table is in its result; the others go on.
+    """
+    with ThreadPoolExecutor(runtime.lake.automation.apply_threads, thread_name_prefix="apply") as pool:
+        futures = {pool.submit(apply_table, runtime, target, progress): target for target in targets}
+        for future in as_completed(futures):
+            yield future.result()
+
+
+def apply_table(runtime: LakeRuntime, target: Target, progress: Progress) -> TableResult:
+    """Brings one table up to what the log holds now. Never raises for a fault of the table: see its `error`."""
+    result = TableResult(target)
+    try:
+        upto = runtime.file_log.head()
+        while True:
+            outcome = _retrying(lambda: _next_batch(runtime, target, upto, progress))
+            if not isinstance(outcome, BatchResult):
+                result.waiting = outcome.reason if isinstance(outcome, Waiting) else None
+                break
+            result.batches.append(outcome)
+        result.position = read_position(load_table(runtime.catalog, target.identifier))
+    except Exception as error:  # one table's failure, whatever it is, must not stop the others
+        logger.exception("%s could not be applied", target.identifier)
+        result.error = error
+    return result
+
+
+def _retrying(call: Callable[[], T]) -> T:
+    policy = Retrying(
+        retry=retry_if_exception_type(ApplyConflict),
+        stop=stop_after_attempt(ATTEMPTS),
+        wait=wait_random_exponential(multiplier=0.2, max=5),
+        reraise=True,
+    )
+    return policy(call)
+
+
+def _next_batch(
+    runtime: LakeRuntime, target: Target, upto: int, progress: Progress
+) -> BatchResult | Waiting | None:
+    """Plans from the table as it is now, so that a batch another run has published meanwhile is not planned again."""
+    table = load_table(runtime.catalog, target.identifier)
+    position = read_position(table)
+    logged = runtime.file_log.files(target.source, target.table, upto=upto)
+    batch = plan_batch(
+        position,
+        logged,
+        mode=target.mode,
+        policy=target.config.full_load_complete,
+        now=datetime.now(UTC),
+        max_files=runtime.lake.automation.max_files_per_batch,
+    )
+    if batch is None or isinstance(batch, Waiting):
+        return batch
+    if target.mode is not Mode.CURRENT:
+        _refuse_rewritten(target, logged, position.log_offset)
+    with runtime.sessions.isolated() as spark:
+        if table is None:
+            version = {"format-version": str(target.config.format_version)}
+            create_table(spark, runtime.catalog, target.identifier, target.columns, target.partition_by, version)
+        try:
+            return BatchApply(
+                runtime, spark, target, position, batch, logged, lambda stage: progress(target, stage)
+            ).run()
+        except LakeError:
+            raise
+        except Exception as error:
+            if LOST_RACE in str(error):
+                raise ApplyConflict(f"{target.identifier}: another run committed first") from error
+            files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
+            raise LakeError(f"{target.identifier}: the batch of {files} failed: {_first_line(error)}") from error
+
+
+def _refuse_rewritten(target: Target, logged: Sequence[LoggedFile], applied: int) -> None:
+    """A log cannot take back the rows of a CDC file that was applied and then written anew under its key."""
+    seen = {file.key for file in logged if file.offset <= applied and file.kind is FileKind.CDC}
+    for file in logged:
+        if file.offset > applied and file.key in seen:
+            raise TableStopped(
+                target.table,
+                f"{file.key} was rewritten after its rows had been appended to {target.identifier}.",
+                "Drop that table to have it built anew from the files as they are.",
+            )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:500] if str(error).strip() else type(error).__name__

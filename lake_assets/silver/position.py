@@ -1,0 +1,80 @@
+"""How far a silver table has come, read from the commit that brought it there.
+
+The snapshot that carries a batch's rows carries the position in its summary, so that there is no second place to
+disagree with. Here: the property names, reading and writing them. Not here: deciding what to apply next (`plan.py`).
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from lake_assets.errors import LakeError
+from lake_assets.iceberg.tables import current_snapshot, live_rows, summary
+
+LOG_OFFSET = "lake.log-offset"
+MAX_SEQUENCE = "lake.max-sequence"
+EPOCH = "lake.epoch"
+MAX_COMMIT_TS = "lake.max-commit-ts"
+TOUCHED_DAYS = "lake.touched-days."
+"""Prefix; the rest is a column's name, the value days such as `2026-03-01,2026-03-02` or `all`."""
+BATCH = "lake.batch."
+"""Prefix of the batch's own figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """State of a silver table as of one snapshot."""
+
+    log_offset: int = 0
+    """Every file of the table up to this offset of the file log is accounted for."""
+    epoch: int = 0
+    """Number of the full load that the table stands on; 0 before the first."""
+    max_sequence: str = ""
+    max_commit_ts: datetime | None = None
+    """Newest source commit applied, UTC."""
+    snapshot_id: int | None = None
+    """The snapshot a batch is planned from; None for a table without one."""
+    rows: int = 0
+    """Live rows at that snapshot."""
+
+    def properties(self) -> dict[str, str]:
+        """The summary properties that a commit which brings the table here must carry."""
+        properties = {LOG_OFFSET: str(self.log_offset), EPOCH: str(self.epoch), MAX_SEQUENCE: self.max_sequence}
+        if self.max_commit_ts is not None:
+            properties[MAX_COMMIT_TS] = self.max_commit_ts.astimezone(UTC).isoformat()
+        return properties
+
+
+def read_position(table: Table | None) -> Position:
+    """The position that the table's current snapshot stands for.
+
+    Maintenance commits do not carry positions, so the nearest ancestor that does is asked. Raises LakeError for a
+    table with rows of which no snapshot bears a position: applying to it could double them.
+    """
+    current = current_snapshot(table)
+    if table is None or current is None:
+        return Position()
+    snapshot: Snapshot | None = current
+    while snapshot is not None:
+        properties = summary(snapshot)
+        if LOG_OFFSET in properties:
+            commit_ts = properties.get(MAX_COMMIT_TS)
+            return Position(
+                log_offset=int(properties[LOG_OFFSET]),
+                epoch=int(properties[EPOCH]),
+                max_sequence=properties[MAX_SEQUENCE],
+                max_commit_ts=datetime.fromisoformat(commit_ts) if commit_ts else None,
+                snapshot_id=current.snapshot_id,
+                rows=live_rows(summary(current)),
+            )
+        parent = snapshot.parent_snapshot_id
+        snapshot = table.snapshot_by_id(parent) if parent is not None else None
+    rows = live_rows(summary(current))
+    if rows:
+        raise LakeError(
+            f"{'.'.join(table.name())} holds {rows} rows but none of its snapshots bears {LOG_OFFSET}: it was not "
+            "written by lake_assets, or its history was expired by another tool. Drop it to have it loaded anew."
+        )
+    return Position(snapshot_id=current.snapshot_id)

@@ -1,0 +1,47 @@
+"""What a table's turn looks like in Dagster: the metadata of its materialization.
+
+Here: figures into metadata, so that the UI plots them. Not here: taking the figures, yielding events (`assets.py`).
+"""
+
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+import dagster as dg
+
+from lake_assets.silver.batch import TableResult
+
+
+def materialization_metadata(result: TableResult, now: datetime) -> dict[str, Any]:
+    """Figures over all the batches of one turn. Lag is now minus the newest applied source commit, seconds."""
+    batches = result.batches
+    seconds: Counter[str] = Counter()
+    by_op: Counter[str] = Counter()
+    for batch in batches:
+        seconds.update(batch.seconds)
+        by_op.update(batch.by_op)
+    position = result.position
+    newest = position.max_commit_ts
+    metadata: dict[str, Any] = {
+        "dagster/row_count": position.rows,
+        "rows_read": sum(b.rows_read for b in batches),
+        **{f"rows_{name}": by_op[op] for op, name in (("I", "inserted"), ("U", "updated"), ("D", "deleted"))},
+        "rows_written": sum(b.rows_written for b in batches),
+        "rows_removed": sum(b.rows_removed for b in batches),
+        "files": sum(b.files for b in batches),
+        "bytes": sum(b.bytes for b in batches),
+        "batches": len(batches),
+        "kinds_of_batch": ", ".join(sorted({b.kind for b in batches})),
+        "strategies": ", ".join(sorted({b.strategy for b in batches})),
+        "bytes_replayed": sum(b.replayed_bytes for b in batches),
+        "files_superseded": sum(b.superseded_files for b in batches),
+        "seconds": round(sum(seconds.values()), 3),
+        **{f"seconds_{stage}": round(value, 3) for stage, value in sorted(seconds.items())},
+        "position": position.log_offset,
+        "epoch": position.epoch,
+        "snapshot_id": str(position.snapshot_id),
+    }
+    if newest is not None:
+        metadata["newest_commit"] = dg.MetadataValue.timestamp(newest)
+        metadata["lag_seconds"] = round((now - newest).total_seconds(), 3)
+    return metadata

@@ -1,0 +1,100 @@
+"""Which silver tables a source has: its tables, and the further shapes that `also:` asks for.
+
+Here: names and contract of each silver table. Not here: its state, or how it is written.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lake_assets.config import Column, DmsSettings, Freshness, LakeConfig, Mode, SourceConfig, TableConfig
+
+CHANGE_LOG_COLUMNS = (
+    Column(name="_op", type="string"),
+    Column(name="_commit_ts", type="timestamptz"),
+    Column(name="_sequence", type="string"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One silver table to be kept from one source table's DMS files."""
+
+    source: str
+    table: str
+    """`schema.table` at the source, as in lake.yaml."""
+    name: str
+    """Name of the Iceberg table within its namespace."""
+    mode: Mode
+    config: TableConfig
+    dms: DmsSettings
+    freshness: Freshness
+    track_days: tuple[str, ...] = ()
+    """Timestamp columns whose touched days each commit must name, because a mart's days follow them."""
+
+    @property
+    def namespace(self) -> str:
+        return f"silver_{self.source}"
+
+    @property
+    def identifier(self) -> str:
+        """`namespace.table`, as PyIceberg and Iceberg's procedures take it."""
+        return f"{self.namespace}.{self.name}"
+
+    @property
+    def asset_key(self) -> tuple[str, str, str]:
+        return ("silver", self.source, self.name)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The silver table's columns: the source's own, and for a change log what identifies each change."""
+        if self.mode is Mode.CHANGE_LOG:
+            # A delete carries its key only, so no column of a change log can be required.
+            return CHANGE_LOG_COLUMNS + tuple(Column(name=c.name, type=c.type) for c in self.config.columns)
+        return self.config.columns
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.config.primary_key
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        return ("day(_commit_ts)",) if self.mode is Mode.CHANGE_LOG else self.config.partition_by
+
+
+def source_targets(
+    name: str, source: SourceConfig, track_days: Mapping[str, tuple[str, ...]] | None = None
+) -> list[Target]:
+    """The silver tables of one source; `track_days` maps a silver table's name to its columns to track."""
+    tracked = track_days or {}
+    targets = []
+    for table, config in source.tables.items():
+        base = config.name or table.split(".")[1].lower()
+        for shape in (config.mode, *config.also):
+            silver = f"{base}_changes" if shape is not config.mode else base
+            targets.append(
+                Target(
+                    source=name,
+                    table=table,
+                    name=silver,
+                    mode=shape,
+                    config=config,
+                    dms=source.dms,
+                    freshness=config.freshness or source.freshness,
+                    track_days=tracked.get(silver, ()),
+                )
+            )
+    return targets
+
+
+def lake_targets(
+    lake: LakeConfig, track_days: Mapping[tuple[str, str], tuple[str, ...]] | None = None
+) -> list[Target]:
+    """Every silver table of the lake; `track_days` maps (source, silver table) to the columns to track."""
+    tracked = track_days or {}
+    return [
+        target
+        for name, source in lake.sources.items()
+        for target in source_targets(
+            name, source, {table: columns for (owner, table), columns in tracked.items() if owner == name}
+        )
+    ]

@@ -1,0 +1,45 @@
+"""The days that a batch touched, for marts whose days do not follow the silver table's partitions.
+
+A trip that ended on another day than it began, corrected to end on a third, concerns the days of its old and its new
+end. Both are known while the batch is applied, and only then cheaply. Here: finding them. Not here: what marts make
+of them (`gold/changed_days.py`). Days are UTC.
+"""
+
+from pyspark.sql import SparkSession
+
+from lake_assets.silver.targets import Target
+
+ALL = "all"
+MOST_DAYS = 400
+"""A batch that touches more days than this says `all`: a summary is no place for long lists."""
+
+
+def all_days(target: Target) -> dict[str, str]:
+    """What a commit that replaced the table says."""
+    return dict.fromkeys(target.track_days, ALL)
+
+
+def touched_days(
+    spark: SparkSession, table: str, snapshot_id: int | None, target: Target, keys_view: str
+) -> dict[str, str]:
+    """Per tracked column, the days of the old images at `snapshot_id` and the new ones in the view, joined by commas.
+
+    The view has the key columns, `_tombstone`, and the new images' columns.
+    """
+    if not target.track_days:
+        return {}
+    matches = " AND ".join(f"k.`{key}` = t.`{key}`" for key in target.key)
+    queries = []
+    for column in target.track_days:
+        queries.append(f"SELECT '{column}' AS c, to_date(`{column}`) AS d FROM {keys_view} WHERE NOT _tombstone")
+        if snapshot_id is not None:
+            queries.append(
+                f"SELECT '{column}', to_date(t.`{column}`) FROM {table} VERSION AS OF {snapshot_id} AS t "
+                f"LEFT SEMI JOIN {keys_view} AS k ON {matches}"
+            )
+    rows = spark.sql(
+        f"SELECT DISTINCT c, d FROM ({' UNION ALL '.join(queries)}) WHERE d IS NOT NULL LIMIT "
+        f"{(MOST_DAYS + 1) * len(target.track_days)}"
+    ).collect()
+    found = {column: sorted(row["d"].isoformat() for row in rows if row["c"] == column) for column in target.track_days}
+    return {column: ALL if len(days) > MOST_DAYS else ",".join(days) for column, days in found.items()}

@@ -1,0 +1,116 @@
+"""The Spark session: which jars, which settings, and how work is kept apart in it.
+
+Here: the settings that lake.yaml and the platform ask for, starting the session, a session of its own per unit of
+work. Not here: reading or writing data. The only module that may know whether Spark is in this process.
+"""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+
+from dagster_pyspark import LazyPySparkResource
+from pyspark.sql import SparkSession
+
+from lake_assets.config import LakeConfig
+from lake_assets.iceberg.catalog import spark_catalog_conf
+from lake_assets.preflight import check_java
+
+ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.50.3.0"
+S3_JARS = (
+    "org.apache.hadoop:hadoop-aws:3.4.2",
+    "org.apache.iceberg:iceberg-aws-bundle:1.12.0",
+    "software.amazon.awssdk:apache-client:2.35.4",
+    "software.amazon.awssdk:s3-transfer-manager:2.35.4",
+)
+
+logger = logging.getLogger(__name__)
+
+
+def spark_conf(lake: LakeConfig) -> dict[str, str]:
+    """Every setting of the session; what `spark.conf` of lake.yaml says wins."""
+    packages = [ICEBERG]
+    if lake.catalog.type == "sqlite":
+        packages.append(SQLITE_JDBC)
+    conf = {
+        "spark.master": lake.spark.master,
+        "spark.app.name": "lake_assets",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        # Timestamps are instants; no result may depend on the machine's zone.
+        "spark.sql.session.timeZone": "UTC",
+        # Batches are small: two hundred shuffle partitions would cost more than the work.
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.ansi.enabled": "true",
+        # Listing the paths of a batch as a Spark job of its own costs more than listing them here.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.memory": "2g",
+        **spark_catalog_conf(lake.catalog),
+    }
+    s3_sources = [s.s3 for s in lake.sources.values() if s.location.startswith("s3://")]
+    if s3_sources:
+        packages += S3_JARS
+        # The AWS bundle that hadoop-aws asks for is 600 MB; the two AWS modules above are what is used of it.
+        conf["spark.jars.excludes"] = "software.amazon.awssdk:bundle"
+        for source in lake.sources.values():
+            if source.location.startswith("s3://"):
+                conf |= _s3a_conf(source.location.removeprefix("s3://").split("/")[0], source.s3)
+    conf["spark.jars.packages"] = ",".join(packages)
+    return conf | {key: _text(value) for key, value in lake.spark.conf.items()}
+
+
+def _text(value: str | int | float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _s3a_conf(bucket: str, s3: object) -> dict[str, str]:
+    from lake_assets.config import S3Config
+
+    assert isinstance(s3, S3Config)
+    prefix = f"spark.hadoop.fs.s3a.bucket.{bucket}"
+    conf = {}
+    if s3.endpoint:
+        conf[f"{prefix}.endpoint"] = s3.endpoint
+        conf[f"{prefix}.connection.ssl.enabled"] = str(s3.endpoint.startswith("https")).lower()
+    if s3.region:
+        conf[f"{prefix}.endpoint.region"] = s3.region
+    if s3.path_style:
+        conf[f"{prefix}.path.style.access"] = "true"
+    if s3.access_key_id and s3.secret_access_key:
+        conf[f"{prefix}.access.key"] = s3.access_key_id.get_secret_value()
+        conf[f"{prefix}.secret.key"] = s3.secret_access_key.get_secret_value()
+        conf[f"{prefix}.aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+    return conf
+
+
+class SparkSessions:
+    """Starts Spark on first use and hands out sessions.
+
+    Iceberg's snapshot properties for SQL statements are session settings that would mark every later commit of the
+    session, so each table's work gets a session of its own; they share the JVM, the executors and the jars.
+    """
+
+    def __init__(self, lake: LakeConfig) -> None:
+        self._resource = LazyPySparkResource(spark_config=spark_conf(lake))
+        self._lock = threading.Lock()
+
+    def root(self) -> SparkSession:
+        """The shared session. Raises PreflightError when there is no Java that Spark can run on."""
+        with self._lock:
+            if SparkSession.getActiveSession() is None:
+                check_java()
+            return self._resource.spark_session
+
+    @contextlib.contextmanager
+    def isolated(self) -> Iterator[SparkSession]:
+        """A session whose settings and temporary views nobody else sees."""
+        session = self.root().newSession()
+        try:
+            yield session
+        finally:
+            for view in session.catalog.listTables():
+                if view.isTemporary:
+                    session.catalog.dropTempView(view.name)
