@@ -40,7 +40,7 @@ class Mistakes(ValueError):
 
     def __init__(self, found: Sequence[Mistake]) -> None:
         self.found = tuple(found)
-        super().__init__("; ".join(text for _, text in self.found))
+        super().__init__("; ".join(f"{'.'.join(keys)}: {text}" for keys, text in self.found))
 
 
 def _refuse(found: Iterable[Mistake]) -> None:
@@ -184,7 +184,9 @@ def _partition_mistake(entry: str, types: dict[str, str]) -> str | None:
         return f"{entry} names {column}, which columns does not have{did_you_mean(column, types)}"
     allowed = ("timestamp", "timestamptz") + (() if match["time"] == "hour" else ("date",))
     if match["time"] and types[column] not in allowed:
-        return f"{entry} needs a column of type {' or '.join(allowed)}, and {column} is {types[column]}"
+        return (
+            f"{entry} needs a column of type {' or '.join(allowed)}, and {column} is of type {types[column]}"
+        )
     return None
 
 
@@ -285,10 +287,9 @@ class TableConfig(Model):
         for name in types:
             if (other := folded.setdefault(name.lower(), name)) != name:
                 yield ("columns", name), f"differs from {other} only in case, which Spark does not tell apart"
-        for twice in (
-            key for key in ("primary_key", "also") if len(set(getattr(self, key))) < len(getattr(self, key))
-        ):
-            yield (twice,), "names the same thing twice"
+        for key, entries in (("primary_key", self.primary_key), ("also", self.also)):
+            if len(set(entries)) < len(entries):
+                yield (key,), "names the same thing twice"
         for key in self.primary_key:
             if key not in types:
                 yield ("primary_key",), f"names {key}, which columns does not have{did_you_mean(key, types)}"

@@ -5,6 +5,7 @@ them.
 """
 
 from functools import cached_property
+from pathlib import Path
 
 from pyiceberg.catalog import Catalog
 
@@ -18,8 +19,10 @@ from lake_assets.spark.session import SparkSessions
 class LakeRuntime:
     """Opens each part on first use: listing files needs no Spark, and a call that fails early starts nothing."""
 
-    def __init__(self, lake: LakeConfig) -> None:
+    def __init__(self, lake: LakeConfig, spark_log: Path | None = None) -> None:
+        """`spark_log`: where Spark's own messages go; standard error by default."""
         self.lake = lake
+        self._spark_log = spark_log
         self._stores: dict[str, ObjectStore] = {}
 
     @cached_property
@@ -34,7 +37,7 @@ class LakeRuntime:
 
     @cached_property
     def sessions(self) -> SparkSessions:
-        return SparkSessions(self.lake)
+        return SparkSessions(self.lake, self._spark_log)
 
     def store(self, source: str) -> ObjectStore:
         """Where a source's DMS files land."""

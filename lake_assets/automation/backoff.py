@@ -9,10 +9,8 @@ from datetime import timedelta
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
-HISTORY = 12
-"""2^11 times the base is beyond any maximum that makes sense."""
+from lake_assets.checks.history import DEPTH, check_turns
 
 
 def delay(failures: int, base: timedelta, most: timedelta) -> timedelta:
@@ -33,11 +31,11 @@ def check_backing_off(
     """
     moment = time.time() if now is None else now
     failures, newest = 0, None
-    for record in instance.event_log_storage.get_asset_check_execution_history(check, limit=HISTORY):
-        if record.status is AssetCheckExecutionRecordStatus.SUCCEEDED:
+    for turn in check_turns(instance, check):
+        if turn.passed:
             break
         failures += 1
-        newest = newest or record.create_timestamp
+        newest = newest or turn.at
     if newest is None:
         return 0.0
     return max(0.0, newest + delay(failures, base, most).total_seconds() - moment)
@@ -49,7 +47,7 @@ def runs_backing_off(
     """Seconds until runs with these tags may be requested again, by how many of the latest ended in failure."""
     moment = time.time() if now is None else now
     failures, newest = 0, None
-    for record in instance.get_run_records(RunsFilter(tags=tags), limit=HISTORY):
+    for record in instance.get_run_records(RunsFilter(tags=tags), limit=DEPTH):
         if record.dagster_run.status is not DagsterRunStatus.FAILURE:
             break
         failures += 1

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from lake_assets.checks.freshness import freshness
+from lake_assets.checks.history import latest_evaluation
 from lake_assets.checks.silver_checks import FRESHNESS, freshness_evaluation
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.pending import table_states
@@ -47,14 +48,7 @@ def changed_evaluations(
     for state in table_states(runtime, targets, now):
         evaluation = freshness_evaluation(freshness(state.target, state.position, state.logged, now))
         key = dg.AssetCheckKey(evaluation.asset_key, FRESHNESS)
-        records = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
-        last = records[0] if records else None
-        known = last.evaluation if last is not None else None
-        if (
-            last is None
-            or known is None
-            or known.passed != evaluation.passed
-            or time.time() - last.create_timestamp > REPEAT_SECONDS
-        ):
+        last = latest_evaluation(instance, key)
+        if last is None or last.passed != evaluation.passed or time.time() - last.at > REPEAT_SECONDS:
             found.append(evaluation)
     return found

@@ -13,6 +13,7 @@ import dagster as dg
 
 from lake_assets.asset_metadata import table_metadata
 from lake_assets.automation.heartbeat import Heartbeat
+from lake_assets.checks.history import latest_evaluation
 from lake_assets.checks.silver_checks import BLOCKING
 from lake_assets.config import LakeConfig
 from lake_assets.errors import LakeError
@@ -52,9 +53,8 @@ def failed_inputs(instance: dg.DagsterInstance, mart: Mart) -> list[str]:
     failed = []
     for key in silver_keys(mart):
         for name in BLOCKING:
-            records = instance.event_log_storage.get_asset_check_execution_history(dg.AssetCheckKey(key, name), limit=1)
-            evaluation = records[0].evaluation if records else None
-            if evaluation is not None and not evaluation.passed:
+            turn = latest_evaluation(instance, dg.AssetCheckKey(key, name))
+            if turn is not None and not turn.passed:
                 failed.append(f"{key.to_user_string()}: {name}")
     return failed
 

@@ -28,7 +28,7 @@ ATTEMPTS = 5
 LOST_RACE = "CommitFailedException"
 T = TypeVar("T")
 Progress = Callable[[Target, str], None]
-"""Told the table and the stage as each stage begins."""
+"""Told the table and the stage as each stage begins, and `done` at the end of the table's turn."""
 
 logger = logging.getLogger(__name__)
 
@@ -59,8 +59,9 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress) -> Tab
             result.batches.append(outcome)
         result.position = read_position(load_table(runtime.catalog, target.identifier))
     except Exception as error:  # one table's failure, whatever it is, must not stop the others
-        logger.exception("%s could not be applied", target.identifier)
+        logger.debug("%s could not be applied", target.identifier, exc_info=True)
         result.error = error
+    progress(target, "done")
     return result
 
 

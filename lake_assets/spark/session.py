@@ -5,14 +5,16 @@ work. Not here: reading or writing data. The only module that may know whether S
 """
 
 import contextlib
-import logging
+import os
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
-from lake_assets.config import LakeConfig
+from lake_assets.config import LakeConfig, S3Config
 from lake_assets.iceberg.catalog import spark_catalog_conf
 from lake_assets.preflight import check_java
 
@@ -24,8 +26,6 @@ S3_JARS = (
     "software.amazon.awssdk:apache-client:2.35.4",
     "software.amazon.awssdk:s3-transfer-manager:2.35.4",
 )
-
-logger = logging.getLogger(__name__)
 
 
 def spark_conf(lake: LakeConfig) -> dict[str, str]:
@@ -66,10 +66,7 @@ def _text(value: str | int | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _s3a_conf(bucket: str, s3: object) -> dict[str, str]:
-    from lake_assets.config import S3Config
-
-    assert isinstance(s3, S3Config)
+def _s3a_conf(bucket: str, s3: S3Config) -> dict[str, str]:
     prefix = f"spark.hadoop.fs.s3a.bucket.{bucket}"
     conf = {}
     if s3.endpoint:
@@ -90,27 +87,61 @@ class SparkSessions:
     """Starts Spark on first use and hands out sessions.
 
     Iceberg's snapshot properties for SQL statements are session settings that would mark every later commit of the
-    session, so each table's work gets a session of its own; they share the JVM, the executors and the jars.
+    session, and temporary views are visible to all of it, so each piece of work gets a session of its own; they share
+    the JVM, the executors and the jars.
     """
 
-    def __init__(self, lake: LakeConfig) -> None:
-        self._resource = LazyPySparkResource(spark_config=spark_conf(lake))
+    def __init__(self, lake: LakeConfig, spark_log: Path | None = None) -> None:
+        """`spark_log`: where Spark's own messages go, for a command line that has better things to print."""
+        self._conf = spark_conf(lake)
+        self._resource = LazyPySparkResource(spark_config=self._conf)
+        self._spark_log = spark_log
         self._lock = threading.Lock()
+        self._root: SparkSession | None = None
 
     def root(self) -> SparkSession:
-        """The shared session. Raises PreflightError when there is no Java that Spark can run on."""
+        """The lake's shared session, for reading. Raises PreflightError when there is no Java that Spark can run on."""
         with self._lock:
-            if SparkSession.getActiveSession() is None:
+            if self._root is None:
                 check_java()
-            return self._resource.spark_session
+                with _redirected(self._spark_log):
+                    self._root = self._new(self._resource.spark_session)
+            return self._root
 
     @contextlib.contextmanager
     def isolated(self) -> Iterator[SparkSession]:
         """A session whose settings and temporary views nobody else sees."""
-        session = self.root().newSession()
+        session = self._new(self.root())
         try:
             yield session
         finally:
             for view in session.catalog.listTables():
                 if view.isTemporary:
                     session.catalog.dropTempView(view.name)
+
+    def _new(self, base: SparkSession) -> SparkSession:
+        session = base.newSession()
+        # A session that was there before this lake (another lake's in the same process) has other settings.
+        for key, value in self._conf.items():
+            name = key.removeprefix("spark.hadoop.")
+            if name != key or key.startswith("spark.sql.catalog.") or session.conf.isModifiable(key):
+                session.conf.set(name, value)
+        return session
+
+
+@contextlib.contextmanager
+def _redirected(log: Path | None) -> Iterator[None]:
+    """Gives a JVM that is started in the block `log` as its standard error; it keeps it for life."""
+    if log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with log.open("ab") as target:
+        os.dup2(target.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)

@@ -1,0 +1,47 @@
+# The whole project from a fresh clone: `make demo` shows it, `make dev` opens it, `make test` proves it.
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo dev test lint clean
+
+# The first of these that is Python 3.11 or later makes .venv; `make install PYTHON=/path/to/python` chooses another.
+PYTHON ?= python3.11
+INSTALLED := .venv/.installed
+
+help:  ## list what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+install: $(INSTALLED)  ## create .venv with everything in it
+
+# A stamp, so that nothing is installed twice and everything after the first time works without a network.
+# --no-build-isolation: packages that are built on the spot (PySpark) are built with the pinned setuptools.
+$(INSTALLED): setup.cfg constraints.txt
+	@found=; for python in "$(PYTHON)" python3.11 python3; do \
+		if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+		echo "lake_assets needs Python 3.11 or later, and neither $(PYTHON) nor python3 is one: install it (apt-get install python3 python3-venv) or name it with make install PYTHON=/path/to/python." >&2; \
+		exit 1; \
+	fi; \
+	echo "Installing into .venv with $$("$$found" --version); this takes a minute or two, once."; \
+	"$$found" -m venv .venv
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -U setuptools wheel
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@
+
+demo: $(INSTALLED)  ## a lake of bike trips on this machine, from DMS files to marts
+	.venv/bin/lake-assets demo run
+
+dev: $(INSTALLED)  ## Dagster's UI and daemon on the lake of lake.yaml
+	.venv/bin/lake-assets dev
+
+test: $(INSTALLED)  ## all tests
+	.venv/bin/python -m pytest
+
+lint: $(INSTALLED)  ## style, formatting and types
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+
+clean:  ## remove .venv and caches; the lake in .lake stays
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
+	find . -name __pycache__ -type d -not -path './.lake/*' -prune -exec rm -rf {} +

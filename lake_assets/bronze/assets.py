@@ -1,0 +1,80 @@
+"""Bronze in Dagster: one external asset per source table, and the events that say which files landed.
+
+Here: asset specs and runless events. Not here: listing (`discovery.py`), reading (`reader.py`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import dagster as dg
+
+from lake_assets.asset_metadata import column_schema
+from lake_assets.bronze.file_log import LoggedFile
+from lake_assets.config import LakeConfig, SourceConfig
+from lake_assets.partitions import daily_partitions
+
+IO_MANAGER_KEY = "bronze_io_manager"
+
+
+def silver_name(source: SourceConfig, table: str) -> str:
+    """The name under which a source table goes from bronze on."""
+    return source.tables[table].name or table.split(".")[1].lower()
+
+
+def bronze_key(source_name: str, source: SourceConfig, table: str) -> dg.AssetKey:
+    return dg.AssetKey(["bronze", source_name, silver_name(source, table)])
+
+
+def bronze_specs(lake: LakeConfig) -> list[dg.AssetSpec]:
+    """An external asset per table: its partitions are the days on which its files were written by DMS (UTC)."""
+    partitions = daily_partitions(lake)
+    return [
+        dg.AssetSpec(
+            key=bronze_key(name, source, table),
+            description=config.description or f"DMS files of {table} as they landed.",
+            group_name="bronze",
+            partitions_def=partitions,
+            kinds={"s3" if source.location.startswith("s3://") else "file", source.dms.data_format},
+            owners=list(config.owners or source.owners),
+            tags={"layer": "bronze", "source": name, **config.tags},
+            metadata={
+                "dagster/uri": f"{source.location.rstrip('/')}/{table.replace('.', '/')}",
+                "dagster/column_schema": column_schema(config.columns),
+            },
+        ).with_io_manager_key(IO_MANAGER_KEY)
+        for name, source in lake.sources.items()
+        for table, config in source.tables.items()
+    ]
+
+
+def landed_events(lake: LakeConfig, source_name: str, logged: Iterable[LoggedFile]) -> list[dg.AssetMaterialization]:
+    """One event per table and day for newly logged files: files, rows, bytes, first and last key.
+
+    Rows are the files' own count; files that the listing left uncounted for their size are named in `files_uncounted`.
+    """
+    source = lake.sources[source_name]
+    groups: dict[tuple[str, str], list[LoggedFile]] = defaultdict(list)
+    for file in logged:
+        groups[file.qualified_table, file.capture_date.isoformat()].append(file)
+    return [
+        dg.AssetMaterialization(
+            asset_key=bronze_key(source_name, source, table),
+            partition=day,
+            description=f"{len(files)} files of {table} landed",
+            metadata=_landed(sorted(files, key=lambda f: f.offset)),
+        )
+        for (table, day), files in sorted(groups.items())
+    ]
+
+
+def _landed(files: Sequence[LoggedFile]) -> dict[str, dg.MetadataValue]:
+    uncounted = sum(file.rows is None for file in files)
+    return {
+        "files": dg.MetadataValue.int(len(files)),
+        "dagster/partition_row_count": dg.MetadataValue.int(sum(file.rows or 0 for file in files)),
+        "bytes": dg.MetadataValue.int(sum(file.size for file in files)),
+        "first_key": dg.MetadataValue.text(files[0].key),
+        "last_key": dg.MetadataValue.text(files[-1].key),
+        "last_offset": dg.MetadataValue.int(files[-1].offset),
+        **({"files_uncounted": dg.MetadataValue.int(uncounted)} if uncounted else {}),
+    }

@@ -1,0 +1,130 @@
+"""One pass over a source's location: what is there that the log does not know.
+
+Here: list, recognise, fingerprint, inspect, append. Not here: how any one of these is done.
+"""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from lake_assets.bronze.file_log import FileLog, LoggedFile, NewFile
+from lake_assets.bronze.inspect import FileInspection, UnreadableFile, inspect_file
+from lake_assets.bronze.keys import DataFile, FileKind, IgnoredKey, UnknownKey, parse_key
+from lake_assets.bronze.object_store import ObjectGone, ObjectStore, StoredObject, StoreError
+from lake_assets.config import DmsSettings, SourceConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What one pass found."""
+
+    logged: list[LoggedFile]
+    """Entered into the log by this pass, by offset."""
+    unknown: list[UnknownKey]
+    """What cannot be recognised or read at all, by key; not logged."""
+    unconfigured: dict[str, int]
+    """Files by `schema.table` of tables that lake.yaml does not name; not logged, until it does."""
+    ignored: int
+    """Control tables, folder markers, temporary files."""
+    listed: int
+
+
+def discover(
+    source_name: str,
+    source: SourceConfig,
+    store: ObjectStore,
+    log: FileLog,
+    *,
+    inspect_threads: int = 8,
+    inspect_budget_bytes: int = 64 << 20,
+) -> Discovery:
+    """Lists the source and logs what is new, in at most one commit.
+
+    A file of more than `inspect_budget_bytes` (as stored), or with damaged content, is logged with rows=None: what
+    to make of it is the reader's decision. One that vanishes or changes meanwhile is left to the next pass. Raises
+    StoreError if the location cannot be listed; nothing is logged then.
+    """
+    # Before the listing: what another process logs from now on may be newer than what this listing will show.
+    head = log.head()
+    newest = log.newest(source_name)
+    candidates: list[tuple[StoredObject, DataFile]] = []
+    unknown: list[UnknownKey] = []
+    unconfigured: Counter[str] = Counter()
+    ignored = listed = 0
+    for obj in store.list():
+        listed += 1
+        parsed = parse_key(obj.key, source.dms)
+        if isinstance(parsed, IgnoredKey):
+            ignored += 1
+        elif isinstance(parsed, UnknownKey):
+            unknown.append(parsed)
+        elif parsed.qualified_table not in source.tables:
+            unconfigured[parsed.qualified_table] += 1
+        elif not _is_known(obj, newest.get(obj.key)):
+            candidates.append((obj, parsed))
+
+    def look(candidate: tuple[StoredObject, DataFile]) -> NewFile | UnknownKey | None:
+        obj, file = candidate
+        return _look(obj, file, newest.get(obj.key), store, source.dms, inspect_budget_bytes)
+
+    with ThreadPoolExecutor(max_workers=max(1, min(inspect_threads, len(candidates)))) as pool:
+        seen = list(pool.map(look, candidates))
+    unknown += [entry for entry in seen if isinstance(entry, UnknownKey)]
+    logged = log.append(source_name, [entry for entry in seen if isinstance(entry, NewFile)], based_on=head)
+    return Discovery(
+        logged, sorted(unknown, key=lambda entry: entry.key), dict(unconfigured), ignored, listed
+    )
+
+
+def _is_known(obj: StoredObject, newest: LoggedFile | None) -> bool:
+    """Whether the listing alone tells that there is nothing to log."""
+    if newest is None:
+        return False
+    if obj.etag is None:
+        return obj.size == newest.size and obj.last_modified == newest.last_modified
+    # A LOAD file written again with the same bytes may belong to a new epoch (admission.py).
+    rewritten = newest.kind is FileKind.LOAD and obj.last_modified > newest.last_modified
+    return obj.etag == newest.version and not rewritten
+
+
+def _look(
+    obj: StoredObject,
+    file: DataFile,
+    newest: LoggedFile | None,
+    store: ObjectStore,
+    dms: DmsSettings,
+    budget: int,
+) -> NewFile | UnknownKey | None:
+    """The file as the log wants it; None if it is gone."""
+    inspection: FileInspection | LoggedFile | None = None
+    try:
+        version = store.version(obj)
+    except ObjectGone:
+        return None
+    except StoreError as error:
+        return UnknownKey(obj.key, str(error))
+    if newest is not None and newest.version == version:
+        inspection = newest
+    elif obj.size <= budget:
+        try:
+            inspection = inspect_file(store, file, dms)
+        except ObjectGone:
+            return None
+        except (UnreadableFile, StoreError):
+            pass
+    return NewFile(
+        schema=file.schema,
+        table=file.table,
+        key=file.key,
+        version=version,
+        kind=file.kind,
+        format=file.format,
+        compression=file.compression,
+        size=obj.size,
+        last_modified=obj.last_modified,
+        flush_time=file.flush_time,
+        capture_date=file.capture_date or obj.last_modified.date(),
+        rows=inspection.rows if inspection else None,
+        columns=inspection.columns if inspection else None,
+        first_commit_ts=inspection.first_commit_ts if inspection else None,
+    )

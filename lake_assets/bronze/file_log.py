@@ -1,0 +1,206 @@
+"""The file log: every file of every source, once, with an offset.
+
+Here: the append-only Iceberg table `lake_ops.bronze_files`, read and appended to with PyIceberg, without a JVM.
+Not here: which files enter it (`admission.py`), its columns (`log_record.py`), its copy in memory (`log_view.py`),
+keeping it small (`file_log_upkeep.py`).
+
+An append is a compare-and-set. PyIceberg asserts that main is where the transaction found it, but then retries a
+refused commit by itself, with offsets that meanwhile are another's: so the table allows no retries, and ours read
+the log again.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from threading import RLock
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
+from pyiceberg.expressions import EqualTo, LessThanOrEqual, Reference
+from pyiceberg.expressions.literals import literal
+from pyiceberg.table import Table
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from lake_assets.bronze.admission import admit
+from lake_assets.bronze.file_log_upkeep import is_due, tend
+from lake_assets.bronze.log_record import LOG_SCHEMA, LoggedFile, NewFile, above, to_arrow
+from lake_assets.bronze.log_view import LogView, scan
+from lake_assets.iceberg.catalog import ensure_namespace
+
+__all__ = ["FileLog", "LoggedFile", "NewFile"]
+
+NAMESPACE = "lake_ops"
+TABLE = f"{NAMESPACE}.bronze_files"
+PROPERTIES = {
+    "commit.retry.num-retries": "0",
+    "commit.manifest-merge.enabled": "true",
+    "commit.manifest.min-count-to-merge": "10",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "10",
+}
+_COPIED = tuple(field.name for field in fields(NewFile))
+_logger = logging.getLogger(__name__)
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class FileLog:
+    """The log in one catalog. May be shared between threads; any number of processes may append.
+
+    A log that was never written to is empty. `newest`, `head` and `append` read the whole log once, and afterwards
+    only what was added (about 1 kB of memory per file); `files` before them reads only what it is asked for.
+    """
+
+    def __init__(self, catalog: Catalog, clock: Callable[[], datetime] = _utc_now) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._lock = RLock()
+        self._ensured = False
+        self._view = LogView()
+
+    def ensure(self) -> None:
+        """Creates the table, or gives an existing one back the properties that the log rests on."""
+        table = self._load()
+        if table is None:
+            ensure_namespace(self._catalog, NAMESPACE)
+            table = self._catalog.create_table_if_not_exists(TABLE, LOG_SCHEMA, properties=PROPERTIES)
+        if changed := {key: value for key, value in PROPERTIES.items() if table.properties.get(key) != value}:
+            with table.transaction() as transaction:
+                transaction.set_properties(changed)
+        self._ensured = True
+
+    def files(
+        self, source: str | None = None, table: str | None = None, after: int = 0, upto: int | None = None
+    ) -> list[LoggedFile]:
+        """The records with `after` < offset <= `upto`, of a source and of a `schema.table` if given, by offset."""
+        with self._lock:
+            if self._view.is_loaded:
+                self._refresh()
+                return [
+                    record
+                    for record in self._view.between(after, upto)
+                    if source in (None, record.source) and table in (None, record.qualified_table)
+                ]
+        wanted = above(after)
+        if upto is not None:
+            wanted &= LessThanOrEqual(term=Reference("offset"), value=literal(upto))
+        equal = {"source": source}
+        if table is not None:
+            equal["schema"], _, equal["table"] = table.partition(".")
+        for column, value in equal.items():
+            if value is not None:
+                wanted &= EqualTo(term=Reference(column), value=literal(value))
+        for attempt in _reading():
+            with attempt:
+                loaded = self._load()
+                return list(scan(loaded, wanted)) if loaded else []
+        raise AssertionError("tenacity re-raises")
+
+    def newest(self, source: str) -> dict[str, LoggedFile]:
+        """By key, the last record of each of the source's files."""
+        with self._lock:
+            self._refresh()
+            return dict(self._view.known(source).newest)
+
+    def head(self) -> int:
+        """The highest offset; 0 for an empty log."""
+        with self._lock:
+            self._refresh()
+            return self._view.head
+
+    def append(self, source: str, new: Sequence[NewFile], *, based_on: int | None = None) -> list[LoggedFile]:
+        """Logs, in one commit, those of the files that the log does not have, and returns them by offset.
+
+        `based_on`: the log's head before the files were listed (default: its head now). Files whose key another
+        process has logged since are left to the next pass. Raises PyIceberg's CommitFailedException if other writers
+        were faster thirty times in a row; then nothing was logged.
+        """
+        if not new:
+            return []
+        with self._lock:
+            if not self._ensured:
+                self.ensure()
+            unsure: list[LoggedFile] = []
+            for attempt in _competing():
+                with attempt:
+                    table = self._refresh()
+                    if table is None:
+                        raise NoSuchTableError(f"{TABLE} was dropped while files were logged: run again.")
+                    if unsure and self._view.holds(unsure[0]):
+                        return unsure  # that commit had gone through
+                    based_on = self._view.head if based_on is None else based_on
+                    proposed = self._propose(source, new, based_on)
+                    if proposed:
+                        try:
+                            table.append(to_arrow(proposed))
+                        except CommitStateUnknownException:
+                            unsure = proposed
+                            raise
+                        self._view.appended(proposed, table)
+                        self._tend(table)
+            return proposed
+
+    def _propose(self, source: str, new: Sequence[NewFile], based_on: int) -> list[LoggedFile]:
+        now = self._clock().astimezone(UTC)
+        admitted = admit(new, self._view.known(source), based_on)
+        return [
+            LoggedFile(
+                offset=offset,
+                source=source,
+                epoch=epoch,
+                logged_at=now,
+                **{name: getattr(file, name) for name in _COPIED},
+            )
+            for offset, (file, epoch) in enumerate(admitted, start=self._view.head + 1)
+        ]
+
+    def _tend(self, table: Table) -> None:
+        try:
+            if is_due(table):
+                tend(table)
+        except Exception:
+            # The files are logged already. A log tended later is only slower.
+            _logger.warning("The file log could not be tended; the next append tries again.", exc_info=True)
+
+    def _load(self) -> Table | None:
+        try:
+            return self._catalog.load_table(TABLE)
+        except NoSuchTableError:
+            return None
+
+    def _refresh(self) -> Table | None:
+        """Brings the view up to the table, and returns the table in the same state."""
+        for attempt in _reading():
+            with attempt:
+                table = self._load()
+                if table is None:
+                    self._view, self._ensured = LogView(), False
+                else:
+                    self._view = self._view.brought_up_to(table)
+                return table
+        raise AssertionError("tenacity re-raises")
+
+
+def _competing() -> Retrying:
+    return Retrying(
+        # FileNotFoundError: what the append was to build on was merged and deleted by another process.
+        retry=retry_if_exception_type(
+            (CommitFailedException, CommitStateUnknownException, FileNotFoundError)
+        ),
+        wait=wait_random_exponential(multiplier=0.02, max=2),
+        stop=stop_after_attempt(30),
+        reraise=True,
+    )
+
+
+def _reading() -> Retrying:
+    # Old metadata and merged files are deleted under a slow reader; newer ones hold what it was about to read.
+    return Retrying(
+        retry=retry_if_exception_type(FileNotFoundError),
+        wait=wait_random_exponential(multiplier=0.02, max=1),
+        stop=stop_after_attempt(10),
+        reraise=True,
+    )

@@ -1,0 +1,86 @@
+"""What one DMS file's columns mean under the contract of its table.
+
+Here: the column layout of a file (with or without a header), and the checks that nothing in it is unexplained.
+Not here: reading rows (`reader.py`). Pure: no Spark.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lake_assets.bronze.keys import FileKind
+from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.errors import TableStopped
+
+OPERATION = "Op"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Names of a file's columns, in the file's order."""
+
+    columns: tuple[str, ...]
+
+    @property
+    def has_operation(self) -> bool:
+        return OPERATION in self.columns
+
+
+def before_image(dms: DmsSettings, column: str) -> str | None:
+    """Name of the before-image column of a key column, where the endpoint adds them."""
+    return None if dms.before_image_prefix is None else f"{dms.before_image_prefix}{column}"
+
+
+def contract_layout(table: TableConfig, dms: DmsSettings, kind: FileKind) -> Layout:
+    """The layout of a CSV file without a header: operation, commit timestamp, source columns, added columns, before
+    images (the order that real DMS files have)."""
+    columns: list[str] = []
+    if kind is FileKind.CDC or dms.include_op_for_full_load:
+        columns.append(OPERATION)
+    if dms.timestamp_column_name is not None:
+        columns.append(dms.timestamp_column_name)
+    columns += [column.name for column in table.columns]
+    if dms.change_sequence_column is not None:
+        columns.append(dms.change_sequence_column)
+    if dms.before_image_prefix is not None:
+        columns += [f"{dms.before_image_prefix}{key}" for key in table.primary_key]
+    return Layout(tuple(columns))
+
+
+def file_layout(
+    *, name: str, key: str, kind: FileKind, found: Sequence[str] | None, table: TableConfig, dms: DmsSettings
+) -> Layout:
+    """The layout of one file from the column names `found` in it (header or Parquet schema), or by contract.
+
+    `name` is the table, for messages. Raises TableStopped for a column that nothing explains, one that is missing,
+    and for CDC files without an operation.
+    """
+    if found is None:
+        return contract_layout(table, dms, kind)
+    known = {column.name for column in table.columns}
+    added = {OPERATION, dms.timestamp_column_name, dms.change_sequence_column}
+    if dms.before_image_prefix is not None:
+        # Before images may be configured for every column; those of the key are the ones that mean something here.
+        added |= {f"{dms.before_image_prefix}{column}" for column in known}
+    if doubled := sorted({column for column in found if list(found).count(column) > 1}):
+        raise TableStopped(name, f"{key} has {_list(doubled)} twice.", "Have DMS write each column once.")
+    if unknown := [column for column in found if column not in known | added]:
+        raise TableStopped(
+            name,
+            f"{key} has {_list(unknown)}, which lake.yaml does not know.",
+            "Add it to the table's columns, or remove it from the DMS task's mapping.",
+        )
+    if missing := sorted(known - set(found)):
+        raise TableStopped(
+            name,
+            f"{key} lacks {_list(missing)}, which lake.yaml expects.",
+            "Remove it from the table's columns, or reload the table.",
+        )
+    if kind is FileKind.CDC and OPERATION not in found:
+        raise TableStopped(
+            name, f"{key} is a CDC file without the column {OPERATION}.", "Set IncludeOp on the endpoint."
+        )
+    return Layout(tuple(found))
+
+
+def _list(columns: Sequence[str]) -> str:
+    return ("column " if len(columns) == 1 else "columns ") + ", ".join(columns)

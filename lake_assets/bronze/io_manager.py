@@ -1,0 +1,53 @@
+"""The bronze IO manager: a day, or a range of days, of a table's DMS files as a typed PySpark DataFrame.
+
+For assets that want the changes themselves rather than what silver makes of them. Bronze is written by DMS, so there
+is nothing to store.
+"""
+
+import dagster as dg
+from pyspark.sql import DataFrame
+
+from lake_assets.bronze.assets import bronze_key
+from lake_assets.bronze.plan_read import files_of_days
+from lake_assets.bronze.reader import read_changes
+from lake_assets.runtime import LakeRuntime
+
+
+class BronzeIOManager(dg.IOManager):
+    """Hands an asset the changes of the partitions that its run maps to.
+
+    Columns: `_op` string, `_commit_ts` timestamp (UTC), `_sequence` string, `_file` string, `_row` long, `_bad` string
+    (a reason for a row that cannot be used, else NULL), and the table's columns with their declared types.
+    """
+
+    def __init__(self, runtime: LakeRuntime) -> None:
+        self._runtime = runtime
+
+    def handle_output(self, context: dg.OutputContext, obj: object) -> None:
+        raise dg.DagsterInvariantViolationError(
+            f"{context.asset_key.to_user_string()}: bronze is written by DMS; store this asset with another IO manager"
+        )
+
+    def load_input(self, context: dg.InputContext) -> DataFrame:
+        source_name, table = self._table(context.asset_key)
+        source = self._runtime.lake.sources[source_name]
+        first, last = None, None
+        if context.has_asset_partitions:
+            keys = context.asset_partition_key_range
+            first, last = keys.start, keys.end
+        logged = files_of_days(self._runtime.file_log.files(source_name, table), first, last)
+        return read_changes(
+            self._runtime.sessions.root(),
+            self._runtime.store(source_name),
+            logged,
+            name=table,
+            table=source.tables[table],
+            dms=source.dms,
+        )
+
+    def _table(self, key: dg.AssetKey) -> tuple[str, str]:
+        for name, source in self._runtime.lake.sources.items():
+            for table in source.tables:
+                if bronze_key(name, source, table) == key:
+                    return name, table
+        raise dg.DagsterInvariantViolationError(f"{key.to_user_string()} is no bronze table of this lake")

@@ -1,0 +1,170 @@
+"""What an object's key says: which table, full load or CDC, which format, which time.
+
+Here: pure decisions on the layout that AWS DMS writes below a source's location. Not here: listing keys
+(`object_store.py`), or whether a file is new and in which order files are logged (`admission.py`).
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
+from functools import lru_cache
+
+from lake_assets.config import DmsSettings
+
+_EXTENSION = r"\.(?P<extension>csv|csv\.gz|parquet)"
+_LOAD = re.compile(rf"LOAD[0-9A-F]{{8}}{_EXTENSION}")
+# The DMS guide's example ("Using Amazon S3 as a target") has 10 digits after the dash, every real file 9.
+_CDC = re.compile(rf"(?P<day>[0-9]{{8}})-(?P<clock>[0-9]{{6}})(?P<fraction>[0-9]{{3,4}}){_EXTENSION}")
+_TRANSACTION = re.compile(r"CDC_TXN-[0-9]+\.csv(\.gz)?")
+_SEGMENT = re.compile(r"SEGMENT[0-9]+_LOAD.*")
+
+_SEQUENCES = {
+    "yyyymmdd": ("year", "month", "day"),
+    "yyyymmddhh": ("year", "month", "day", "hour"),
+    "yyyymm": ("year", "month"),
+    "mmyyyydd": ("month", "year", "day"),
+    "ddmmyyyy": ("day", "month", "year"),
+}
+_DELIMITERS = {"slash": "/", "dash": "-", "underscore": "_", "none": ""}
+
+
+class FileKind(StrEnum):
+    """A part of a full load, or changes."""
+
+    LOAD = "load"
+    CDC = "cdc"
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file with rows of one table."""
+
+    key: str
+    schema: str
+    table: str
+    kind: FileKind
+    format: str
+    """csv or parquet."""
+    compression: str
+    """none or gzip; what the file's name says, not what the endpoint is set to."""
+    flush_time: datetime | None
+    """When DMS wrote it, UTC, from the name; not a commit time. None for a full load."""
+    capture_date: date | None
+    """CDC: the date folder (commit date) if there is one, else the flush date. None for a full load, whose
+    date is that of the object's modification."""
+
+    @property
+    def qualified_table(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredKey:
+    """Something that is never data: DMS's control tables, folder markers, hidden and temporary files."""
+
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownKey:
+    """Something that may be data, which this lake was not told how to read: to be shown, never guessed at."""
+
+    key: str
+    reason: str
+
+
+def parse_key(key: str, dms: DmsSettings) -> DataFile | IgnoredKey | UnknownKey:
+    """What the key, relative to its source's location, stands for. Never raises."""
+    parts = key.split("/")
+    if not parts[-1]:
+        return IgnoredKey(key, "a folder marker")
+    if any(part.startswith(".") for part in parts) or parts[-1].startswith("_"):
+        return IgnoredKey(key, "a hidden or temporary file")
+    if any(part.lower().startswith("awsdms_") or part == "s3_validation_failures" for part in parts):
+        return IgnoredKey(key, "a DMS control table")
+    parsed = _parse_data(key, parts, dms)
+    # `_prisma_migrations` is a table, `_temporary` is not: only what cannot be data goes by the underscore.
+    if isinstance(parsed, UnknownKey) and any(part.startswith("_") for part in parts):
+        return IgnoredKey(key, "in a hidden or temporary folder")
+    return parsed
+
+
+def _parse_data(key: str, parts: list[str], dms: DmsSettings) -> DataFile | UnknownKey:
+    if _TRANSACTION.fullmatch(parts[-1]):
+        return UnknownKey(
+            key, "a transaction file of an endpoint with PreserveTransactions, which is not supported"
+        )
+    if len(parts) < 3 or not all(parts):
+        return UnknownKey(
+            key, "not <schema>/<table>/<file>; is the source's location the endpoint's bucket folder?"
+        )
+    schema, table, folder, name = parts[0], parts[1], "/".join(parts[2:-1]), parts[-1]
+    if match := _LOAD.fullmatch(name):
+        if folder:
+            return UnknownKey(
+                key, f"a full-load file in the folder {folder!r}: DMS writes them to <schema>/<table>/"
+            )
+        return DataFile(
+            key, schema, table, FileKind.LOAD, *_content(match), flush_time=None, capture_date=None
+        )
+    if match := _CDC.fullmatch(name):
+        flushed = _flush_time(match)
+        if flushed is None:
+            return UnknownKey(key, f"{name!r} looks like a CDC file, but its digits are no date and time")
+        captured = _capture_date(folder, flushed, dms)
+        if isinstance(captured, str):
+            return UnknownKey(key, captured)
+        return DataFile(
+            key, schema, table, FileKind.CDC, *_content(match), flush_time=flushed, capture_date=captured
+        )
+    if _SEGMENT.fullmatch(name):
+        return UnknownKey(key, "a segment file of a parallel load, which is not supported")
+    return UnknownKey(
+        key,
+        f"{name!r} is neither LOAD<8 hex digits> nor <YYYYMMDD-HHMMSSmmm>, with .csv, .csv.gz or .parquet",
+    )
+
+
+def _content(match: re.Match[str]) -> tuple[str, str]:
+    extension = match["extension"]
+    return ("parquet" if extension == "parquet" else "csv"), ("gzip" if extension.endswith("gz") else "none")
+
+
+def _flush_time(match: re.Match[str]) -> datetime | None:
+    try:
+        whole = datetime.strptime(match["day"] + match["clock"], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return whole + timedelta(microseconds=int(match["fraction"].ljust(6, "0")))
+
+
+def _capture_date(folder: str, flushed: datetime, dms: DmsSettings) -> date | str:
+    """The date of a CDC file, or why its folder is not one."""
+    if not folder:
+        # Also where date partitions are on: these were written before the setting was.
+        return flushed.date()
+    if not dms.date_partition_enabled:
+        return f"a CDC file in the folder {folder!r}, but dms.date_partition_enabled is false"
+    expected = f"{dms.date_partition_sequence} with delimiter {dms.date_partition_delimiter}"
+    match = _folder_pattern(dms.date_partition_sequence, dms.date_partition_delimiter).fullmatch(folder)
+    if match is None:
+        return f"the folder {folder!r} is not a date partition ({expected})"
+    found = match.groupdict()
+    year, month = int(found["year"]), int(found["month"])
+    try:
+        time(int(found.get("hour", 0)))
+        if "day" in found:
+            return date(year, month, int(found["day"]))
+        next_month = date(year + month // 12, month % 12 + 1, 1)
+    except ValueError:
+        return f"the folder {folder!r} is no date ({expected})"
+    # A month's folder has no day: the flush date, unless the commits of that month were flushed in the next.
+    return min(max(flushed.date(), date(year, month, 1)), next_month - timedelta(days=1))
+
+
+@lru_cache(maxsize=32)
+def _folder_pattern(sequence: str, delimiter: str) -> re.Pattern[str]:
+    fields = (f"(?P<{name}>[0-9]{{{4 if name == 'year' else 2}}})" for name in _SEQUENCES[sequence])
+    return re.compile(re.escape(_DELIMITERS[delimiter]).join(fields))

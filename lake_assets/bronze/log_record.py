@@ -1,0 +1,147 @@
+"""What the file log keeps of a file, in Python and in Iceberg.
+
+Here: the two record types, the log's Iceberg schema, and how one becomes the other. Not here: reading
+(`log_view.py`), writing (`file_log.py`), deciding (`admission.py`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime
+
+import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression, GreaterThan, Reference
+from pyiceberg.expressions.literals import literal
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    DateType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestamptzType,
+)
+
+from lake_assets.bronze.keys import FileKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFile:
+    """A file that the log may not know yet. Times are UTC, sizes bytes."""
+
+    schema: str
+    table: str
+    key: str
+    version: str
+    """S3's ETag, or the SHA-256 of a local file."""
+    kind: FileKind
+    format: str
+    compression: str
+    size: int
+    last_modified: datetime
+    flush_time: datetime | None
+    capture_date: date
+    rows: int | None
+    """None: too big to be counted, or unreadable."""
+    columns: tuple[str, ...] | None
+    first_commit_ts: datetime | None
+
+    @property
+    def qualified_table(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedFile:
+    """One record of the log. Times are UTC, sizes bytes."""
+
+    offset: int
+    """From 1, without gaps, over all sources."""
+    source: str
+    schema: str
+    table: str
+    key: str
+    version: str
+    kind: FileKind
+    format: str
+    compression: str
+    size: int
+    last_modified: datetime
+    logged_at: datetime
+    flush_time: datetime | None
+    capture_date: date
+    epoch: int
+    """The full load that a LOAD file belongs to, or that was open when a CDC file was logged; from 1."""
+    rows: int | None
+    columns: tuple[str, ...] | None
+    first_commit_ts: datetime | None
+
+    @property
+    def qualified_table(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+
+_TYPES: dict[str, tuple[IcebergType, bool]] = {
+    "offset": (LongType(), True),
+    "source": (StringType(), True),
+    "schema": (StringType(), True),
+    "table": (StringType(), True),
+    "key": (StringType(), True),
+    "version": (StringType(), True),
+    "kind": (StringType(), True),
+    "format": (StringType(), True),
+    "compression": (StringType(), True),
+    "size": (LongType(), True),
+    "last_modified": (TimestamptzType(), True),
+    "logged_at": (TimestamptzType(), True),
+    "flush_time": (TimestamptzType(), False),
+    "capture_date": (DateType(), True),
+    "epoch": (IntegerType(), True),
+    "rows": (LongType(), False),
+    "columns": (ListType(19, StringType(), element_required=True), False),
+    "first_commit_ts": (TimestamptzType(), False),
+}
+_FIELDS = tuple(field.name for field in fields(LoggedFile))
+assert tuple(_TYPES) == _FIELDS
+
+LOG_SCHEMA = Schema(
+    *(
+        NestedField(number, name, kind, required=required)
+        for number, (name, (kind, required)) in enumerate(_TYPES.items(), start=1)
+    )
+)
+_ARROW_SCHEMA: pa.Schema = LOG_SCHEMA.as_arrow()
+
+
+def above(offset: int) -> BooleanExpression:
+    """The filter of a scan for the records after an offset."""
+    return GreaterThan(term=Reference("offset"), value=literal(offset))
+
+
+def to_arrow(files: Sequence[LoggedFile]) -> pa.Table:
+    """One row per file, in LOG_SCHEMA."""
+    columns = [
+        pa.array([getattr(file, name) for file in files], _ARROW_SCHEMA.field(name).type) for name in _FIELDS
+    ]
+    return pa.Table.from_arrays(columns, schema=_ARROW_SCHEMA)
+
+
+def from_arrow(table: pa.Table) -> Iterator[LoggedFile]:
+    """The files, in the order of their offsets. Names and headers that repeat are one object in memory."""
+    table = table.sort_by("offset")
+    shared: dict[object, object] = {}
+    columns = []
+    for name in _FIELDS:
+        values = table.column(name).to_pylist()
+        if name == "kind":
+            values = [FileKind(value) for value in values]
+        elif name == "columns":
+            values = [None if value is None else tuple(value) for value in values]
+        elif name in ("last_modified", "logged_at", "flush_time", "first_commit_ts"):
+            values = [None if value is None else value.astimezone(UTC) for value in values]
+        if name in ("source", "schema", "table", "format", "compression", "columns", "capture_date"):
+            values = [shared.setdefault(value, value) for value in values]
+        columns.append(values)
+    for row in zip(*columns, strict=True):
+        yield LoggedFile(**dict(zip(_FIELDS, row, strict=True)))

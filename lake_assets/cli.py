@@ -1,0 +1,251 @@
+"""The command line, `lake-assets`: reads it, calls the command, prints the result.
+
+Results go to standard output, messages to standard error. Exit codes: 0 done, 1 a table failed or stopped (the others
+are applied), 2 a wrong call, configuration or machine.
+"""
+
+import json
+import logging
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from lake_assets.config_file import ConfigError, lake_path, load_lake
+from lake_assets.errors import LakeError
+from lake_assets.preflight import PreflightError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="A lakehouse from AWS DMS files.")
+demo = typer.Typer(no_args_is_help=True, help="The bike-sharing demonstration.")
+app.add_typer(demo, name="demo")
+
+out = Console(soft_wrap=False)
+err = Console(stderr=True, soft_wrap=True)
+
+Config = Annotated[Path | None, typer.Option("--config", help="The lake.yaml to use; also LAKE_CONFIG.")]
+
+
+@app.callback()
+def options(context: typer.Context, config: Config = None) -> None:
+    context.obj = lake_path(config)
+
+
+@app.command()
+def validate(context: typer.Context) -> None:
+    """Check lake.yaml; every mistake is told with its place."""
+    from lake_assets.build import open_lake
+
+    lake = open_lake(load_lake(context.obj))
+    tables = sum(len(source.tables) for source in lake.config.sources.values())
+    out.print(
+        f"{context.obj}: {len(lake.config.sources)} sources, {tables} tables, {len(lake.targets)} silver tables, "
+        f"{len(lake.marts)} marts: valid"
+    )
+
+
+@app.command()
+def sync(
+    context: typer.Context,
+    source: Annotated[str | None, typer.Option(help="Only this source.")] = None,
+    table: Annotated[str | None, typer.Option(help="Only this table, as schema.table.")] = None,
+    gold: Annotated[bool, typer.Option(help="Compute the marts too.")] = True,
+) -> None:
+    """List, apply and compute: the main job without a UI."""
+    raise typer.Exit(_sync(context.obj, source, table, gold))
+
+
+@app.command()
+def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
+    """Per table: position, pending files, lag, rows, last batch."""
+    from lake_assets.build import open_lake
+    from lake_assets.commands.show import show_status
+    from lake_assets.commands.status import status as table_status
+
+    lines = table_status(open_lake(load_lake(context.obj)))
+    if as_json:
+        print(json.dumps([line.as_dict() for line in lines], indent=2))
+    else:
+        show_status(out, lines)
+
+
+@app.command()
+def dev(
+    context: typer.Context,
+    port: Annotated[int, typer.Option(help="Port of the UI.")] = 3000,
+    feed: Annotated[bool, typer.Option(help="Run the demonstration's live feed beside it.")] = False,
+    rate: Annotated[float, typer.Option(help="Changes a second of the live feed.")] = 20.0,
+) -> None:
+    """Dagster's UI and daemon on this lake."""
+    from lake_assets.commands.demo import demo_source
+    from lake_assets.commands.dev import dev as run_dev
+
+    lake = load_lake(context.obj)
+    arguments = None
+    if feed:
+        if not demo_source(lake).exists:
+            _generate(context.obj, changes=200_000, days=7, seed=1)
+        arguments = ["demo", "feed", "--rate", str(rate)]
+    err.print(f"Dagster's UI comes up on http://localhost:{port}; Ctrl-C stops it" + (" and the live feed." if feed else "."))
+    raise typer.Exit(run_dev(context.obj, port=port, feed=arguments))
+
+
+Changes = Annotated[int, typer.Option(help="At least so many changes.", min=1000)]
+Days = Annotated[float, typer.Option(help="Days that the history covers; it ends now.", min=0.1)]
+Seed = Annotated[int, typer.Option(help="The same seed and end give the same files.")]
+
+
+@demo.command()
+def generate(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed: Seed = 1) -> None:
+    """Write a history of the source: a full load and CDC files."""
+    _generate(context.obj, changes, days, seed)
+
+
+@demo.command()
+def feed(
+    context: typer.Context,
+    rate: Annotated[float, typer.Option(help="Changes a second.")] = 20.0,
+    flush_seconds: Annotated[float, typer.Option(help="Seconds from the first commit in a file to the file.")] = 5.0,
+    duration: Annotated[float | None, typer.Option(help="Seconds; without it until stopped.")] = None,
+) -> None:
+    """Go on with the source in real time."""
+    from lake_assets.commands.demo import demo_source
+    from lake_assets.demo.feed import run_feed
+
+    source = demo_source(load_lake(context.obj))
+    run_feed(
+        source.config.location,
+        source.database,
+        rate=rate,
+        flush_seconds=flush_seconds,
+        duration=duration,
+        endpoint_url=source.config.s3.endpoint,
+    )
+
+
+@demo.command()
+def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed: Seed = 1) -> None:
+    """Generate a history unless there is one, run the main job, compare silver with the source."""
+    from lake_assets.build import open_lake
+    from lake_assets.commands import demo as demonstration
+    from lake_assets.commands.show import show_comparison, show_rows
+    from lake_assets.preflight import check_java
+
+    check_java()
+    config = load_lake(context.obj)
+    source = demonstration.demo_source(config)
+    if source.exists:
+        flushed = demonstration.flush_leftovers(source)
+    else:
+        flushed = True
+        _generate(context.obj, changes, days, seed)
+    code = _sync(context.obj, None, None, True, layers=True)
+    lake = open_lake(config)
+    if not flushed:
+        err.print("A live feed is running: its source is ahead of its files, so silver is not compared with it.")
+        raise typer.Exit(code)
+    comparisons = demonstration.compare(lake, source)
+    show_comparison(out, comparisons)
+    catalog = lake.runtime.catalog
+    for title, name, by, newest in (
+        ("racks_empty_now: longest empty first", "racks_empty_now", "minutes_empty", False),
+        ("station_daily: most minutes empty on the last day", "station_daily", "minutes_empty", True),
+        ("trip_revenue_daily: highest revenue on the last day", "trip_revenue_daily", "revenue", True),
+    ):
+        show_rows(out, title, demonstration.top_rows(catalog, f"gold.{name}", by, 5, newest))
+    raise typer.Exit(code if all(found.equal for found in comparisons) else 1)
+
+
+def _generate(config: Path, changes: int, days: float, seed: int) -> None:
+    from lake_assets.commands.demo import demo_source
+    from lake_assets.commands.demo import generate as generate_demo
+    from lake_assets.commands.progress import ProgressBar
+
+    source = demo_source(load_lake(config))
+    if source.exists:
+        err.print(f"{source.database} is there already: the source goes on from it.")
+        return
+    with ProgressBar(err) as bar:
+        bar.begin("history", changes)
+        written = generate_demo(
+            source, changes=changes, days=days, seed=seed, told=lambda done, asked: bar.at("history", done)
+        )
+    ops = written.ops
+    out.print(
+        f"source: {sum(written.load_rows.values()):,} rows in {written.load_files} full-load files, "
+        f"{sum(written.rows.values()):,} changes ({ops['I']:,} I, {ops['U']:,} U, {ops['D']:,} D) of "
+        f"{written.transactions:,} transactions in {written.cdc_files} CDC files, {written.seconds:.1f} s"
+    )
+
+
+def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers: bool = False) -> int:
+    from lake_assets.build import open_lake
+    from lake_assets.commands import sync as syncing
+    from lake_assets.commands.instance import dagster_instance
+    from lake_assets.commands.progress import ProgressBar
+    from lake_assets.commands.show import show_layers, show_sync
+    from lake_assets.preflight import check_java
+    from lake_assets.runtime import LakeRuntime
+
+    check_java()
+    config = load_lake(path)
+    _known(config.sources, source, "source")
+    _known({name for s in config.sources.values() for name in s.tables}, table, "table")
+    folder = path.absolute().parent
+    lake = open_lake(config, LakeRuntime(config, spark_log=_spark_log(folder)))
+    start = time.perf_counter()
+    with dagster_instance(folder) as instance, ProgressBar(err) as bar:
+        result = syncing.sync(lake, instance, source=source, table=table, gold=gold, progress=bar)
+    show_sync(out, result)
+    for name, reason in sorted(result.waiting.items()):
+        err.print(f"{name}: {reason}")
+    for name, reason in sorted((result.failed | result.unlisted).items()):
+        err.print(f"[bold]{name} failed[/bold]: ", end="")
+        err.print(reason, markup=False)
+    if layers:
+        silver = sum(data["rows_read"] for data in result.applied.values())
+        written = sum(data["rows_written"] for data in result.marts.values())
+        show_layers(
+            out,
+            result,
+            {
+                "bronze": (sum(result.files.values()), sum(result.file_rows.values())),
+                "silver": (sum(data["files"] for data in result.applied.values()), silver),
+                "gold": (0, written),
+            },
+        )
+    if result.nothing_pending:
+        out.print("Nothing was pending; nothing was committed.")
+    else:
+        out.print(f"{len(result.applied)} tables and {len(result.marts)} marts in {time.perf_counter() - start:.1f} s")
+    return result.exit_code
+
+
+def _spark_log(folder: Path) -> Path:
+    return folder / ".lake" / "spark.log"
+
+
+def _known(names: object, name: str | None, kind: str) -> None:
+    assert isinstance(names, (set, dict))
+    if name is not None and name not in names:
+        raise typer.BadParameter(f"lake.yaml has no {kind} {name}; it has {', '.join(sorted(names))}")
+
+
+def main() -> None:
+    """Entry point: errors that a user can act on are one message, not a traceback."""
+    logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("lake_assets").setLevel(logging.WARNING)
+    try:
+        app()
+    except (ConfigError, PreflightError) as error:
+        err.print(str(error), markup=False)
+        sys.exit(2)
+    except LakeError as error:
+        err.print(str(error), markup=False)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Results as tables on standard output."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from lake_assets.commands.status import TableStatus
+from lake_assets.commands.sync import SyncResult
+from lake_assets.demo.compare import TableComparison
+
+
+def show_sync(console: Console, result: SyncResult) -> None:
+    """Files and rows per layer, then what each table and mart did."""
+    if result.applied:
+        table = _table("silver", "files", "rows read", "I", "U", "D", "rows now", "seconds", "lag")
+        for name, data in sorted(result.applied.items()):
+            lag = data.get("lag_seconds")
+            table.add_row(
+                name,
+                *(
+                    f"{data[key]:,}"
+                    for key in ("files", "rows_read", "rows_inserted", "rows_updated", "rows_deleted", "dagster/row_count")
+                ),
+                f"{data['seconds']:.1f}",
+                "" if lag is None else f"{lag:,.0f} s",
+            )
+        console.print(table)
+    if result.marts:
+        table = _table("gold", "rows written", "rows now", "days", "seconds")
+        for name, data in sorted(result.marts.items()):
+            seconds = data["seconds_compute"] + data["seconds_write"]
+            table.add_row(
+                f"gold.{name}",
+                f"{data['rows_written']:,}",
+                f"{data['dagster/row_count']:,}",
+                str(data.get("days", "")),
+                f"{seconds:.1f}",
+            )
+        console.print(table)
+
+
+def show_layers(console: Console, result: SyncResult, rows_by_layer: dict[str, tuple[int, int]]) -> None:
+    """Files and rows per layer with the seconds that the layer took."""
+    table = _table("layer", "files", "rows", "seconds")
+    for layer, (files, rows) in rows_by_layer.items():
+        table.add_row(layer, f"{files:,}", f"{rows:,}", f"{result.seconds.get(layer, 0):.1f}")
+    console.print(table)
+
+
+def show_comparison(console: Console, comparisons: Sequence[TableComparison]) -> None:
+    """A line per table: whether it equals the source, and where not."""
+    table = _table("table", "rows in source", "rows in silver", "equal to the source")
+    for found in comparisons:
+        verdict = "yes"
+        if not found.equal:
+            verdict = (
+                f"NO: {found.missing} missing, {found.unexpected} unexpected, {found.different} different "
+                f"{found.examples or ''} {'; '.join(found.schema_problems)}"
+            )
+        table.add_row(found.table, f"{found.rows_in_source:,}", f"{found.rows_in_lake:,}", verdict)
+    console.print(table)
+
+
+def show_rows(console: Console, title: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Rows of a mart as they are."""
+    if not rows:
+        console.print(f"{title}: no rows")
+        return
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for name in rows[0]:
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*(_text(value) for value in row.values()))
+    console.print(table)
+
+
+def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
+    table = _table("table", "state", "rows", "position", "pending files", "lag", "last batch", "applied at")
+    for line in statuses:
+        batch = line.last_batch or {}
+        table.add_row(
+            line.table,
+            line.state if line.reason is None else f"{line.state}: {line.reason}",
+            f"{line.rows:,}",
+            str(line.position),
+            str(line.pending_files),
+            "" if line.lag_seconds is None else f"{line.lag_seconds:,.0f} s",
+            f"{batch['kind']}, {batch['files']} files, {batch['rows-read']} rows" if batch else "",
+            line.last_applied or "",
+        )
+    console.print(table)
+
+
+def _table(*columns: str) -> Table:
+    table = Table()
+    table.add_column(columns[0])
+    for column in columns[1:]:
+        left = column in ("equal to the source", "state", "last batch", "days", "applied at")
+        table.add_column(column, justify="left" if left else "right")
+    return table
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    return f"{value:%Y-%m-%d %H:%M:%S}" if hasattr(value, "hour") else str(value)

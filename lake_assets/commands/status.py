@@ -1,0 +1,71 @@
+"""`lake-assets status`: per silver table, how far it is and what it is waiting for.
+
+Here: the figures. Not here: printing them.
+"""
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from lake_assets.build import Lake
+from lake_assets.commands.sync import why_waiting
+from lake_assets.iceberg.tables import current_snapshot, load_table, summary
+from lake_assets.silver.pending import TableState, table_states
+from lake_assets.silver.plan import Batch, Waiting
+from lake_assets.silver.position import BATCH
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """One silver table."""
+
+    table: str
+    state: str
+    """`up to date`, `pending`, `waiting` (see `reason`) or `no files`."""
+    rows: int
+    position: int
+    pending_files: int
+    quarantined: int
+    lag_seconds: float | None
+    """Now minus the newest applied source commit."""
+    last_batch: dict[str, str] | None
+    """Kind, strategy, files, bytes and rows of the newest batch."""
+    last_applied: str | None
+    """When it was published, ISO 8601 UTC."""
+    reason: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def status(lake: Lake) -> list[TableStatus]:
+    """Every silver table, from the lake's tables alone: no Spark, no Dagster. Does not list the bucket."""
+    now = datetime.now(UTC)
+    return [_table_status(lake, state, now) for state in table_states(lake.runtime, lake.targets, now)]
+
+
+def _table_status(lake: Lake, state: TableState, now: datetime) -> TableStatus:
+    snapshot = current_snapshot(load_table(lake.runtime.catalog, state.target.identifier))
+    batch = {k.removeprefix(BATCH): v for k, v in summary(snapshot).items() if k.startswith(BATCH)}
+    newest = state.position.max_commit_ts
+    applied = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC) if snapshot is not None else None
+    return TableStatus(
+        table=state.target.identifier,
+        state=_state(state),
+        rows=state.position.rows,
+        position=state.position.log_offset,
+        pending_files=len(state.pending),
+        quarantined=0,
+        lag_seconds=round((now - newest).total_seconds(), 1) if newest is not None else None,
+        last_batch=batch or None,
+        last_applied=applied.isoformat(timespec="seconds") if applied is not None else None,
+        reason=why_waiting(lake, state),
+    )
+
+
+def _state(state: TableState) -> str:
+    if not state.logged:
+        return "no files"
+    if isinstance(state.next_batch, Waiting):
+        return "waiting"
+    return "pending" if isinstance(state.next_batch, Batch) else "up to date"

@@ -1,0 +1,65 @@
+"""The settings of the DMS endpoint that the demo's files follow.
+
+Here: the settings, what makes them valid, and how they are kept between processes. Not here: what they do to a file
+(`dms_layout.py`, `dms_csv.py`, `dms_parquet.py`). Names and meanings are those of
+https://docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.S3.html in snake case.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
+
+
+@dataclass(frozen=True)
+class DmsWriterSettings:
+    """How files look; the defaults are those of the demo's `lake.yaml`.
+
+    Raises ValueError for a combination that no DMS task could have.
+    """
+
+    data_format: Literal["csv", "parquet"] = "csv"
+    compression: Literal["gzip", "none"] = "none"
+    """CSV under gzip gets the ending `.csv.gz`; Parquet compresses its pages and keeps `.parquet`."""
+    add_column_name: bool = True
+    """CSV files begin with a header."""
+    csv_null_value: str = "NULL"
+    rfc_4180: bool = True
+    """False: no field is quoted, whatever it contains; such files cannot be read back exactly, as with DMS."""
+    timestamp_column_name: str = "commit_ts"
+    change_sequence_column: str | None = "change_seq"
+    before_image_prefix: str | None = "BI_"
+    """None: a change of a primary key is written as D and I, as a source without before images does."""
+    before_image: Literal["key_change", "always"] = "key_change"
+    """Whether a U that left the primary key alone has a before image, too."""
+    delete_image: Literal["key", "full"] = "key"
+    """What a D carries besides its key: nothing (a PostgreSQL source), or the whole row (REPLICA IDENTITY FULL)."""
+    include_op_for_full_load: bool = True
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("data_format", ("csv", "parquet")),
+            ("compression", ("gzip", "none")),
+            ("before_image", ("key_change", "always")),
+            ("delete_image", ("key", "full")),
+        ):
+            if (value := getattr(self, name)) not in allowed:
+                raise ValueError(f"{name} is one of {', '.join(allowed)}, not {value!r}")
+        if any(character in self.csv_null_value for character in '",\r\n'):
+            raise ValueError(
+                f"csv_null_value {self.csv_null_value!r} would have to be quoted, which DMS never does"
+            )
+        if not self.timestamp_column_name:
+            raise ValueError("timestamp_column_name is empty; the demo always writes the commit timestamp")
+
+    @property
+    def file_ending(self) -> str:
+        """`csv`, `csv.gz` or `parquet`."""
+        return "csv.gz" if (self.data_format, self.compression) == ("csv", "gzip") else self.data_format
+
+    def to_json(self) -> dict[str, Any]:
+        """For the source database, so that a live feed continues with the settings of its history."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, kept: dict[str, Any]) -> Self:
+        """The inverse of `to_json`. Raises TypeError for a setting this version does not know."""
+        return cls(**kept)

@@ -1,0 +1,195 @@
+"""A live feed: the city goes on in real time, and CDC files keep coming.
+
+Here: pace, clock, flushing, stopping. Not here: what survives a kill (`source_database.py`, `outbox.py`), or what the
+city does (`city.py` and the modules on it).
+"""
+
+import fcntl
+import heapq
+import logging
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from lake_assets.demo import rebalancing
+from lake_assets.demo.city import City
+from lake_assets.demo.dms_settings import DmsWriterSettings
+from lake_assets.demo.outbox import Outbox
+from lake_assets.demo.population import ride_time
+from lake_assets.demo.rare_changes import RARE_CHANGES
+from lake_assets.demo.source_database import SourceDatabase
+from lake_assets.demo.storage import open_storage
+from lake_assets.demo.written_files import WrittenFiles
+
+_LOG = logging.getLogger(__name__)
+
+_TICK = 0.1
+"""Seconds between two looks at the clock."""
+
+_LONGEST_BURST = 0.5
+"""Seconds of changes without a look at flushes and the end, where the rate is more than the machine can do."""
+
+
+class _LiveCity:
+    """Chooses the next transaction of a city whose pace is given, not its demand."""
+
+    def __init__(self, city: City) -> None:
+        self._city = city
+        self._arrivals: list[tuple[datetime, int]] = []
+        for trip_id in sorted(city.open_trips):
+            self._expect(trip_id, city.trips[trip_id]["started_at"])
+
+    def _expect(self, trip_id: int, started_at: datetime) -> None:
+        heapq.heappush(self._arrivals, (started_at + ride_time(2.0, self._city.rng), trip_id))
+
+    def step(self, at: datetime) -> None:
+        """One transaction or a few."""
+        city, rng = self._city, self._city.rng
+        draw = rng.random()
+        if draw < 0.015:
+            weights = [change.per_100_000 for change in RARE_CHANGES]
+            rng.choices(RARE_CHANGES, weights)[0].operation(city, at)
+        elif draw < 0.03:
+            self._truck(at)
+        elif draw < 0.2:
+            city.use_app(at)
+        else:
+            self._ride(at)
+
+    def _ride(self, at: datetime) -> None:
+        city, rng = self._city, self._city.rng
+        # With a fast feed rides end early: there are not enough bikes for rides of a natural length.
+        crowded = len(self._arrivals) >= len(city.bikes) // 5
+        due = bool(self._arrivals) and self._arrivals[0][0] <= at and rng.random() < 0.6
+        if crowded or due:
+            _, arriving = heapq.heappop(self._arrivals)
+            city.end_trip(at, arriving, None if rng.random() < 0.006 else rng.choice(city.station_ids))
+            return
+        station_id = rng.choice(city.station_ids)
+        trip_id = city.start_trip(at, station_id)
+        if trip_id is None:
+            city.miss_bike(at, station_id)
+        else:
+            self._expect(trip_id, city.database.last_commit)
+
+    def _truck(self, at: datetime) -> None:
+        city = self._city
+        rebalancing.collect_abandoned(city, at)
+        rebalancing.load_truck(city, at, max(0, 8 - len(city.on_truck)))
+        rebalancing.unload_truck(
+            city, at, min(city.station_ids, key=lambda number: (len(city.racks[number]), number))
+        )
+
+
+@contextmanager
+def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    """SIGTERM and SIGINT set `stop`; outside the main thread signals are not ours to take."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _only_feed(database_path: Path) -> Iterator[None]:
+    """The operating system gives the lock back whenever the process ends, however it ends."""
+    with database_path.with_name(f".{database_path.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RuntimeError(f"another feed is running on {database_path}; stop it first") from None
+        yield
+
+
+def run_feed(
+    location: str | Path,
+    database_path: Path,
+    *,
+    rate: float = 20.0,
+    flush_seconds: float = 5.0,
+    duration: float | None = None,
+    stop: threading.Event | None = None,
+    seed: int | None = None,
+    endpoint_url: str | None = None,
+) -> WrittenFiles:
+    """Continue a history in real time, at about `rate` changes a second.
+
+    Each table's file is flushed `flush_seconds` after the first commit in it. Runs until `stop` is set, SIGTERM or
+    SIGINT arrives, or `duration` seconds have passed; then everything committed is flushed. `duration=0` only flushes
+    what a killed feed left. Commit timestamps are the wall clock's (UTC), or follow the newest commit if that lies in
+    the future; the time since the last feed is skipped. Files have the settings of the history, and `location` has to
+    be the history's, too.
+
+    A kill at any moment is harmless: until the next call the database is ahead of the files, by what it keeps in its
+    outbox, and the next call writes exactly that first.
+
+    Raises FileNotFoundError without a history, RuntimeError if another feed runs on the database, ValueError for a
+    rate or interval that is not positive, and whatever the storage raises; the next call repeats an interrupted flush.
+    """
+    if rate <= 0 or flush_seconds <= 0:
+        raise ValueError(f"rate {rate} and flush_seconds {flush_seconds} have to be positive")
+    if not database_path.exists():
+        raise FileNotFoundError(f"{database_path} is not there; generate_history writes it")
+    stop = stop or threading.Event()
+    written = WrittenFiles()
+    began = time.monotonic()
+    with _only_feed(database_path), _stopped_by_signals(stop):
+        database = SourceDatabase(database_path)
+        try:
+            settings = DmsWriterSettings.from_json(database.get_state("settings", {}))
+            storage = open_storage(location, endpoint_url=endpoint_url)
+            outbox = Outbox(database, storage, settings, written)
+            database.sink = outbox
+            outbox.finish_files()
+            live = _LiveCity(City(database, random.Random(seed)))
+            _LOG.info("feed continues after %s at %s changes a second", database.last_commit, rate)
+            _run(database, outbox, live, rate, timedelta(seconds=flush_seconds), duration, stop)
+        finally:
+            database.close()
+    written.seconds = time.monotonic() - began
+    return written
+
+
+def _run(
+    database: SourceDatabase,
+    outbox: Outbox,
+    live: _LiveCity,
+    rate: float,
+    flush_interval: timedelta,
+    duration: float | None,
+    stop: threading.Event,
+) -> None:
+    ahead = max(timedelta(0), database.last_commit - datetime.now(UTC))
+    began = looked = time.monotonic()
+    allowed = 0.0
+    while True:
+        now = datetime.now(UTC) + ahead
+        over = stop.is_set() or (duration is not None and time.monotonic() - began >= duration)
+        for table, first_commit in list(outbox.first_commits.items()):
+            if over or now >= first_commit + flush_interval:
+                outbox.flush(table, now)
+        if over:
+            return
+        # Changes missed in a pause of the machine are not made up for all at once.
+        allowed = min(allowed + rate * (time.monotonic() - looked), 2 * rate + 1)
+        looked = time.monotonic()
+        while allowed > 0 and not stop.is_set() and time.monotonic() - looked < _LONGEST_BURST:
+            before = outbox.taken
+            live.step(datetime.now(UTC) + ahead)
+            allowed -= max(1, outbox.taken - before)
+        stop.wait(_TICK)

@@ -1,0 +1,193 @@
+"""A finite history: a full load and days of CDC files, as fast as the machine can write them.
+
+Here: the DMS task over simulated time - when the load reads, when each table flushes. Not here: what happens in the
+city (`simulation.py`), or what a file looks like (`dms_files.py`). `feed.py` continues where a history ends.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+
+from lake_assets.demo.changes import Change
+from lake_assets.demo.city import City
+from lake_assets.demo.dms_files import cdc_key, encode_cdc_file, encode_file, load_key
+from lake_assets.demo.dms_layout import DmsLayout
+from lake_assets.demo.dms_settings import DmsWriterSettings
+from lake_assets.demo.population import populate
+from lake_assets.demo.schema import SCHEMA, TABLES
+from lake_assets.demo.simulation import Simulation
+from lake_assets.demo.source_database import SourceDatabase
+from lake_assets.demo.storage import ObjectStorage, open_storage
+from lake_assets.demo.written_files import WrittenFiles
+
+Progress = Callable[[int, int], None]
+"""Called with the changes so far and the changes asked for, about once per flushed file."""
+
+_TRANSFER_TIME_PER_ROW = timedelta(microseconds=1300)
+
+
+class _HistoryTask:
+    """A DMS task over simulated time; takes the database's changes and writes a table's file when it is due."""
+
+    def __init__(
+        self,
+        database: SourceDatabase,
+        storage: ObjectStorage,
+        settings: DmsWriterSettings,
+        flush_interval: timedelta,
+    ) -> None:
+        self._database = database
+        self._storage = storage
+        self._settings = settings
+        self._flush_interval = flush_interval
+        self._pending: dict[str, list[Change]] = {name: [] for name in TABLES}
+        self._flush_at: dict[str, datetime] = {}
+        self._loaded_at: datetime | None = None
+        self.taken = 0
+        self.newest_keys: dict[str, str] = {}
+        self.written = WrittenFiles()
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        """Take a transaction's changes."""
+        # Without a key nobody could tell a cached change from the row that the full load holds already; so until the
+        # load has read it, a keyless table's changes are the load's alone.
+        self.written.transactions += 1
+        for change in changes:
+            if self._loaded_at is not None or TABLES[change.table].primary_key:
+                self.taken += 1
+                pending = self._pending[change.table]
+                if not pending and self._loaded_at is not None:
+                    self._flush_at[change.table] = self._database.last_commit + self._flush_interval
+                pending.append(change)
+
+    def full_load(self, read_at: datetime, part_rows: int) -> None:
+        """Write the LOAD files: all tables as they are at `read_at`, transferred row by row from then on."""
+        transferred_at = read_at
+        for name, table in TABLES.items():
+            layout = DmsLayout(table, self._settings)
+            rows = list(self._database.stored_rows(name))
+            for part, start in enumerate(range(0, len(rows), part_rows), start=1):
+                content = layout.full_load(
+                    rows[start : start + part_rows], transferred_at, _TRANSFER_TIME_PER_ROW
+                )
+                self._storage.write(
+                    load_key(name, part, self._settings), encode_file(content, self._settings)
+                )
+                transferred_at += len(content.rows) * _TRANSFER_TIME_PER_ROW
+                self.written.load_files += 1
+                self.written.load_rows[name] += len(content.rows)
+        self._loaded_at = transferred_at
+        # DMS applies the changes that it cached only after the load.
+        for name, pending in self._pending.items():
+            if pending:
+                self._flush_at[name] = transferred_at + self._flush_interval
+
+    def flush_due(self, now: datetime) -> bool:
+        """Write the files of all tables whose time has come by `now`; whether there were any."""
+        due = [name for name, at in self._flush_at.items() if at <= now]
+        for name in sorted(due, key=lambda name: (self._flush_at[name], name)):
+            self._write(name, self._flush_at.pop(name))
+        return bool(due)
+
+    def stop(self, at: datetime) -> None:
+        """Write what is left, as DMS does when a task is stopped."""
+        for name in list(self._flush_at):
+            self._write(name, at)
+        self._flush_at.clear()
+
+    def _write(self, name: str, flushed_at: datetime) -> None:
+        changes, self._pending[name] = self._pending[name], []
+        data, ops = encode_cdc_file(name, changes, self._settings)
+        key = self.newest_keys[name] = cdc_key(name, flushed_at, self._settings)
+        self._storage.write(key, data)
+        self.written.cdc_files += 1
+        self.written.rows[name] += ops.total()
+        self.written.ops.update(ops)
+
+
+def _clear(storage: ObjectStorage, database_path: Path, *, overwrite: bool) -> None:
+    existing = [key for name in TABLES for key in storage.list(f"{SCHEMA}/{name}/")]
+    if not overwrite and (existing or database_path.exists()):
+        found = existing[0] if existing else database_path
+        raise FileExistsError(
+            f"{found} is there already, of a history that a new one would mix with; overwrite=True"
+        )
+    for key in existing:
+        storage.remove(key)
+    for suffix in ("", "-wal", "-shm"):
+        database_path.with_name(database_path.name + suffix).unlink(missing_ok=True)
+
+
+def generate_history(
+    location: str | Path,
+    database_path: Path,
+    *,
+    seed: int = 1,
+    changes: int = 200_000,
+    days: float = 7,
+    end: datetime,
+    settings: DmsWriterSettings | None = None,
+    flush_interval: timedelta = timedelta(hours=3),
+    stations: int = 60,
+    bikes: int = 700,
+    members: int = 2_500,
+    past_trips: int = 20_000,
+    load_part_rows: int = 2_000,
+    load_duration: timedelta = timedelta(minutes=15),
+    endpoint_url: str | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> WrittenFiles:
+    """Write a full load and at least `changes` rows of CDC files to `location`, and the truth to `database_path`.
+
+    The history lasts `days` and ends at `end` (with a zone): no commit and no file name is later. The same arguments
+    give the same files, byte for byte. `past_trips` are in the full load; LOAD files hold up to `load_part_rows` rows;
+    commits of the first `load_duration` are in the full load and (but for `app_events`) in CDC files, too.
+
+    The database appears at its path when everything is written, so one that is there is complete. After a kill, call
+    again with `overwrite`, which first removes the seven tables' files and the database.
+
+    Raises FileExistsError without `overwrite` if either exists, ValueError for arguments that make no city.
+    """
+    began = time.monotonic()
+    if end.tzinfo is None:
+        raise ValueError(f"end {end} has no time zone")
+    end = end.astimezone(UTC)
+    start = end - timedelta(days=days)
+    read_at = start + load_duration
+    if not read_at + load_duration < end:
+        raise ValueError(f"{days} days are too few for a full load of {load_duration}")
+    settings = settings or DmsWriterSettings()
+    storage = open_storage(location, endpoint_url=endpoint_url)
+    _clear(storage, database_path, overwrite=overwrite)
+
+    database_path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = database_path.with_name(f".{database_path.name}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    database = SourceDatabase(unfinished, create=True, commit_each=False)
+    rng = Random(seed)
+    populate(database, rng, start, stations=stations, bikes=bikes, members=members, past_trips=past_trips)
+    city = City(database, rng)
+    task = _HistoryTask(database, storage, settings, flush_interval)
+    database.sink = task
+    simulation = Simulation(city, start, end, changes=changes, written=lambda: task.taken)
+    simulation.plan(read_at)
+    simulation.schedule(read_at, lambda at: task.full_load(at, load_part_rows))
+    for now in simulation.run():
+        if task.flush_due(now) and progress is not None:
+            progress(task.taken, changes)
+    task.stop(end)
+
+    for name, key in task.newest_keys.items():
+        # A feed's first file must come after it, whatever the clock says then.
+        database.connection.execute("INSERT INTO _files VALUES (?, ?, '', 1)", (key, name))
+    database.set_state("settings", settings.to_json())
+    database.save()
+    database.close()
+    unfinished.replace(database_path)
+    task.written.seconds = time.monotonic() - began
+    if progress is not None:
+        progress(task.taken, changes)
+    return task.written

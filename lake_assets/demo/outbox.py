@@ -1,0 +1,129 @@
+"""Changes of a live feed that no CDC file holds yet, kept in the source database.
+
+Here: taking changes inside the transaction that makes them, and moving them to files so that a kill at any moment
+neither loses nor doubles one. Not here: when a table flushes (`feed.py`).
+
+A file is written in three steps. Its name and last change sequence are fixed in `_files`; it is written, atomically,
+with the changes up to there; they leave the outbox together with the note that it is written. Whoever dies between two
+steps leaves enough to repeat the rest with the same name and the same bytes.
+"""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from lake_assets.demo.changes import Change
+from lake_assets.demo.dms_files import cdc_key, encode_cdc_file, flush_time
+from lake_assets.demo.dms_settings import DmsWriterSettings
+from lake_assets.demo.source_database import SourceDatabase
+from lake_assets.demo.storage import ObjectStorage
+from lake_assets.demo.written_files import WrittenFiles
+
+
+class Outbox:
+    """The sink of a live feed's changes."""
+
+    def __init__(
+        self,
+        database: SourceDatabase,
+        storage: ObjectStorage,
+        settings: DmsWriterSettings,
+        written: WrittenFiles,
+    ) -> None:
+        self._database = database
+        self._connection = database.connection
+        self._storage = storage
+        self._settings = settings
+        self._written = written
+        self.taken = 0
+        """Changes since this process began."""
+        self.first_commits = self._find_first_commits()
+        """Of each table with waiting changes, the oldest one's commit timestamp."""
+
+    def _find_first_commits(self) -> dict[str, datetime]:
+        found = self._connection.execute(
+            "SELECT table_name, min(committed_at) FROM _outbox GROUP BY table_name"
+        )
+        return {name: datetime.fromisoformat(first + "+00:00") for name, first in found}
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        """Keep a transaction's changes; part of its SQLite transaction."""
+        self._connection.executemany(
+            "INSERT INTO _outbox VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    change.sequence,
+                    change.table,
+                    change.op,
+                    change.committed_at,
+                    None if change.before_key is None else json.dumps(change.before_key),
+                    json.dumps(change.image),
+                )
+                for change in changes
+            ],
+        )
+        for change in changes:
+            self.first_commits.setdefault(change.table, self._database.last_commit)
+        self.taken += len(changes)
+        self._written.transactions += 1
+
+    def finish_files(self) -> None:
+        """Write every file that has a name and is not known to be written: the work of a process that died."""
+        unfinished = self._connection.execute(
+            "SELECT key, table_name, last_sequence FROM _files WHERE NOT written ORDER BY key"
+        ).fetchall()
+        for key, table, last_sequence in unfinished:
+            self._write(key, table, last_sequence)
+
+    def flush(self, table: str, now: datetime) -> None:
+        """Write all waiting changes of a table to a CDC file that is named for `now`, or just after its last one."""
+        last_sequence = self._connection.execute(
+            "SELECT max(sequence) FROM _outbox WHERE table_name = ?", (table,)
+        ).fetchone()[0]
+        if last_sequence is None:
+            return
+        newest = self._connection.execute(
+            "SELECT max(key) FROM _files WHERE table_name = ?", (table,)
+        ).fetchone()[0]
+        if newest is not None:
+            now = max(now, flush_time(newest) + timedelta(milliseconds=1))
+        key = cdc_key(table, now, self._settings)
+        self._connection.execute("INSERT INTO _files VALUES (?, ?, ?, 0)", (key, table, last_sequence))
+        self._write(key, table, last_sequence)
+
+    def _write(self, key: str, table: str, last_sequence: str) -> None:
+        found = self._connection.execute(
+            "SELECT table_name, op, committed_at, sequence, before_key, image FROM _outbox"
+            " WHERE table_name = ? AND sequence <= ? ORDER BY sequence",
+            (table, last_sequence),
+        ).fetchall()
+        changes = [
+            Change(
+                name,
+                op,
+                at,
+                sequence,
+                None if before is None else tuple(json.loads(before)),
+                tuple(json.loads(image)),
+            )
+            for name, op, at, sequence, before, image in found
+        ]
+        data, ops = encode_cdc_file(table, changes, self._settings)
+        self._storage.write(key, data)
+        self._forget(key, table, last_sequence)
+        self._written.cdc_files += 1
+        self._written.rows[table] += ops.total()
+        self._written.ops.update(ops)
+        self.first_commits = self._find_first_commits()
+
+    def _forget(self, key: str, table: str, last_sequence: str) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.execute(
+            "DELETE FROM _outbox WHERE table_name = ? AND sequence <= ?", (table, last_sequence)
+        )
+        self._connection.execute("UPDATE _files SET written = 1 WHERE key = ?", (key,))
+        # Only the newest name is needed, to stay above it.
+        self._connection.execute(
+            "DELETE FROM _files WHERE table_name = ? AND written AND key < ?", (table, key)
+        )
+        self._connection.execute("COMMIT")

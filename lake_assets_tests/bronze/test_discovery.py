@@ -1,0 +1,291 @@
+"""One pass over a source: what is new is logged once, what is not data is told, nothing is lost."""
+
+import gzip
+import os
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime
+
+import pytest
+
+from lake_assets.bronze import discovery
+from lake_assets.bronze.discovery import Discovery, discover
+from lake_assets.bronze.file_log import FileLog
+from lake_assets.bronze.keys import UnknownKey
+from lake_assets.bronze.object_store import LocalStore, ObjectGone, S3Store, StoreError, open_store
+from lake_assets.config import S3Config, SourceConfig
+
+HEADER = b"Op,commit_ts,trip_id\n"
+ROW = b"I,2024-05-01 11:59:00.000000,1\n"
+TRIPS = "public/trips"
+
+
+@pytest.fixture
+def source():
+    table = {"columns": {"trip_id": "long not null"}, "primary_key": ["trip_id"]}
+    return SourceConfig.model_validate(
+        {
+            "location": "unused",
+            "dms": {"add_column_name": True, "timestamp_column_name": "commit_ts"},
+            "tables": {"public.trips": table, "public.Stations": table},
+        }
+    )
+
+
+class Bench:
+    """A source in a folder or a bucket, its log, and passes over it."""
+
+    def __init__(self, source, open_catalog, root=None, bucket=None, s3=None):
+        self.source, self.open_catalog, self.root, self.bucket = source, open_catalog, root, bucket
+        self.location = str(root) if root else f"s3://{bucket.name}/in"
+        self.s3 = s3 or S3Config()
+        self.log = FileLog(open_catalog())
+
+    def put(self, key, content=HEADER + ROW, mtime=None):
+        if self.bucket:
+            self.bucket.put_object(Key=f"in/{key}", Body=content)
+            return
+        path = self.root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        if mtime:
+            os.utime(path, (mtime, mtime))
+
+    def run(self, **options) -> Discovery:
+        return discover("bikeshare", self.source, open_store(self.location, self.s3), self.log, **options)
+
+    def commits(self):
+        return self.open_catalog().load_table("lake_ops.bronze_files").metadata_location
+
+
+@pytest.fixture
+def local(source, open_catalog, tmp_path):
+    return Bench(source, open_catalog, root=tmp_path / "bronze")
+
+
+@pytest.fixture(params=["local", "s3"])
+def bench(request, source, open_catalog, tmp_path):
+    if request.param == "local":
+        return Bench(source, open_catalog, root=tmp_path / "bronze")
+    bucket, s3 = request.getfixturevalue("new_bucket")(), request.getfixturevalue("s3")
+    return Bench(source, open_catalog, bucket=bucket, s3=s3)
+
+
+def test_a_first_pass(bench):
+    bench.put(f"{TRIPS}/20240501-120000000.csv", HEADER + ROW + ROW)
+    bench.put(f"{TRIPS}/LOAD00000001.csv.gz", gzip.compress(HEADER + ROW * 3))
+    bench.put("public/Stations/LOAD00000001.csv")
+    bench.put("public/stations/LOAD00000001.csv")
+    bench.put("public/stations/LOAD00000002.csv")
+    bench.put("awsdms_status/x.csv")
+    bench.put(f"{TRIPS}/_tmp")
+    bench.put(f"{TRIPS}/readme.txt")
+    bench.put("lost.csv")
+    found = bench.run()
+    assert [(r.offset, r.key, r.rows, r.epoch) for r in found.logged] == [
+        (1, "public/Stations/LOAD00000001.csv", 1, 1),
+        (2, f"{TRIPS}/LOAD00000001.csv.gz", 3, 1),
+        (3, f"{TRIPS}/20240501-120000000.csv", 2, 1),
+    ]
+    assert [key.key for key in found.unknown] == ["lost.csv", f"{TRIPS}/readme.txt"]
+    assert found.unconfigured == {"public.stations": 2}, "names are matched exactly"
+    assert (found.ignored, found.listed) == (2, 9)
+    load, change = found.logged[1:]
+    assert (load.source, load.format, load.compression) == ("bikeshare", "csv", "gzip")
+    assert load.columns == ("Op", "commit_ts", "trip_id")
+    assert load.first_commit_ts == datetime(2024, 5, 1, 11, 59, tzinfo=UTC)
+    assert (load.flush_time, load.capture_date) == (None, load.last_modified.date())
+    assert (change.flush_time, change.capture_date) == (
+        datetime(2024, 5, 1, 12, tzinfo=UTC),
+        date(2024, 5, 1),
+    )
+    assert bench.log.files() == found.logged
+
+
+def test_a_known_file_is_not_logged_twice(bench):
+    bench.put(f"{TRIPS}/LOAD00000001.csv")
+    bench.put(f"{TRIPS}/20240501-120000000.csv")
+    assert len(bench.run().logged) == 2
+    commits = bench.commits()
+    for log in (bench.log, FileLog(bench.open_catalog())):
+        bench.log = log
+        found = bench.run()
+        assert (found.logged, found.listed) == ([], 2)
+    assert bench.commits() == commits, "no commit when nothing is new"
+
+
+def test_changed_objects_are_logged_again(bench):
+    bench.put(f"{TRIPS}/LOAD00000001.csv")
+    bench.put(f"{TRIPS}/20240501-120000000.csv")
+    bench.run()
+    bench.put(f"{TRIPS}/LOAD00000001.csv", HEADER + ROW * 2)
+    bench.put(f"{TRIPS}/20240501-120000000.csv", HEADER + ROW * 3)
+    assert [(r.offset, r.rows, r.epoch) for r in bench.run().logged] == [(3, 2, 2), (4, 3, 2)]
+    assert bench.run().logged == []
+
+
+def test_a_late_file_gets_a_later_offset(bench):
+    bench.put(f"{TRIPS}/20240501-120500000.csv")
+    bench.run()
+    bench.put(f"{TRIPS}/20240501-120000000.csv")
+    (late,) = bench.run().logged
+    assert (late.offset, late.key) == (2, f"{TRIPS}/20240501-120000000.csv")
+
+
+def test_nothing_there(bench):
+    assert bench.run() == Discovery([], [], {}, 0, 0)
+
+
+def test_a_missing_bucket_is_an_error_and_logs_nothing(source, open_catalog, s3):
+    log = FileLog(open_catalog())
+    with pytest.raises(StoreError, match="NoSuchBucket"):
+        discover("bikeshare", source, S3Store("nobody-made-this", s3), log)
+    assert log.head() == 0
+
+
+def test_damaged_and_big_files_are_logged_without_rows(local):
+    local.put(f"{TRIPS}/20240501-120000000.csv.gz", gzip.compress(HEADER + os.urandom(1000))[:-9])
+    local.put(f"{TRIPS}/20240501-120001000.parquet", b"")
+    local.put(f"{TRIPS}/20240501-120002000.csv", HEADER + ROW * 100)
+    local.put(f"{TRIPS}/20240501-120003000.csv")
+    found = local.run(inspect_budget_bytes=1500)
+    assert [record.rows for record in found.logged] == [None, None, None, 1]
+    assert [record.columns for record in found.logged][:3] == [None] * 3
+    assert found.logged[2].size > 1500
+    assert local.run().logged == [], "damaged files are logged once too"
+
+
+def test_a_local_file_of_known_size_and_time_is_not_read(local, monkeypatch):
+    local.put(f"{TRIPS}/20240501-120000000.csv")
+    local.run()
+
+    def fail(*_):
+        raise AssertionError("read")
+
+    monkeypatch.setattr(LocalStore, "version", fail)
+    assert local.run().logged == []
+
+
+def test_a_touched_local_file_is_known_by_its_content(local):
+    for name in ("LOAD00000001.csv", "20240501-120000000.csv"):
+        local.put(f"{TRIPS}/{name}", mtime=1_714_564_800)
+    local.run()
+    for name in ("LOAD00000001.csv", "20240501-120000000.csv"):
+        local.put(f"{TRIPS}/{name}", mtime=1_714_564_900)
+    assert local.run().logged == []
+
+
+def test_new_content_of_the_same_size(local):
+    local.put(f"{TRIPS}/20240501-120000000.csv", HEADER + b"I,x,1\n", mtime=1_714_564_800)
+    local.run()
+    local.put(f"{TRIPS}/20240501-120000000.csv", HEADER + b"I,x,2\n", mtime=1_714_564_801)
+    assert [record.offset for record in local.run().logged] == [2]
+
+
+def test_a_reload_whose_first_part_came_out_the_same(local, monkeypatch):
+    """DMS writes all parts again; a table that only grew has parts with the bytes that they had before."""
+    local.put(f"{TRIPS}/LOAD00000001.csv", HEADER + ROW, mtime=1_714_564_800)
+    local.put(f"{TRIPS}/LOAD00000002.csv", HEADER, mtime=1_714_564_801)
+    local.run()
+    local.put(f"{TRIPS}/LOAD00000001.csv", HEADER + ROW, mtime=1_714_570_000)
+    assert local.run().logged == [], "so far, it may just have been touched"
+    local.put(f"{TRIPS}/LOAD00000002.csv", HEADER + ROW, mtime=1_714_570_001)
+
+    def read(*_):
+        raise AssertionError("its rows are known")
+
+    inspect_file = discovery.inspect_file
+    monkeypatch.setattr(
+        discovery,
+        "inspect_file",
+        lambda s, file, d: inspect_file(s, file, d) if "2.csv" in file.key else read(),
+    )
+    reloaded = local.run().logged
+    assert [(r.offset, r.key[-5:], r.rows, r.epoch) for r in reloaded] == [
+        (3, "1.csv", 1, 2),
+        (4, "2.csv", 1, 2),
+    ]
+    assert local.run().logged == []
+
+
+def test_a_file_that_vanishes_or_changes_is_left_to_the_next_pass(local, monkeypatch):
+    for number in range(3):
+        local.put(f"{TRIPS}/20240501-12000{number}000.csv")
+    inspect_file, version = discovery.inspect_file, LocalStore.version
+
+    def inspect(store, file, dms):
+        if file.key.endswith("0000.csv"):
+            raise ObjectGone("gone")
+        return inspect_file(store, file, dms)
+
+    def hash_it(store, obj):
+        if obj.key.endswith("1000.csv"):
+            local.put(obj.key, HEADER + ROW * 9)
+        return version(store, obj)
+
+    monkeypatch.setattr(discovery, "inspect_file", inspect)
+    monkeypatch.setattr(LocalStore, "version", hash_it)
+    assert [record.key[-8:] for record in local.run().logged] == ["2000.csv"]
+    monkeypatch.undo()
+    assert [(record.key[-8:], record.rows) for record in local.run().logged] == [
+        ("0000.csv", 1),
+        ("1000.csv", 9),
+    ]
+
+
+def test_a_file_that_may_not_be_read_is_shown(local, monkeypatch):
+    local.put(f"{TRIPS}/20240501-120000000.csv")
+    local.put(f"{TRIPS}/20240501-120001000.csv")
+    version = LocalStore.version
+
+    def refuse(store, obj):
+        if obj.key.endswith("0000.csv"):
+            raise StoreError("Permission denied")
+        return version(store, obj)
+
+    monkeypatch.setattr(LocalStore, "version", refuse)
+    found = local.run()
+    assert found.unknown == [UnknownKey(f"{TRIPS}/20240501-120000000.csv", "Permission denied")]
+    assert len(found.logged) == 1, "the others go on"
+
+
+def test_a_crash_before_the_commit_loses_and_repeats_nothing(bench, monkeypatch):
+    bench.put(f"{TRIPS}/LOAD00000001.csv")
+    bench.put(f"{TRIPS}/20240501-120000000.csv")
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_args, **_options):
+        raise Killed
+
+    monkeypatch.setattr(FileLog, "append", die)
+    with pytest.raises(Killed):
+        bench.run()
+    monkeypatch.undo()
+    bench.log = FileLog(bench.open_catalog())
+    assert [record.offset for record in bench.run().logged] == [1, 2]
+    assert bench.run().logged == []
+
+
+def test_passes_at_the_same_time(local):
+    """Four processes' worth of discovery while files arrive: every file once."""
+
+    def passes(part):
+        log = FileLog(local.open_catalog())
+        store = LocalStore(local.root)
+        logged = []
+        for number in range(4):
+            local.put(f"{TRIPS}/20240501-12{part:02}{number:02}000.csv", HEADER + ROW * (number + 1))
+            logged += discover("bikeshare", local.source, store, log).logged
+        return logged
+
+    with ThreadPoolExecutor(4) as pool:
+        claimed = [record for logged in pool.map(passes, range(4)) for record in logged]
+    local.run()
+    records = local.log.files()
+    assert [record.offset for record in records] == list(range(1, len(records) + 1))
+    by_key = {record.key: record for record in records}
+    assert len(by_key) == 16
+    assert all(record.rows == int(record.key[-8:-7]) + 1 for record in by_key.values())
+    offsets = [record.offset for record in claimed]
+    assert len(offsets) == len(set(offsets))

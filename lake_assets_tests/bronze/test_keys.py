@@ -1,0 +1,186 @@
+"""What a key says."""
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from lake_assets.bronze.keys import DataFile, FileKind, IgnoredKey, UnknownKey, parse_key
+from lake_assets.config import DmsSettings
+
+PLAIN = DmsSettings()
+
+
+def partitioned(sequence: str, delimiter: str) -> DmsSettings:
+    return DmsSettings.model_validate(
+        {
+            "date_partition_enabled": True,
+            "date_partition_sequence": sequence,
+            "date_partition_delimiter": delimiter,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "file_format", "compression"),
+    [
+        ("LOAD00000001.csv", "csv", "none"),
+        ("LOAD00000009.csv.gz", "csv", "gzip"),
+        ("LOAD0000000A.parquet", "parquet", "none"),
+        ("LOADDEADBEEF.csv", "csv", "none"),
+    ],
+)
+def test_full_load(name, file_format, compression):
+    key = f"public/trips/{name}"
+    assert parse_key(key, PLAIN) == DataFile(
+        key, "public", "trips", FileKind.LOAD, file_format, compression, flush_time=None, capture_date=None
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "microsecond"),
+    [
+        ("20221023-013830913.parquet", 913_000),
+        ("20221023-013830007.csv", 7_000),
+        ("20221023-0138300000.csv", 0),
+        ("20221023-0138309135.csv.gz", 913_500),
+    ],
+)
+def test_cdc_flush_time(name, microsecond):
+    file = parse_key(f"dbo/Order Lines/{name}", PLAIN)
+    assert isinstance(file, DataFile)
+    assert (file.schema, file.table, file.kind) == ("dbo", "Order Lines", FileKind.CDC)
+    assert file.flush_time == datetime(2022, 10, 23, 1, 38, 30, microsecond, UTC)
+    assert file.capture_date == date(2022, 10, 23)
+    assert file.qualified_table == "dbo.Order Lines"
+
+
+def test_names_keep_their_case():
+    file = parse_key("HR/EMPLOYEES/LOAD00000001.csv", PLAIN)
+    assert isinstance(file, DataFile)
+    assert file.qualified_table == "HR.EMPLOYEES"
+
+
+@pytest.mark.parametrize("delimiter", ["slash", "dash", "underscore", "none"])
+@pytest.mark.parametrize(
+    ("sequence", "parts"),
+    [
+        ("yyyymmdd", ("2022", "10", "23")),
+        ("yyyymmddhh", ("2022", "10", "23", "23")),
+        ("mmyyyydd", ("10", "2022", "23")),
+        ("ddmmyyyy", ("23", "10", "2022")),
+        ("yyyymm", ("2022", "10")),
+    ],
+)
+def test_every_date_partition(sequence, parts, delimiter):
+    folder = {"slash": "/", "dash": "-", "underscore": "_", "none": ""}[delimiter].join(parts)
+    # Flushed after midnight: the folder's date is the transaction's.
+    key = f"public/trips/{folder}/20221024-000012345.csv"
+    file = parse_key(key, partitioned(sequence, delimiter))
+    assert isinstance(file, DataFile)
+    # A month's folder has no day, so there it is the flush date.
+    assert file.capture_date == date(2022, 10, 24 if sequence == "yyyymm" else 23)
+    assert isinstance(parse_key(key, PLAIN), UnknownKey), "the contract says there are no date folders"
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "expected"),
+    [
+        ("2022/10", "20221031-235959999.csv", date(2022, 10, 31)),
+        ("2022/10", "20221101-000001000.csv", date(2022, 10, 31)),
+        ("2022/12", "20230101-000001000.csv", date(2022, 12, 31)),
+    ],
+)
+def test_a_months_folder_holds_no_day_of_the_next_month(folder, name, expected):
+    file = parse_key(f"public/trips/{folder}/{name}", partitioned("yyyymm", "slash"))
+    assert isinstance(file, DataFile)
+    assert file.capture_date == expected
+
+
+def test_cdc_from_before_date_partitions_were_switched_on():
+    file = parse_key("public/trips/20221024-000012345.csv", partitioned("yyyymmdd", "slash"))
+    assert isinstance(file, DataFile)
+    assert file.capture_date == date(2022, 10, 24)
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("public/trips/", "folder marker"),
+        ("", "folder marker"),
+        ("public/trips/.LOAD00000001.csv.crc", "hidden or temporary"),
+        ("public/trips/_SUCCESS", "hidden or temporary"),
+        (".staging/trips/LOAD00000001.csv", "hidden or temporary"),
+        ("_temporary/0/part.csv", "hidden or temporary"),
+        ("public/trips/_temporary/LOAD00000001.csv", "hidden or temporary"),
+        ("awsdms_status/LOAD00000001.csv", "control table"),
+        ("public/awsdms_apply_exceptions/20221023-013830913.csv", "control table"),
+        ("dbo/AWSDMS_HISTORY/LOAD00000001.csv", "control table"),
+        ("public/awsdms_validation_failures_v1/LOAD00000001.csv", "control table"),
+        ("s3_validation_failures/public/trips/x.csv", "control table"),
+    ],
+)
+def test_ignored(key, reason):
+    parsed = parse_key(key, PLAIN)
+    assert isinstance(parsed, IgnoredKey)
+    assert reason in parsed.reason
+
+
+def test_a_table_may_begin_with_an_underscore():
+    assert isinstance(parse_key("public/_prisma_migrations/LOAD00000001.csv", PLAIN), DataFile)
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("LOAD00000001.csv", "<schema>/<table>/<file>"),
+        ("trips/LOAD00000001.csv", "<schema>/<table>/<file>"),
+        ("/trips/LOAD00000001.csv", "<schema>/<table>/<file>"),
+        ("public//LOAD00000001.csv", "<schema>/<table>/<file>"),
+        ("public/trips/LOAD0000001.csv", "neither LOAD"),
+        ("public/trips/LOAD00000001.CSV", "neither LOAD"),
+        ("public/trips/LOAD0000000a.csv", "neither LOAD"),
+        ("public/trips/LOAD0000000G.csv", "neither LOAD"),
+        ("public/trips/LOAD00000001.parquet.gz", "neither LOAD"),
+        ("public/trips/LOAD00000001.json", "neither LOAD"),
+        ("public/trips/LOAD00000001.csv\n", "neither LOAD"),
+        ("public/trips/notes.txt", "neither LOAD"),
+        ("public/trips/20221023-01383091.csv", "neither LOAD"),
+        ("public/trips/20221023-01383091345.csv", "neither LOAD"),
+        ("public/trips/\u0662\u0660221023-013830913.csv", "neither LOAD"),
+        ("public/trips/20221323-013830913.csv", "no date and time"),
+        ("public/trips/20230229-013830913.csv", "no date and time"),
+        ("public/trips/20221023-253830913.csv", "no date and time"),
+        ("public/trips/20221023-016030913.csv", "no date and time"),
+        ("public/trips/00000101-000000000.csv", "no date and time"),
+        ("public/trips/p0/LOAD00000001.csv", "full-load file in the folder 'p0'"),
+        ("public/trips/2022/10/23/LOAD00000001.csv", "full-load file in the folder"),
+        ("public/trips/p0/20221023-013830913.csv", "date_partition_enabled is false"),
+        ("public/trips/SEGMENT1_LOAD00000001.csv", "parallel load"),
+        ("cdc/CDC_TXN-20201117153046033.csv", "PreserveTransactions"),
+    ],
+)
+def test_unknown(key, reason):
+    parsed = parse_key(key, PLAIN)
+    assert isinstance(parsed, UnknownKey)
+    assert reason in parsed.reason
+
+
+@pytest.mark.parametrize(
+    ("folder", "sequence", "delimiter"),
+    [
+        ("2022-10-23", "yyyymmdd", "slash"),
+        ("2022/10/23", "yyyymmdd", "dash"),
+        ("2022/10/23", "yyyymm", "slash"),
+        ("2022/10", "yyyymmdd", "slash"),
+        ("2022/13/01", "yyyymmdd", "slash"),
+        ("20230229", "yyyymmdd", "none"),
+        ("2022/10/23/24", "yyyymmddhh", "slash"),
+        ("0000-10", "yyyymm", "dash"),
+        ("part/2022/10/23", "yyyymmdd", "slash"),
+        ("2022_10_23", "yyyymmdd", "dash"),
+    ],
+)
+def test_a_folder_that_is_not_the_contracts_date(folder, sequence, delimiter):
+    parsed = parse_key(f"public/trips/{folder}/20221023-013830913.csv", partitioned(sequence, delimiter))
+    assert isinstance(parsed, UnknownKey)
+    assert folder in parsed.reason

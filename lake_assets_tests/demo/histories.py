@@ -1,0 +1,72 @@
+"""Small histories that the demo's tests share.
+
+Here: how to make one, and reading it back in the form the comparison uses. Not here: the cases themselves.
+"""
+
+import struct
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from lake_assets.demo.compare import compare_rows, source_rows
+from lake_assets.demo.dms_settings import DmsWriterSettings
+from lake_assets.demo.history import generate_history
+from lake_assets.demo.replay import replay_files
+from lake_assets.demo.schema import TABLES
+from lake_assets.demo.written_files import WrittenFiles
+
+END = datetime(2026, 3, 5, 18, 30, tzinfo=UTC)  # a Thursday: both days before it have a rush hour
+
+
+@dataclass
+class History:
+    """A generated history and where it lies."""
+
+    folder: Path
+    database: Path
+    settings: DmsWriterSettings
+    written: WrittenFiles
+
+    def files(self) -> dict[str, bytes]:
+        """All files by key, hidden ones as well."""
+        return {
+            path.relative_to(self.folder).as_posix(): path.read_bytes()
+            for path in sorted(self.folder.rglob("*"))
+            if path.is_file()
+        }
+
+
+def make_history(folder: Path, settings: DmsWriterSettings | None = None, **arguments: Any) -> History:
+    """A history of two days in a small town, unless the arguments say otherwise."""
+    settings = settings or DmsWriterSettings()
+    sizes = {"changes": 6_000, "days": 2, "stations": 12, "bikes": 110, "members": 150, "past_trips": 400}
+    written = generate_history(
+        folder / "bronze",
+        folder / "source.db",
+        **{
+            "end": END,
+            "settings": settings,
+            "flush_interval": timedelta(hours=2),
+            "load_part_rows": 25,
+            **sizes,
+            **arguments,
+        },
+    )
+    return History(folder / "bronze", folder / "source.db", settings, written)
+
+
+def differences(location: str | Path, database: Path, settings: DmsWriterSettings) -> dict[str, Any]:
+    """The tables that a replay of the files does not reproduce exactly; with a comparison of each."""
+    source = source_rows(database)
+    replayed = replay_files(location, settings)
+    found = {}
+    for name, table in TABLES.items():
+        rows = [
+            tuple(struct.pack(">d", value) if isinstance(value, float) else value for value in row.values())
+            for row in replayed[name]
+        ]
+        comparison = compare_rows(table, source[name], rows)
+        if not comparison.equal:
+            found[name] = comparison
+    return found

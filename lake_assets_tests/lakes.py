@@ -1,0 +1,78 @@
+"""Small lakes for tests: a configuration in a folder, and DMS files written by hand.
+
+Here: what several rooms' tests need. Not here: the demonstration source (`lake_assets.demo`), the oracle (`oracle.py`).
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from lake_assets.build import Lake, open_lake
+from lake_assets.config import LakeConfig
+from lake_assets.gold.mart import Mart
+
+ITEMS = {
+    "columns": {"id": "long not null", "name": "string", "price": "decimal(10, 2)", "at": "timestamptz"},
+    "primary_key": ["id"],
+}
+"""A small keyed table, `public.items`."""
+
+DMS = {
+    "add_column_name": True,
+    "include_op_for_full_load": True,
+    "timestamp_column_name": "commit_ts",
+    "change_sequence_column": "change_seq",
+    "before_image_prefix": "BI_",
+}
+
+
+def lake_config(folder: Path, tables: dict[str, Any] | None = None, **sections: Any) -> LakeConfig:
+    """A lake in `folder` with one source `shop`; `sections` replace or add to the configuration's top level.
+
+    The catalog's name is its own, so that many lakes can share one Spark.
+    """
+    source: dict[str, Any] = {
+        "location": str(folder / "bronze"),
+        "dms": DMS,
+        "tables": tables or {"public.items": ITEMS},
+    }
+    source |= sections.pop("source", {})
+    return LakeConfig.model_validate(
+        {
+            "catalog": {
+                "name": f"lake_{uuid4().hex[:8]}",
+                "uri": str(folder / "catalog.db"),
+                "warehouse": str(folder / "warehouse"),
+            },
+            "sources": {"shop": source},
+            "gold": {"start_date": "2026-03-01"},
+            **sections,
+        }
+    )
+
+
+def small_lake(
+    folder: Path, tables: dict[str, Any] | None = None, marts: Sequence[Mart] = (), **sections: Any
+) -> Lake:
+    """An open lake over `lake_config`."""
+    return open_lake(lake_config(folder, tables, **sections), marts=marts)
+
+
+def write_file(folder: Path, key: str, lines: Sequence[str]) -> Path:
+    """Writes `bronze/<key>` under `folder` as DMS would: whole, or not at all."""
+    path = folder / "bronze" / key
+    path.parent.mkdir(parents=True, exist_ok=True)
+    hidden = path.with_name(f".{path.name}")
+    hidden.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    os.replace(hidden, path)
+    return path
+
+
+ITEMS_HEADER = "Op,commit_ts,id,name,price,at,change_seq,BI_id"
+
+
+def sequence(number: int, day: int = 1) -> str:
+    """An AR_H_CHANGE_SEQ: later for a higher number, and for a later day of March 2026."""
+    return f"202603{day:02d}12000000{number:019d}"

@@ -1,0 +1,424 @@
+"""The models of lake.yaml: what is accepted, what it becomes, what is refused and in which words."""
+
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from lake_assets.config import (
+    AutomationConfig,
+    CatalogConfig,
+    Column,
+    DmsSettings,
+    Duration,
+    FullLoadComplete,
+    GoldConfig,
+    LakeConfig,
+    Mode,
+    S3Config,
+    SourceConfig,
+    TableConfig,
+    did_you_mean,
+    parse_column,
+)
+
+DURATION = TypeAdapter(Duration)
+COLUMNS = {"id": "long not null", "at": "timestamptz", "day": "date", "name": "string"}
+
+
+def table(**settings: Any) -> TableConfig:
+    return TableConfig.model_validate({"columns": COLUMNS, "primary_key": ["id"], **settings})
+
+
+def source(tables: dict[str, Any], **settings: Any) -> SourceConfig:
+    filled = {name: {"columns": COLUMNS, "primary_key": ["id"], **given} for name, given in tables.items()}
+    return SourceConfig.model_validate({"location": "bronze", "tables": filled, **settings})
+
+
+# --- durations
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        ("30s", 30),
+        ("5m", 300),
+        ("2h", 7200),
+        ("1d", 86400),
+        ("250ms", 0.25),
+        ("0.5s", 0.5),
+        (" 5 m ", 300),
+        (7, 7),
+    ],
+)
+def test_duration(written, seconds):
+    assert DURATION.validate_python(written) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    "written", ["", "5", "m", "5 minutes", "-5m", "1h30m", "PT5M", -1, True, float("inf"), None]
+)
+def test_no_duration(written):
+    with pytest.raises(ValidationError):
+        DURATION.validate_python(written)
+
+
+# --- columns
+
+
+@pytest.mark.parametrize(
+    ("declared", "type_name", "required"),
+    [
+        ("long", "long", False),
+        ("LONG NOT NULL", "long", True),
+        ("  timestamptz   not  null ", "timestamptz", True),
+        ("decimal(10,2)", "decimal(10, 2)", False),
+        ("Decimal( 38 , 38 ) not null", "decimal(38, 38)", True),
+    ],
+)
+def test_column(declared, type_name, required):
+    assert parse_column("x", declared) == Column(name="x", type=type_name, required=required)
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "",
+        "bigint",
+        "varchar(20)",
+        "decimal",
+        "decimal(0, 0)",
+        "decimal(39, 0)",
+        "decimal(4, 5)",
+        "long null",
+        None,
+        7,
+    ],
+)
+def test_no_column(declared):
+    with pytest.raises(ValueError, match=r"is not a type|needs 1 to 38 digits"):
+        parse_column("x", declared)
+
+
+def test_columns_keep_the_order_of_the_source():
+    assert [column.name for column in table().columns] == ["id", "at", "day", "name"]
+
+
+def test_columns_survive_a_round_trip():
+    assert TableConfig.model_validate(table().model_dump()) == table()
+
+
+# --- tables
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "day(at)",
+        "hour(at)",
+        "month(day)",
+        "year(at)",
+        "bucket(16, id)",
+        "bucket(4,name)",
+        "truncate(3, name)",
+        "name",
+    ],
+)
+def test_partition(entry):
+    assert table(partition_by=[entry]).partition_by == (entry,)
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ("days(at)", "is not a partition transform"),
+        ("bucket(id, 16)", "is not a partition transform"),
+        ("bucket(0, id)", "is not a partition transform"),
+        ("bucket(16", "; quote one with a comma"),
+        ("day(att)", "names att, which columns does not have; did you mean at?"),
+        ("other", "names other, which columns does not have"),
+        ("day(name)", "needs a column of type timestamp or timestamptz or date, and name is of type string"),
+        ("hour(day)", "needs a column of type timestamp or timestamptz, and day is of type date"),
+    ],
+)
+def test_no_partition(entry, reason):
+    with pytest.raises(ValidationError, match="partition") as caught:
+        table(partition_by=[entry])
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"mode": "append_log", "primary_key": []},
+        {"mode": "change_log", "primary_key": []},
+        {"mode": "current", "also": ["change_log"]},
+        {"mode": "append_log", "also": ["change_log"]},
+        {"primary_key": ["id", "name"]},
+        {"format_version": 2},
+    ],
+)
+def test_table(settings):
+    assert [column.name for column in table(**settings).columns] == list(COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"primary_key": []}, "a table without one cannot be kept current"),
+        ({"primary_key": ["ID"]}, "names ID, which columns does not have; did you mean id?"),
+        ({"primary_key": ["id", "id"]}, "names the same thing twice"),
+        ({"also": ["append_log"]}, "append_log is no further shape of a current table"),
+        (
+            {"mode": "change_log", "also": ["change_log"]},
+            "change_log is no further shape of a change_log table",
+        ),
+        ({"also": ["change_log", "change_log"]}, "names the same thing twice"),
+        ({"columns": {}}, "at least 1 item"),
+        ({"columns": {"id": "long", "ID": "long"}}, "differs from id only in case"),
+        ({"columns": {"id": "long", "": "long"}}, "at least 1 character"),
+        ({"mode": "upsert"}, "'current', 'append_log' or 'change_log'"),
+        ({"format_version": 1}, "2 or 3"),
+        ({"primary_kye": ["id"]}, "Extra inputs are not permitted"),
+    ],
+)
+def test_no_table(settings, reason):
+    with pytest.raises(ValidationError) as caught:
+        table(**settings)
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "when", "quiet"),
+    [
+        ("first_cdc", "first_cdc", 300),
+        ("immediately", "immediately", 300),
+        ({"quiet_period": "90s"}, "quiet_period", 90),
+        ({"when": "first_cdc", "quiet": "1h"}, "first_cdc", 3600),
+    ],
+)
+def test_full_load_complete(written, when, quiet):
+    found = FullLoadComplete.model_validate(written)
+    assert (found.when, found.quiet) == (when, timedelta(seconds=quiet))
+
+
+@pytest.mark.parametrize(
+    "written", ["soon", {"quiet_period": "soon"}, {"quiet_period": "5m", "when": "dms"}, 5]
+)
+def test_no_full_load_complete(written):
+    with pytest.raises(ValidationError):
+        FullLoadComplete.model_validate(written)
+
+
+# --- sources
+
+
+def test_source():
+    found = source(
+        {"public.Trips": {"also": ["change_log"]}, "sales.trips": {"name": "sold"}},
+        dms={"timestamp_column_name": "t"},
+    )
+    assert list(found.tables) == ["public.Trips", "sales.trips"]
+    assert found.tables["public.Trips"].also == (Mode.CHANGE_LOG,)
+
+
+@pytest.mark.parametrize(
+    ("tables", "settings", "reason"),
+    [
+        ({}, {}, "at least 1 item"),
+        ({"trips": {}}, {}, "is not schema.table, as in public.trips"),
+        ({"a.b.c": {}}, {}, "is not schema.table, as in public.c"),
+        ({".trips": {}}, {}, "is not schema.table"),
+        ({"public.": {}}, {}, "is not schema.table"),
+        (
+            {"public.my trips": {}},
+            {},
+            "its silver name 'my trips' must be lower case letters, digits and _; set name:",
+        ),
+        ({"public.trips": {"name": "Trips"}}, {}, "its silver name 'Trips'"),
+        ({"a.t": {}, "b.T": {}}, {}, "both this table and a.t become t; give one of them a name:"),
+        (
+            {"a.t": {"also": ["change_log"]}, "a.t_changes": {}},
+            {"dms": {"timestamp_column_name": "c"}},
+            "both this table and a.t become t_changes",
+        ),
+        (
+            {"a.t": {}},
+            {"dms": {"timestamp_column_name": "at"}},
+            "column at has the name of a column that DMS adds",
+        ),
+        (
+            {"a.t": {}},
+            {"dms": {"change_sequence_column": "id"}},
+            "column id has the name of a column that DMS adds",
+        ),
+        (
+            {"a.t": {"columns": {"id": "long", "Op": "string"}}},
+            {},
+            "column Op has the name of a column that DMS adds",
+        ),
+        ({"a.t": {"also": ["change_log"]}}, {}, "a change log needs dms.timestamp_column_name"),
+        ({"a.t": {"mode": "change_log"}}, {}, "a change log needs dms.timestamp_column_name"),
+        ({"a.t": {}}, {"location": ""}, "at least 1 character"),
+    ],
+)
+def test_no_source(tables, settings, reason):
+    with pytest.raises(ValidationError) as caught:
+        source(tables, **settings)
+    assert reason in str(caught.value)
+
+
+def test_dms_defaults_are_those_of_dms():
+    settings = DmsSettings()
+    assert (settings.csv_delimiter, settings.csv_null_value, settings.rfc_4180) == (",", "NULL", True)
+    assert not settings.add_column_name
+    assert not settings.include_op_for_full_load
+    assert settings.timestamp_column_name is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"csv_delimiter": "||"},
+        {"csv_delimiter": ""},
+        {"data_format": "orc"},
+        {"compression_type": "zstd"},
+        {"timestamp_zone": "Mars/Olympus"},
+        {"timestamp_zone": "Europe"},
+        {"timestamp_zone": "../etc/passwd"},
+        {"timestamp_zone": ""},
+        {"timestamp_column_name": ""},
+        {"change_sequence_column": ""},
+        {"before_image_prefix": ""},
+        {"date_partition_delimiter": "dot"},
+    ],
+)
+def test_no_dms_settings(settings):
+    with pytest.raises(ValidationError):
+        DmsSettings.model_validate(settings)
+
+
+def test_dms_spells_some_values_in_capitals():
+    found = DmsSettings.model_validate(
+        {"date_partition_sequence": "YYYYMMDDHH", "date_partition_delimiter": "SLASH"}
+    )
+    assert (found.date_partition_sequence, found.date_partition_delimiter) == ("yyyymmddhh", "slash")
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"access_key_id": "a", "secret_access_key": "b"}, {"region": "eu-west-1"}]
+)
+def test_s3(settings):
+    found = S3Config.model_validate(settings)
+    assert found.region == settings.get("region")
+
+
+@pytest.mark.parametrize(
+    "settings", [{"access_key_id": "a"}, {"secret_access_key": "b"}, {"path_style": "maybe"}]
+)
+def test_no_s3(settings):
+    with pytest.raises(ValidationError):
+        S3Config.model_validate(settings)
+
+
+# --- catalog
+
+
+def test_catalog_hides_what_may_be_secret():
+    catalog = CatalogConfig.model_validate(
+        {
+            "type": "jdbc",
+            "uri": "jdbc:x?password=hunter2",
+            "warehouse": "w",
+            "token": "hunter3",
+            "cache": False,
+        }
+    )
+    assert catalog.properties == {"token": "hunter3", "cache": "false"}
+    assert "hunter" not in repr(catalog) + str(catalog)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"warehouse": "w"}, "uri: is missing; a catalog of type sqlite needs it"),
+        ({"warehouse": "w", "type": "rest"}, "uri: is missing; a catalog of type rest needs it"),
+        ({"warehouse": "w", "type": "hive"}, "'sqlite', 'jdbc', 'glue' or 'rest'"),
+        ({"warehouse": "w", "type": "glue", "name": "my-lake"}, "'my-lake' is part of table names in SQL"),
+        ({"warehouse": "w", "type": "glue", "conf": {"a": 1}}, "valid string"),
+        ({"warehouse": "", "uri": "u"}, "at least 1 character"),
+    ],
+)
+def test_no_catalog(settings, reason):
+    with pytest.raises(ValidationError) as caught:
+        CatalogConfig.model_validate(settings)
+    assert reason in str(caught.value)
+
+
+def test_glue_needs_no_uri():
+    assert CatalogConfig.model_validate({"type": "glue", "warehouse": "s3://b/w"}).uri is None
+
+
+def test_no_model_quotes_its_input():
+    with pytest.raises(ValidationError) as caught:
+        LakeConfig.model_validate({"catalog": {"uri": ["hunter2"], "type": "hunter3"}, "sources": "hunter4"})
+    assert "hunter" not in str(caught.value)
+
+
+# --- the rest
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"heartbeat_interval": "60s", "heartbeat_timeout": "60s"},
+        {"backoff_base": "1h"},
+        {"poll_interval": "0s"},
+        {"max_files_per_batch": 0},
+        {"apply_threads": 0},
+    ],
+)
+def test_no_automation(settings):
+    with pytest.raises(ValidationError):
+        AutomationConfig.model_validate(settings)
+
+
+def test_gold_takes_dates_as_text():
+    assert GoldConfig.model_validate({"start_date": "2026-01-31"}).start_date == date(2026, 1, 31)
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted"),
+    [("bikeshare", True), ("_x1", True), ("Bike", False), ("bike-share", False), ("1a", False)],
+)
+def test_source_names_become_namespaces(name, accepted):
+    tables = {"a.t": {"columns": {"id": "long"}, "primary_key": ["id"]}}
+    lake = {
+        "catalog": {"uri": "u", "warehouse": "w"},
+        "sources": {name: {"location": "b", "tables": tables}},
+        "gold": {"start_date": "2026-01-01"},
+    }
+    if accepted:
+        assert list(LakeConfig.model_validate(lake).sources) == [name]
+    else:
+        with pytest.raises(ValidationError, match="lower case letters, digits and _ only"):
+            LakeConfig.model_validate(lake)
+
+
+def test_models_cannot_be_changed():
+    with pytest.raises(ValidationError, match="frozen"):
+        table().name = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "expected"),
+    [
+        ("primary_kye", ["primary_key", "mode"], "; did you mean primary_key?"),
+        ("TRIP_ID", ["trip_id"], "; did you mean trip_id?"),
+        ("xyz", ["primary_key"], ""),
+        ("x", [], ""),
+    ],
+)
+def test_suggestions(name, known, expected):
+    assert did_you_mean(name, known) == expected

@@ -1,0 +1,245 @@
+"""What is promised before a line of the project runs: pins, settings of the tools, and nothing of anyone's machine."""
+
+import configparser
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from dagster._core.instance.config import dagster_instance_config
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def setup_cfg() -> configparser.RawConfigParser:
+    parser = configparser.RawConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    return parser
+
+
+def requirements() -> list[Requirement]:
+    """Every requirement of setup.cfg, those of all extras included."""
+    parser = setup_cfg()
+    texts = [parser["options"]["install_requires"], *parser["options.extras_require"].values()]
+    lines = [line for text in texts for line in text.splitlines() if line and not line.startswith("#")]
+    return [requirement for requirement in map(Requirement, lines) if requirement.name != "lake_assets"]
+
+
+def pins() -> dict[str, Version]:
+    """constraints.txt, whose every line must be `name==version`."""
+    found: dict[str, Version] = {}
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        match = re.fullmatch(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([0-9][A-Za-z0-9.]*)", line)
+        assert match, line
+        name = canonicalize_name(match[1])
+        assert name not in found, f"{name} is pinned twice"
+        found[name] = Version(match[2])
+    return found
+
+
+def project_files() -> list[Path]:
+    """The files of the repository and those about to be added to it."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+# --- pins
+
+
+@pytest.mark.parametrize("requirement", requirements(), ids=str)
+def test_pin_is_within_the_range_of_setup_cfg(requirement):
+    assert requirement.specifier.contains(pins()[canonicalize_name(requirement.name)], prereleases=True)
+
+
+def test_pins_cover_everything_that_is_needed():
+    pinned = pins()
+    missing, seen, pending = set(), set(), list(requirements())
+    while pending:
+        requirement = pending.pop()
+        name = canonicalize_name(requirement.name)
+        key = (name, frozenset(requirement.extras))
+        if key in seen:
+            continue
+        seen.add(key)
+        if name not in pinned:
+            missing.add(name)
+        pending.extend(_requirements_of(name, requirement.extras))
+    assert not missing, "constraints.txt lacks these: install from scratch and write its freeze there"
+
+
+def _requirements_of(name: str, extras: set[str]) -> Iterator[Requirement]:
+    try:
+        declared = metadata.requires(name) or []
+    except metadata.PackageNotFoundError:
+        return  # an optional package that is not installed where this runs
+    for requirement in map(Requirement, declared):
+        if requirement.marker is None or any(
+            requirement.marker.evaluate({"extra": extra}) for extra in ("", *extras)
+        ):
+            yield requirement
+
+
+def test_builds_are_pinned_too():
+    # `make install` builds without isolation, with these.
+    built_with = [Requirement(text) for text in pyproject()["build-system"]["requires"]]
+    assert all(requirement.specifier.contains(pins()[requirement.name]) for requirement in built_with)
+
+
+def test_every_extra_is_in_dev():
+    extras = setup_cfg()["options.extras_require"]
+    (dev,) = (line for line in extras["dev"].splitlines() if line)
+    assert Requirement(dev).extras == set(extras) - {"dev"}
+
+
+def test_versions_that_belong_together():
+    pinned = pins()
+    assert pinned["pyspark"].release[:2] == (4, 1)  # what the Iceberg runtime is built for
+    dagster = ("dagster", "dagster-webserver", "dagster-aws", "dagster-pyspark")
+    assert len({pinned[name].micro for name in dagster}) == 1  # released together
+
+
+# --- settings of the tools
+
+
+def pyproject() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_plain_dagster_dev_reads_workspace_yaml():
+    # Either block makes `dagster dev` ignore workspace.yaml and rename the location, which loses the sensors' state.
+    assert not {"dagster", "dg"} & set(pyproject()["tool"])
+    workspace = yaml.safe_load((ROOT / "workspace.yaml").read_text())
+    module = {"module_name": "lake_assets.definitions", "location_name": "lake_assets"}
+    assert workspace == {"load_from": [{"python_module": module}]}
+
+
+def test_instance_settings_are_accepted_and_stay_in_the_folder():
+    settings, _ = dagster_instance_config(str(ROOT))
+    places = [
+        settings["storage"]["sqlite"]["base_dir"],
+        settings["local_artifact_storage"]["config"]["base_dir"],
+        settings["compute_logs"]["config"]["base_dir"],
+    ]
+    assert all(Path(place).parts[:2] == (".lake", "dagster") for place in places)
+    assert settings["telemetry"] == {"enabled": False}
+
+
+def test_strict_types_and_one_line_length():
+    tools = pyproject()["tool"]
+    assert tools["mypy"]["strict"] is True
+    assert tools["ruff"]["line-length"] == 110
+    assert {"E", "F", "I", "UP", "B", "SIM", "RUF"} <= set(tools["ruff"]["lint"]["select"])
+
+
+def test_license_is_apache_2():
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License\n                           Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert setup_cfg()["metadata"]["license"] == "Apache-2.0"
+
+
+def test_command_line_entry_point():
+    scripts = setup_cfg()["options.entry_points"]["console_scripts"].split("\n")
+    assert "lake-assets = lake_assets.cli:main" in scripts
+
+
+# --- make and CI
+
+
+def make(folder: Path, *arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    if (program := shutil.which("make")) is None:
+        pytest.skip("no make")
+    environ = {**os.environ, "PATH": path or os.environ["PATH"]}
+    return subprocess.run(
+        [program, *arguments], cwd=folder, env=environ, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    for name in ("Makefile", "setup.cfg", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def test_an_old_python_is_refused_in_one_sentence(clone):
+    programs = clone / "programs"
+    programs.mkdir()
+    for name in ("python3", "python3.11"):
+        # What `sys.exit(sys.version_info < (3, 11))` is for an older one.
+        (programs / name).write_text("#!/bin/sh\nexit 1\n")
+        (programs / name).chmod(0o755)
+    done = make(clone, "install", path=f"{programs}:/usr/bin:/bin")
+    assert done.returncode != 0
+    (line,) = (line for line in done.stderr.splitlines() if "make" not in line.split(":")[0])
+    assert line.startswith(
+        "lake_assets needs Python 3.11 or later, and neither python3.11 nor python3 is one:"
+    )
+    assert not (clone / ".venv").exists()
+
+
+def test_nothing_is_installed_twice(clone):
+    (clone / ".venv").mkdir()
+    (clone / ".venv" / ".installed").touch()
+    again = make(clone, "-n", "demo").stdout.splitlines()
+    assert again == [".venv/bin/lake-assets demo run"]
+    os.utime(clone / ".venv" / ".installed", (0, 0))
+    assert any("pip install" in line for line in make(clone, "-n", "demo").stdout.splitlines())
+
+
+def test_help_names_every_target(clone):
+    named = {line.split()[1] for line in make(clone, "help").stdout.splitlines()}
+    assert named == {"install", "demo", "dev", "test", "lint", "clean", "help"}
+
+
+def test_ci_runs_what_a_contributor_runs():
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    subprocess.run(["bash", "-n", script], check=True)
+    lines = script.read_text().splitlines()
+    assert "set -euo pipefail" in lines
+    assert lines[-2:] == ["make lint", "make test"]
+
+
+# --- nothing of anyone's machine
+
+# In pieces, since this file is searched as well.
+REGISTRIES = [
+    ".".join(host)
+    for host in (
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("maven", "org"),
+        ("maven", "apache", "org"),
+        ("spark-packages", "org"),
+        ("npmjs", "org"),
+        ("npmjs", "com"),
+        ("anaconda", "org"),
+        ("deb", "debian", "org"),
+    )
+]
+FOLDERS = re.compile(
+    r"(?<![\w.*/-])/(?:" + "|".join(("work", "root", "tmp/env", "home/[a-z]+", "Users/[A-Za-z]+")) + ")/"
+)
+
+
+def test_no_registry_and_no_path_of_a_machine():
+    wrong = []
+    for path in project_files():
+        text = path.read_bytes().decode(errors="replace")
+        found = [*(host for host in REGISTRIES if host in text), *FOLDERS.findall(text)]
+        wrong += [f"{path.relative_to(ROOT)}: {words}" for words in found]
+    assert not wrong
