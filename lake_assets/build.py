@@ -3,6 +3,7 @@
 Every part can be replaced by a test through an argument; nothing here decides anything.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,6 +47,8 @@ def open_lake(config: LakeConfig, runtime: LakeRuntime | None = None, marts: Seq
 
 def build_definitions(lake: Lake, progress: Progress = lambda target, stage: None) -> dg.Definitions:
     """Everything that Dagster sees of a lake; `progress` is told each table's stages as they begin."""
+    # Single-run backfills are in beta, and what we want: one run for a range of days.
+    warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
     runtime = lake.runtime
     sensors = [file_sensor(runtime, source, lake.targets) for source in lake.config.sources]
     sensors.append(freshness_sensor(runtime, lake.targets))

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from lake_assets.config import LakeConfig
 from lake_assets.config_file import ConfigError, lake_path, load_lake
 from lake_assets.errors import LakeError
 from lake_assets.preflight import PreflightError
@@ -22,7 +23,10 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="A lakehouse 
 demo = typer.Typer(no_args_is_help=True, help="The bike-sharing demonstration.")
 app.add_typer(demo, name="demo")
 
-out = Console(soft_wrap=False)
+WIDE = 150
+"""Width of a table that goes to a file or a pipe, columns."""
+
+out = Console(width=None if sys.stdout.isatty() else WIDE)
 err = Console(stderr=True, soft_wrap=True)
 
 Config = Annotated[Path | None, typer.Option("--config", help="The lake.yaml to use; also LAKE_CONFIG.")]
@@ -149,12 +153,9 @@ def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed
     comparisons = demonstration.compare(lake, source)
     show_comparison(out, comparisons)
     catalog = lake.runtime.catalog
-    for title, name, by, newest in (
-        ("racks_empty_now: longest empty first", "racks_empty_now", "minutes_empty", False),
-        ("station_daily: most minutes empty on the last day", "station_daily", "minutes_empty", True),
-        ("trip_revenue_daily: highest revenue on the last day", "trip_revenue_daily", "revenue", True),
-    ):
-        show_rows(out, title, demonstration.top_rows(catalog, f"gold.{name}", by, 5, newest))
+    for mart in demonstration.SHOWN:
+        rows = demonstration.top_rows(catalog, f"gold.{mart.name}", mart.by, 5, mart.newest_day)
+        show_rows(out, mart.title, rows, mart.columns)
     raise typer.Exit(code if all(found.equal for found in comparisons) else 1)
 
 
@@ -194,7 +195,7 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
     _known(config.sources, source, "source")
     _known({name for s in config.sources.values() for name in s.tables}, table, "table")
     folder = path.absolute().parent
-    lake = open_lake(config, LakeRuntime(config, spark_log=_spark_log(folder)))
+    lake = open_lake(config, LakeRuntime(config, spark_log=_spark_log(config, folder)))
     start = time.perf_counter()
     with dagster_instance(folder) as instance, ProgressBar(err) as bar:
         result = syncing.sync(lake, instance, source=source, table=table, gold=gold, progress=bar)
@@ -213,7 +214,7 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
             {
                 "bronze": (sum(result.files.values()), sum(result.file_rows.values())),
                 "silver": (sum(data["files"] for data in result.applied.values()), silver),
-                "gold": (0, written),
+                "gold": (None, written),
             },
         )
     if result.nothing_pending:
@@ -223,8 +224,11 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
     return result.exit_code
 
 
-def _spark_log(folder: Path) -> Path:
-    return folder / ".lake" / "spark.log"
+def _spark_log(config: LakeConfig, folder: Path) -> Path:
+    """Beside the lake where it is a local one: Spark has much to say that nobody at a prompt wants to read."""
+    if config.catalog.type == "sqlite" and config.catalog.uri is not None:
+        folder = Path(config.catalog.uri.get_secret_value()).parent
+    return folder / "spark.log"
 
 
 def _known(names: object, name: str | None, kind: str) -> None:

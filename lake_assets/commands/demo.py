@@ -26,6 +26,42 @@ SOURCE = "bikeshare"
 
 
 @dataclass(frozen=True, slots=True)
+class ShownMart:
+    """What the demonstration shows of a mart: the rows with the highest `by`."""
+
+    name: str
+    title: str
+    by: str
+    newest_day: bool
+    columns: tuple[str, ...]
+
+
+SHOWN = (
+    ShownMart(
+        "racks_empty_now",
+        "racks_empty_now: longest empty first",
+        "minutes_empty",
+        False,
+        ("station_id", "name", "empty_since", "minutes_empty", "state"),
+    ),
+    ShownMart(
+        "station_daily",
+        "station_daily: most minutes empty on the last day",
+        "minutes_empty",
+        True,
+        ("day", "name", "trips_out", "trips_in", "minutes_empty", "longest_empty_minutes", "empty_limit_breaches"),
+    ),
+    ShownMart(
+        "trip_revenue_daily",
+        "trip_revenue_daily: highest revenue on the last day",
+        "revenue",
+        True,
+        ("day", "district", "trips", "revenue", "distance_km"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class DemoSource:
     """The demonstration's source: where its database is and where its DMS files go."""
 

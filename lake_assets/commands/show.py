@@ -1,6 +1,7 @@
 """Results as tables on standard output."""
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from rich.console import Console
@@ -14,17 +15,17 @@ from lake_assets.demo.compare import TableComparison
 def show_sync(console: Console, result: SyncResult) -> None:
     """Files and rows per layer, then what each table and mart did."""
     if result.applied:
-        table = _table("silver", "files", "rows read", "I", "U", "D", "rows now", "seconds", "lag")
+        table = _table("silver", "files", "rows read", "I", "U", "D", "rows now", "seconds", "lag, s")
         for name, data in sorted(result.applied.items()):
             lag = data.get("lag_seconds")
             table.add_row(
-                name,
+                name.split(".")[-1],
                 *(
                     f"{data[key]:,}"
                     for key in ("files", "rows_read", "rows_inserted", "rows_updated", "rows_deleted", "dagster/row_count")
                 ),
                 f"{data['seconds']:.1f}",
-                "" if lag is None else f"{lag:,.0f} s",
+                "" if lag is None else f"{lag:,.0f}",
             )
         console.print(table)
     if result.marts:
@@ -32,7 +33,7 @@ def show_sync(console: Console, result: SyncResult) -> None:
         for name, data in sorted(result.marts.items()):
             seconds = data["seconds_compute"] + data["seconds_write"]
             table.add_row(
-                f"gold.{name}",
+                name,
                 f"{data['rows_written']:,}",
                 f"{data['dagster/row_count']:,}",
                 str(data.get("days", "")),
@@ -41,11 +42,11 @@ def show_sync(console: Console, result: SyncResult) -> None:
         console.print(table)
 
 
-def show_layers(console: Console, result: SyncResult, rows_by_layer: dict[str, tuple[int, int]]) -> None:
+def show_layers(console: Console, result: SyncResult, rows_by_layer: dict[str, tuple[int | None, int]]) -> None:
     """Files and rows per layer with the seconds that the layer took."""
     table = _table("layer", "files", "rows", "seconds")
     for layer, (files, rows) in rows_by_layer.items():
-        table.add_row(layer, f"{files:,}", f"{rows:,}", f"{result.seconds.get(layer, 0):.1f}")
+        table.add_row(layer, "" if files is None else f"{files:,}", f"{rows:,}", f"{result.seconds.get(layer, 0):.1f}")
     console.print(table)
 
 
@@ -63,16 +64,16 @@ def show_comparison(console: Console, comparisons: Sequence[TableComparison]) ->
     console.print(table)
 
 
-def show_rows(console: Console, title: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Rows of a mart as they are."""
+def show_rows(console: Console, title: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
+    """Some columns of a mart's rows."""
     if not rows:
         console.print(f"{title}: no rows")
         return
     table = Table(title=title, title_justify="left", title_style="bold")
-    for name in rows[0]:
-        table.add_column(name)
+    for name in columns:
+        table.add_column(name.replace("_", " "), justify="right" if _is_number(rows[0][name]) else "left")
     for row in rows:
-        table.add_row(*(_text(value) for value in row.values()))
+        table.add_row(*(_text(row[name]) for name in columns))
     console.print(table)
 
 
@@ -81,7 +82,7 @@ def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
     for line in statuses:
         batch = line.last_batch or {}
         table.add_row(
-            line.table,
+            line.table.removeprefix("silver_"),
             line.state if line.reason is None else f"{line.state}: {line.reason}",
             f"{line.rows:,}",
             str(line.position),
@@ -95,11 +96,15 @@ def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
 
 def _table(*columns: str) -> Table:
     table = Table()
-    table.add_column(columns[0])
+    table.add_column(columns[0], no_wrap=True)
     for column in columns[1:]:
         left = column in ("equal to the source", "state", "last batch", "days", "applied at")
         table.add_column(column, justify="left" if left else "right")
     return table
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, Decimal))
 
 
 def _text(value: Any) -> str:

@@ -104,6 +104,11 @@ def _list_files(lake: Lake, instance: dg.DagsterInstance, source: str, result: S
     except StoreError as error:
         result.unlisted[source] = str(error)
         return
+    if found.listed == found.ignored and not lake.runtime.file_log.newest(source):
+        result.waiting[source] = (
+            f"no DMS file in {lake.config.sources[source].location} yet: start the DMS task, or correct the source's "
+            "location in lake.yaml"
+        )
     result.files[source] = len(found.logged)
     result.file_rows[source] = sum(file.rows or 0 for file in found.logged)
     for event in landed_events(lake.config, source, found.logged):
@@ -115,7 +120,11 @@ def _apply(
 ) -> None:
     states = table_states(lake.runtime, targets, datetime.now(UTC))
     ready = [state.target for state in states if isinstance(state.next_batch, Batch)]
-    result.waiting |= {state.target.identifier: reason for state in states if (reason := why_waiting(lake, state))}
+    result.waiting |= {
+        state.target.identifier: reason
+        for state in states
+        if state.target.source not in result.waiting and (reason := why_waiting(lake, state))
+    }
     if not ready:
         return
     bar.begin("silver", len(ready))

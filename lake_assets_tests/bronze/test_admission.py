@@ -10,7 +10,8 @@ from lake_assets.bronze.file_log import LoggedFile, NewFile
 
 def log_passes(*passes):
     """What a log would hold after these passes: [(key, version, epoch), …] in the order of offsets."""
-    known, records = Known(), []
+    known = Known()
+    records: list[LoggedFile] = []
     for found in passes:
         for file, epoch in admit(found, known, based_on=len(records)):
             values = {field.name: getattr(file, field.name) for field in fields(NewFile)}

@@ -1,6 +1,7 @@
 """One pass over a source: what is new is logged once, what is not data is told, nothing is lost."""
 
 import gzip
+import io
 import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
@@ -10,8 +11,16 @@ import pytest
 from lake_assets.bronze import discovery
 from lake_assets.bronze.discovery import Discovery, discover
 from lake_assets.bronze.file_log import FileLog
+from lake_assets.bronze.inspect import inspect_file
 from lake_assets.bronze.keys import UnknownKey
-from lake_assets.bronze.object_store import LocalStore, ObjectGone, S3Store, StoreError, open_store
+from lake_assets.bronze.object_store import (
+    LocalStore,
+    ObjectGone,
+    S3Store,
+    StoredObject,
+    StoreError,
+    open_store,
+)
 from lake_assets.config import S3Config, SourceConfig
 
 HEADER = b"Op,commit_ts,trip_id\n"
@@ -193,7 +202,6 @@ def test_a_reload_whose_first_part_came_out_the_same(local, monkeypatch):
     def read(*_):
         raise AssertionError("its rows are known")
 
-    inspect_file = discovery.inspect_file
     monkeypatch.setattr(
         discovery,
         "inspect_file",
@@ -207,10 +215,71 @@ def test_a_reload_whose_first_part_came_out_the_same(local, monkeypatch):
     assert local.run().logged == []
 
 
+class Bucket:
+    """An object store with versions and times of one's choice."""
+
+    location = "memory"
+
+    def __init__(self):
+        self.objects, self.after_listing = {}, None
+
+    def put(self, key, etag, minute):
+        written = datetime(2024, 5, 1, 12, minute, tzinfo=UTC)
+        self.objects[key] = StoredObject(key, len(HEADER), written, etag)
+
+    def list(self, prefix="", start_after=None):
+        listed = sorted(self.objects.values(), key=lambda obj: obj.key)
+        if self.after_listing:
+            self.after_listing()
+        yield from listed
+
+    def version(self, obj):
+        return obj.etag
+
+    def open(self, key):
+        return io.BytesIO(HEADER)
+
+    def spark_uri(self, key):
+        return key
+
+
+def test_a_reload_in_a_bucket_whose_first_part_came_out_the_same(source, open_catalog):
+    log, bucket = FileLog(open_catalog()), Bucket()
+
+    def run():
+        return [(r.key[-5:], r.version, r.epoch) for r in discover("bikeshare", source, bucket, log).logged]
+
+    bucket.put(f"{TRIPS}/LOAD00000001.csv", "a", 0)
+    bucket.put(f"{TRIPS}/LOAD00000002.csv", "b", 1)
+    assert run() == [("1.csv", "a", 1), ("2.csv", "b", 1)]
+    bucket.put(f"{TRIPS}/LOAD00000001.csv", "a", 30)
+    assert run() == []
+    bucket.put(f"{TRIPS}/LOAD00000002.csv", "b2", 31)
+    assert run() == [("1.csv", "a", 2), ("2.csv", "b2", 2)]
+    assert run() == []
+
+
+def test_an_object_rewritten_after_the_listing(source, open_catalog):
+    """Another process sees and logs the newer content first: the older one is not logged on top of it."""
+    bucket = Bucket()
+    bucket.put(f"{TRIPS}/LOAD00000001.csv", "older", 0)
+
+    def meanwhile():
+        bucket.after_listing = None
+        bucket.put(f"{TRIPS}/LOAD00000001.csv", "newer", 1)
+        assert len(discover("bikeshare", source, bucket, FileLog(open_catalog())).logged) == 1
+
+    bucket.after_listing = meanwhile
+    log = FileLog(open_catalog())
+    assert discover("bikeshare", source, bucket, log).logged == []
+    assert [record.version for record in log.files()] == ["newer"]
+    assert discover("bikeshare", source, bucket, log).logged == []
+
+
 def test_a_file_that_vanishes_or_changes_is_left_to_the_next_pass(local, monkeypatch):
     for number in range(3):
         local.put(f"{TRIPS}/20240501-12000{number}000.csv")
-    inspect_file, version = discovery.inspect_file, LocalStore.version
+    version = LocalStore.version
 
     def inspect(store, file, dms):
         if file.key.endswith("0000.csv"):

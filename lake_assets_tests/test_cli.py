@@ -1,0 +1,192 @@
+"""The command line as a user meets it: what it prints, and its exit codes."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from lake_assets import cli
+from lake_assets.config import LakeConfig
+from lake_assets.config_file import load_lake
+from lake_assets.iceberg.catalog import open_catalog
+from lake_assets_tests.lakes import DMS, ITEMS, ITEMS_HEADER, sequence, write_file
+
+ROOT = Path(__file__).parent.parent
+LOAD = "public/items/LOAD00000001.csv"
+CDC = "public/items/20260301-120100000.csv"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a lake.yaml for two small tables, and dagster.yaml."""
+    config = {
+        "catalog": {"uri": "catalog.db", "warehouse": "warehouse"},
+        "sources": {
+            "shop": {"location": "bronze", "dms": DMS, "tables": {"public.items": ITEMS, "public.others": ITEMS}}
+        },
+        "gold": {"start_date": "2026-03-01"},
+    }
+    (tmp_path / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    shutil.copy(ROOT / "dagster.yaml", tmp_path)
+    (tmp_path / "bronze").mkdir()
+    return tmp_path
+
+
+def call(folder: Path, *arguments: str, config: str = "lake.yaml") -> int:
+    """Runs the command line in this process; its exit code."""
+    before = sys.argv
+    sys.argv = ["lake-assets", "--config", str(folder / config), *arguments]
+    try:
+        cli.main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    finally:
+        sys.argv = before
+    return 0
+
+
+def write_items(folder: Path, table: str = "items") -> None:
+    rows = [f"I,2026-03-01 00:00:00.000000,{n},name {n},1.50,2026-03-01 10:00:00.000000,," for n in (1, 2)]
+    write_file(folder, f"public/{table}/LOAD00000001.csv", [ITEMS_HEADER, *rows])
+    write_file(
+        folder,
+        f"public/{table}/20260301-120100000.csv",
+        [ITEMS_HEADER, f"U,2026-03-01 12:00:00.000000,2,changed,2.00,2026-03-01 11:00:00.000000,{sequence(1)},"],
+    )
+
+
+def snapshots(config: LakeConfig, *identifiers: str) -> list[int | None]:
+    catalog = open_catalog(config.catalog)
+    found = [catalog.load_table(name).current_snapshot() for name in identifiers]
+    return [snapshot.snapshot_id if snapshot else None for snapshot in found]
+
+
+def test_validate_says_what_the_file_describes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(folder, "validate") == 0
+    assert "1 sources, 2 tables, 2 silver tables, 0 marts: valid" in capsys.readouterr().out
+
+
+def test_validate_refuses_a_wrong_file_with_the_places_of_its_mistakes(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (folder / "lake.yaml").read_text(encoding="utf-8").replace("primary_key", "primary_keys")
+    (folder / "wrong.yaml").write_text(text, encoding="utf-8")
+    assert call(folder, "validate", config="wrong.yaml") == 2
+    told = capsys.readouterr().err
+    assert 'sources.shop.tables["public.items"].primary_keys' in told
+    assert "primary_key" in told
+
+
+def test_a_missing_file_is_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(folder, "sync", config="nowhere.yaml") == 2
+    told = capsys.readouterr().err.strip()
+    assert "nowhere.yaml" in told
+    assert len(told.splitlines()) == 1
+
+
+def test_a_mart_module_that_is_none_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = yaml.safe_load((folder / "lake.yaml").read_text(encoding="utf-8"))
+    config["gold"]["marts"] = ["lake_assets.no_such_mart"]
+    (folder / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    assert call(folder, "validate") == 1
+    assert "lake_assets.no_such_mart" in capsys.readouterr().err
+
+
+def test_sync_of_an_empty_location_says_so_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(folder, "sync") == 0
+    told = capsys.readouterr()
+    assert told.err.count("no DMS file") == 1
+    assert "location" in told.err
+    assert "Nothing was pending" in told.out
+
+
+def test_sync_applies_and_a_second_one_commits_nothing(
+    spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_items(folder)
+    assert call(folder, "sync") == 0
+    told = capsys.readouterr()
+    assert "1 tables and 0 marts" in told.out
+    assert "no DMS files under" in told.err and "public/others/" in told.err
+    config = load_lake(folder / "lake.yaml")
+    before = snapshots(config, "silver_shop.items", "lake_ops.bronze_files")
+    rows = open_catalog(config.catalog).load_table("silver_shop.items").scan().to_arrow().to_pylist()
+    assert sorted((row["id"], row["name"]) for row in rows) == [(1, "name 1"), (2, "changed")]
+
+    assert call(folder, "sync") == 0
+    assert "Nothing was pending; nothing was committed." in capsys.readouterr().out
+    assert snapshots(config, "silver_shop.items", "lake_ops.bronze_files") == before
+
+    assert call(folder, "status", "--json") == 0
+    lines = {line["table"]: line for line in json.loads(capsys.readouterr().out)}
+    items, others = lines["silver_shop.items"], lines["silver_shop.others"]
+    assert (items["state"], items["rows"], items["pending_files"], items["position"]) == ("up to date", 2, 0, 2)
+    assert items["quarantined"] == 0 and items["lag_seconds"] > 0
+    assert items["last_batch"]["kind"] == "cdc" and items["last_batch"]["rows-U"] == "1"
+    assert (others["state"], others["rows"]) == ("no files", 0)
+
+
+def test_a_failing_table_gives_exit_code_1_and_the_others_are_applied(
+    spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_items(folder)
+    write_items(folder, "others")
+    write_file(
+        folder,
+        "public/others/20260301-120200000.csv",
+        [ITEMS_HEADER, f"U,2026-03-01 12:01:00.000000,2,x,not a price,2026-03-01 11:00:00.000000,{sequence(2)},"],
+    )
+    assert call(folder, "sync") == 1
+    told = capsys.readouterr().err.replace("\n", " ")
+    assert "silver_shop.others failed" in told
+    assert "20260301-120200000.csv: price is not decimal(10, 2)" in told
+    assert "row 1 of" in told
+    config = load_lake(folder / "lake.yaml")
+    assert open_catalog(config.catalog).load_table("silver_shop.items").scan().to_arrow().num_rows == 2
+
+
+@pytest.mark.parametrize(("option", "value"), [("--table", "public.nothing"), ("--source", "nothing")])
+def test_a_wrong_call_gives_exit_code_2_and_names_what_there_is(
+    folder: Path, option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(folder, "sync", option, value) == 2
+    assert "public.items" in (told := capsys.readouterr().err) or "shop" in told
+
+
+def test_without_java_sync_says_so_in_one_sentence(folder: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"} | {"PATH": str(empty)}
+    run = subprocess.run(
+        [sys.executable, "-m", "lake_assets.cli", "--config", str(folder / "lake.yaml"), "sync"],
+        env=environment | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 2
+    assert "Java" in run.stderr and "17" in run.stderr
+    assert len(run.stderr.strip().splitlines()) == 1
+
+
+def test_dev_on_a_port_in_use_says_so_in_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(ROOT / "workspace.yaml", folder)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert call(folder, "dev", "--port", str(port)) == 2
+    assert f"port {port}" in capsys.readouterr().err and "--port"
+
+
+def test_dev_without_a_workspace_names_what_is_missing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(folder, "dev") == 1
+    assert "workspace.yaml" in capsys.readouterr().err
