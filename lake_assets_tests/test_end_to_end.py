@@ -28,7 +28,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "compression": "gzip",
         "delete_image": "full",
     },
-    "csv with D and I for key updates, another null token": {"before_image_prefix": None, "csv_null_value": "\\N"},
+    "csv with D and I for key updates, another null token": {
+        "before_image_prefix": None,
+        "csv_null_value": "\\N",
+    },
 }
 
 
@@ -51,7 +54,9 @@ def test_silver_equals_the_source(spark: SparkSession, tmp_path: Path, name: str
         }
         | {"compression_type": settings.compression}
     )
-    lake = open_lake(config.model_copy(update={"sources": {"bikeshare": source.model_copy(update={"dms": dms})}}))
+    lake = open_lake(
+        config.model_copy(update={"sources": {"bikeshare": source.model_copy(update={"dms": dms})}})
+    )
     generate_history(
         source.location,
         tmp_path / "source.db",
@@ -63,9 +68,11 @@ def test_silver_equals_the_source(spark: SparkSession, tmp_path: Path, name: str
         past_trips=500,
     )
     found = log_arrivals(lake.runtime, "bikeshare")
-    assert not found.unknown and not found.unconfigured
+    assert not found.unknown
+    assert not found.unconfigured
     results = list(apply_tables(lake.runtime, lake.targets))
     assert {result.target.name: str(result.error) for result in results if result.error} == {}
     comparisons = compare_with_source(lake.runtime.catalog, "silver_bikeshare", tmp_path / "source.db")
     assert [c for c in comparisons if not c.equal] == []
-    assert len(comparisons) == 7 and all(c.rows_in_source for c in comparisons)
+    assert len(comparisons) == 7
+    assert all(c.rows_in_source for c in comparisons)

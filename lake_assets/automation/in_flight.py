@@ -1,7 +1,7 @@
 """Runs that are under way: the sensors' only memory of what they have requested.
 
-Here: which assets are being computed by a run with a fresh heartbeat, and declaring dead runs failed. Correctness does
-not depend on it, since two runs of a table cannot both publish a batch; it saves computing twice.
+Here: which assets are being computed by a run that gives signs of life, and declaring silent runs failed. Correctness
+does not depend on it, since two runs of a table cannot both publish a batch; it saves computing twice.
 """
 
 import logging
@@ -9,18 +9,18 @@ import time
 from collections.abc import Iterable
 
 import dagster as dg
-from dagster import DagsterRunStatus, RunRecord, RunsFilter
+from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 
 from lake_assets.automation.heartbeat import HEARTBEAT
 
-UNFINISHED = (
-    DagsterRunStatus.NOT_STARTED,
-    DagsterRunStatus.QUEUED,
-    DagsterRunStatus.STARTING,
-    DagsterRunStatus.STARTED,
-    DagsterRunStatus.CANCELING,
-)
-WAITING = (DagsterRunStatus.NOT_STARTED, DagsterRunStatus.QUEUED)
+QUEUED = (DagsterRunStatus.QUEUED, DagsterRunStatus.SUSPENDED)
+"""Nothing runs that could give a sign, and the daemon that holds them back is the one that runs the sensors."""
+LAUNCHING = (DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING)
+RUNNING = (DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING)
+
+LAUNCH_SECONDS = 600.0
+"""A container can need minutes to start, and Dagster's run monitoring (`start_timeout_seconds`) speaks long before;
+without it, this ends the waiting for a run whose launch was lost."""
 
 logger = logging.getLogger(__name__)
 
@@ -31,27 +31,58 @@ def assets_in_flight(
     """Of `keys`, those that unfinished runs compute, with the runs' ids.
 
     A started run whose last sign of life is older than `heartbeat_timeout` seconds is declared failed and not counted:
-    Dagster itself never notices that its process is gone. A queued run needs no heartbeat.
+    Dagster itself never notices that its process is gone.
     """
     wanted = set(keys)
     moment = time.time() if now is None else now
     found: dict[dg.AssetKey, list[str]] = {}
-    for record in instance.get_run_records(RunsFilter(statuses=list(UNFINISHED))):
-        run = record.dagster_run
-        computed = wanted if run.asset_selection is None else wanted & set(run.asset_selection)
+    for record in instance.get_run_records(RunsFilter(statuses=[*QUEUED, *LAUNCHING, *RUNNING])):
+        computed = wanted & _computed(instance, record.dagster_run)
         if not computed:
             continue
-        if run.status not in WAITING and moment - _last_sign(record) > heartbeat_timeout:
-            silent = moment - _last_sign(record)
-            logger.warning("run %s has been silent for %.0f s: declared failed", run.run_id, silent)
-            instance.report_run_failed(run, f"No heartbeat for {silent:.0f} s: its process is gone.")
+        if _silence(record, heartbeat_timeout, moment) is not None:
+            _declare_failed(instance, record.dagster_run.run_id, heartbeat_timeout, moment)
             continue
         for key in computed:
-            found.setdefault(key, []).append(run.run_id)
+            found.setdefault(key, []).append(record.dagster_run.run_id)
     return found
+
+
+def _computed(instance: dg.DagsterInstance, run: DagsterRun) -> set[dg.AssetKey]:
+    """A job that was launched whole has no asset selection, whether it computes all assets or none."""
+    if run.asset_selection is not None:
+        return set(run.asset_selection)
+    planned = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
+    return {record.asset_key for record in planned.records if record.asset_key is not None}
+
+
+def _silence(record: RunRecord, heartbeat_timeout: float, moment: float) -> float | None:
+    """Seconds without a sign of life, if they are too many."""
+    status = record.dagster_run.status
+    if status in QUEUED:
+        return None
+    silent = moment - _last_sign(record)
+    limit = heartbeat_timeout if status in RUNNING else max(heartbeat_timeout, LAUNCH_SECONDS)
+    return silent if silent > limit else None
 
 
 def _last_sign(record: RunRecord) -> float:
     """Seconds since the epoch. Before the first heartbeat, the latest change of the run's state is its sign of life."""
-    beats = record.dagster_run.tags.get(HEARTBEAT)
-    return max(float(beats or 0), record.start_time or 0, record.update_timestamp.timestamp() if not beats else 0)
+    beat = record.dagster_run.tags.get(HEARTBEAT)
+    return float(beat) if beat else max(record.start_time or 0, record.update_timestamp.timestamp())
+
+
+def _declare_failed(instance: dg.DagsterInstance, run_id: str, heartbeat_timeout: float, moment: float) -> None:
+    # Read once more: it may have ended, or beaten, or been declared failed by another sensor since the list was read.
+    record = instance.get_run_record_by_id(run_id)
+    if record is None or record.dagster_run.is_finished:
+        return
+    silent = _silence(record, heartbeat_timeout, moment)
+    if silent is None:
+        return
+    logger.warning("run %s has been silent for %.0f s: declared failed", run_id, silent)
+    instance.report_run_failed(
+        record.dagster_run,
+        f"No heartbeat for {silent:.0f} s, so its process is taken to be gone, and its tables are requested again. If "
+        "it lives after all, nothing is lost or doubled: of two runs only one can publish a batch.",
+    )

@@ -7,10 +7,11 @@ Here: listing, reading and naming objects, and the only import of boto3 in bronz
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import BufferedReader
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -112,26 +113,21 @@ class LocalStore:
         try:
             with os.scandir(self._root / folder) as found:
                 visible = (entry for entry in found if not entry.name.startswith("."))
-                names = sorted(folder + entry.name + ("/" if entry.is_dir() else "") for entry in visible)
+                entries = {folder + entry.name + ("/" if entry.is_dir() else ""): entry for entry in visible}
         except (FileNotFoundError, NotADirectoryError):
             return  # gone since its parent was listed
         except OSError as error:
             raise StoreError(f"{self._root / folder}: {error.strerror}; check its permissions.") from error
-        for name in names:
+        for name, entry in sorted(entries.items(), key=itemgetter(0)):
             if name.endswith("/"):
                 wanted = name.startswith(prefix) or prefix.startswith(name)
                 if wanted and (name > start_after or start_after.startswith(name)):
                     yield from self._walk(name, prefix, start_after)
-            elif name.startswith(prefix) and name > start_after and (obj := self._stat(name)):
-                yield obj
-
-    def _stat(self, key: str) -> StoredObject | None:
-        path = self._root / key
-        try:
-            # Neither a pipe nor a socket: opening one would wait for ever.
-            return _stored(key, path.stat()) if path.is_file() else None
-        except OSError:
-            return None
+            elif name.startswith(prefix) and name > start_after:
+                with suppress(OSError):  # gone since its folder was listed
+                    # Neither a pipe nor a socket: opening one would wait for ever.
+                    if entry.is_file():
+                        yield _stored(name, entry.stat())
 
     def version(self, obj: StoredObject) -> str:
         if obj not in self._versions:

@@ -49,7 +49,15 @@ SHOWN = (
         "station_daily: most minutes empty on the last day",
         "minutes_empty",
         True,
-        ("day", "name", "trips_out", "trips_in", "minutes_empty", "longest_empty_minutes", "empty_limit_breaches"),
+        (
+            "day",
+            "name",
+            "trips_out",
+            "trips_in",
+            "minutes_empty",
+            "longest_empty_minutes",
+            "empty_limit_breaches",
+        ),
     ),
     ShownMart(
         "trip_revenue_daily",
@@ -96,12 +104,16 @@ def demo_source(lake: LakeConfig) -> DemoSource:
             f"lake.yaml has no source {SOURCE}: the demonstration runs on the lake.yaml that came with lake_assets."
         )
     if lake.catalog.type != "sqlite" or lake.catalog.uri is None:
-        raise LakeError("the demonstration keeps its source database beside a sqlite catalog; lake.yaml has another one.")
+        raise LakeError(
+            "the demonstration keeps its source database beside a sqlite catalog; lake.yaml has another one."
+        )
     home = Path(lake.catalog.uri.get_secret_value()).parent
     return DemoSource(lake.sources[SOURCE], home / "source.db")
 
 
-def generate(source: DemoSource, *, changes: int, days: float, seed: int, told: Callable[[int, int], None]) -> WrittenFiles:
+def generate(
+    source: DemoSource, *, changes: int, days: float, seed: int, told: Callable[[int, int], None]
+) -> WrittenFiles:
     """Writes a history that ends now, unless there is one. A killed attempt is cleared away first.
 
     Raises LakeError when files are there that no earlier attempt of ours left.
@@ -138,7 +150,9 @@ def compare(lake: Lake, source: DemoSource) -> list[TableComparison]:
     return compare_with_source(lake.runtime.catalog, f"silver_{SOURCE}", source.database)
 
 
-def top_rows(catalog: Catalog, identifier: str, by: str, count: int, newest_day: bool) -> list[dict[str, Any]]:
+def top_rows(
+    catalog: Catalog, identifier: str, by: str, count: int, newest_day: bool
+) -> list[dict[str, Any]]:
     """The `count` rows of a mart with the highest `by`; with `newest_day` those of its last day only."""
     table = load_table(catalog, identifier)
     rows: list[dict[str, Any]] = table.scan().to_arrow().to_pylist() if table is not None else []

@@ -37,7 +37,9 @@ def dev(config: Path, *, port: int, feed: Sequence[str] | None) -> int:
     if feed is not None:
         commands.append([sys.executable, "-m", "lake_assets.cli", "--config", str(config.absolute()), *feed])
     # Sessions of their own: Ctrl-C reaches this process only, which then stops them in order.
-    children = [subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True) for command in commands]
+    children = [
+        subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True) for command in commands
+    ]
     interrupted = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:

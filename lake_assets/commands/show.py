@@ -22,7 +22,14 @@ def show_sync(console: Console, result: SyncResult) -> None:
                 name.split(".")[-1],
                 *(
                     f"{data[key]:,}"
-                    for key in ("files", "rows_read", "rows_inserted", "rows_updated", "rows_deleted", "dagster/row_count")
+                    for key in (
+                        "files",
+                        "rows_read",
+                        "rows_inserted",
+                        "rows_updated",
+                        "rows_deleted",
+                        "dagster/row_count",
+                    )
                 ),
                 f"{data['seconds']:.1f}",
                 "" if lag is None else f"{lag:,.0f}",
@@ -42,11 +49,15 @@ def show_sync(console: Console, result: SyncResult) -> None:
         console.print(table)
 
 
-def show_layers(console: Console, result: SyncResult, rows_by_layer: dict[str, tuple[int | None, int]]) -> None:
+def show_layers(
+    console: Console, result: SyncResult, rows_by_layer: dict[str, tuple[int | None, int]]
+) -> None:
     """Files and rows per layer with the seconds that the layer took."""
     table = _table("layer", "files", "rows", "seconds")
     for layer, (files, rows) in rows_by_layer.items():
-        table.add_row(layer, "" if files is None else f"{files:,}", f"{rows:,}", f"{result.seconds.get(layer, 0):.1f}")
+        table.add_row(
+            layer, "" if files is None else f"{files:,}", f"{rows:,}", f"{result.seconds.get(layer, 0):.1f}"
+        )
     console.print(table)
 
 
@@ -78,6 +89,7 @@ def show_rows(console: Console, title: str, rows: Sequence[dict[str, Any]], colu
 
 
 def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
+    """A line per silver table."""
     table = _table("table", "state", "rows", "position", "pending files", "lag", "last batch", "applied at")
     for line in statuses:
         batch = line.last_batch or {}

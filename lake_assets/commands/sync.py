@@ -130,7 +130,10 @@ def _apply(
     bar.begin("silver", len(ready))
 
     def told(target: Target, stage: str) -> None:
-        _ = bar.done("silver") if stage == "done" else bar.stage("silver", f"{target.name}: {stage}")
+        if stage == "done":
+            bar.done("silver")
+        else:
+            bar.stage("silver", f"{target.name}: {stage}")
 
     keys = [dg.AssetKey(target.asset_key) for target in ready] + sorted(
         key for name in lake.config.sources for key in batch_keys(name, lake.targets, ready)

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 
 from lake_assets.gold.mart import Follow, Input
-from lake_assets.silver.position import LOG_OFFSET, TOUCHED_DAYS
+from lake_assets.silver.position import LOG_OFFSET, touched_days_property
 from lake_assets.silver.touched_days import ALL
 
 PARTITION = "partitions."
+CENTURY = timedelta(days=36525)
+YEAR = timedelta(days=366)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Commit:
     @property
     def changes_rows(self) -> bool:
         """False for maintenance, and for commits that only moved the position."""
-        counts = ("added-records", "deleted-records", "added-position-deletes")
+        counts = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
         return self.operation != "replace" and any(int(self.summary.get(c, "0")) for c in counts)
 
 
@@ -59,10 +61,12 @@ def changed_days(rule: Input, stretch: Stretch, *, by_partition: bool) -> Change
     """
     if stretch.commits is None:
         return Changed(every=True)
+    if rule.follow is Follow.EVERY_DAY:
+        return Changed(every=any(commit.changes_rows for commit in stretch.commits))
     found = Changed()
     untold = False
     for commit in stretch.commits:
-        if rule.follow is Follow.EVERY_DAY or by_partition:
+        if by_partition:
             found |= _days_by_partition(rule, commit)
         elif LOG_OFFSET in commit.summary:
             found |= _days_by_batch(rule, commit, changes_rows=untold or commit.changes_rows)
@@ -75,26 +79,58 @@ def changed_days(rule: Input, stretch: Stretch, *, by_partition: bool) -> Change
 def _days_by_partition(rule: Input, commit: Commit) -> Changed:
     if not commit.changes_rows:
         return Changed()
-    prefix = f"{PARTITION}{rule.column}_day="
-    days = [key.removeprefix(prefix) for key in commit.summary if key.startswith(prefix)]
-    # Without entries the commit touched more partitions than its summary may name, or the rule is not about days.
-    return Changed(frozenset(date.fromisoformat(day) for day in days if day != "null"), every=not days)
+    paths = [key.removeprefix(PARTITION) for key in commit.summary if key.startswith(PARTITION)]
+    days: set[date] = set()
+    for path in paths:
+        named = _day_in(path, f"{rule.column}_day=")
+        if named is None:
+            # A file from before the table was partitioned so: its rows may lie in any day.
+            return Changed(every=True)
+        if named != "null":
+            days.add(date.fromisoformat(named))
+    # Without entries the commit touched more partitions than its summary may name.
+    return Changed(frozenset(days), every=not paths)
+
+
+def _day_in(path: str, prefix: str) -> str | None:
+    """The day of a partition such as `region=north/started_at_day=2026-03-01`; None when it has none."""
+    return next((part.removeprefix(prefix) for part in path.split("/") if part.startswith(prefix)), None)
 
 
 def _days_by_batch(rule: Input, commit: Commit, *, changes_rows: bool) -> Changed:
-    named = commit.summary.get(f"{TOUCHED_DAYS}{rule.column}")
-    if named is None:
-        return Changed(every=changes_rows)
-    return Changed(every=True) if named == ALL else Changed(parse_days(named))
+    if not changes_rows:
+        # Maintenance repeats a batch's properties in a commit without rows, so that they survive expiry.
+        return Changed()
+    named = commit.summary.get(touched_days_property(str(rule.column)))
+    if named is None or named == ALL:
+        return Changed(every=True)
+    return Changed(parse_days(named))
 
 
 def spread_onwards(days: Iterable[date], consumed_until: date | None, until: date) -> frozenset[date]:
     """DAY_ONWARDS: from the first touched day to the source's last commit. The day on which the mart's data ended
-    the last time counts as touched, because its state lasted beyond what was known then."""
-    first = min((*days, *((consumed_until,) if consumed_until is not None else ())), default=None)
-    if first is None:
-        return frozenset()
-    return frozenset(days_between(first, until))
+    the last time counts as touched, because its state lasted beyond what was known then. When the source's last
+    commit is an earlier one now (a table was rebuilt), so do the days after it: their states are known no more."""
+    touched = {*days, *((consumed_until,) if consumed_until is not None else ())}
+    return hull({*touched, until}, until) if touched else frozenset()
+
+
+def hull(days: Iterable[date], now: date) -> frozenset[date]:
+    """Every day from the first to the last one, both included.
+
+    A day more than a century before or a year after `now` is a marker such as 9999-12-31, not a date: it counts
+    alone, without the millions of days up to it.
+    """
+    given = frozenset(days)
+    inside = [day for day in given if now - CENTURY <= day <= now + YEAR]
+    return given | frozenset(days_between(min(inside), max(inside)) if inside else ())
+
+
+def gap_to(had: Iterable[date], days: Iterable[date], now: date) -> frozenset[date]:
+    """The days between a mart's first or last day and new ones beyond it: a mart has its rows of zeros on quiet days
+    too, whether they lay among the days of its first computation or came to do so later."""
+    ends = [edge(had) for edge in (min, max)] if (had := frozenset(had)) else []
+    return (hull({*ends, *days}, now) - hull(ends, now)) if ends else frozenset()
 
 
 def days_between(first: date, last: date) -> list[date]:

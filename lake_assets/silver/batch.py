@@ -15,6 +15,9 @@ from lake_assets.silver.position import BATCH, Position
 from lake_assets.silver.targets import Target
 
 
+OPERATIONS = {"I": "inserted", "U": "updated", "D": "deleted"}
+
+
 @dataclass(slots=True)
 class Written:
     """What a mode has written to the branch, and what is left for the commit that bears the position."""
@@ -69,7 +72,7 @@ class BatchResult:
             "files": self.files,
             "bytes": self.bytes,
             "rows-read": self.rows_read,
-            **{f"rows-{op}": count for op, count in self.by_op.items()},
+            **{f"rows-{name}": self.by_op[op] for op, name in OPERATIONS.items()},
         }
         return {f"{BATCH}{name}": str(value) for name, value in figures.items()}
 

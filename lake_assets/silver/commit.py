@@ -18,7 +18,7 @@ from lake_assets.iceberg.tables import live_rows, load_table, summary
 from lake_assets.silver.batch import BatchResult, Written
 from lake_assets.silver.collapse import ChangeFigures
 from lake_assets.silver.plan import Batch
-from lake_assets.silver.position import TOUCHED_DAYS, Position
+from lake_assets.silver.position import Position, touched_days_property
 from lake_assets.silver.targets import Target
 
 
@@ -49,7 +49,7 @@ def stamp(spark: SparkSession, current: Attempt, target: Target, result: BatchRe
     """
     images = written.images if written.images is not None else spark.table(current.table).filter(F.lit(False))
     properties = result.position.properties() | result.properties()
-    properties |= {f"{TOUCHED_DAYS}{column}": days for column, days in written.touched.items()}
+    properties |= {touched_days_property(column): days for column, days in written.touched.items()}
     writer = images.select(*(f"`{column.name}`" for column in target.columns)).writeTo(current.address)
     for name, value in properties.items():
         writer = writer.option(f"snapshot-property.{name}", value)

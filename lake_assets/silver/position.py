@@ -18,9 +18,14 @@ MAX_SEQUENCE = "lake.max-sequence"
 EPOCH = "lake.epoch"
 MAX_COMMIT_TS = "lake.max-commit-ts"
 TOUCHED_DAYS = "lake.touched-days."
-"""Prefix; the rest is a column's name, the value days such as `2026-03-01,2026-03-02` or `all`."""
+"""Prefix; the rest is a column's name in lower case, the value days such as `2026-03-01,2026-03-02` or `all`."""
 BATCH = "lake.batch."
 """Prefix of the batch's own figures."""
+
+
+def touched_days_property(column: str) -> str:
+    """The summary property for one column. Spark's writer options, through which it gets there, have no case."""
+    return f"{TOUCHED_DAYS}{column.lower()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from lake_assets.silver.batch import TableResult
+from lake_assets.silver.batch import OPERATIONS, TableResult
 
 
 def materialization_metadata(result: TableResult, now: datetime) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def materialization_metadata(result: TableResult, now: datetime) -> dict[str, An
     metadata: dict[str, Any] = {
         "dagster/row_count": position.rows,
         "rows_read": sum(b.rows_read for b in batches),
-        **{f"rows_{name}": by_op[op] for op, name in (("I", "inserted"), ("U", "updated"), ("D", "deleted"))},
+        **{f"rows_{name}": by_op[op] for op, name in OPERATIONS.items()},
         "rows_written": sum(b.rows_written for b in batches),
         "rows_removed": sum(b.rows_removed for b in batches),
         "files": sum(b.files for b in batches),
