@@ -4,6 +4,7 @@ Results go to standard output, messages to standard error. Exit codes: 0 done, 1
 are applied), 2 a wrong call, configuration or machine.
 """
 
+import json
 import logging
 import sys
 import time
@@ -70,7 +71,7 @@ def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json
 
     lines = table_status(open_lake(load_lake(context.obj)))
     if as_json:
-        pass
+        typer.echo(json.dumps([line.as_dict() for line in lines], indent=2))
     else:
         show_status(out, lines)
 
@@ -92,11 +93,10 @@ def dev(
         if not demo_source(lake).exists:
             _generate(context.obj, changes=200_000, days=7, seed=1)
         arguments = ["demo", "feed", "--rate", str(rate)]
-    err.print(
-        f"Dagster's UI comes up on http://localhost:{port}; Ctrl-C stops it"
-        + (" and the live feed." if feed else ".")
+    told = f"Dagster's UI comes up on http://localhost:{port}; Ctrl-C stops it" + (
+        " and the live feed." if feed else "."
     )
-    raise typer.Exit(run_dev(context.obj, port=port, feed=arguments))
+    raise typer.Exit(run_dev(context.obj, port=port, feed=arguments, started=lambda: err.print(told)))
 
 
 Changes = Annotated[int, typer.Option(help="At least so many changes.", min=1000)]

@@ -24,3 +24,7 @@ class RowCountMismatch(TableStopped):
 
 class PartitionMismatch(LakeError):
     """A mart produced rows outside the partitions that its run was asked for; nothing was written."""
+
+
+class ColumnMismatch(LakeError):
+    """The columns of a frame, of what its asset declares and of its table are not the same; nothing was written."""

@@ -209,7 +209,8 @@ def test_dev_on_a_port_in_use_says_so_in_one_sentence(
         port = taken.getsockname()[1]
         assert call(folder, "dev", "--port", str(port)) == 2
     told = capsys.readouterr().err
-    assert f"port {port}" in told
+    assert f"Port {port} " in told
+    assert len(told.strip().splitlines()) == 1
     assert "--port" in told
 
 

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config_file import load_lake
 from lake_assets.iceberg.catalog import open_catalog
+from lake_assets.spark.session import SparkSessions
 from lake_assets_tests.test_cli import ROOT, call
 
 MARTS = ("station_daily", "trip_revenue_daily", "racks_empty_now")
@@ -39,7 +40,7 @@ def test_the_demonstration_proves_itself_and_notices_a_wrong_row(
     assert again.count(" yes ") == len(TABLES)
     assert {name: catalog.load_table(name).current_snapshot() for name in before} == before
 
-    stations = catalog.load_table("silver_bikeshare.stations")
-    stations.append(stations.scan().to_arrow().slice(0, 1))
+    tamper = "INSERT INTO lake.silver_bikeshare.stations SELECT * FROM lake.silver_bikeshare.stations LIMIT 1"
+    SparkSessions(load_lake(tmp_path / "lake.yaml")).root().sql(tamper)
     assert call(tmp_path, *arguments) == 1
     assert "NO: 0 missing, 1 unexpected" in capsys.readouterr().out

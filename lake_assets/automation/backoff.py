@@ -29,29 +29,43 @@ def check_backing_off(
 
     A turn counts as failed when its check failed, and when its run ended without evaluating the check at all.
     """
-    moment = time.time() if now is None else now
-    failures, newest = 0, None
+    failed = []
     for turn in check_turns(instance, check):
         if turn.passed:
             break
-        failures += 1
-        newest = newest or turn.at
-    if newest is None:
-        return 0.0
-    return max(0.0, newest + delay(failures, base, most).total_seconds() - moment)
+        failed.append(turn.at)
+    return _left(failed, base, most, now)
 
 
 def runs_backing_off(
-    instance: dg.DagsterInstance, tags: dict[str, str], base: timedelta, most: timedelta, now: float | None = None
+    instance: dg.DagsterInstance,
+    tags: dict[str, str],
+    asset: dg.AssetKey,
+    base: timedelta,
+    most: timedelta,
+    now: float | None = None,
 ) -> float:
-    """Seconds until runs with these tags may be requested again, by how many of the latest ended in failure."""
-    moment = time.time() if now is None else now
-    failures, newest = 0, None
+    """Seconds until runs with these tags may be requested again for `asset`.
+
+    A run counts as failed for the asset when it ended in failure and the asset was not materialized in it or since: a
+    run of several assets fails when one of them does.
+    """
+    event = instance.get_latest_materialization_event(asset)
+    run_id, materialized = (event.run_id, event.timestamp) if event is not None else ("", 0.0)
+    failed = []
     for record in instance.get_run_records(RunsFilter(tags=tags), limit=DEPTH):
+        ended = record.end_time or record.update_timestamp.timestamp()
         if record.dagster_run.status is not DagsterRunStatus.FAILURE:
             break
-        failures += 1
-        newest = newest or record.end_time or record.update_timestamp.timestamp()
-    if newest is None:
+        if record.dagster_run.run_id == run_id or ended < materialized:
+            break
+        failed.append(ended)
+    return _left(failed, base, most, now)
+
+
+def _left(failed: list[float], base: timedelta, most: timedelta, now: float | None) -> float:
+    """Seconds left of the delay after these failures in a row, of which the newest comes first."""
+    if not failed:
         return 0.0
-    return max(0.0, newest + delay(failures, base, most).total_seconds() - moment)
+    moment = time.time() if now is None else now
+    return max(0.0, failed[0] + delay(len(failed), base, most).total_seconds() - moment)

@@ -1,28 +1,32 @@
 """The sensor for new DMS files of a source.
 
 It asks "is there a logged file above a table's position, no run under way for it, and is it not backing off?" at every
-look, and needs neither a cursor nor run keys: deleting Dagster's storage loses and repeats nothing. Within a tick it
-looks again and again, because the daemon's own loop is 5 s.
+look, and needs neither a cursor nor run keys: deleting Dagster's storage loses and repeats nothing.
 """
 
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
 
+from lake_assets.automation.arrival_watch import ArrivalWatch
 from lake_assets.automation.backoff import check_backing_off
 from lake_assets.automation.in_flight import assets_in_flight
+from lake_assets.automation.polling import poll, sentence
 from lake_assets.bronze.arrivals import log_arrivals
 from lake_assets.bronze.assets import landed_events
+from lake_assets.bronze.discovery import Discovery
+from lake_assets.bronze.reports import UnreportedFiles
 from lake_assets.checks.silver_checks import APPLIED
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.assets import batch_keys
 from lake_assets.silver.pending import table_states
-from lake_assets.silver.plan import Batch
+from lake_assets.silver.plan import Batch, Waiting
 from lake_assets.silver.targets import Target
 
 SCOPE = "lake_assets/scope"
+RUN_TAGS = {"dagster/max_retries": "0"}
+"""The sensor is the retry, with its back-off. Where an instance has `run_retries` on, a retry would run beside it."""
 
 
 def file_sensor(runtime: LakeRuntime, source: str, targets: Sequence[Target]) -> dg.SensorDefinition:
@@ -30,6 +34,9 @@ def file_sensor(runtime: LakeRuntime, source: str, targets: Sequence[Target]) ->
     own = [target for target in targets if target.source == source]
     keys = [dg.AssetKey(target.asset_key) for target in own]
     batches = batch_keys(source, targets, own)
+    told: set[str] = set()
+    watch = ArrivalWatch(lambda: log_arrivals(runtime, source, told))
+    unreported = UnreportedFiles(runtime, source)
 
     @dg.sensor(
         name=f"{source}_files",
@@ -39,19 +46,26 @@ def file_sensor(runtime: LakeRuntime, source: str, targets: Sequence[Target]) ->
         description=f"New DMS files of {source} become bronze events, and one run for all tables that have any.",
         tags={"source": source},
     )
-    def files(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+    def files(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         automation = runtime.lake.automation
-        end = time.monotonic() + automation.poll_window.total_seconds()
-        while True:
-            found = log_arrivals(runtime, source)
+
+        def look() -> dg.SensorResult:
+            found = watch.poll(automation.poll_window.total_seconds())
+            events = landed_events(runtime.lake, source, unreported.take(context.instance))
             ready, reasons = ready_targets(context.instance, runtime, own)
-            if found.logged or ready:
-                events = landed_events(runtime.lake, source, found.logged)
-                requests = [_request(source, targets, ready)] if ready else []
-                return dg.SensorResult(run_requests=requests, asset_events=events)
-            if time.monotonic() + automation.poll_interval.total_seconds() > end:
-                return dg.SkipReason("; ".join(reasons) or "no file is pending")
-            time.sleep(automation.poll_interval.total_seconds())
+            if ready:
+                return dg.SensorResult(run_requests=[_request(source, targets, ready)], asset_events=events)
+            location = runtime.store(source).location
+            told_of = (
+                _found(found, location)
+                if found
+                else f"still looking through {location}: {watch.seconds:.0f} s"
+            )
+            return dg.SensorResult(
+                skip_reason=sentence(reasons, f"no file is pending: {told_of}"), asset_events=events
+            )
+
+        return poll(look, automation)
 
     return files
 
@@ -61,34 +75,38 @@ def ready_targets(
 ) -> tuple[list[Target], list[str]]:
     """Tables to be requested now, and for the other pending ones why not."""
     automation = runtime.lake.automation
-    pending = [state for state in table_states(runtime, targets, datetime.now(UTC)) if state.next_batch is not None]
-    if not pending:
-        return [], []
     keys = [dg.AssetKey(target.asset_key) for target in targets]
-    in_flight = assets_in_flight(instance, keys, automation.heartbeat_timeout.total_seconds())
-    if in_flight:
+    if in_flight := assets_in_flight(instance, keys, automation.heartbeat_timeout.total_seconds()):
         # One run at a time for a source: each has a Spark of its own, and what comes meanwhile is the next one's.
-        return [], [f"a run is under way for {len(in_flight)} tables"]
+        runs = sorted({run for ids in in_flight.values() for run in ids})
+        return [], [f"run {', '.join(run[:8] for run in runs)} is under way for {len(in_flight)} tables"]
     ready, reasons = [], []
-    for state in pending:
-        key = dg.AssetKey(state.target.asset_key)
-        wait = check_backing_off(
-            instance, dg.AssetCheckKey(key, APPLIED), automation.backoff_base, automation.backoff_max
-        )
-        if not isinstance(state.next_batch, Batch):
-            reasons.append(f"{state.target.identifier}: {state.next_batch.reason if state.next_batch else ''}")
-        elif wait > 0:
-            reasons.append(f"{state.target.identifier} failed and is tried again in {wait:.0f} s")
-        else:
-            ready.append(state.target)
+    for state in table_states(runtime, targets, datetime.now(UTC)):
+        if isinstance(state.next_batch, Waiting):
+            reasons.append(f"{state.target.identifier}: {state.next_batch.reason}")
+        elif isinstance(state.next_batch, Batch):
+            key = dg.AssetCheckKey(dg.AssetKey(state.target.asset_key), APPLIED)
+            wait = check_backing_off(instance, key, automation.backoff_base, automation.backoff_max)
+            if wait > 0:
+                reasons.append(f"{state.target.identifier} failed and is tried again in {wait:.0f} s")
+            else:
+                ready.append(state.target)
     return ready, reasons
+
+
+def _found(found: Discovery, location: str) -> str:
+    if not found.listed:
+        return f"{location} holds no files"
+    strange = len(found.unknown) + sum(found.unconfigured.values())
+    if not strange:
+        return f"{found.listed} files in {location}"
+    example = found.unknown[0].key if found.unknown else f"files of {min(found.unconfigured)}"
+    return f"{found.listed} files in {location}, of which {strange} are of no configured table, such as {example}"
 
 
 def _request(source: str, targets: Sequence[Target], ready: Sequence[Target]) -> dg.RunRequest:
     selection = [dg.AssetKey(target.asset_key) for target in ready]
     return dg.RunRequest(
         asset_selection=[*selection, *sorted(batch_keys(source, targets, ready))],
-        tags={SCOPE: f"silver/{source}"},
+        tags={SCOPE: f"silver/{source}", **RUN_TAGS},
     )
-
-

@@ -46,6 +46,8 @@ def changed_evaluations(
     now = datetime.now(UTC)
     found = []
     for state in table_states(runtime, targets, now):
+        if state.error is not None:
+            continue  # `applied` tells that; of what is pending nobody can tell
         evaluation = freshness_evaluation(freshness(state.target, state.position, state.logged, now))
         key = dg.AssetCheckKey(evaluation.asset_key, FRESHNESS)
         last = latest_evaluation(instance, key)

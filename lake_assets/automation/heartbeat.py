@@ -7,36 +7,13 @@ run writes the time into its own tags; a sensor that finds it stale declares the
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from datetime import timedelta
-from functools import cache
 from types import TracebackType
 
 import dagster as dg
 
 HEARTBEAT = "lake_assets/heartbeat"
-RESOURCE_KEY = "heartbeat"
 
 logger = logging.getLogger(__name__)
-
-
-@cache
-def heartbeat_resources(interval: timedelta) -> dict[str, dg.ResourceDefinition]:
-    """For an asset's `resource_defs`: its run beats from before its first step until after its last.
-
-    A resource, and not a block in the asset's function: what a mart computes is computed by the IO manager, after the
-    function has returned. Cached, because all assets of a run must bring the very same resource.
-    """
-
-    @dg.resource(description="Writes the time into the run's tags, as its sign of life.")
-    def heartbeat(context: dg.InitResourceContext) -> Iterator[None]:
-        if context.run is None or context.instance is None:
-            yield  # resources that are set up outside of a run
-            return
-        with Heartbeat(context.instance, context.run.run_id, interval.total_seconds()):
-            yield
-
-    return {RESOURCE_KEY: heartbeat}
 
 
 class Heartbeat:

@@ -26,7 +26,10 @@ logger = logging.getLogger(__name__)
 
 
 def assets_in_flight(
-    instance: dg.DagsterInstance, keys: Iterable[dg.AssetKey], heartbeat_timeout: float, now: float | None = None
+    instance: dg.DagsterInstance,
+    keys: Iterable[dg.AssetKey],
+    heartbeat_timeout: float,
+    now: float | None = None,
 ) -> dict[dg.AssetKey, list[str]]:
     """Of `keys`, those that unfinished runs compute, with the runs' ids.
 
@@ -67,12 +70,15 @@ def _silence(record: RunRecord, heartbeat_timeout: float, moment: float) -> floa
 
 
 def _last_sign(record: RunRecord) -> float:
-    """Seconds since the epoch. Before the first heartbeat, the latest change of the run's state is its sign of life."""
-    beat = record.dagster_run.tags.get(HEARTBEAT)
-    return float(beat) if beat else max(record.start_time or 0, record.update_timestamp.timestamp())
+    """Seconds since the epoch. A change of the run's state counts too: before the first heartbeat there is nothing
+    else, and a run that was re-executed in the UI has a copy of its parent's tags, an old heartbeat among them."""
+    beat = float(record.dagster_run.tags.get(HEARTBEAT, 0))
+    return max(beat, record.start_time or 0.0, record.update_timestamp.timestamp())
 
 
-def _declare_failed(instance: dg.DagsterInstance, run_id: str, heartbeat_timeout: float, moment: float) -> None:
+def _declare_failed(
+    instance: dg.DagsterInstance, run_id: str, heartbeat_timeout: float, moment: float
+) -> None:
     # Read once more: it may have ended, or beaten, or been declared failed by another sensor since the list was read.
     record = instance.get_run_record_by_id(run_id)
     if record is None or record.dagster_run.is_finished:

@@ -3,14 +3,14 @@
 Level-triggered like the file sensor. A mart that reads a table whose blocking check failed is not requested.
 """
 
-import time
 from collections.abc import Sequence
 
 import dagster as dg
 
 from lake_assets.automation.backoff import runs_backing_off
-from lake_assets.automation.file_sensor import SCOPE
+from lake_assets.automation.file_sensor import RUN_TAGS, SCOPE
 from lake_assets.automation.in_flight import assets_in_flight
+from lake_assets.automation.polling import poll, sentence
 from lake_assets.gold.assets import failed_inputs
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.work import MartRun, mart_work
@@ -28,41 +28,42 @@ def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart]) -> dg.SensorDefinit
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Marts are computed for the days that silver commits touched, one run per contiguous stretch.",
     )
-    def stale_marts(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        automation = runtime.lake.automation
-        end = time.monotonic() + automation.poll_window.total_seconds()
-        while True:
-            requests, reason = mart_requests(context.instance, runtime, marts)
+    def stale_marts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        def look() -> dg.SensorResult:
+            requests, reasons = mart_requests(context.instance, runtime, marts)
             if requests:
                 return dg.SensorResult(run_requests=requests)
-            if time.monotonic() + automation.poll_interval.total_seconds() > end:
-                return dg.SkipReason(reason)
-            time.sleep(automation.poll_interval.total_seconds())
+            return dg.SensorResult(skip_reason=sentence(reasons, "every mart is up to date"))
+
+        return poll(look, runtime.lake.automation)
 
     return stale_marts
 
 
 def mart_requests(
     instance: dg.DagsterInstance, runtime: LakeRuntime, marts: Sequence[Mart]
-) -> tuple[list[dg.RunRequest], str]:
-    """The runs to request now, and why there are none."""
+) -> tuple[list[dg.RunRequest], list[str]]:
+    """The runs to request now, and why there are not more."""
     automation = runtime.lake.automation
     timeout = automation.heartbeat_timeout.total_seconds()
 
     def refuse(mart: Mart) -> str | None:
         if failed := failed_inputs(instance, mart):
             return f"{mart.identifier} waits for {', '.join(failed)}"
-        wait = runs_backing_off(instance, {mart_tag(mart.name): "1"}, automation.backoff_base, automation.backoff_max)
+        tags, key = {mart_tag(mart.name): "1"}, dg.AssetKey(mart.asset_key)
+        wait = runs_backing_off(instance, tags, key, automation.backoff_base, automation.backoff_max)
         return f"{mart.identifier} failed and is tried again in {wait:.0f} s" if wait > 0 else None
 
     if assets_in_flight(instance, [dg.AssetKey(mart.asset_key) for mart in marts], timeout):
         # Its commit decides what is left to do; asking before would compute days twice.
-        return [], "a run of marts is under way"
+        return [], ["a run of marts is under way"]
     work = mart_work(runtime, marts, refuse)
     reasons = list(work.reasons)
     if work.unpartitioned_days:
-        reasons.append(f"{len(work.unpartitioned_days)} changed days lie outside the partitions: see gold.start_date")
-    return [_request(run) for run in work.runs], "; ".join(reasons) or "every mart is up to date"
+        reasons.append(
+            f"{len(work.unpartitioned_days)} changed days lie outside the partitions: see gold.start_date"
+        )
+    return [_request(run) for run in work.runs], reasons
 
 
 def mart_tag(name: str) -> str:
@@ -71,5 +72,5 @@ def mart_tag(name: str) -> str:
 
 
 def _request(run: MartRun) -> dg.RunRequest:
-    tags = {SCOPE: "gold", **{mart_tag(name): "1" for name in run.marts}, **run.tags}
+    tags = {SCOPE: "gold", **RUN_TAGS, **{mart_tag(name): "1" for name in run.marts}, **run.tags}
     return dg.RunRequest(asset_selection=run.keys, tags=tags)

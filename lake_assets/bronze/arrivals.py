@@ -8,14 +8,26 @@ import logging
 from lake_assets.bronze.discovery import Discovery, discover
 from lake_assets.runtime import LakeRuntime
 
+MOST_TOLD = 20
+
 logger = logging.getLogger(__name__)
 
 
-def log_arrivals(runtime: LakeRuntime, source: str) -> Discovery:
-    """Lists the source's location and logs new files. Raises StoreError when the location cannot be listed."""
+def log_arrivals(runtime: LakeRuntime, source: str, told: set[str] | None = None) -> Discovery:
+    """Lists the source's location and logs new files. Raises StoreError when the location cannot be listed.
+
+    `told`: keys and tables that were warned of; who looks twice a second keeps it, and hears each of them once.
+    """
     found = discover(source, runtime.lake.sources[source], runtime.store(source), runtime.file_log)
-    for key in found.unknown[:20]:
+    told = set() if told is None else told
+    unknown = [key for key in found.unknown if key.key not in told]
+    for key in unknown[:MOST_TOLD]:
         logger.warning("%s: %s is no DMS file: %s", source, key.key, key.reason)
-    for table, count in sorted(found.unconfigured.items()):
+    if len(unknown) > MOST_TOLD:
+        logger.warning("%s: and %d more keys that are no DMS files", source, len(unknown) - MOST_TOLD)
+    unconfigured = {table: count for table, count in found.unconfigured.items() if table not in told}
+    for table, count in sorted(unconfigured.items()):
         logger.warning("%s: %d files of %s, which lake.yaml does not configure", source, count, table)
+    told.update(key.key for key in unknown)
+    told.update(unconfigured)
     return found

@@ -14,6 +14,8 @@ from lake_assets.config import LakeConfig, SourceConfig
 from lake_assets.partitions import daily_partitions
 
 IO_MANAGER_KEY = "bronze_io_manager"
+LAST_OFFSET = "last_offset"
+"""Metadata of an event: the file log's offset up to which the table's files have been reported."""
 
 
 def silver_name(source: SourceConfig, table: str) -> str:
@@ -22,6 +24,7 @@ def silver_name(source: SourceConfig, table: str) -> str:
 
 
 def bronze_key(source_name: str, source: SourceConfig, table: str) -> dg.AssetKey:
+    """The bronze asset of a source table (`schema.table`)."""
     return dg.AssetKey(["bronze", source_name, silver_name(source, table)])
 
 
@@ -47,23 +50,32 @@ def bronze_specs(lake: LakeConfig) -> list[dg.AssetSpec]:
     ]
 
 
-def landed_events(lake: LakeConfig, source_name: str, logged: Iterable[LoggedFile]) -> list[dg.AssetMaterialization]:
+def capture_day(file: LoggedFile) -> str:
+    """The bronze partition of a file."""
+    return file.capture_date.isoformat()
+
+
+def landed_events(
+    lake: LakeConfig, source_name: str, logged: Iterable[LoggedFile]
+) -> list[dg.AssetMaterialization]:
     """One event per table and day for newly logged files: files, rows, bytes, first and last key.
 
     Rows are the files' own count; files that the listing left uncounted for their size are named in `files_uncounted`.
+    The event that reports a table's highest offset comes last, so that after a death between two of them the rest can
+    be told (`reports.py`).
     """
     source = lake.sources[source_name]
     groups: dict[tuple[str, str], list[LoggedFile]] = defaultdict(list)
-    for file in logged:
-        groups[file.qualified_table, file.capture_date.isoformat()].append(file)
+    for file in sorted(logged, key=lambda file: file.offset):
+        groups[file.qualified_table, capture_day(file)].append(file)
     return [
         dg.AssetMaterialization(
             asset_key=bronze_key(source_name, source, table),
             partition=day,
             description=f"{len(files)} files of {table} landed",
-            metadata=_landed(sorted(files, key=lambda f: f.offset)),
+            metadata=_landed(files),
         )
-        for (table, day), files in sorted(groups.items())
+        for (table, day), files in sorted(groups.items(), key=lambda group: group[1][-1].offset)
     ]
 
 
@@ -75,6 +87,6 @@ def _landed(files: Sequence[LoggedFile]) -> dict[str, dg.MetadataValue]:
         "bytes": dg.MetadataValue.int(sum(file.size for file in files)),
         "first_key": dg.MetadataValue.text(files[0].key),
         "last_key": dg.MetadataValue.text(files[-1].key),
-        "last_offset": dg.MetadataValue.int(files[-1].offset),
+        LAST_OFFSET: dg.MetadataValue.int(files[-1].offset),
         **({"files_uncounted": dg.MetadataValue.int(uncounted)} if uncounted else {}),
     }

@@ -63,9 +63,10 @@ class FileInspection:
 
 def inspect_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
     """Reads the file once. Raises UnreadableFile for bad content, StoreError if it cannot be fetched."""
-    with store.open(file.key) as stream:
-        if file.format == "parquet":
+    if file.format == "parquet":
+        with store.open(file.key, seekable=True) as stream:
             return _inspect_parquet(file.key, stream, dms)
+    with store.open(file.key) as stream:
         try:
             return _inspect_csv(file, _decompressed(stream) if file.compression == "gzip" else stream, dms)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -205,10 +206,8 @@ def _timestamp(value: str | datetime | None, dms: DmsSettings) -> datetime | Non
 
 
 def _inspect_parquet(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspection:
-    # A footer is at the end: what cannot seek is taken into memory (the caller has a budget for that).
-    source = stream if stream.seekable() else io.BytesIO(stream.read())
     try:
-        with pq.ParquetFile(source) as parquet:
+        with pq.ParquetFile(stream) as parquet:
             schema = parquet.schema_arrow
             return FileInspection(
                 rows=parquet.metadata.num_rows,

@@ -1,25 +1,22 @@
 """Where the files of a source are: a local folder or an S3 prefix, behind one small interface.
 
-Here: listing, reading and naming objects, and the only import of boto3 in bronze. Not here: what a key means
-(`keys.py`), what a file contains (`inspect.py`), what is already known (`file_log.py`).
+Here: opening a location, and S3 with the only import of boto3 in bronze. Not here: what a key means (`keys.py`), what
+a file contains (`inspect.py`), what is already known (`file_log.py`).
 """
 
-import hashlib
-import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from io import BufferedReader
-from operator import itemgetter
-from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from contextlib import closing, contextmanager
+from datetime import UTC
+from typing import Any, BinaryIO, cast
 
+from lake_assets.bronze.local_store import LocalStore
+from lake_assets.bronze.range_reader import RangeReader
+from lake_assets.bronze.stored_object import ObjectGone, ObjectStore, StoredObject, StoreError
 from lake_assets.config import S3Config
-from lake_assets.errors import LakeError
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MISSING_OBJECT = {"NoSuchKey", "404"}
+__all__ = ["LocalStore", "ObjectGone", "ObjectStore", "S3Store", "StoreError", "StoredObject", "open_store"]
+
+_GONE = {"NoSuchKey", "404", "PreconditionFailed", "412"}
 _ADVICE = {
     "NoSuchBucket": "create the bucket or correct the source's location",
     **dict.fromkeys(
@@ -36,51 +33,6 @@ _ADVICE = {
 }
 
 
-class StoreError(LakeError):
-    """A location cannot be read. The message is one sentence: which location, what is wrong, what to do."""
-
-
-class ObjectGone(StoreError):
-    """An object vanished or changed between being listed and being read. The next listing tells the truth."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredObject:
-    """One listed object."""
-
-    key: str
-    """Relative to the store's location."""
-    size: int
-    """Bytes, as stored (compressed)."""
-    last_modified: datetime
-    """UTC, whole microseconds."""
-    etag: str | None
-    """Without quotes; None in a local folder."""
-
-
-class ObjectStore(Protocol):
-    """Read access to one location. Every method may raise StoreError."""
-
-    @property
-    def location(self) -> str: ...
-
-    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[StoredObject]:
-        """The objects whose keys start with `prefix` and are above `start_after`, in the order of their keys."""
-        ...
-
-    def version(self, obj: StoredObject) -> str:
-        """What tells one content from another: S3's ETag, a local file's SHA-256 in hex. Raises ObjectGone."""
-        ...
-
-    def open(self, key: str) -> AbstractContextManager[BinaryIO]:
-        """The bytes of an object, to be read forward; not always seekable. Raises ObjectGone."""
-        ...
-
-    def spark_uri(self, key: str) -> str:
-        """The path as Hadoop takes it, unescaped. Spark's readers see a glob in a key with any of `{}[]*?\\`."""
-        ...
-
-
 def open_store(location: str, s3: S3Config) -> ObjectStore:
     """The store of `s3://bucket/prefix`, or else of a local folder (a path, or `file:///…`)."""
     scheme, separator, rest = location.partition("://")
@@ -89,75 +41,6 @@ def open_store(location: str, s3: S3Config) -> ObjectStore:
     if scheme in ("s3", "s3a"):
         return S3Store(rest, s3)
     raise StoreError(f"{location}: use s3://bucket/prefix or a local folder as location.")
-
-
-class LocalStore:
-    """A folder. One that does not exist yet is empty."""
-
-    def __init__(self, folder: str | Path) -> None:
-        self._root = Path(folder).expanduser().absolute()
-        # A file that was only touched would otherwise be hashed again in every pass.
-        self._versions: dict[StoredObject, str] = {}
-
-    @property
-    def location(self) -> str:
-        return str(self._root)
-
-    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[StoredObject]:
-        if self._root.exists() and not self._root.is_dir():
-            raise StoreError(f"{self.location} is a file, not a folder: correct the source's location.")
-        yield from self._walk("", prefix, start_after or "")
-
-    def _walk(self, folder: str, prefix: str, start_after: str) -> Iterator[StoredObject]:
-        """In S3's order, where `a.csv` comes before `a/b.csv`: a folder sorts as if it ended with a slash."""
-        try:
-            with os.scandir(self._root / folder) as found:
-                visible = (entry for entry in found if not entry.name.startswith("."))
-                entries = {folder + entry.name + ("/" if entry.is_dir() else ""): entry for entry in visible}
-        except (FileNotFoundError, NotADirectoryError):
-            return  # gone since its parent was listed
-        except OSError as error:
-            raise StoreError(f"{self._root / folder}: {error.strerror}; check its permissions.") from error
-        for name, entry in sorted(entries.items(), key=itemgetter(0)):
-            if name.endswith("/"):
-                wanted = name.startswith(prefix) or prefix.startswith(name)
-                if wanted and (name > start_after or start_after.startswith(name)):
-                    yield from self._walk(name, prefix, start_after)
-            elif name.startswith(prefix) and name > start_after:
-                with suppress(OSError):  # gone since its folder was listed
-                    # Neither a pipe nor a socket: opening one would wait for ever.
-                    if entry.is_file():
-                        yield _stored(name, entry.stat())
-
-    def version(self, obj: StoredObject) -> str:
-        if obj not in self._versions:
-            with self._opened(obj.key) as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-                after = _stored(obj.key, os.fstat(file.fileno()))
-            if after != obj:
-                raise ObjectGone(f"{self._root / obj.key} changed while it was read: run again.")
-            self._versions[obj] = digest
-        return self._versions[obj]
-
-    def open(self, key: str) -> AbstractContextManager[BinaryIO]:
-        return self._opened(key)
-
-    def _opened(self, key: str) -> BufferedReader:
-        try:
-            return (self._root / key).open("rb")
-        except FileNotFoundError as error:
-            raise ObjectGone(f"{self._root / key} vanished: run again.") from error
-        except OSError as error:
-            raise StoreError(f"{self._root / key}: {error.strerror}; check its permissions.") from error
-
-    def spark_uri(self, key: str) -> str:
-        return f"file://{self._root.as_posix()}/{key}"
-
-
-def _stored(key: str, stat: os.stat_result) -> StoredObject:
-    # Not fromtimestamp(st_mtime), a float: the log keeps whole microseconds, and must find the same ones again.
-    modified = _EPOCH + timedelta(microseconds=stat.st_mtime_ns // 1000)
-    return StoredObject(key, stat.st_size, modified, etag=None)
 
 
 class S3Store:
@@ -197,11 +80,23 @@ class S3Store:
         return obj.etag
 
     @contextmanager
-    def open(self, key: str) -> Iterator[BinaryIO]:
+    def open(self, key: str, *, seekable: bool = False) -> Iterator[BinaryIO]:
+        address = {"Bucket": self._bucket, "Key": self._prefix + key}
         with self._errors(key):
-            body = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"]
-            with closing(body):
-                yield cast(BinaryIO, body)
+            if seekable:
+                head = self._client.head_object(**address)
+                # Ranges of two different contents would make a third.
+                pinned = address | {"IfMatch": head["ETag"]}
+                yield cast(
+                    BinaryIO, RangeReader(head["ContentLength"], lambda a, b: self._range(pinned, a, b))
+                )
+            else:
+                with closing(self._client.get_object(**address)["Body"]) as body:
+                    yield cast(BinaryIO, body)
+
+    def _range(self, address: dict[str, str], first: int, last: int) -> bytes:
+        with closing(self._client.get_object(**address, Range=f"bytes={first}-{last}")["Body"]) as body:
+            return cast(bytes, body.read())
 
     def spark_uri(self, key: str) -> str:
         return f"s3a://{self._bucket}/{self._prefix}{key}"
@@ -216,8 +111,8 @@ class S3Store:
         except ClientError as error:
             # The server's own message may repeat an access key: only its code is passed on.
             code = str(error.response.get("Error", {}).get("Code", "Unknown"))
-            if key and code in _MISSING_OBJECT:
-                raise ObjectGone(f"{where} vanished: run again.") from error
+            if key and code in _GONE:
+                raise ObjectGone(f"{where} vanished or changed: run again.") from error
             advice = _ADVICE.get(code, "look the code up in the S3 API reference if it stays")
             raise StoreError(f"{where}: S3 answered {code}; {advice}.") from error
         except BotoCoreError as error:

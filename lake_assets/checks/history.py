@@ -7,10 +7,17 @@ which has no public name.
 from dataclasses import dataclass
 
 import dagster as dg
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster._core.storage.asset_check_execution_record import (
+    AssetCheckExecutionRecord,
+    AssetCheckExecutionRecordStatus,
+)
 
 DEPTH = 12
 """As many turns as anyone asks for: twice the base back-off eleven times is beyond any maximum that makes sense."""
+OUTCOME = {
+    AssetCheckExecutionRecordStatus.SUCCEEDED: True,
+    AssetCheckExecutionRecordStatus.FAILED: False,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,19 +27,26 @@ class CheckTurn:
     passed: bool | None
     """None: a run was to evaluate the check and ended, or is under way, without having done so."""
     at: float
-    """Seconds since the epoch."""
+    """Seconds since the epoch: of the evaluation, or else of the run's end."""
 
 
 def check_turns(instance: dg.DagsterInstance, check: dg.AssetCheckKey, limit: int = DEPTH) -> list[CheckTurn]:
     """The newest turns, newest first."""
-    outcome = {
-        AssetCheckExecutionRecordStatus.SUCCEEDED: True,
-        AssetCheckExecutionRecordStatus.FAILED: False,
-    }
     records = instance.event_log_storage.get_asset_check_execution_history(check, limit=limit)
-    return [CheckTurn(outcome.get(record.status), record.create_timestamp) for record in records]
+    return [CheckTurn(OUTCOME.get(record.status), _moment(instance, record)) for record in records]
 
 
 def latest_evaluation(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> CheckTurn | None:
     """The newest turn in which the check was evaluated."""
-    return next((turn for turn in check_turns(instance, check) if turn.passed is not None), None)
+    records = instance.event_log_storage.get_asset_check_execution_history(
+        check, limit=1, status=set(OUTCOME)
+    )
+    return CheckTurn(OUTCOME[records[0].status], _moment(instance, records[0])) if records else None
+
+
+def _moment(instance: dg.DagsterInstance, record: AssetCheckExecutionRecord) -> float:
+    # Not the record's own time: the record is made when the run is, perhaps long before the check's turn.
+    if record.status in OUTCOME and record.event is not None:
+        return record.event.timestamp
+    run = instance.get_run_record_by_id(record.run_id) if record.run_id else None
+    return (run.end_time if run is not None else None) or record.create_timestamp

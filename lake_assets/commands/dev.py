@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -19,8 +19,9 @@ from lake_assets.preflight import check_java, check_port
 GRACE_SECONDS = 15
 
 
-def dev(config: Path, *, port: int, feed: Sequence[str] | None) -> int:
+def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callable[[], None]) -> int:
     """Runs until interrupted or until Dagster ends; its exit code. `feed`: arguments of `demo feed`, None for none.
+    `started` is called once the processes are.
 
     Raises PreflightError when the machine lacks Java or the port is taken, LakeError without a workspace.yaml.
     """
@@ -40,6 +41,7 @@ def dev(config: Path, *, port: int, feed: Sequence[str] | None) -> int:
     children = [
         subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True) for command in commands
     ]
+    started()
     interrupted = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:

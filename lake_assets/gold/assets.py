@@ -15,16 +15,19 @@ from lake_assets.asset_metadata import table_metadata
 from lake_assets.automation.heartbeat import Heartbeat
 from lake_assets.checks.history import latest_evaluation
 from lake_assets.checks.silver_checks import BLOCKING
-from lake_assets.config import LakeConfig
+from lake_assets.config import LakeConfig, Mode
 from lake_assets.errors import LakeError
 from lake_assets.gold.consumption import after_run
+from lake_assets.gold.look import Look
 from lake_assets.gold.mart import Mart, MartRequest
 from lake_assets.gold.view import MartView, mart_view
 from lake_assets.iceberg.io_manager import PARTITION_COLUMN, Computed
 from lake_assets.partitions import daily_partitions
 from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.targets import lake_targets
 
 IO_MANAGER_KEY = "iceberg_io_manager"
+DAY_TYPES = ("timestamptz", "timestamp", "date")
 
 
 def load_marts(lake: LakeConfig) -> list[Mart]:
@@ -34,12 +37,15 @@ def load_marts(lake: LakeConfig) -> list[Mart]:
         try:
             mart = importlib.import_module(module).MART
         except (ImportError, AttributeError) as error:
-            raise LakeError(f"gold.marts: {module} cannot be used as a mart: {error}. It must define MART.") from error
+            raise LakeError(
+                f"gold.marts: {module} cannot be used as a mart: {error}. It must define MART."
+            ) from error
         marts.append(mart)
     return marts
 
 
 def gold_assets(runtime: LakeRuntime, marts: Iterable[Mart]) -> list[dg.AssetsDefinition]:
+    """One asset for each mart, partitioned by day if the mart is."""
     return [_mart_asset(runtime, mart) for mart in marts]
 
 
@@ -75,8 +81,6 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         partitions_def=daily_partitions(runtime.lake) if partitioned else None,
         backfill_policy=dg.BackfillPolicy.single_run() if partitioned else None,
         io_manager_key=IO_MANAGER_KEY,
-        # Two runs of one mart: the one that lost the race computes again from the newer inputs.
-        retry_policy=dg.RetryPolicy(max_retries=2, delay=1),
     )
     def compute(context: dg.AssetExecutionContext) -> Any:
         if failed := failed_inputs(context.instance, mart):
@@ -85,32 +89,35 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
                 "Its rows are as they were.",
                 allow_retries=False,
             )
-        view = mart_view(runtime.catalog, mart)
+        view = mart_view(Look(runtime.catalog), mart, runtime.lake.gold.start_date)
         if view is None:
-            raise dg.Failure(f"{mart.identifier}: an input has no rows yet; apply its files first.", allow_retries=False)
+            raise dg.Failure(
+                f"{mart.identifier}: an input has no rows yet; apply its files first.", allow_retries=False
+            )
         days = None
         if partitioned:
             keys = context.partition_key_range
             days = (date.fromisoformat(keys.start), date.fromisoformat(keys.end))
+        # Until the rows are on their way: computing and writing them has the IO manager's heartbeat.
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with Heartbeat(context.instance, context.run_id, beat):
-            return _computed(context, runtime, mart, view, days)
+            return _planned(context, runtime, mart, view, days)
 
     return compute
 
 
-def _computed(
+def _planned(
     context: dg.AssetExecutionContext,
     runtime: LakeRuntime,
     mart: Mart,
     view: MartView,
     days: tuple[date, date] | None,
 ) -> Computed:
-    spark = runtime.sessions.root()
+    spark, catalog = runtime.sessions.root(), runtime.lake.catalog.name
     request = MartRequest(
         inputs={
             name: spark.sql(
-                f"SELECT * FROM {runtime.lake.catalog.name}.{rule.identifier} VERSION AS OF {view.snapshots[rule.identifier]}"
+                f"SELECT * FROM {catalog}.{rule.identifier} VERSION AS OF {view.snapshots[rule.identifier]}"
             )
             for name, rule in mart.tables.items()
         },
@@ -133,15 +140,22 @@ def _computed(
 
 def tracked_columns(marts: Sequence[Mart], lake: LakeConfig) -> dict[tuple[str, str], tuple[str, ...]]:
     """By (source, silver table), the columns whose touched days silver must record in its commits: those that a mart
-    follows and that the table is not partitioned by."""
+    follows and that the table is not partitioned by. Raises LakeError for inputs that the lake does not have."""
+    targets = {(target.source, target.name): target for target in lake_targets(lake)}
     wanted: dict[tuple[str, str], set[str]] = {}
     for mart in marts:
         for rule in mart.rules:
-            source = lake.sources.get(rule.source)
-            if source is None or rule.column is None or rule.column == "_commit_ts":
+            target = targets.get((rule.source, rule.table))
+            if target is None:
+                raise LakeError(f"{mart.identifier} reads {rule.identifier}, which lake.yaml does not have.")
+            if rule.column is None:
                 continue
-            for table, config in source.tables.items():
-                name = config.name or table.split(".")[1].lower()
-                if name == rule.table and f"day({rule.column})" not in config.partition_by:
-                    wanted.setdefault((rule.source, rule.table), set()).add(rule.column)
+            types = {column.name: column.type for column in target.columns}
+            if types.get(rule.column) not in DAY_TYPES:
+                raise LakeError(
+                    f"{mart.identifier} follows {rule.column} of {rule.identifier}, which is "
+                    f"{types.get(rule.column, 'no column of it')}: days need one of {', '.join(DAY_TYPES)}."
+                )
+            if f"day({rule.column})" not in target.partition_by and target.mode is Mode.CURRENT:
+                wanted.setdefault((rule.source, rule.table), set()).add(rule.column)
     return {key: tuple(sorted(columns)) for key, columns in wanted.items()}

@@ -127,10 +127,11 @@ def hull(days: Iterable[date], now: date) -> frozenset[date]:
 
 
 def gap_to(had: Iterable[date], days: Iterable[date], now: date) -> frozenset[date]:
-    """The days between a mart's first or last day and new ones beyond it: a mart has its rows of zeros on quiet days
-    too, whether they lay among the days of its first computation or came to do so later."""
-    ends = [edge(had) for edge in (min, max)] if (had := frozenset(had)) else []
-    return (hull({*ends, *days}, now) - hull(ends, now)) if ends else frozenset()
+    """The days between those that a mart has and new ones before or after them. A mart may have rows of zeros on
+    quiet days, and which ones it has must not depend on whether it was computed at once or day by day."""
+    own = frozenset(had)
+    ends = {min(own), max(own)} if own else set()
+    return hull({*ends, *days}, now) - hull(ends, now) if ends else frozenset()
 
 
 def days_between(first: date, last: date) -> list[date]:

@@ -39,7 +39,9 @@ def read_consumption(summary: Mapping[str, str]) -> Consumption:
     """From the summary of a mart's commit; a summary without it has consumed nothing."""
     now = summary.get(NOW)
     return Consumption(
-        snapshots={key.removeprefix(CONSUMED): int(v) for key, v in summary.items() if key.startswith(CONSUMED)},
+        snapshots={
+            key.removeprefix(CONSUMED): int(v) for key, v in summary.items() if key.startswith(CONSUMED)
+        },
         pending=parse_days(summary.get(PENDING, "")),
         now=datetime.fromisoformat(now) if now else None,
     )

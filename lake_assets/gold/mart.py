@@ -35,11 +35,13 @@ class Input:
     """Name of the silver table, such as `trips` or `station_status_changes`."""
     follow: Follow = Follow.EVERY_DAY
     column: str | None = None
-    """The timestamp column for DAY and DAY_ONWARDS."""
+    """The timestamp or date column for DAY and DAY_ONWARDS."""
 
     def __post_init__(self) -> None:
         if (self.column is None) != (self.follow is Follow.EVERY_DAY):
-            raise ValueError(f"{self.source}.{self.table}: {self.follow} and column {self.column} do not go together")
+            raise ValueError(
+                f"{self.source}.{self.table}: {self.follow} and column {self.column} do not go together"
+            )
 
     @property
     def identifier(self) -> str:
@@ -62,7 +64,8 @@ class MartRequest:
 
     @property
     def days(self) -> tuple[date, date]:
-        assert self.first_day is not None and self.last_day is not None, "only a partitioned mart has days"
+        assert self.first_day is not None, "only a partitioned mart has days"
+        assert self.last_day is not None, "only a partitioned mart has days"
         return self.first_day, self.last_day
 
 
@@ -93,7 +96,9 @@ class Mart:
     def rules(self) -> tuple[Input, ...]:
         """Every input rule, several for one table where its days follow several columns."""
         return tuple(
-            rule for given in self.inputs.values() for rule in (given if isinstance(given, tuple) else (given,))
+            rule
+            for given in self.inputs.values()
+            for rule in (given if isinstance(given, tuple) else (given,))
         )
 
     @property

@@ -22,17 +22,22 @@ def compute(request: MartRequest) -> DataFrame:
     # commits of their own, and a rack that has been refilled must not be shown.
     empty = request.inputs["status"].filter("bikes_available = 0").select("station_id", "docks_available")
     spells = empty_spells(request.inputs["status_changes"], request.now).filter("open")
-    minutes = F.round((F.unix_micros(F.lit(request.now)) - F.unix_micros("empty_since")) / 60e6, 3)
+    minutes = (F.unix_micros(F.lit(request.now)) - F.unix_micros("empty_since")) / 60e6
     return (
-        empty.join(spells.select("station_id", F.col("started_at").alias("empty_since")), "station_id", "left")
+        empty.join(
+            spells.select("station_id", F.col("started_at").alias("empty_since")), "station_id", "left"
+        )
         .join(request.inputs["stations"].select("station_id", "name", "district"), "station_id", "left")
         .select(
             "station_id",
             "name",
             "district",
             "empty_since",
-            minutes.alias("minutes_empty"),
-            F.when(minutes >= limit, "breach").when(minutes >= close, "close").otherwise("within limit").alias("state"),
+            F.round(minutes, 3).alias("minutes_empty"),
+            F.when(minutes >= limit, "breach")
+            .when(minutes >= close, "close")
+            .otherwise("within limit")
+            .alias("state"),
             "docks_available",
             F.lit(request.now).alias("as_of"),
         )

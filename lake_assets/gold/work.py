@@ -11,6 +11,7 @@ import dagster as dg
 
 from lake_assets.config import LakeConfig
 from lake_assets.gold.changed_days import stretches
+from lake_assets.gold.look import Look
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.view import mart_view
 from lake_assets.partitions import daily_partitions
@@ -55,8 +56,9 @@ def mart_work(
     by_days: dict[tuple[date, date] | None, list[str]] = {}
     outside: set[date] = set()
     reasons = []
+    look = Look(runtime.catalog)
     for mart in marts:
-        view = mart_view(runtime.catalog, mart)
+        view = mart_view(look, mart, runtime.lake.gold.start_date)
         if view is None or not view.stale:
             continue
         if (reason := refuse(mart)) is not None:

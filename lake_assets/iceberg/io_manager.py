@@ -5,17 +5,21 @@ here: what is computed, or which partitions are stale. `["gold", "x"]` is the ta
 `silver_s.t`.
 """
 
+import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Any
 
 import dagster as dg
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lake_assets.automation.heartbeat import Heartbeat
 from lake_assets.config import Column as ColumnConfig
-from lake_assets.errors import PartitionMismatch
+from lake_assets.errors import ApplyConflict, ColumnMismatch, PartitionMismatch
 from lake_assets.iceberg.publish import attempt
 from lake_assets.iceberg.tables import create_table, current_snapshot, live_rows, load_table, summary
 from lake_assets.runtime import LakeRuntime
@@ -25,6 +29,8 @@ PARTITION_COLUMN = "lake/partition_column"
 """Definition metadata of a partitioned asset: the date column that its daily partitions are."""
 
 NOT_PLANNED = object()
+MOST_RACES = 10
+"""So often a run that loses to others of the same table computes again before it gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,7 @@ class Computed:
     frame: DataFrame
     columns: tuple[ColumnConfig, ...]
     properties: Mapping[str, str] = field(default_factory=dict)
-    planned_from: int | None | object = NOT_PLANNED
+    planned_from: int | object | None = NOT_PLANNED
     """Snapshot id, or None for a table without one: the write is refused if the table has moved since. By default
     the write starts from whatever the table is."""
 
@@ -57,26 +63,39 @@ class IcebergIOManager(dg.IOManager):
         self._runtime = runtime
 
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
+        """Raises PartitionMismatch and ColumnMismatch; a run that lost a race to another one computes again."""
         if obj is None:
             return
-        computed = obj if isinstance(obj, Computed) else _plain(obj)
+        # A frame is a plan: its rows are computed here, after the asset's own code has ended.
+        with _alive(context, self._runtime.lake.automation.heartbeat_interval.total_seconds()):
+            try:
+                self._store(context, obj if isinstance(obj, Computed) else _plain(obj))
+            except ApplyConflict as error:
+                # Only losing a race is worth another try at once: every other failure would come again.
+                wait = random.uniform(0.2, 2)  # runs that met once must not meet again
+                raise dg.RetryRequested(MOST_RACES, wait) from error
+
+    def _store(self, context: dg.OutputContext, computed: Computed) -> None:
         identifier = table_identifier(context.asset_key)
-        column = context.definition_metadata.get(PARTITION_COLUMN)
         days = _run_days(context) if context.has_asset_partitions else None
-        if days is not None and column is None:
-            raise dg.DagsterInvariantViolationError(
-                f"{context.asset_key.to_user_string()} is partitioned: name its date column in metadata {PARTITION_COLUMN!r}"
-            )
+        column = None if days is None else _partition_column(context.asset_key, context.definition_metadata)
+        _require_columns(
+            f"{identifier}: the computed frame", computed.frame.columns, computed, "Correct either one."
+        )
         start = time.perf_counter()
         with self._runtime.sessions.isolated() as spark:
-            if load_table(self._runtime.catalog, identifier) is None:
-                partition_by = () if column is None else (str(column),)
+            table = load_table(self._runtime.catalog, identifier)
+            if table is None:
+                partition_by = () if column is None else (column,)
                 create_table(spark, self._runtime.catalog, identifier, computed.columns, partition_by)
+            else:
+                fix = "Alter the table, or drop it to have it built anew."
+                _require_columns(f"the table {identifier}", table.schema().column_names, computed, fix)
             # Computed once; counting and writing a lazy plan would compute it twice.
             frame = computed.frame.select(*(f"`{c.name}`" for c in computed.columns)).localCheckpoint()
-            rows = _count(frame, identifier, str(column), days)
+            rows = _count(frame, identifier, column, days)
             computed_seconds = time.perf_counter() - start
-            snapshot_id = self._overwrite(spark, identifier, computed, frame, _only(str(column), days))
+            snapshot_id = self._overwrite(spark, identifier, computed, frame, _only(column, days))
         current = current_snapshot(load_table(self._runtime.catalog, identifier))
         context.add_output_metadata(
             {
@@ -97,7 +116,7 @@ class IcebergIOManager(dg.IOManager):
             return frame
         upstream = context.upstream_output
         metadata = upstream.definition_metadata if upstream is not None else context.definition_metadata
-        return frame.filter(_only(str(metadata[PARTITION_COLUMN]), _run_days(context)))
+        return frame.filter(_only(_partition_column(context.asset_key, metadata), _run_days(context)))
 
     def _overwrite(
         self, spark: SparkSession, identifier: str, computed: Computed, frame: DataFrame, only: Column
@@ -117,11 +136,41 @@ class IcebergIOManager(dg.IOManager):
 
 def _plain(obj: object) -> Computed:
     if not isinstance(obj, DataFrame):
-        raise dg.DagsterInvariantViolationError(f"the Iceberg IO manager stores Spark DataFrames, not {type(obj).__name__}")
+        raise dg.DagsterInvariantViolationError(
+            f"the Iceberg IO manager stores Spark DataFrames, not {type(obj).__name__}"
+        )
     columns = tuple(
         ColumnConfig(name=f.name, type=iceberg_type(f.dataType.simpleString())) for f in obj.schema.fields
     )
     return Computed(obj, columns)
+
+
+def _require_columns(what: str, found: Iterable[str], computed: Computed, next_step: str) -> None:
+    declared, names = {c.name.lower() for c in computed.columns}, {name.lower() for name in found}
+    lacks, extra = ", ".join(sorted(declared - names)), ", ".join(sorted(names - declared))
+    if lacks or extra:
+        differences = " and ".join(
+            [f"lacks {lacks}, which its asset declares"] * bool(lacks)
+            + [f"has {extra}, which its asset does not declare"] * bool(extra)
+        )
+        raise ColumnMismatch(f"{what} {differences}. Nothing was written. {next_step}")
+
+
+def _partition_column(key: dg.AssetKey, metadata: Mapping[str, Any]) -> str:
+    column = metadata.get(PARTITION_COLUMN)
+    if column is None:
+        raise dg.DagsterInvariantViolationError(
+            f"{key.to_user_string()} is partitioned: name its date column in metadata {PARTITION_COLUMN!r}"
+        )
+    return str(column)
+
+
+def _alive(context: dg.OutputContext, interval: float) -> AbstractContextManager[object]:
+    """The run's heartbeat; none for an output that belongs to no run."""
+    try:
+        return Heartbeat(context.step_context.instance, context.step_context.run_id, interval)
+    except dg.DagsterInvariantViolationError:
+        return nullcontext()
 
 
 def _run_days(context: dg.OutputContext | dg.InputContext) -> tuple[date, date]:
@@ -129,24 +178,25 @@ def _run_days(context: dg.OutputContext | dg.InputContext) -> tuple[date, date]:
     return date.fromisoformat(keys.start), date.fromisoformat(keys.end)
 
 
-def _only(column: str, days: tuple[date, date] | None) -> Column:
-    return F.lit(True) if days is None else F.col(column).between(F.lit(days[0]), F.lit(days[1]))
+def _only(column: str | None, days: tuple[date, date] | None) -> Column:
+    if column is None or days is None:
+        return F.lit(True)
+    return F.col(f"`{column}`").between(F.lit(days[0]), F.lit(days[1]))
 
 
-def _count(frame: DataFrame, identifier: str, column: str, days: tuple[date, date] | None) -> int:
+def _count(frame: DataFrame, identifier: str, column: str | None, days: tuple[date, date] | None) -> int:
     """Rows of the frame. Raises PartitionMismatch for rows that the run's partitions do not hold."""
-    if days is None:
+    if column is None or days is None:
         return frame.count()
     # A NULL day lies in no partition either, and comparing with it gives NULL.
     outside = ~F.coalesce(_only(column, days), F.lit(False))
-    row = frame.agg(
-        F.count(F.lit(1)), F.count_if(outside), F.min(F.when(outside, F.coalesce(F.col(column).cast("string"), F.lit("NULL"))))
-    ).first()
+    day = F.coalesce(F.col(f"`{column}`").cast("string"), F.lit("NULL"))
+    row = frame.agg(F.count(F.lit(1)), F.count_if(outside), F.min(F.when(outside, day))).first()
     assert row is not None, "an aggregate without grouping has one row"
     if row[1]:
         raise PartitionMismatch(
-            f"{identifier}: {row[1]} rows lie outside the run's partitions {days[0]} to {days[1]}, the first in {row[2]}. "
-            f"Nothing was written. Filter the mart's rows by its days, and check that {column} is the day they belong to."
+            f"{identifier}: {row[1]} rows lie outside the run's partitions {days[0]} to {days[1]}, the first in "
+            f"{row[2]}. Nothing was written. Filter the mart's rows by its days, and check that {column} is the day "
+            "they belong to."
         )
     return int(row[0])
-

@@ -10,6 +10,7 @@ shared, or that starts at whatever main is by then, doubles rows.
 import contextlib
 import logging
 from collections.abc import Iterator
+from typing import Any
 from uuid import uuid4
 
 from pyspark.errors import PySparkException
@@ -36,9 +37,16 @@ class Attempt:
         self.address = f"{self.table}.branch_{self.branch}"
 
     def start(self, snapshot_id: int | None) -> None:
-        """Creates the branch at the snapshot that the attempt was planned from; None for a table without one."""
+        """Creates the branch at the snapshot that the attempt was planned from; None for a table without one.
+
+        Raises ApplyConflict when a table planned as empty no longer is: a branch without a start begins wherever main
+        is by then, and the fast-forward would be granted.
+        """
         start = f"AS OF VERSION {snapshot_id} " if snapshot_id is not None else ""
         self._run(f"ALTER TABLE {self.table} CREATE BRANCH {self.branch} {start}RETAIN {RETAIN_DAYS} DAYS")
+        if snapshot_id is None and self._run(f"SELECT name FROM {self.table}.refs WHERE name = 'main'"):
+            self.drop()
+            raise ApplyConflict(f"{self._identifier}: another run published first")
 
     def publish(self) -> int:
         """Moves main to the branch's head in one metadata commit; the snapshot id that main is at now.
@@ -46,7 +54,9 @@ class Attempt:
         Raises ApplyConflict when main has moved since the attempt was planned.
         """
         try:
-            row = self._run(f"CALL {self._catalog}.system.fast_forward('{self._identifier}', 'main', '{self.branch}')")
+            row = self._run(
+                f"CALL {self._catalog}.system.fast_forward('{self._identifier}', 'main', '{self.branch}')"
+            )
         except PySparkException as error:
             if "ancestor" in str(error):
                 raise ApplyConflict(f"{self._identifier}: another run published first") from error
@@ -56,7 +66,7 @@ class Attempt:
     def drop(self) -> None:
         self._run(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {self.branch}")
 
-    def _run(self, statement: str) -> dict[str, object]:
+    def _run(self, statement: str) -> dict[str, Any]:
         row = self._spark.sql(statement).first()
         return row.asDict() if row is not None else {}
 

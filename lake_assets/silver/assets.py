@@ -63,11 +63,18 @@ def batch_key(source: str, chunk: int) -> dg.AssetKey:
 def batch_keys(source: str, targets: Sequence[Target], selected: Sequence[Target]) -> set[dg.AssetKey]:
     """The batch assets of the chunks that the selected targets are in."""
     own = [target for target in targets if target.source == source]
-    return {batch_key(source, own.index(target) // CHUNK + 1) for target in selected if target.source == source}
+    return {
+        batch_key(source, own.index(target) // CHUNK + 1) for target in selected if target.source == source
+    }
 
 
 def _chunk_asset(
-    runtime: LakeRuntime, source: str, number: int, targets: Sequence[Target], batch: dg.AssetKey, progress: Progress
+    runtime: LakeRuntime,
+    source: str,
+    number: int,
+    targets: Sequence[Target],
+    batch: dg.AssetKey,
+    progress: Progress,
 ) -> dg.AssetsDefinition:
     by_key = {dg.AssetKey(target.asset_key): target for target in targets}
     specs = [_spec(runtime, target) for target in targets]
@@ -89,7 +96,7 @@ def _chunk_asset(
         selected = [by_key[key] for key in sorted(context.selected_asset_keys) if key in by_key]
         failed: dict[str, str] = {}
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
-        with Heartbeat(context.instance, context.run_id, beat):
+        with Heartbeat(context.instance, context.run.run_id, beat):
             for result in apply_tables(runtime, selected, progress=progress):
                 yield from _events(context, runtime, result)
                 if result.error is not None:
@@ -114,7 +121,10 @@ def _spec(runtime: LakeRuntime, target: Target) -> dg.AssetSpec:
         owners=list(config.owners or source.owners),
         tags={"layer": "silver", "source": target.source, "mode": str(target.mode), **config.tags},
         metadata=table_metadata(runtime.lake, target.identifier, target.columns)
-        | {"primary_key": ", ".join(target.key) or "none", "partition_by": ", ".join(target.partition_by) or "none"},
+        | {
+            "primary_key": ", ".join(target.key) or "none",
+            "partition_by": ", ".join(target.partition_by) or "none",
+        },
         skippable=True,
     )
 
@@ -125,12 +135,14 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
     fresh = freshness_evaluation(freshness(target, result.position, logged, now))
     counted = row_count_evaluation(result)
     checks = [e for e in (applied_evaluation(result), counted, fresh) if e is not None]
+    metadata = materialization_metadata(result, now) if result.batches else {}
     if result.error is not None:
         context.log.error("%s failed: %s", target.identifier, result.error)
-    elif result.batches:
-        yield dg.MaterializeResult(
-            dg.AssetKey(target.asset_key), metadata=materialization_metadata(result, now)
-        )
+        if metadata:
+            # Batches before the one that failed are published. Logged: yielded, it would let marts be computed from it.
+            context.log_event(dg.AssetMaterialization(dg.AssetKey(target.asset_key), metadata=metadata))
+    elif metadata:
+        yield dg.MaterializeResult(dg.AssetKey(target.asset_key), metadata=metadata)
     else:
         context.log.info("%s: %s", target.identifier, result.waiting or "nothing pending")
     # Logged rather than yielded: a failed blocking check that is yielded stops the whole step.
@@ -142,18 +154,27 @@ def _batch_check(batch: dg.AssetKey) -> dg.AssetChecksDefinition:
     @dg.asset_check(
         asset=batch,
         name=BATCH_CHECK,
+        # Blocking, because a failed check that blocks nothing leaves the run successful.
+        blocking=True,
         description="Fails the run, after every table had its turn, when a table failed.",
     )
     def no_table_failed(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        event = context.instance.get_latest_materialization_event(batch)
-        materialization = event.asset_materialization if event is not None else None
-        value = materialization.metadata[FAILED_TABLES].value if materialization is not None else {}
-        failed: dict[str, str] = dict(value) if isinstance(value, dict) else {}
-        if failed:
-            raise dg.Failure(
-                description=f"{len(failed)} of the tables failed; the others were applied.\n" + "\n".join(failed.values()),
-                metadata={table: message for table, message in failed.items()},
-            )
-        return dg.AssetCheckResult(passed=True)
+        failed = _failed_tables(context.instance, context.run.run_id, batch)
+        return dg.AssetCheckResult(
+            passed=not failed,
+            description=f"{len(failed)} of the tables failed; the others were applied." if failed else None,
+            metadata={table: dg.MetadataValue.text(message) for table, message in failed.items()},
+        )
 
     return no_table_failed
+
+
+def _failed_tables(instance: dg.DagsterInstance, run_id: str, batch: dg.AssetKey) -> dict[str, str]:
+    """Of this run's own turn: another run may have ended its turn since. The newest turn of any run is asked only when
+    the check is executed by itself."""
+    own = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+    entries = [record.event_log_entry for record in own.records if record.asset_key == batch]
+    entry = entries[-1] if entries else instance.get_latest_materialization_event(batch)
+    event = entry.asset_materialization if entry is not None else None
+    value = event.metadata[FAILED_TABLES].value if event is not None else {}
+    return {str(table): str(message) for table, message in value.items()} if isinstance(value, dict) else {}

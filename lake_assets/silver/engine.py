@@ -40,10 +40,14 @@ def apply_tables(
 
     An error of one table is in its result; the others go on.
     """
-    with ThreadPoolExecutor(runtime.lake.automation.apply_threads, thread_name_prefix="apply") as pool:
+    pool = ThreadPoolExecutor(runtime.lake.automation.apply_threads, thread_name_prefix="apply")
+    try:
         futures = {pool.submit(apply_table, runtime, target, progress): target for target in targets}
         for future in as_completed(futures):
             yield future.result()
+    finally:
+        # A run that is terminated waits for the tables that are being applied, not for those that wait their turn.
+        pool.shutdown(cancel_futures=True)
 
 
 def apply_table(runtime: LakeRuntime, target: Target, progress: Progress) -> TableResult:
@@ -57,10 +61,14 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress) -> Tab
                 result.waiting = outcome.reason if isinstance(outcome, Waiting) else None
                 break
             result.batches.append(outcome)
-        result.position = read_position(load_table(runtime.catalog, target.identifier))
     except Exception as error:  # one table's failure, whatever it is, must not stop the others
         logger.debug("%s could not be applied", target.identifier, exc_info=True)
         result.error = error
+    try:
+        result.position = read_position(load_table(runtime.catalog, target.identifier))
+    except Exception as error:  # nor that it cannot say how far it is
+        logger.debug("%s has no readable position", target.identifier, exc_info=True)
+        result.error = result.error or error
     progress(target, "done")
     return result
 
@@ -97,7 +105,9 @@ def _next_batch(
     with runtime.sessions.isolated() as spark:
         if table is None:
             version = {"format-version": str(target.config.format_version)}
-            create_table(spark, runtime.catalog, target.identifier, target.columns, target.partition_by, version)
+            create_table(
+                spark, runtime.catalog, target.identifier, target.columns, target.partition_by, version
+            )
         try:
             return BatchApply(
                 runtime, spark, target, position, batch, logged, lambda stage: progress(target, stage)
@@ -108,7 +118,9 @@ def _next_batch(
             if LOST_RACE in str(error):
                 raise ApplyConflict(f"{target.identifier}: another run committed first") from error
             files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
-            raise LakeError(f"{target.identifier}: the batch of {files} failed: {_first_line(error)}") from error
+            raise LakeError(
+                f"{target.identifier}: the batch of {files} failed: {_first_line(error)}"
+            ) from error
 
 
 def _refuse_rewritten(target: Target, logged: Sequence[LoggedFile], applied: int) -> None:

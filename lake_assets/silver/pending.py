@@ -3,6 +3,7 @@
 Here: position against file log, for many tables in one read of the log. Not here: applying.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from lake_assets.silver.plan import Batch, Waiting, plan_batch
 from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.targets import Target
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class TableState:
@@ -24,6 +27,9 @@ class TableState:
     position: Position
     logged: tuple[LoggedFile, ...]
     next_batch: Batch | Waiting | None
+    error: Exception | None = None
+    """Why the table cannot say how far it is. Its next batch then holds no files: the turn that it is given for it
+    tells the error where a table's errors are told, and nobody else's turn depends on it."""
 
     @property
     def pending(self) -> list[LoggedFile]:
@@ -35,17 +41,22 @@ def table_states(runtime: LakeRuntime, targets: Sequence[Target], now: datetime)
     by_table: dict[tuple[str, str], list[LoggedFile]] = defaultdict(list)
     for file in runtime.file_log.files():
         by_table[file.source, file.qualified_table].append(file)
-    states = []
-    for target in targets:
-        logged = by_table[target.source, target.table]
+    return [_state(runtime, target, tuple(by_table[target.source, target.table]), now) for target in targets]
+
+
+def _state(runtime: LakeRuntime, target: Target, logged: tuple[LoggedFile, ...], now: datetime) -> TableState:
+    try:
         position = read_position(load_table(runtime.catalog, target.identifier))
-        batch = plan_batch(
-            position,
-            logged,
-            mode=target.mode,
-            policy=target.config.full_load_complete,
-            now=now,
-            max_files=runtime.lake.automation.max_files_per_batch,
-        )
-        states.append(TableState(target, position, tuple(logged), batch))
-    return states
+    except Exception as error:  # whatever is wrong with one table, the others are asked
+        logger.debug("%s has no readable position", target.identifier, exc_info=True)
+        upto = logged[-1].offset if logged else 0
+        return TableState(target, Position(), logged, Batch("cdc", (), upto, epoch=0), error)
+    batch = plan_batch(
+        position,
+        logged,
+        mode=target.mode,
+        policy=target.config.full_load_complete,
+        now=now,
+        max_files=runtime.lake.automation.max_files_per_batch,
+    )
+    return TableState(target, position, logged, batch)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lake_assets.bronze.inspect import FileInspection, UnreadableFile, count_records, inspect_file
 from lake_assets.bronze.keys import DataFile, parse_key
-from lake_assets.bronze.object_store import LocalStore, ObjectGone, open_store
+from lake_assets.bronze.object_store import LocalStore, ObjectGone, S3Store, open_store
 from lake_assets.config import DmsSettings
 
 LOAD, CDC = "public/trips/LOAD00000001", "public/trips/20240501-120000000"
@@ -226,6 +226,26 @@ def test_a_file_that_vanished(tmp_path):
     assert isinstance(file, DataFile)
     with pytest.raises(ObjectGone):
         inspect_file(LocalStore(tmp_path), file, WITH_HEADER)
+
+
+def test_a_parquet_in_s3_is_not_read_whole(new_bucket, s3, monkeypatch):
+    bucket = new_bucket()
+    key = f"{LOAD}.parquet"
+    wide = {"commit_ts": [TS] * 5000, "x": [str(number) * 20 for number in range(5000)]}
+    content = parquet(pa.table(wide), compression="none")
+    bucket.put_object(Key=key, Body=content)
+    fetched = []
+    fetch = S3Store._range
+
+    def count(store, address, first, last):
+        fetched.append(last - first + 1)
+        return fetch(store, address, first, last)
+
+    monkeypatch.setattr(S3Store, "_range", count)
+    file = parse_key(key, WITH_HEADER)
+    assert isinstance(file, DataFile)
+    assert inspect_file(open_store(f"s3://{bucket.name}", s3), file, WITH_HEADER).rows == 5000
+    assert 0 < sum(fetched) < len(content) / 4
 
 
 def test_from_s3(new_bucket, s3):

@@ -70,6 +70,36 @@ def test_reads_what_it_lists(store):
             assert stream.read(3) + stream.read() == obj.key.encode()
 
 
+def test_seeks_on_demand(store):
+    key = KEYS[-1]
+    content = key.encode()
+    with store.open(key, seekable=True) as file:
+        assert file.seekable()
+        assert file.seek(-4, os.SEEK_END) == len(content) - 4
+        assert file.read() == content[-4:]
+        assert file.read() == b""
+        file.seek(2)
+        assert file.read(3) == content[2:5]
+        file.seek(1, os.SEEK_CUR)
+        assert (file.tell(), file.read(100)) == (6, content[6:])
+    with pytest.raises(ObjectGone), store.open("nothing.csv", seekable=True):
+        pass
+
+
+def test_ranges_of_two_contents_do_not_mix(new_bucket, s3):
+    bucket = new_bucket()
+    bucket.put_object(Key="x", Body=b"first")
+
+    def read_in_two_ranges():
+        with open_store(f"s3://{bucket.name}", s3).open("x", seekable=True) as file:
+            assert file.read(2) == b"fi"
+            bucket.put_object(Key="x", Body=b"second")
+            file.read(2)
+
+    with pytest.raises(ObjectGone, match="changed"):
+        read_in_two_ranges()
+
+
 def test_versions_tell_contents_apart(store):
     versions = {store.version(obj) for obj in store.list()}
     assert len(versions) == len(KEYS)

@@ -1,0 +1,57 @@
+"""What an object store is, whichever kind: its objects, its methods, its errors.
+
+Here: the interface. Not here: the stores (`local_store.py`, `object_store.py`).
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import BinaryIO, Protocol
+
+from lake_assets.errors import LakeError
+
+
+class StoreError(LakeError):
+    """A location cannot be read. The message is one sentence: which location, what is wrong, what to do."""
+
+
+class ObjectGone(StoreError):
+    """An object vanished or changed between being listed and being read. The next listing tells the truth."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One listed object."""
+
+    key: str
+    """Relative to the store's location."""
+    size: int
+    """Bytes, as stored (compressed)."""
+    last_modified: datetime
+    """UTC, whole microseconds."""
+    etag: str | None
+    """Without quotes; None in a local folder."""
+
+
+class ObjectStore(Protocol):
+    """Read access to one location. Every method may raise StoreError."""
+
+    @property
+    def location(self) -> str: ...
+
+    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[StoredObject]:
+        """The objects whose keys start with `prefix` and are above `start_after`, in the order of their keys."""
+        ...
+
+    def version(self, obj: StoredObject) -> str:
+        """What tells one content from another: S3's ETag, a local file's SHA-256 in hex. Raises ObjectGone."""
+        ...
+
+    def open(self, key: str, *, seekable: bool = False) -> AbstractContextManager[BinaryIO]:
+        """The bytes of an object: a stream, or on demand a file to seek in. Raises ObjectGone."""
+        ...
+
+    def spark_uri(self, key: str) -> str:
+        """The path as Hadoop takes it, unescaped. Spark's readers see a glob in a key with any of `{}[]*?\\`."""
+        ...

@@ -1,0 +1,205 @@
+"""A small shop with Dagster around it: a lake, a Dagster instance of its own, and what the daemon does between the two.
+
+Here: writing DMS files of two tables, evaluating a sensor's tick as the daemon does, running what it requested. Not
+here: the real daemon (`test_daemon.py`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from dagster._core.definitions.sensor_definition import SensorExecutionData
+from pyspark.sql import functions as F
+
+from lake_assets.build import Lake, build_definitions, open_lake
+from lake_assets.config import parse_column
+from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
+from lake_assets.iceberg.tables import load_table
+from lake_assets_tests.lakes import lake_config, sequence, write_file
+
+HEADER = "Op,commit_ts,id,name,at,change_seq,BI_id"
+COLUMNS = {"id": "long not null", "name": "string", "at": "timestamptz"}
+TABLES: dict[str, Any] = {
+    "public.sales": {"columns": COLUMNS, "primary_key": ["id"], "partition_by": ["day(at)"]},
+    "public.notes": {"columns": COLUMNS, "primary_key": ["id"]},
+}
+AUTOMATION = {
+    # One look a tick: the tests bring the files before, and wait for nothing.
+    "poll_window": "10s",
+    "poll_interval": "10s",
+    "heartbeat_interval": "0.2s",
+    "backoff_base": "1h",
+    "backoff_max": "4h",
+}
+SALES, NOTES, BATCH = (
+    dg.AssetKey(path) for path in (["silver", "shop", "sales"], ["silver", "shop", "notes"], ["lake_ops", "shop_batch"])
+)
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+def sales_daily(request: MartRequest) -> Any:
+    """Sales per day. A sale named `broken` breaks it."""
+    first, last = request.days
+    sales = request.inputs["sales"].withColumn("day", F.to_date("at"))
+    within = sales.filter(F.col("day").between(F.lit(first), F.lit(last)))
+    broken = F.when(F.count_if(F.col("name") == "broken") > 0, F.raise_error(F.lit("this sale is broken")))
+    return within.groupBy("day").agg(F.coalesce(broken.cast("bigint"), F.count(F.lit(1))).alias("sales"))
+
+
+def sales_total(request: MartRequest) -> Any:
+    """All sales in one row."""
+    return request.inputs["sales"].agg(F.count(F.lit(1)).alias("sales"))
+
+
+DAILY = Mart(
+    name="sales_daily",
+    description="Sales per day.",
+    inputs={"sales": Input("shop", "sales", Follow.DAY, "at")},
+    columns=(parse_column("day", "date not null"), parse_column("sales", "long not null")),
+    compute=sales_daily,
+)
+TOTAL = Mart(
+    name="sales_total",
+    description="All sales.",
+    inputs={"sales": Input("shop", "sales")},
+    columns=(parse_column("sales", "long not null"),),
+    compute=sales_total,
+    partition_column=None,
+)
+
+
+@dataclass
+class Shop:
+    """The lake in `folder` and Dagster's own storage in `dagster`."""
+
+    folder: Path
+    lake: Lake
+    dagster: Path
+    instance: dg.DagsterInstance
+    definitions: dg.Definitions
+    cursors: dict[str, str | None] = field(default_factory=dict)
+    files: int = 0
+
+    def load(self, table: str, ids: Sequence[int], day: int = 1) -> str:
+        """A LOAD file with these rows."""
+        return self._file(f"public/{table}/LOAD00000001.csv", [_row("I", key, day) for key in ids])
+
+    def change(
+        self, table: str, ids: Sequence[int], day: int = 1, op: str = "I", name: str | None = None, at: str | None = None
+    ) -> str:
+        """A CDC file, written on that day of March 2026; the rows' `at` is on the same day unless given."""
+        self.files += 1
+        rows = [_row(op, key, day, name, self.files * 100 + place, at) for place, key in enumerate(ids)]
+        return self._file(f"public/{table}/202603{day:02d}-{100_000_000 + self.files:09d}.csv", rows)
+
+    def spoil(self, table: str, day: int = 1) -> str:
+        """A CDC file with a row that cannot be decoded."""
+        return self.change(table, [99], day, at="no time at all")
+
+    def _file(self, key: str, rows: Sequence[str]) -> str:
+        write_file(self.folder, key, [HEADER, *rows])
+        return key
+
+    def tick(self, sensor: str = "shop_files") -> SensorExecutionData:
+        """A tick of the sensor with what the daemon does of its outcome, but for launching the runs."""
+        repository = self.definitions.get_repository_def()
+        context = dg.build_sensor_context(
+            instance=self.instance, cursor=self.cursors.get(sensor), repository_def=repository
+        )
+        outcome = repository.get_sensor_def(sensor).evaluate_tick(context)
+        for event in outcome.asset_events:
+            self.instance.report_runless_asset_event(event)
+        self.cursors[sensor] = outcome.cursor
+        return outcome
+
+    def run(self, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
+        """What the daemon would launch for the request, in this process."""
+        return self.materialize(request.asset_selection or (), request.tags)
+
+    def materialize(
+        self, keys: Sequence[dg.AssetKey], tags: Any = None, partition: str | None = None
+    ) -> dg.ExecuteInProcessResult:
+        """A run of these assets with their checks."""
+        job = self.definitions.resolve_implicit_global_asset_job_def()
+        return job.execute_in_process(
+            instance=self.instance,
+            asset_selection=list(keys),
+            tags=dict(tags or {}),
+            partition_key=partition,
+            run_config=QUIET,
+            raise_on_error=False,
+        )
+
+    def apply(self) -> dg.ExecuteInProcessResult:
+        """A tick of the file sensor and the one run it has to request."""
+        (request,) = self.tick().run_requests or ()
+        return self.run(request)
+
+    def forget_dagster(self) -> None:
+        """Deletes Dagster's storage and cursors, as if the lake were all that is left, and starts the code anew."""
+        self.instance.dispose()
+        self.cursors.clear()
+        self.dagster = self.dagster.with_name(f"{self.dagster.name}x")
+        self.instance = open_instance(self.dagster)
+        self.restart()
+
+    def restart(self) -> None:
+        """The code in a new process: nothing is remembered."""
+        self.lake = open_lake(self.lake.config, marts=self.lake.marts)
+        self.definitions = build_definitions(self.lake)
+
+    def rows(self, identifier: str) -> list[dict[str, Any]]:
+        """A table's rows, through PyIceberg."""
+        table = load_table(self.lake.runtime.catalog, identifier)
+        return [] if table is None else sorted(table.scan().to_arrow().to_pylist(), key=str)
+
+    def snapshots(self, identifier: str) -> int:
+        table = load_table(self.lake.runtime.catalog, identifier)
+        return 0 if table is None else len(table.snapshots())
+
+    def add_run(
+        self, keys: Sequence[dg.AssetKey] | None, status: dg.DagsterRunStatus, tags: dict[str, str] | None = None
+    ) -> str:
+        """A run of another process."""
+        run = dg.DagsterRun(
+            job_name="__ASSET_JOB",
+            run_id=dg._utils.make_new_run_id() if hasattr(dg, "_utils") else "",
+            asset_selection=None if keys is None else frozenset(keys),
+            status=status,
+            tags=tags or {},
+        )
+        self.instance.add_run(run)
+        return run.run_id
+
+
+def _row(op: str, key: int, day: int, name: str | None = None, number: int = 0, at: str | None = None) -> str:
+    moment = f"2026-03-{day:02d} 10:00:00.000000"
+    name = name or f"n{key}"
+    if op == "D":
+        name, at = "NULL", "NULL"
+    return f"{op},{moment},{key},{name},{at or moment},{sequence(number, day) if number else ''},NULL"
+
+
+def open_instance(folder: Path) -> dg.DagsterInstance:
+    """A Dagster instance on SQLite files in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return dg.DagsterInstance.local_temp(str(folder))
+
+
+def open_shop(folder: Path, marts: Sequence[Mart] = (DAILY, TOTAL), **sections: Any) -> Shop:
+    """An empty shop. `sections` replace or add to the configuration's top level; `automation` adds to AUTOMATION."""
+    sections["automation"] = AUTOMATION | sections.get("automation", {})
+    tables = sections.pop("tables", TABLES)
+    lake = open_lake(lake_config(folder, tables, **sections), marts=marts)
+    dagster = folder / "dagster"
+    return Shop(folder, lake, dagster, open_instance(dagster), build_definitions(lake))
+
+
+def days(request: dg.RunRequest) -> tuple[date, date] | None:
+    """First and last day of a request with range tags."""
+    start = request.tags.get("dagster/asset_partition_range_start")
+    end = request.tags.get("dagster/asset_partition_range_end")
+    return (date.fromisoformat(start), date.fromisoformat(end)) if start and end else None
