@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import dagster as dg
 from dagster._core.definitions.sensor_definition import SensorExecutionData
@@ -166,7 +167,7 @@ class Shop:
         """A run of another process."""
         run = dg.DagsterRun(
             job_name="__ASSET_JOB",
-            run_id=dg._utils.make_new_run_id() if hasattr(dg, "_utils") else "",
+            run_id=str(uuid4()),
             asset_selection=None if keys is None else frozenset(keys),
             status=status,
             tags=tags or {},

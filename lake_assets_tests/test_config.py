@@ -18,6 +18,7 @@ from lake_assets.config import (
     Mode,
     S3Config,
     SourceConfig,
+    SparkConfig,
     TableConfig,
     did_you_mean,
     parse_column,
@@ -422,3 +423,36 @@ def test_models_cannot_be_changed():
 )
 def test_suggestions(name, known, expected):
     assert did_you_mean(name, known) == expected
+
+
+LATER = [
+    (TableConfig, {"columns": {"id": "long"}, "primary_key": ["id"], "mode": "history"}, "history is not available"),
+    (TableConfig, {"columns": {"id": "long"}, "primary_key": ["id"], "also": ["soft_delete"]}, "soft_delete"),
+    (TableConfig, {"columns": {"id": "long"}, "primary_key": ["id"], "full_load_complete": "dms"}, "dms is not"),
+    (SparkConfig, {"mode": "connect"}, "connect is not available"),
+    (DmsSettings, {"preserve_transactions": True}, "CDC_TXN"),
+]
+
+
+@pytest.mark.parametrize(("model", "settings", "reason"), LATER)
+def test_what_this_version_lacks_is_refused_by_name(model, settings, reason):
+    with pytest.raises(ValidationError, match=reason):
+        model.model_validate(settings)
+
+
+def test_the_catalog_and_its_sources_are_enough():
+    lake = LakeConfig.model_validate(
+        {
+            "catalog": {"name": "lake", "type": "sqlite", "uri": "catalog.db", "warehouse": "warehouse"},
+            "spark": {"mode": "embedded", "remote": "sc://localhost:15002", "conf": {"spark.driver.memory": "4g"}},
+            "sources": {
+                "bikeshare": {
+                    "location": "bronze",
+                    "dms": {"preserve_transactions": False, "date_partition_enabled": False, "timestamp_zone": "UTC"},
+                    "tables": {"public.trips": {"primary_key": ["id"], "columns": {"id": "long not null"}}},
+                }
+            },
+        }
+    )
+    assert lake.gold.marts == ()
+    assert lake.gold.start_date <= date(2024, 1, 1)

@@ -1,0 +1,47 @@
+"""The models of `lake.yaml`: every key a lake may be configured with, its default and what makes it valid.
+
+A module for each part of the file. Not here: reading the file and the environment (`config_file.py`), or acting on a
+setting.
+"""
+
+from lake_assets.config.base import Duration, Mistake, Mistakes, Model, did_you_mean, parse_duration
+from lake_assets.config.dms import DmsSettings, S3Config
+from lake_assets.config.lake import (
+    AutomationConfig,
+    CatalogConfig,
+    GoldConfig,
+    LakeConfig,
+    SourceConfig,
+    SparkConfig,
+)
+from lake_assets.config.tables import (
+    Column,
+    Freshness,
+    FullLoadComplete,
+    Mode,
+    TableConfig,
+    parse_column,
+)
+
+__all__ = [
+    "AutomationConfig",
+    "CatalogConfig",
+    "Column",
+    "DmsSettings",
+    "Duration",
+    "Freshness",
+    "FullLoadComplete",
+    "GoldConfig",
+    "LakeConfig",
+    "Mistake",
+    "Mistakes",
+    "Mode",
+    "Model",
+    "S3Config",
+    "SourceConfig",
+    "SparkConfig",
+    "TableConfig",
+    "did_you_mean",
+    "parse_column",
+    "parse_duration",
+]

@@ -1,0 +1,58 @@
+"""What the models of lake.yaml share: refusing unknown keys, reporting every mistake, durations.
+
+Not here: any key of lake.yaml.
+"""
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Sequence
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+_DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$")
+_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+Mistake = tuple[tuple[str, ...], str]
+"""The keys that lead to it from the model that found it, and what is wrong."""
+
+
+class Mistakes(ValueError):
+    """Every mistake that one validator found: pydantic reports a single error for it, `config_file` a line for each."""
+
+    def __init__(self, found: Sequence[Mistake]) -> None:
+        self.found = tuple(found)
+        super().__init__("; ".join(f"{'.'.join(keys)}: {text}" for keys, text in self.found))
+
+
+def refuse(found: Iterable[Mistake]) -> None:
+    """Raises Mistakes unless there are none."""
+    if mistakes := list(found):
+        raise Mistakes(mistakes)
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """`"; did you mean x?"` for the nearest of the known names, else nothing."""
+    by_case = {entry.lower(): entry for entry in known}
+    near = difflib.get_close_matches(name.lower(), by_case, n=1, cutoff=0.6)
+    return f"; did you mean {by_case[near[0]]}?" if near else ""
+
+
+def parse_duration(value: Any) -> Any:
+    """`"90s"`, `"5m"`, `"2h"`, `"1d"` (or a number of seconds) as a timedelta; anything else is left to pydantic."""
+    if isinstance(value, str) and (match := _DURATION.match(value.strip())):
+        return timedelta(seconds=float(match[1]) * _UNIT_SECONDS[match[2]])
+    if isinstance(value, str | bool) or (isinstance(value, int | float) and not 0 <= value < float("inf")):
+        raise ValueError(f"expected a duration such as 30s, 5m, 2h or 1d, found {value!r}")
+    return value
+
+
+Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
+
+
+class Model(BaseModel):
+    """Unknown keys are refused, so that a misspelt setting cannot be silently without effect."""
+
+    # A ValidationError that reaches a log must not quote what was in the file: it may be a password.
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)

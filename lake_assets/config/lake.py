@@ -1,0 +1,157 @@
+"""A whole lake.yaml: catalog, Spark, sources, marts, automation.
+
+Not here: reading the file and the environment (`config_file.py`), or acting on a setting.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from lake_assets.config.base import Duration, Model, refuse
+from lake_assets.config.dms import DmsSettings, S3Config
+from lake_assets.config.tables import Freshness, Mode, TableConfig
+
+_NAME = re.compile(r"^[a-z_][a-z0-9_]*$")
+
+
+class CatalogConfig(BaseModel):
+    """The Iceberg catalog; keys beyond the named ones go to Spark and PyIceberg unchanged."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
+
+    __pydantic_extra__: dict[str, str | int | float | bool] = Field(init=False)
+
+    name: str = "lake"
+    type: Literal["sqlite", "jdbc", "glue", "rest"] = "sqlite"
+    uri: SecretStr | None = None
+    """May hold a password (a JDBC address); `get_secret_value()` at the moment of use, never in a log."""
+    warehouse: str = Field(min_length=1)
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, value: str) -> str:
+        if not _NAME.fullmatch(value):
+            raise ValueError(f"{value!r} is part of table names in SQL: use lower case letters, digits and _")
+        return value
+
+    @model_validator(mode="after")
+    def _needs_uri(self) -> "CatalogConfig":
+        if self.type != "glue" and self.uri is None:
+            refuse([(("uri",), f"is missing; a catalog of type {self.type} needs it")])
+        return self
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The keys of `catalog` that this model does not name; booleans in the lower case that Java writes."""
+        extra = (self.__pydantic_extra__ or {}).items()
+        return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in extra}
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        # A REST catalog's `token` or `credential` is such a key: name it, but leave its value out of logs.
+        for key, value in super().__repr_args__():
+            yield key, SecretStr("hidden") if key in self.properties else value
+
+
+class SparkConfig(Model):
+    mode: Literal["embedded", "connect"] = "embedded"
+    master: str = "local[*]"
+    """Of the embedded session."""
+    remote: str = "sc://localhost:15002"
+    """Of a Spark Connect server."""
+    conf: dict[str, str | int | float | bool] = Field(default_factory=dict)
+
+    @field_validator("mode")
+    @classmethod
+    def _available(cls, value: str) -> str:
+        if value == "connect":
+            raise ValueError("connect is not available in this version; use embedded")
+        return value
+
+
+class SourceConfig(Model):
+    location: str = Field(min_length=1)
+    dms: DmsSettings = DmsSettings()
+    s3: S3Config = S3Config()
+    tables: dict[str, TableConfig] = Field(min_length=1)
+    freshness: Freshness = Freshness()
+    description: str | None = None
+    owners: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "SourceConfig":
+        refuse((("tables", name), text) for name, text in (*self._name_mistakes(), *self._column_mistakes()))
+        return self
+
+    def _name_mistakes(self) -> Iterator[tuple[str, str]]:
+        silver_names: dict[str, str] = {}
+        for name, table in self.tables.items():
+            if name.count(".") != 1 or not all(name.split(".")):
+                yield name, f"is not schema.table, as in public.{name.rsplit('.', 1)[-1] or 'trips'}"
+                continue
+            silver = table.name or name.split(".")[1].lower()
+            if not _NAME.fullmatch(silver):
+                yield name, f"its silver name {silver!r} must be lower case letters, digits and _; set name:"
+            for shape in (silver, *(f"{silver}_changes" for _ in table.also)):
+                if (other := silver_names.setdefault(shape, name)) != name:
+                    yield name, f"both this table and {other} become {shape}; give one of them a name:"
+
+    def _column_mistakes(self) -> Iterator[tuple[str, str]]:
+        added = {self.dms.timestamp_column_name, self.dms.change_sequence_column, "Op"} - {None}
+        for name, table in self.tables.items():
+            for column in table.columns:
+                if column.name in added:
+                    yield name, f"column {column.name} has the name of a column that DMS adds"
+            if self.dms.timestamp_column_name is None and (table.mode is Mode.CHANGE_LOG or table.also):
+                yield name, "a change log needs dms.timestamp_column_name for its commit times"
+
+
+class GoldConfig(Model):
+    start_date: date = date(2024, 1, 1)
+    """First day of the daily partitions of bronze and of the marts."""
+    marts: tuple[str, ...] = ()
+    """Python modules that each define one `MART`."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Handed to the marts as they are, such as the empty-rack limit."""
+
+
+class AutomationConfig(Model):
+    poll_interval: Duration = timedelta(seconds=0.5)
+    poll_window: Duration = timedelta(seconds=4)
+    """How long one sensor tick waits for a new file; below the daemon's 5 s loop, so that no tick is late."""
+    heartbeat_interval: Duration = timedelta(seconds=5)
+    heartbeat_timeout: Duration = timedelta(seconds=60)
+    backoff_base: Duration = timedelta(seconds=15)
+    backoff_max: Duration = timedelta(minutes=15)
+    max_files_per_batch: int = Field(default=2000, ge=1)
+    apply_threads: int = Field(default=2, ge=1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "AutomationConfig":
+        if self.heartbeat_timeout <= self.heartbeat_interval:
+            raise ValueError(
+                "heartbeat_timeout must exceed heartbeat_interval: every run would be taken for dead"
+            )
+        if self.backoff_max < self.backoff_base:
+            raise ValueError("backoff_max must not be below backoff_base")
+        if not self.poll_interval:
+            raise ValueError("poll_interval must be above 0s, or a tick lists the bucket without a pause")
+        return self
+
+
+class LakeConfig(Model):
+    """A whole `lake.yaml`."""
+
+    catalog: CatalogConfig
+    spark: SparkConfig = SparkConfig()
+    sources: dict[str, SourceConfig] = Field(min_length=1)
+    gold: GoldConfig = GoldConfig()
+    automation: AutomationConfig = AutomationConfig()
+
+    @model_validator(mode="after")
+    def _source_names(self) -> "LakeConfig":
+        wrong = (name for name in self.sources if not _NAME.fullmatch(name))
+        refuse((("sources", name), "a name has lower case letters, digits and _ only") for name in wrong)
+        return self

@@ -1,0 +1,171 @@
+"""A table's contract: columns and types, key, shape, partitions, limits.
+
+Not here: the source it belongs to (`lake.py`), or how the engine uses it.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from lake_assets.config.base import Duration, Mistake, Model, did_you_mean, refuse
+
+_TYPE = re.compile(
+    r"^(boolean|int|long|float|double|date|timestamp|timestamptz|string|binary"
+    r"|decimal\(\s*(?P<precision>\d+)\s*,\s*(?P<scale>\d+)\s*\))$"
+)
+_PARTITION = re.compile(
+    r"(?P<time>day|month|year|hour)\((?P<of>\w+)\)|(?:bucket|truncate)\([1-9]\d*,\s*(?P<by>\w+)\)|(?P<same>\w+)"
+)
+
+
+def _partition_mistake(entry: str, types: dict[str, str]) -> str | None:
+    """What is wrong with an entry of partition_by, by the Iceberg spec's table of transforms and source types."""
+    if (match := _PARTITION.fullmatch(entry)) is None:
+        cut = "; quote one with a comma" if entry.count("(") != entry.count(")") else ""
+        return f"{entry!r} is not a partition transform such as day(started_at) or bucket(16, id){cut}"
+    column = match["of"] or match["by"] or match["same"]
+    if column not in types:
+        return f"{entry} names {column}, which columns does not have{did_you_mean(column, types)}"
+    allowed = ("timestamp", "timestamptz") + (() if match["time"] == "hour" else ("date",))
+    if match["time"] and types[column] not in allowed:
+        return (
+            f"{entry} needs a column of type {' or '.join(allowed)}, and {column} is of type {types[column]}"
+        )
+    return None
+
+
+class Mode(StrEnum):
+    """The shape of a silver table."""
+
+    CURRENT = "current"
+    APPEND_LOG = "append_log"
+    CHANGE_LOG = "change_log"
+
+
+class Column(Model):
+    """One source column: its Iceberg type name and whether the source declares it NOT NULL."""
+
+    name: str = Field(min_length=1)
+    type: str
+    required: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _declared(cls, value: Any) -> Any:
+        return parse_column(*value).model_dump() if isinstance(value, tuple) else value
+
+
+def parse_column(name: str, declaration: Any) -> Column:
+    """`"decimal(10, 2) not null"` as a Column. Raises ValueError for a type that silver does not have."""
+    text = re.sub(r"\s+", " ", str(declaration).strip().lower())
+    required = text.endswith(" not null")
+    type_name = text.removesuffix(" not null").strip()
+    match = _TYPE.match(type_name)
+    if match is None:
+        raise ValueError(
+            f"{declaration!r} is not a type; use boolean, int, long, float, double, decimal(p, s), "
+            "date, timestamp, timestamptz, string or binary, optionally followed by 'not null'"
+        )
+    if match["precision"] is not None:
+        precision, scale = int(match["precision"]), int(match["scale"])
+        if not 1 <= precision <= 38 or scale > precision:
+            raise ValueError(f"{declaration!r} needs 1 to 38 digits and no more decimals than digits")
+        type_name = f"decimal({precision}, {scale})"
+    return Column(name=name, type=type_name, required=required)
+
+
+class FullLoadComplete(Model):
+    """When all parts of a full load are taken to have arrived."""
+
+    when: Literal["first_cdc", "quiet_period", "immediately"] = "first_cdc"
+    quiet: Duration = timedelta(minutes=5)
+    """Without a newer LOAD file for this long; also the fallback of first_cdc for a table that never changes."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        if value == "dms":
+            raise ValueError(
+                "dms is not available in this version; use first_cdc, immediately or quiet_period: 5m"
+            )
+        if isinstance(value, str):
+            return {"when": value}
+        if isinstance(value, dict) and set(value) == {"quiet_period"}:
+            return {"when": "quiet_period", "quiet": value["quiet_period"]}
+        return value
+
+
+class Freshness(Model):
+    """Limits of the freshness check."""
+
+    max_pending_age: Duration = timedelta(minutes=10)
+    """A file that has been in the bucket longer than this without being applied fails the check."""
+    max_source_lag: Duration | None = None
+    """Newest applied source commit against the clock; None where a quiet source is normal."""
+
+
+class TableConfig(Model):
+    columns: tuple[Column, ...] = Field(min_length=1)
+    primary_key: tuple[str, ...] = ()
+    name: str | None = None
+    """Name of the silver table; the source table's by default."""
+    mode: Mode = Mode.CURRENT
+    also: tuple[Mode, ...] = ()
+    partition_by: tuple[str, ...] = ()
+    full_load_complete: FullLoadComplete = FullLoadComplete()
+    freshness: Freshness | None = None
+    format_version: Literal[2, 3] = 3
+    description: str | None = None
+    owners: tuple[str, ...] = ()
+    tags: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("mode", "also", mode="before")
+    @classmethod
+    def _available(cls, value: Any) -> Any:
+        asked = (
+            {value} if isinstance(value, str) else set(value) if isinstance(value, list | tuple) else set()
+        )
+        if later := sorted(asked & {"soft_delete", "history"}):
+            raise ValueError(
+                f"{', '.join(later)} is not available in this version; use current or change_log"
+            )
+        return value
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _columns(cls, value: Any) -> Any:
+        return tuple(value.items()) if isinstance(value, dict) else value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "TableConfig":
+        refuse(self._mistakes())
+        return self
+
+    def _mistakes(self) -> Iterator[Mistake]:
+        types = {column.name: column.type for column in self.columns}
+        folded: dict[str, str] = {}
+        for name in types:
+            if (other := folded.setdefault(name.lower(), name)) != name:
+                yield ("columns", name), f"differs from {other} only in case, which Spark does not tell apart"
+        for key, entries in (("primary_key", self.primary_key), ("also", self.also)):
+            if len(set(entries)) < len(entries):
+                yield (key,), "names the same thing twice"
+        for key in self.primary_key:
+            if key not in types:
+                yield ("primary_key",), f"names {key}, which columns does not have{did_you_mean(key, types)}"
+        if self.mode is Mode.CURRENT and not self.primary_key:
+            yield (
+                ("primary_key",),
+                "is missing, and a table without one cannot be kept current: declare the key, or say "
+                "mode: append_log (inserts only) or mode: change_log",
+            )
+        for entry in self.partition_by:
+            if wrong := _partition_mistake(entry, types):
+                yield ("partition_by",), wrong
+        for shape in self.also:
+            if shape is not Mode.CHANGE_LOG or shape is self.mode:
+                yield ("also",), f"{shape} is no further shape of a {self.mode} table"

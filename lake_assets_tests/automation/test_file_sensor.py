@@ -1,0 +1,367 @@
+"""The file sensor on a real Dagster instance: what it reports, requests and refrains from."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster import DagsterRunStatus, RunsFilter
+from dagster._core.execution.retries import auto_reexecution_should_retry_run
+
+from lake_assets.automation.file_sensor import SCOPE
+from lake_assets.automation.heartbeat import HEARTBEAT
+from lake_assets.bronze import reports
+from lake_assets_tests.shop import BATCH, NOTES, SALES, Shop
+
+HOUR = 3600.0
+
+
+def pass_time(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """The clock that back-off and heartbeats are judged by goes on by so much."""
+    now = time.time() + seconds
+    for module in ("backoff", "in_flight"):
+        monkeypatch.setattr(f"lake_assets.automation.{module}.time.time", lambda: now)
+
+
+# --- what landed
+
+
+def test_one_event_for_each_table_and_day_and_one_run_for_all_tables(new_shop: Callable[..., Shop]) -> None:
+    shop = new_shop()
+    first = shop.change("sales", [1, 2], day=1)
+    second = shop.change("sales", [3], day=1)
+    shop.change("sales", [4], day=2)
+    shop.change("notes", [1], day=2)
+
+    outcome = shop.tick()
+
+    events = {(e.asset_key.path[-1], e.partition): e for e in outcome.asset_events if e.asset_key}
+    assert set(events) == {("sales", "2026-03-01"), ("sales", "2026-03-02"), ("notes", "2026-03-02")}
+    metadata = {key: value.value for key, value in events["sales", "2026-03-01"].metadata.items()}
+    size = sum((shop.folder / "bronze" / key).stat().st_size for key in (first, second))
+    assert metadata == {
+        "files": 2,
+        "dagster/partition_row_count": 3,
+        "bytes": size,
+        "first_key": first,
+        "last_key": second,
+        "last_offset": metadata["last_offset"],
+    }
+    (request,) = outcome.run_requests or ()
+    assert set(request.asset_selection or ()) == {SALES, NOTES, BATCH}
+    assert request.tags[SCOPE] == "silver/shop"
+    assert request.run_key is None
+    bronze = dg.AssetKey(["bronze", "shop", "sales"])
+    assert shop.instance.get_materialized_partitions(bronze) == {"2026-03-01", "2026-03-02"}
+
+
+def test_files_are_reported_once_and_those_that_landed_later_by_themselves(new_shop: Callable[..., Shop]) -> None:
+    shop = new_shop()
+    shop.change("sales", [1])
+    shop.tick()
+    assert shop.tick().asset_events == []
+    late = shop.change("sales", [2])
+    (event,) = shop.tick().asset_events
+    assert event.metadata["files"].value == 1
+    assert event.metadata["first_key"].value == late
+
+
+def test_files_logged_by_a_tick_that_died_are_reported_by_the_next(new_shop: Callable[..., Shop]) -> None:
+    from lake_assets.bronze.arrivals import log_arrivals
+
+    shop = new_shop()
+    shop.change("sales", [1])
+    log_arrivals(shop.lake.runtime, "shop")
+    shop.restart()
+    assert [event.metadata["files"].value for event in shop.tick().asset_events] == [1]
+
+
+def test_an_event_reported_by_hand_hides_no_files(new_shop: Callable[..., Shop]) -> None:
+    shop = new_shop()
+    shop.change("sales", [1])
+    shop.tick()
+    bronze = dg.AssetKey(["bronze", "shop", "sales"])
+    shop.instance.report_runless_asset_event(dg.AssetMaterialization(bronze, partition="2026-03-01"))
+    shop.restart()
+    assert shop.tick().asset_events == []
+    shop.change("sales", [2])
+    assert [event.metadata["files"].value for event in shop.tick().asset_events] == [1]
+
+
+def test_many_events_are_spread_over_ticks_and_the_run_does_not_wait_for_them(
+    new_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "MOST_EVENTS", 2)
+    shop = new_shop()
+    for day in (1, 2, 3):
+        shop.change("sales", [day], day=day)
+    outcome = shop.tick()
+    assert [event.partition for event in outcome.asset_events] == ["2026-03-01", "2026-03-02"]
+    assert outcome.run_requests
+    assert [event.partition for event in shop.tick().asset_events] == ["2026-03-03"]
+    assert shop.tick().asset_events == []
+
+
+# --- what is requested
+
+
+def test_what_was_requested_applies_and_is_not_requested_again(shop: Shop) -> None:
+    shop.change("sales", [1, 2])
+    shop.change("notes", [1])
+    run = shop.apply()
+    assert run.success
+    assert [row["id"] for row in shop.rows("silver_shop.sales")] == [1, 2]
+    assert [row["id"] for row in shop.rows("silver_shop.notes")] == [1]
+    heartbeat = shop.instance.get_run_by_id(run.run_id)
+    assert heartbeat is not None
+    assert time.time() - float(heartbeat.tags[HEARTBEAT]) < 60
+
+    outcome = shop.tick()
+    assert not outcome.run_requests
+    assert outcome.skip_message
+    assert "no file is pending" in outcome.skip_message
+
+    shop.change("notes", [2])
+    (request,) = shop.tick().run_requests or ()
+    assert set(request.asset_selection or ()) == {NOTES, BATCH}
+
+
+def test_deleting_dagsters_storage_loses_and_repeats_nothing(shop: Shop) -> None:
+    shop.change("sales", [1, 2])
+    shop.change("notes", [1])
+    assert shop.apply().success
+    shop.change("notes", [2])
+    shop.tick()  # logged and requested, and then everything that Dagster knew is gone
+    before = {name: (shop.rows(name), shop.snapshots(name)) for name in ("silver_shop.sales", "silver_shop.notes")}
+
+    shop.forget_dagster()
+
+    outcome = shop.tick()
+    (request,) = outcome.run_requests or ()
+    assert set(request.asset_selection or ()) == {NOTES, BATCH}
+    assert {event.asset_key.path[-1] for event in outcome.asset_events if event.asset_key} == {"sales", "notes"}
+    assert shop.run(request).success
+    assert (shop.rows("silver_shop.sales"), shop.snapshots("silver_shop.sales")) == before["silver_shop.sales"]
+    assert [row["id"] for row in shop.rows("silver_shop.notes")] == [1, 2]
+    assert not shop.tick().run_requests
+    # Run once more with nothing pending, as a resumed tick of the old instance might: no commit.
+    count = shop.snapshots("silver_shop.notes")
+    assert shop.run(request).success
+    assert shop.snapshots("silver_shop.notes") == count
+
+
+@pytest.mark.parametrize("status", [DagsterRunStatus.QUEUED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED])
+def test_a_run_in_flight_blocks(new_shop: Callable[..., Shop], status: DagsterRunStatus) -> None:
+    shop = new_shop()
+    shop.change("sales", [1])
+    run_id = shop.add_run([SALES], status)
+    outcome = shop.tick()
+    assert not outcome.run_requests
+    assert outcome.skip_message == f"run {run_id[:8]} is under way for 1 tables"
+    # What landed is shown all the same.
+    assert len(outcome.asset_events) == 1
+
+
+def test_a_silent_run_is_declared_failed_and_its_table_requested_again(
+    new_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = new_shop()
+    shop.change("sales", [1])
+    run_id = shop.add_run([SALES], DagsterRunStatus.STARTED, {HEARTBEAT: str(time.time())})
+    assert not shop.tick().run_requests
+    pass_time(monkeypatch, 61)
+    (request,) = shop.tick().run_requests or ()
+    assert SALES in (request.asset_selection or ())
+    run = shop.instance.get_run_by_id(run_id)
+    assert run is not None
+    assert run.status is DagsterRunStatus.FAILURE
+    (message,) = [
+        entry.dagster_event.message
+        for entry in shop.instance.all_logs(run_id)
+        if entry.dagster_event and entry.dagster_event.is_failure
+    ]
+    assert message is not None
+    assert "No heartbeat for 6" in message
+    assert "only one can publish" in message
+
+
+def test_a_failing_table_backs_off_alone(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.spoil("sales")
+    shop.change("notes", [1])
+    assert not shop.apply().success
+    shop.change("notes", [2])
+
+    (request,) = shop.tick().run_requests or ()
+    assert set(request.asset_selection or ()) == {NOTES, BATCH}
+    assert shop.run(request).success
+    outcome = shop.tick()
+    assert not outcome.run_requests
+    assert outcome.skip_message
+    assert "silver_shop.sales failed and is tried again in 3" in outcome.skip_message
+
+    with monkeypatch.context() as later:
+        pass_time(later, HOUR + 1)
+        (request,) = shop.tick().run_requests or ()
+        assert set(request.asset_selection or ()) == {SALES, BATCH}
+        assert not shop.run(request).success
+        assert not shop.tick().run_requests  # twice as long now, and counted from the second failure
+    with monkeypatch.context() as later:
+        pass_time(later, 2 * HOUR + 60)
+        repaired = sorted((shop.folder / "bronze/public/sales").iterdir())[0]
+        repaired.write_text(repaired.read_text().replace("no time at all", "2026-03-01 10:00:00"))
+        (request,) = shop.tick().run_requests or ()
+        assert shop.run(request).success
+    # A success resets: the next failure waits the base again.
+    shop.spoil("sales")
+    assert not shop.apply().success
+    outcome = shop.tick()
+    assert outcome.skip_message
+    assert "tried again in 3" in outcome.skip_message
+
+
+def test_a_full_load_that_is_not_complete_is_waited_for(new_shop: Callable[..., Shop]) -> None:
+    shop = new_shop()
+    shop.load("sales", [1, 2])
+    outcome = shop.tick()
+    assert not outcome.run_requests
+    assert outcome.skip_message
+    assert "silver_shop.sales: full load of 1 files: waiting for the first CDC file" in outcome.skip_message
+    shop.change("sales", [3])
+    assert shop.tick().run_requests
+
+
+def test_the_sensor_is_the_only_retry(new_shop: Callable[..., Shop]) -> None:
+    shop = new_shop()
+    shop.change("sales", [1])
+    (request,) = shop.tick().run_requests or ()
+    run_id = shop.add_run([SALES], DagsterRunStatus.FAILURE, dict(request.tags))
+    run = shop.instance.get_run_by_id(run_id)
+    assert run is not None
+    assert not auto_reexecution_should_retry_run(shop.instance, run, None)
+
+
+# --- one table that is out of order
+
+
+def test_a_table_that_cannot_say_how_far_it_is_fails_alone(shop: Shop) -> None:
+    runtime = shop.lake.runtime
+    name = f"{shop.lake.config.catalog.name}.silver_shop.sales"
+    runtime.catalog.create_namespace_if_not_exists("silver_shop")
+    spark = runtime.sessions.root()
+    spark.sql(f"CREATE TABLE {name} (id bigint, name string, at timestamp) USING iceberg")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'by hand', now())")
+    shop.change("sales", [1])
+    shop.change("notes", [1])
+    run = shop.apply()
+    failed = {e.asset_key: e for e in run.get_asset_check_evaluations() if e.check_name == "applied" and not e.passed}
+    assert set(failed) == {SALES}
+    assert "none of its snapshots bears lake.log-offset" in str(failed[SALES].metadata["error"].value)
+    assert [row["id"] for row in shop.rows("silver_shop.notes")] == [1]
+    assert shop.tick("freshness").skip_message == "0 of 2 tables evaluated"
+
+
+# --- the bucket
+
+
+def test_an_empty_location_is_named(new_shop: Callable[..., Shop]) -> None:
+    shop = new_shop()
+    assert shop.tick().skip_message == f"no file is pending: {shop.folder / 'bronze'} holds no files"
+
+
+def test_a_location_that_cannot_be_listed_is_named_and_recovers(new_shop: Callable[..., Shop]) -> None:
+    shop = new_shop()
+    bronze = shop.folder / "bronze"
+    bronze.write_text("a file where the folder should be")
+    with pytest.raises(Exception, match=str(bronze)):
+        shop.tick()
+    bronze.unlink()
+    shop.change("sales", [1])
+    assert shop.tick().run_requests
+
+
+def test_strange_files_are_told_once(new_shop: Callable[..., Shop], caplog: pytest.LogCaptureFixture) -> None:
+    shop = new_shop(automation={"poll_window": "1s", "poll_interval": "0.05s"})
+    stranger = shop.folder / "bronze/readme.txt"
+    stranger.parent.mkdir(parents=True)
+    stranger.write_text("not from DMS")
+    shop.change("stocks", [1])
+    with caplog.at_level(logging.WARNING, "lake_assets.bronze.arrivals"):
+        outcome = shop.tick()
+        shop.tick()
+    assert len([r for r in caplog.records if "readme.txt" in r.getMessage()]) == 1
+    assert len([r for r in caplog.records if "public.stocks" in r.getMessage()]) == 1
+    assert outcome.skip_message
+    assert "2 are of no configured table, such as readme.txt" in outcome.skip_message
+
+
+def test_a_look_that_takes_longer_than_a_tick_goes_on_in_the_next(
+    new_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lake_assets.automation import file_sensor
+
+    shop = new_shop(automation={"poll_window": "0.2s", "poll_interval": "0.1s"})
+    shop.change("sales", [1])
+    assert shop.tick().run_requests  # before the slow bucket: pending, and to be requested whatever the look does
+    slow, looks = threading.Event(), []
+    real = file_sensor.log_arrivals
+
+    def look(*arguments: object) -> object:
+        looks.append(1)
+        slow.wait(30)
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(file_sensor, "log_arrivals", look)
+    shop.restart()
+    shop.change("notes", [1])
+    began = time.monotonic()
+    (request,) = shop.tick().run_requests or ()
+    assert set(request.asset_selection or ()) == {SALES, BATCH}
+    shop.tick()
+    assert time.monotonic() - began < 20
+    assert len(looks) == 1
+    slow.set()
+    end = time.monotonic() + 20
+    while len(shop.instance.get_materialized_partitions(dg.AssetKey(["bronze", "shop", "notes"]))) < 1:
+        assert time.monotonic() < end
+        shop.tick()
+
+
+def test_polling_leaves_most_of_the_machine_to_the_runs() -> None:
+    from lake_assets.automation.polling import poll
+    from lake_assets.config import AutomationConfig
+
+    clock, pauses = [0.0], []
+
+    def look() -> dg.SensorResult:
+        clock[0] += 0.25
+        return dg.SensorResult(skip_reason="nothing")
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        clock[0] += seconds
+
+    automation = AutomationConfig(poll_interval=timedelta(seconds=0.5), poll_window=timedelta(seconds=4))
+    poll(look, automation, clock=lambda: clock[0], sleep=sleep)
+    assert pauses == [1.0, 1.0, 1.0]
+    assert clock[0] <= 4
+
+
+def test_what_is_found_within_a_tick_is_requested_at_once(new_shop: Callable[..., Shop]) -> None:
+    shop = new_shop(automation={"poll_window": "20s", "poll_interval": "0.1s"})
+    timer = threading.Timer(1.0, shop.change, ("sales", [1]))
+    timer.start()
+    began = time.monotonic()
+    assert shop.tick().run_requests
+    assert time.monotonic() - began < 15
+    assert shop.instance.get_runs(RunsFilter(statuses=[DagsterRunStatus.FAILURE])) == []
+
+
+def test_paths_are_not_in_the_run(new_shop: Callable[..., Shop], tmp_path: Path) -> None:
+    shop = new_shop()
+    shop.change("sales", [1])
+    (request,) = shop.tick().run_requests or ()
+    assert str(tmp_path) not in str(dict(request.tags))
