@@ -13,6 +13,11 @@ from uuid import uuid4
 
 import dagster as dg
 from dagster._core.definitions.sensor_definition import SensorExecutionData
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
 from pyspark.sql import functions as F
 
 from lake_assets.build import Lake, build_definitions, open_lake
@@ -38,6 +43,7 @@ AUTOMATION = {
 SALES, NOTES, BATCH = (
     dg.AssetKey(path) for path in (["silver", "shop", "sales"], ["silver", "shop", "notes"], ["lake_ops", "shop_batch"])
 )
+ORIGIN = RemoteJobOrigin(RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("elsewhere"), "repository"), "__ASSET_JOB")
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -134,10 +140,22 @@ class Shop:
             raise_on_error=False,
         )
 
+    def request(self, sensor: str = "shop_files") -> dg.RunRequest:
+        """The one run that a tick has to request."""
+        outcome = self.tick(sensor)
+        assert len(outcome.run_requests or ()) == 1, outcome.run_requests or outcome.skip_message
+        return (outcome.run_requests or ())[0]
+
     def apply(self) -> dg.ExecuteInProcessResult:
-        """A tick of the file sensor and the one run it has to request."""
-        (request,) = self.tick().run_requests or ()
-        return self.run(request)
+        """A tick of the file sensor, and the run that it requests."""
+        return self.run(self.request())
+
+    def refusal(self, sensor: str = "shop_files") -> str:
+        """Why a tick requests nothing."""
+        outcome = self.tick(sensor)
+        assert not outcome.run_requests
+        assert outcome.skip_message is not None
+        return outcome.skip_message
 
     def forget_dagster(self) -> None:
         """Deletes Dagster's storage and cursors, as if the lake were all that is left, and starts the code anew."""
@@ -171,6 +189,7 @@ class Shop:
             asset_selection=None if keys is None else frozenset(keys),
             status=status,
             tags=tags or {},
+            remote_job_origin=ORIGIN,
         )
         self.instance.add_run(run)
         return run.run_id
@@ -187,7 +206,7 @@ def _row(op: str, key: int, day: int, name: str | None = None, number: int = 0, 
 def open_instance(folder: Path) -> dg.DagsterInstance:
     """A Dagster instance on SQLite files in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    return dg.DagsterInstance.local_temp(str(folder))
+    return dg.DagsterInstance.local_temp(str(folder), overrides={"telemetry": {"enabled": False}})
 
 
 def open_shop(folder: Path, marts: Sequence[Mart] = (DAILY, TOTAL), **sections: Any) -> Shop:

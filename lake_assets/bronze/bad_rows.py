@@ -1,16 +1,18 @@
-"""A row that cannot be used stops its table, by name.
+"""A row that cannot be used, or that is not there, stops its table, by name.
 
-Here: finding the line of the first bad row and saying what is wrong with it. Not here: deciding that a row is bad
-(`reader.py`).
+Here: finding the file and the line, and saying what is wrong with it. Not here: deciding that a row is bad
+(`reader.py`), or counting a file's rows (`inspect.py`).
 """
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.errors import TableStopped
+from lake_assets.bronze.file_log import LoggedFile
+from lake_assets.errors import RowCountMismatch, TableStopped
 
 
 def stop_for_bad_row(table: str, bad_rows: int, first: dict[str, Any] | None, changes: DataFrame) -> NoReturn:
@@ -22,4 +24,23 @@ def stop_for_bad_row(table: str, bad_rows: int, first: dict[str, Any] | None, ch
         table,
         f"row {line} of {unquote(first['_file'])}: {first['_bad']}{more}.",
         "Nothing of this batch was published. Correct the table's columns in lake.yaml, or have DMS write the file again.",
+    )
+
+
+def stop_for_missing_rows(table: str, files: Sequence[LoggedFile], changes: DataFrame) -> NoReturn:
+    """Raises RowCountMismatch with the first file that the reader saw more or fewer rows of than it holds by its own
+    count; `changes` are read once more."""
+    seen = {unquote(row["_file"]): row["count"] for row in changes.groupBy("_file").count().collect()}
+    for file in files:
+        read = sum(count for address, count in seen.items() if address.endswith(f"/{file.key}"))
+        if read != file.rows:
+            differs = f"{file.key} holds {file.rows} rows by its own count, the reader saw {read}"
+            break
+    else:
+        differs = f"{len(files)} files from {files[0].key} on were read with a row too many or too few, once"
+    raise RowCountMismatch(
+        table,
+        f"{differs}. Nothing of this batch was published.",
+        "A file that was still being written is read whole by the next run; if this repeats, look for an empty line "
+        "or an unpaired quote in it.",
     )

@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from lake_assets.config import CatalogConfig
 
@@ -31,7 +32,16 @@ def open_catalog(config: CatalogConfig) -> Catalog:
         properties |= {"type": "sql", "uri": _uri(config).removeprefix("jdbc:")}
     else:
         properties |= {"type": config.type} | ({"uri": _uri(config)} if config.uri else {})
-    return load_catalog(config.name, **properties)
+    # Two processes that open a new catalog at once both find it without tables; one of them loses.
+    for opening in Retrying(
+        retry=retry_if_exception_type(OperationalError),
+        stop=stop_after_attempt(3),
+        wait=wait_fixed(0.2),
+        reraise=True,
+    ):
+        with opening:
+            return load_catalog(config.name, **properties)
+    raise AssertionError("tenacity re-raises")
 
 
 def spark_catalog_conf(config: CatalogConfig) -> dict[str, str]:

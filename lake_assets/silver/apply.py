@@ -1,8 +1,8 @@
 """Applying one batch to one silver table: read, collapse, write to a branch, check, publish.
 
-Here: the order of those steps and what each mode writes. Not here: which files make the batch (`plan.py`), the rule of
-a key's state (`collapse.py`), the commit that bears the position (`commit.py`), the publishing protocol
-(`iceberg/publish.py`), retries and threads (`engine.py`).
+Here: the order of those steps and what each mode writes. Not here: which files make the batch (`plan.py`), reading them
+(`reading.py`), the rule of a key's state (`collapse.py`), repeated deliveries (`deliveries.py`), the commit that bears the
+position (`commit.py`), the publishing protocol (`iceberg/publish.py`), retries and threads (`engine.py`).
 
 The rows of a batch and the position it brings the table to are published by one fast-forward: a process killed
 anywhere before it has published nothing, and one killed after it has nothing left to do.
@@ -14,23 +14,25 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.bad_rows import stop_for_bad_row
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.inspect import UnreadableFile, inspect_file
-from lake_assets.bronze.reader import read_changes
+from lake_assets.bronze.keys import FileKind
 from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import BatchResult, Stopwatch, Written
-from lake_assets.silver.collapse import ChangeFigures, collapse, events, figures, observe_changes
+from lake_assets.silver.collapse import ChangeFigures, collapse, events, key_columns
 from lake_assets.silver.commit import count_rows, next_position, stamp
+from lake_assets.silver.deliveries import IDENTITY, each_once, not_among
 from lake_assets.silver.plan import Batch, epoch_members
 from lake_assets.silver.position import Position
+from lake_assets.silver.reading import Reading
 from lake_assets.silver.targets import Target
 from lake_assets.silver.touched_days import all_days, touched_days
 
 KEYS_VIEW = "batch_keys"
+MOST_BROADCAST_KEYS = 1_000_000
 
 
 class BatchApply:
@@ -83,15 +85,16 @@ class BatchApply:
 
     def _replace_table(self, current: Attempt) -> Written:
         """A full load and the CDC that belongs to it: the whole table anew, read and written in one pass."""
-        changes = self._read(self._files)
-        observed, observation = observe_changes(changes)
-        rows = self._rows(observed.filter(F.col("_bad").isNull()))
+        reading = self._reading(self._files)
+        changes = reading.good
+        if self._may_repeat(late=False):
+            changes = each_once(changes)
         counted = Observation()
-        rows = rows.observe(counted, F.count(F.lit(1)).alias("rows"))
+        rows = self._rows(changes).observe(counted, F.count(F.lit(1)).alias("rows"))
         self._stage("write")
         with self._watch.stage("write"):
             rows.writeTo(current.address).option("check-nullability", False).overwrite(F.lit(True))
-        seen = self._checked(figures(observation), changes)
+        seen = self._seen(reading)
         # What the position needs is known only now, so that the commit that bears it comes second, without rows.
         return Written(
             "overwrite", seen, keys=seen.rows, rows=int(counted.get["rows"]), touched=all_days(self._target)
@@ -99,18 +102,18 @@ class BatchApply:
 
     def _apply_changes(self, current: Attempt) -> Written:
         """CDC: what the batch says of its keys replaces what the table says; a log only grows."""
-        changes = self._read(self._files)
-        observed, observation = observe_changes(changes)
-        good = observed.filter(F.col("_bad").isNull())
+        reading = self._reading(self._files)
         keyed = self._target.mode is Mode.CURRENT
         self._stage("read")
         with self._watch.stage("read"):
             # A checkpoint, not a cache: the delete's subquery and the append must see the very same rows.
-            delta = (self._state(good) if keyed else self._rows(good)).localCheckpoint()
-        seen = self._checked(figures(observation), changes)
-        if not keyed:
-            return Written("append", seen, keys=seen.rows, rows=seen.rows, images=delta)
-        if seen.min_sequence and seen.min_sequence <= self._position.max_sequence:
+            delta = (self._state(reading.good) if keyed else reading.good).localCheckpoint()
+        seen = self._seen(reading)
+        late = "" < seen.min_sequence <= self._position.max_sequence
+        return self._replace_keys(current, delta, seen, late) if keyed else self._append(current, delta, seen, late)
+
+    def _replace_keys(self, current: Attempt, delta: DataFrame, seen: ChangeFigures, late: bool) -> Written:
+        if late:
             delta = self._replayed(delta)
         with self._watch.stage("read"):
             counts = delta.agg(F.count(F.lit(1)), F.count_if(~F.col("_tombstone"))).first()
@@ -120,53 +123,90 @@ class BatchApply:
             touched = touched_days(self._spark, current.table, self._position.snapshot_id, self._target, KEYS_VIEW)
         self._stage("write")
         if self._position.rows:
-            matches = " AND ".join(f"k.`{key}` = t.`{key}`" for key in self._target.key)
+            matches = self._target.key_matches("k", "t")
             with self._watch.stage("delete"):
                 self._spark.sql(
                     f"DELETE FROM {current.address} AS t WHERE EXISTS (SELECT 1 FROM {KEYS_VIEW} AS k WHERE {matches})"
                 )
-        images = delta.filter(~F.col("_tombstone"))
+        images = self._rows_of_state(delta)
         return Written("delete_and_append", seen, keys=counts[0], rows=counts[1], images=images, touched=touched)
+
+    def _append(self, current: Attempt, delta: DataFrame, seen: ChangeFigures, late: bool) -> Written:
+        rows = seen.rows
+        if self._may_repeat(late=late):
+            with self._watch.stage("repetitions"):
+                delta = each_once(delta)
+                if late:
+                    delta = not_among(delta, self._applied_changes(current, delta))
+                rows = delta.count()
+        return Written("append", seen, keys=seen.rows, rows=rows, images=self._columns(delta))
+
+    def _may_repeat(self, *, late: bool) -> bool:
+        """Whether the batch of a log can hold a change twice, or one that was applied before, and that can be told.
+        DMS writes a change again into another file, whose sequences then do not lie above all earlier ones."""
+        several = sum(file.kind is FileKind.CDC for file in self._files) > 1
+        is_log = self._target.mode is not Mode.CURRENT
+        return is_log and self._target.dms.change_sequence_column is not None and (several or late)
+
+    def _applied_changes(self, current: Attempt, delta: DataFrame) -> DataFrame:
+        """What a late batch of a log may repeat, in the columns of IDENTITY."""
+        if self._target.mode is Mode.CHANGE_LOG:
+            bounds = delta.agg(F.min("_commit_ts"), F.max("_commit_ts")).first()
+            assert bounds is not None, "an aggregate without grouping has one row"
+            image = F.struct(*(F.col(f"`{column.name}`") for column in self._target.config.columns))
+            # The table is partitioned by the day of its commits, and a repetition has the commit of its first delivery.
+            return (
+                self._spark.table(current.table)
+                .filter(F.col("_commit_ts").between(*bounds))
+                .select(*IDENTITY[:-1], image.alias("_image"))
+            )
+        members = epoch_members(self._logged, self._batch.epoch, self._position.log_offset)
+        reading = self._reading([self._inspected(file) for file in members if file.kind is FileKind.CDC])
+        self._replayed_bytes = sum(file.size for file in reading.files)
+        applied = reading.good.localCheckpoint()
+        reading.figures()
+        return applied
 
     def _replayed(self, delta: DataFrame) -> DataFrame:
         """A late batch: the state of its keys from every file of the epoch, as if nothing had been applied yet."""
         self._stage("replay")
         with self._watch.stage("replay"):
-            members = [self._inspected(f) for f in epoch_members(self._logged, self._batch.epoch, self._batch.upto)]
+            members = epoch_members(self._logged, self._batch.epoch, self._batch.upto)
+            reading = self._reading([self._inspected(file) for file in members])
             self._replayed_bytes = sum(file.size for file in members)
-            affected = delta.select(*(f"`{key}`" for key in self._target.key))
-            everything = self._read(members).filter(F.col("_bad").isNull())
-            return self._state(everything, only=affected).localCheckpoint()
+            affected = delta.select(*key_columns(self._target.key))
+            if affected.count() <= MOST_BROADCAST_KEYS:
+                affected = F.broadcast(affected)
+            state = self._state(reading.good, only=affected).localCheckpoint()
+            reading.figures()
+            return state
 
     def _rows(self, changes: DataFrame) -> DataFrame:
         """What the changes leave behind in a table of the target's mode, in its columns."""
-        rows = changes
         if self._target.mode is Mode.CURRENT:
-            rows = self._state(changes).filter(~F.col("_tombstone"))
-        return rows.select(*(f"`{column.name}`" for column in self._target.columns))
+            return self._rows_of_state(self._state(changes))
+        return self._columns(changes)
+
+    def _rows_of_state(self, state: DataFrame) -> DataFrame:
+        return state.filter(~F.col("_tombstone")).select("_image.*")
+
+    def _columns(self, changes: DataFrame) -> DataFrame:
+        if self._target.mode is Mode.CHANGE_LOG:
+            return changes.select("_op", "_commit_ts", "_sequence", "_image.*")
+        return changes.select("_image.*")
 
     def _state(self, changes: DataFrame, only: DataFrame | None = None) -> DataFrame:
         target = self._target
-        columns = [column.name for column in target.columns]
-        found = events(changes, target.key, columns, before_images=target.dms.before_image_prefix is not None)
+        found = events(changes, target.key, before_images=target.dms.before_image_prefix is not None)
         if only is not None:
-            found = found.join(F.broadcast(only), on=list(target.key), how="left_semi")
-        return collapse(found, target.key, columns)
+            found = found.join(only, on=key_columns(target.key), how="left_semi")
+        return collapse(found, target.key)
 
-    def _read(self, files: Sequence[LoggedFile]) -> DataFrame:
-        target = self._target
-        return read_changes(
-            self._spark,
-            self._runtime.store(target.source),
-            files,
-            name=target.table,
-            table=target.config,
-            dms=target.dms,
-        )
+    def _reading(self, files: Sequence[LoggedFile]) -> Reading:
+        return Reading(self._runtime, self._spark, self._target, files)
 
-    def _checked(self, seen: ChangeFigures, changes: DataFrame) -> ChangeFigures:
-        if seen.bad_rows:
-            stop_for_bad_row(self._target.table, seen.bad_rows, seen.first_bad, changes)
+    def _seen(self, reading: Reading) -> ChangeFigures:
+        seen = reading.figures()
         others = seen.by_op["U"] + seen.by_op["D"]
         if self._target.mode is Mode.APPEND_LOG and others:
             raise TableStopped(

@@ -8,6 +8,7 @@ figures of a batch. Not here: which files, or how the state reaches the table. D
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
@@ -70,36 +71,35 @@ def _instant(micros: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
 
 
-def events(changes: DataFrame, key: Sequence[str], columns: Sequence[str], *, before_images: bool) -> DataFrame:
-    """One row per event: the key columns, `_order` struct, `_tombstone` boolean, `_image` struct of `columns`."""
-    order = F.struct(*ORDER)
-    image = F.struct(*(F.col(f"`{c}`") for c in columns))
-    own = _event([F.col(f"`{k}`") for k in key], key, F.col("_op") == "D")
+def events(changes: DataFrame, key: Sequence[str], *, before_images: bool) -> DataFrame:
+    """One row per event: `_key_0`, `_key_1`… (the key's values), `_order` struct, `_tombstone` boolean, `_image`."""
+    image = F.col("_image")
+    values = [image[name] for name in key]
+    own = _event(values, F.col("_op") == "D")
     found: Column = F.array(own)
     if before_images:
-        old = [F.coalesce(F.col(f"`_before_{k}`"), F.col(f"`{k}`")) for k in key]
-        moved = F.lit(False)
-        for k, value in zip(key, old, strict=True):
-            moved = moved | (value != F.col(f"`{k}`"))
+        old = [F.coalesce(F.col("_before")[name], image[name]) for name in key]
+        moved = reduce(Column.__or__, (before != now for before, now in zip(old, values, strict=True)))
         # Some engines fill before images always: only one that differs is a key update.
         moved = F.coalesce(moved & (F.col("_op") == "U"), F.lit(False))
-        found = F.when(moved, F.array(own, _event(old, key, F.lit(True)))).otherwise(F.array(own))
-    expanded = changes.select(F.explode(found).alias("_event"), order.alias("_order"), image.alias("_image"))
-    return expanded.select("_event.*", "_order", "_image")
-
-
-def _event(values: Sequence[Column], key: Sequence[str], tombstone: Column) -> Column:
-    return F.struct(*(value.alias(k) for value, k in zip(values, key, strict=True)), tombstone.alias("_tombstone"))
-
-
-def collapse(rows: DataFrame, key: Sequence[str], columns: Sequence[str]) -> DataFrame:
-    """The state of each key that the events mention: the key columns, `_tombstone`, and the other `columns`."""
-    rest = [c for c in columns if c not in key]
-    last = rows.groupBy(*(F.col(f"`{k}`") for k in key)).agg(
-        F.max_by(F.struct("_tombstone", "_image"), F.col("_order")).alias("_last")
+        found = F.when(moved, F.array(own, _event(old, F.lit(True)))).otherwise(found)
+    return changes.select(F.explode(found).alias("_event"), F.struct(*ORDER).alias("_order"), "_image").select(
+        "_event.*", "_order", "_image"
     )
-    return last.select(
-        *(F.col(f"`{k}`") for k in key),
-        F.col("_last._tombstone").alias("_tombstone"),
-        *(F.col(f"_last._image.`{c}`").alias(c) for c in rest),
-    )
+
+
+def _event(values: Sequence[Column], tombstone: Column) -> Column:
+    keys = (value.alias(name) for name, value in zip(key_columns(values), values, strict=True))
+    return F.struct(*keys, tombstone.alias("_tombstone"))
+
+
+def key_columns(key: Sequence[object]) -> list[str]:
+    """The columns that hold a key's values in events and states, whatever the source calls them."""
+    return [f"_key_{position}" for position in range(len(key))]
+
+
+def collapse(found: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The state of each key that the events mention: `_key_0`…, `_tombstone`, `_image` struct."""
+    keys = key_columns(key)
+    last = F.max_by(F.struct("_tombstone", "_image"), F.col("_order")).alias("_last")
+    return found.groupBy(*keys).agg(last).select(*keys, "_last.*")

@@ -24,14 +24,16 @@ def touched_days(
 ) -> dict[str, str]:
     """Per tracked column, the days of the old images at `snapshot_id` and the new ones in the view, joined by commas.
 
-    The view has the key columns, `_tombstone`, and the new images' columns.
+    The view has the state of each key as `collapse` makes it.
     """
     if not target.track_days:
         return {}
-    matches = " AND ".join(f"k.`{key}` = t.`{key}`" for key in target.key)
+    matches = target.key_matches("k", "t")
     queries = []
     for column in target.track_days:
-        queries.append(f"SELECT '{column}' AS c, to_date(`{column}`) AS d FROM {keys_view} WHERE NOT _tombstone")
+        queries.append(
+            f"SELECT '{column}' AS c, to_date(_image.`{column}`) AS d FROM {keys_view} WHERE NOT _tombstone"
+        )
         if snapshot_id is not None:
             queries.append(
                 f"SELECT '{column}', to_date(t.`{column}`) FROM {table} VERSION AS OF {snapshot_id} AS t "

@@ -120,13 +120,10 @@ def test_what_was_requested_applies_and_is_not_requested_again(shop: Shop) -> No
     assert heartbeat is not None
     assert time.time() - float(heartbeat.tags[HEARTBEAT]) < 60
 
-    outcome = shop.tick()
-    assert not outcome.run_requests
-    assert outcome.skip_message
-    assert "no file is pending" in outcome.skip_message
+    assert "no file is pending" in shop.refusal()
 
     shop.change("notes", [2])
-    (request,) = shop.tick().run_requests or ()
+    request = shop.request()
     assert set(request.asset_selection or ()) == {NOTES, BATCH}
 
 
@@ -174,7 +171,7 @@ def test_a_silent_run_is_declared_failed_and_its_table_requested_again(
     run_id = shop.add_run([SALES], DagsterRunStatus.STARTED, {HEARTBEAT: str(time.time())})
     assert not shop.tick().run_requests
     pass_time(monkeypatch, 61)
-    (request,) = shop.tick().run_requests or ()
+    request = shop.request()
     assert SALES in (request.asset_selection or ())
     run = shop.instance.get_run_by_id(run_id)
     assert run is not None
@@ -195,17 +192,14 @@ def test_a_failing_table_backs_off_alone(shop: Shop, monkeypatch: pytest.MonkeyP
     assert not shop.apply().success
     shop.change("notes", [2])
 
-    (request,) = shop.tick().run_requests or ()
+    request = shop.request()
     assert set(request.asset_selection or ()) == {NOTES, BATCH}
     assert shop.run(request).success
-    outcome = shop.tick()
-    assert not outcome.run_requests
-    assert outcome.skip_message
-    assert "silver_shop.sales failed and is tried again in 3" in outcome.skip_message
+    assert "silver_shop.sales failed and is tried again in 3" in shop.refusal()
 
     with monkeypatch.context() as later:
         pass_time(later, HOUR + 1)
-        (request,) = shop.tick().run_requests or ()
+        request = shop.request()
         assert set(request.asset_selection or ()) == {SALES, BATCH}
         assert not shop.run(request).success
         assert not shop.tick().run_requests  # twice as long now, and counted from the second failure
@@ -213,23 +207,18 @@ def test_a_failing_table_backs_off_alone(shop: Shop, monkeypatch: pytest.MonkeyP
         pass_time(later, 2 * HOUR + 60)
         repaired = sorted((shop.folder / "bronze/public/sales").iterdir())[0]
         repaired.write_text(repaired.read_text().replace("no time at all", "2026-03-01 10:00:00"))
-        (request,) = shop.tick().run_requests or ()
+        request = shop.request()
         assert shop.run(request).success
     # A success resets: the next failure waits the base again.
     shop.spoil("sales")
     assert not shop.apply().success
-    outcome = shop.tick()
-    assert outcome.skip_message
-    assert "tried again in 3" in outcome.skip_message
+    assert "tried again in 3" in shop.refusal()
 
 
 def test_a_full_load_that_is_not_complete_is_waited_for(new_shop: Callable[..., Shop]) -> None:
     shop = new_shop()
     shop.load("sales", [1, 2])
-    outcome = shop.tick()
-    assert not outcome.run_requests
-    assert outcome.skip_message
-    assert "silver_shop.sales: full load of 1 files: waiting for the first CDC file" in outcome.skip_message
+    assert "silver_shop.sales: full load of 1 files: waiting for the first CDC file" in shop.refusal()
     shop.change("sales", [3])
     assert shop.tick().run_requests
 
@@ -237,7 +226,7 @@ def test_a_full_load_that_is_not_complete_is_waited_for(new_shop: Callable[..., 
 def test_the_sensor_is_the_only_retry(new_shop: Callable[..., Shop]) -> None:
     shop = new_shop()
     shop.change("sales", [1])
-    (request,) = shop.tick().run_requests or ()
+    request = shop.request()
     run_id = shop.add_run([SALES], DagsterRunStatus.FAILURE, dict(request.tags))
     run = shop.instance.get_run_by_id(run_id)
     assert run is not None
@@ -318,7 +307,7 @@ def test_a_look_that_takes_longer_than_a_tick_goes_on_in_the_next(
     shop.restart()
     shop.change("notes", [1])
     began = time.monotonic()
-    (request,) = shop.tick().run_requests or ()
+    request = shop.request()
     assert set(request.asset_selection or ()) == {SALES, BATCH}
     shop.tick()
     assert time.monotonic() - began < 20
@@ -363,5 +352,5 @@ def test_what_is_found_within_a_tick_is_requested_at_once(new_shop: Callable[...
 def test_paths_are_not_in_the_run(new_shop: Callable[..., Shop], tmp_path: Path) -> None:
     shop = new_shop()
     shop.change("sales", [1])
-    (request,) = shop.tick().run_requests or ()
+    request = shop.request()
     assert str(tmp_path) not in str(dict(request.tags))

@@ -45,8 +45,7 @@ class Bench:
 
     def __init__(self, source, open_catalog, root=None, bucket=None, s3=None):
         self.source, self.open_catalog, self.root, self.bucket = source, open_catalog, root, bucket
-        self.location = str(root) if root else f"s3://{bucket.name}/in"
-        self.s3 = s3 or S3Config()
+        self.store = open_store(str(root) if root else f"s3://{bucket.name}/in", s3 or S3Config())
         self.log = FileLog(open_catalog())
 
     def put(self, key, content=HEADER + ROW, mtime=None):
@@ -60,7 +59,7 @@ class Bench:
             os.utime(path, (mtime, mtime))
 
     def run(self, **options) -> Discovery:
-        return discover("bikeshare", self.source, open_store(self.location, self.s3), self.log, **options)
+        return discover("bikeshare", self.source, self.store, self.log, **options)
 
     def commits(self):
         return self.open_catalog().load_table("lake_ops.bronze_files").metadata_location
