@@ -4,14 +4,17 @@ Here: writing DMS files of two tables, evaluating a sensor's tick as the daemon 
 here: the real daemon (`test_daemon.py`).
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import dagster as dg
+import pytest
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.remote_origin import (
     RegisteredCodeLocationOrigin,
@@ -21,6 +24,7 @@ from dagster._core.remote_origin import (
 from pyspark.sql import functions as F
 
 from lake_assets.build import Lake, build_definitions, open_lake
+from lake_assets.checks.silver_checks import APPLIED
 from lake_assets.config import parse_column
 from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
 from lake_assets.iceberg.tables import load_table
@@ -41,19 +45,31 @@ AUTOMATION = {
     "backoff_max": "4h",
 }
 SALES, NOTES, BATCH = (
-    dg.AssetKey(path) for path in (["silver", "shop", "sales"], ["silver", "shop", "notes"], ["lake_ops", "shop_batch"])
+    dg.AssetKey(path)
+    for path in (["silver", "shop", "sales"], ["silver", "shop", "notes"], ["lake_ops", "shop_batch"])
 )
-ORIGIN = RemoteJobOrigin(RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("elsewhere"), "repository"), "__ASSET_JOB")
+ORIGIN = RemoteJobOrigin(
+    RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("elsewhere"), "repository"), "__ASSET_JOB"
+)
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+def sales_steady(request: MartRequest) -> Any:
+    """Sales per day."""
+    return _of_the_days(request).groupBy("day").agg(F.count(F.lit(1)).alias("sales"))
 
 
 def sales_daily(request: MartRequest) -> Any:
     """Sales per day. A sale named `broken` breaks it."""
+    broken = F.when(F.count_if(F.col("name") == "broken") > 0, F.raise_error(F.lit("this sale is broken")))
+    count = F.coalesce(broken.cast("bigint"), F.count(F.lit(1)))
+    return _of_the_days(request).groupBy("day").agg(count.alias("sales"))
+
+
+def _of_the_days(request: MartRequest) -> Any:
     first, last = request.days
     sales = request.inputs["sales"].withColumn("day", F.to_date("at"))
-    within = sales.filter(F.col("day").between(F.lit(first), F.lit(last)))
-    broken = F.when(F.count_if(F.col("name") == "broken") > 0, F.raise_error(F.lit("this sale is broken")))
-    return within.groupBy("day").agg(F.coalesce(broken.cast("bigint"), F.count(F.lit(1))).alias("sales"))
+    return sales.filter(F.col("day").between(F.lit(first), F.lit(last)))
 
 
 def sales_total(request: MartRequest) -> Any:
@@ -95,7 +111,13 @@ class Shop:
         return self._file(f"public/{table}/LOAD00000001.csv", [_row("I", key, day) for key in ids])
 
     def change(
-        self, table: str, ids: Sequence[int], day: int = 1, op: str = "I", name: str | None = None, at: str | None = None
+        self,
+        table: str,
+        ids: Sequence[int],
+        day: int = 1,
+        op: str = "I",
+        name: str | None = None,
+        at: str | None = None,
     ) -> str:
         """A CDC file, written on that day of March 2026; the rows' `at` is on the same day unless given."""
         self.files += 1
@@ -179,20 +201,39 @@ class Shop:
         table = load_table(self.lake.runtime.catalog, identifier)
         return 0 if table is None else len(table.snapshots())
 
-    def add_run(
-        self, keys: Sequence[dg.AssetKey] | None, status: dg.DagsterRunStatus, tags: dict[str, str] | None = None
-    ) -> str:
-        """A run of another process."""
-        run = dg.DagsterRun(
-            job_name="__ASSET_JOB",
-            run_id=str(uuid4()),
-            asset_selection=None if keys is None else frozenset(keys),
-            status=status,
-            tags=tags or {},
-            remote_job_origin=ORIGIN,
-        )
-        self.instance.add_run(run)
-        return run.run_id
+
+def add_run(
+    instance: dg.DagsterInstance,
+    keys: Sequence[dg.AssetKey] | None,
+    status: dg.DagsterRunStatus,
+    tags: dict[str, str] | None = None,
+) -> dg.DagsterRun:
+    """A run of another process; None for `keys`: of a job that was launched whole."""
+    run = dg.DagsterRun(
+        job_name="__ASSET_JOB",
+        run_id=str(uuid4()),
+        asset_selection=None if keys is None else frozenset(keys),
+        status=status,
+        tags=tags or {},
+        remote_job_origin=ORIGIN,
+    )
+    return instance.add_run(run)
+
+
+def failures(run: dg.ExecuteInProcessResult) -> dict[str, str]:
+    """By table, why its turn in the run failed."""
+    return {
+        evaluation.asset_key.path[-1]: str(evaluation.metadata["error"].value)
+        for evaluation in run.get_asset_check_evaluations()
+        if evaluation.check_name == APPLIED and not evaluation.passed
+    }
+
+
+def pass_time(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """The clock that back-off and heartbeats are judged by goes on by so much; Dagster's own does not."""
+    now = time.time() + seconds
+    for module in ("backoff", "in_flight"):
+        monkeypatch.setattr(f"lake_assets.automation.{module}.time", SimpleNamespace(time=lambda: now))
 
 
 def _row(op: str, key: int, day: int, name: str | None = None, number: int = 0, at: str | None = None) -> str:

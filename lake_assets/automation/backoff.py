@@ -15,7 +15,7 @@ from lake_assets.checks.history import DEPTH, check_turns
 
 def delay(failures: int, base: timedelta, most: timedelta) -> timedelta:
     """How long to wait after that many failures in a row: base, twice base, four times base … at most `most`."""
-    return timedelta(0) if failures == 0 else min(base * 2 ** (failures - 1), most)
+    return timedelta(0) if failures == 0 else min(base * 2 ** min(failures - 1, DEPTH), most)
 
 
 def check_backing_off(

@@ -68,7 +68,7 @@ def mart_requests(
 
 def mart_tag(name: str) -> str:
     """The run tag by which a mart's own runs are found."""
-    return f"lake_assets/mart/{name}"
+    return f"lake_assets/mart.{name}"
 
 
 def _request(run: MartRun) -> dg.RunRequest:

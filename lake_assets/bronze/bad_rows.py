@@ -1,7 +1,7 @@
 """A row that cannot be used, or that is not there, stops its table, by name.
 
 Here: finding the file and the line, and saying what is wrong with it. Not here: deciding that a row is bad
-(`reader.py`), or counting a file's rows (`inspect.py`).
+(`typed_rows.py`), or counting a file's rows (`inspect.py`).
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,8 @@ def stop_for_bad_row(table: str, bad_rows: int, first: dict[str, Any] | None, ch
     raise TableStopped(
         table,
         f"row {line} of {unquote(first['_file'])}: {first['_bad']}{more}.",
-        "Nothing of this batch was published. Correct the table's columns in lake.yaml, or have DMS write the file again.",
+        "Nothing of this batch was published. Correct the table's columns in lake.yaml, or have DMS write the file "
+        "again.",
     )
 
 

@@ -36,7 +36,7 @@ class BronzeIOManager(dg.IOManager):
             keys = context.asset_partition_key_range
             first, last = keys.start, keys.end
         logged = files_of_days(self._runtime.file_log.files(source_name, table), first, last)
-        return read_changes(
+        changes = read_changes(
             self._runtime.sessions.root(),
             self._runtime.store(source_name),
             logged,
@@ -44,6 +44,7 @@ class BronzeIOManager(dg.IOManager):
             table=source.tables[table],
             dms=source.dms,
         )
+        return changes.select("_op", "_commit_ts", "_sequence", "_file", "_row", "_bad", "_image.*")
 
     def _table(self, key: dg.AssetKey) -> tuple[str, str]:
         for name, source in self._runtime.lake.sources.items():

@@ -26,7 +26,9 @@ class FreshnessState:
     sentence: str
 
 
-def freshness(target: Target, position: Position, logged: Sequence[LoggedFile], now: datetime) -> FreshnessState:
+def freshness(
+    target: Target, position: Position, logged: Sequence[LoggedFile], now: datetime
+) -> FreshnessState:
     """The state of one table. `logged` are its files in the log; `now` is UTC.
 
     A pending file's age counts from when it was logged, not from its own date: a copied bucket keeps old dates.
@@ -37,9 +39,13 @@ def freshness(target: Target, position: Position, logged: Sequence[LoggedFile], 
     limits = target.freshness
     problems = []
     if age is not None and age > limits.max_pending_age:
-        problems.append(f"{len(pending)} files wait to be applied, the oldest for {age}, more than {limits.max_pending_age}")
+        problems.append(
+            f"{len(pending)} files wait to be applied, the oldest for {age}, more than {limits.max_pending_age}"
+        )
     if limits.max_source_lag is not None and (lag is None or lag > limits.max_source_lag):
-        behind = "no source commit was applied yet" if lag is None else f"the newest applied commit is {lag} old"
+        behind = (
+            "no source commit was applied yet" if lag is None else f"the newest applied commit is {lag} old"
+        )
         problems.append(f"{behind}, the limit is {limits.max_source_lag}")
     sentence = "; ".join(problems) if problems else f"{len(pending)} files pending, within the limits"
     return FreshnessState(target, len(pending), age, lag, not problems, sentence)

@@ -31,7 +31,9 @@ class RowCounts:
 def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
     """What does not add up, as a sentence; None when all does. `replaces`: the batch replaces the whole table."""
     if counts.read != counts.counted_in_files:
-        return f"the files hold {counts.counted_in_files} rows by their own count, the reader saw {counts.read}"
+        return (
+            f"the files hold {counts.counted_in_files} rows by their own count, the reader saw {counts.read}"
+        )
     if counts.keys > counts.read * 2:
         return f"{counts.read} rows cannot change {counts.keys} keys"
     if counts.written > counts.keys:

@@ -11,8 +11,10 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.checks.freshness import FreshnessState
-from lake_assets.errors import RowCountMismatch
+from lake_assets.errors import LakeError, RowCountMismatch
 from lake_assets.silver.batch import TableResult
+from lake_assets.silver.pending import TableState
+from lake_assets.silver.plan import Batch, Waiting
 from lake_assets.silver.targets import Target
 
 APPLIED = "applied"
@@ -22,6 +24,7 @@ BLOCKING = (APPLIED, ROW_COUNT)
 
 
 def check_specs(target: Target) -> list[dg.AssetCheckSpec]:
+    """The checks that a silver table has in Dagster."""
     key = dg.AssetKey(target.asset_key)
     return [
         dg.AssetCheckSpec(
@@ -62,6 +65,16 @@ def applied_evaluation(result: TableResult) -> dg.AssetCheckEvaluation:
     if result.waiting is not None:
         metadata["waiting"] = result.waiting
     return _evaluation(result.target, APPLIED, result.error is None, metadata, blocking=True)
+
+
+def state_evaluation(state: TableState) -> dg.AssetCheckEvaluation:
+    """`applied`, of a table that is looked at without a turn: fails while there is a batch that could be applied."""
+    waiting = state.next_batch.reason if isinstance(state.next_batch, Waiting) else None
+    error = state.error
+    if error is None and isinstance(state.next_batch, Batch):
+        error = LakeError(f"{len(state.pending)} files could be applied: materialize the table.")
+    result = TableResult(state.target, waiting=waiting, error=error, position=state.position)
+    return applied_evaluation(result)
 
 
 def row_count_evaluation(result: TableResult) -> dg.AssetCheckEvaluation | None:

@@ -100,7 +100,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
             days = (date.fromisoformat(keys.start), date.fromisoformat(keys.end))
         # Until the rows are on their way: computing and writing them has the IO manager's heartbeat.
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
-        with Heartbeat(context.instance, context.run_id, beat):
+        with Heartbeat(context.instance, context.run.run_id, beat):
             return _planned(context, runtime, mart, view, days)
 
     return compute

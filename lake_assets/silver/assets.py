@@ -7,7 +7,7 @@ alone: raising would stop every table's marts, so it yields no output and logs i
 the run's failure comes from a check of the batch asset.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,18 +22,19 @@ from lake_assets.checks.silver_checks import (
     check_specs,
     freshness_evaluation,
     row_count_evaluation,
+    state_evaluation,
 )
 from lake_assets.config import Mode
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import TableResult
+from lake_assets.silver.batch_check import FAILED_TABLES, batch_check
 from lake_assets.silver.engine import Progress, apply_tables
+from lake_assets.silver.pending import table_states
 from lake_assets.silver.report import materialization_metadata
 from lake_assets.silver.targets import Target
 
 CHUNK = 50
 """Dagster's step execution is superlinear in the specs of a multi_asset: 1,000 in one took 111 s, in fifties 19.6 s."""
-FAILED_TABLES = "failed_tables"
-BATCH_CHECK = "no_table_failed"
 SHAPES = {
     Mode.CURRENT: "equal to the source table",
     Mode.APPEND_LOG: "every inserted row",
@@ -51,7 +52,7 @@ def silver_assets(
         for number, start in enumerate(range(0, len(own), CHUNK), start=1):
             chunk = own[start : start + CHUNK]
             batch = batch_key(source, number)
-            found += [_chunk_asset(runtime, source, number, chunk, batch, progress), _batch_check(batch)]
+            found += [_chunk_asset(runtime, source, number, chunk, batch, progress), batch_check(batch)]
     return found
 
 
@@ -105,6 +106,7 @@ def _chunk_asset(
             yield dg.MaterializeResult(batch, metadata={FAILED_TABLES: failed, "tables": len(selected)})
         elif failed:
             raise dg.Failure("\n".join(failed.values()))
+        _evaluate_alone(context, runtime, by_key)
 
     return silver
 
@@ -150,31 +152,22 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
         context.log_event(check)
 
 
-def _batch_check(batch: dg.AssetKey) -> dg.AssetChecksDefinition:
-    @dg.asset_check(
-        asset=batch,
-        name=BATCH_CHECK,
-        # Blocking, because a failed check that blocks nothing leaves the run successful.
-        blocking=True,
-        description="Fails the run, after every table had its turn, when a table failed.",
-    )
-    def no_table_failed(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        failed = _failed_tables(context.instance, context.run.run_id, batch)
-        return dg.AssetCheckResult(
-            passed=not failed,
-            description=f"{len(failed)} of the tables failed; the others were applied." if failed else None,
-            metadata={table: dg.MetadataValue.text(message) for table, message in failed.items()},
-        )
-
-    return no_table_failed
-
-
-def _failed_tables(instance: dg.DagsterInstance, run_id: str, batch: dg.AssetKey) -> dict[str, str]:
-    """Of this run's own turn: another run may have ended its turn since. The newest turn of any run is asked only when
-    the check is executed by itself."""
-    own = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
-    entries = [record.event_log_entry for record in own.records if record.asset_key == batch]
-    entry = entries[-1] if entries else instance.get_latest_materialization_event(batch)
-    event = entry.asset_materialization if entry is not None else None
-    value = event.metadata[FAILED_TABLES].value if event is not None else {}
-    return {str(table): str(message) for table, message in value.items()} if isinstance(value, dict) else {}
+def _evaluate_alone(
+    context: dg.AssetExecutionContext, runtime: LakeRuntime, by_key: Mapping[dg.AssetKey, Target]
+) -> None:
+    """Checks that a user executes without their table: nothing is applied, the table is only looked at. `row_count`
+    is a batch's, so that there is nothing to count."""
+    wanted = {
+        key for key in context.selected_asset_check_keys if key.asset_key not in context.selected_asset_keys
+    }
+    targets = [by_key[key] for key in sorted({check.asset_key for check in wanted})]
+    now = datetime.now(UTC)
+    for state in table_states(runtime, targets, now) if targets else ():
+        evaluations = [state_evaluation(state)]
+        if state.error is None:
+            evaluations.append(
+                freshness_evaluation(freshness(state.target, state.position, state.logged, now))
+            )
+        for evaluation in evaluations:
+            if dg.AssetCheckKey(evaluation.asset_key, evaluation.check_name) in wanted:
+                context.log_event(evaluation)

@@ -14,7 +14,6 @@ from lake_assets.silver.collapse import ChangeFigures
 from lake_assets.silver.position import BATCH, Position
 from lake_assets.silver.targets import Target
 
-
 OPERATIONS = {"I": "inserted", "U": "updated", "D": "deleted"}
 
 
@@ -25,6 +24,8 @@ class Written:
     strategy: str
     """`overwrite`, `append` or `delete_and_append`."""
     changes: ChangeFigures
+    rows_counted: int
+    """Rows of the files by their own count."""
     keys: int
     """Distinct keys after the collapse; an upper bound for a full load, the rows for a log."""
     rows: int

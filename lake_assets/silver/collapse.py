@@ -30,6 +30,12 @@ class ChangeFigures:
     bad_rows: int = 0
     first_bad: dict[str, Any] | None = None
     """`_file`, `_row` and `_bad` of the first bad row in file order."""
+    first_change_file: str | None = None
+    """Address of the first file that updates or deletes."""
+
+    def is_late(self, max_sequence: str) -> bool:
+        """Whether a change is not newer than `max_sequence`, the highest that the table has seen."""
+        return "" < self.min_sequence <= max_sequence
 
 
 def observe_changes(changes: DataFrame) -> tuple[DataFrame, Observation]:
@@ -46,6 +52,7 @@ def observe_changes(changes: DataFrame) -> tuple[DataFrame, Observation]:
         F.max(F.unix_micros("_commit_ts")).alias("max_commit_micros"),
         F.count_if(bad).alias("bad_rows"),
         F.min(F.when(bad, F.struct("_file", "_row", "_bad"))).alias("first_bad"),
+        F.min(F.when(F.col("_op") != "I", F.col("_file"))).alias("first_change_file"),
     )
     return observed, observation
 
@@ -63,6 +70,7 @@ def figures(observation: Observation) -> ChangeFigures:
         max_commit_ts=None if micros is None else _instant(micros),
         bad_rows=seen["bad_rows"],
         first_bad=None if first_bad is None else dict(zip(("_file", "_row", "_bad"), first_bad, strict=True)),
+        first_change_file=seen["first_change_file"],
     )
 
 
@@ -83,9 +91,9 @@ def events(changes: DataFrame, key: Sequence[str], *, before_images: bool) -> Da
         # Some engines fill before images always: only one that differs is a key update.
         moved = F.coalesce(moved & (F.col("_op") == "U"), F.lit(False))
         found = F.when(moved, F.array(own, _event(old, F.lit(True)))).otherwise(found)
-    return changes.select(F.explode(found).alias("_event"), F.struct(*ORDER).alias("_order"), "_image").select(
-        "_event.*", "_order", "_image"
-    )
+    return changes.select(
+        F.explode(found).alias("_event"), F.struct(*ORDER).alias("_order"), "_image"
+    ).select("_event.*", "_order", "_image")
 
 
 def _event(values: Sequence[Column], tombstone: Column) -> Column:

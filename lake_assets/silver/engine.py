@@ -18,11 +18,12 @@ from lake_assets.config import Mode
 from lake_assets.errors import ApplyConflict, LakeError, TableStopped
 from lake_assets.iceberg.tables import create_table, load_table
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.apply import BatchApply
+from lake_assets.silver.apply import apply_batch
 from lake_assets.silver.batch import BatchResult, TableResult
 from lake_assets.silver.plan import Waiting, plan_batch
 from lake_assets.silver.position import read_position
 from lake_assets.silver.targets import Target
+from lake_assets.silver.work import Work
 
 ATTEMPTS = 5
 LOST_RACE = "CommitFailedException"
@@ -100,7 +101,7 @@ def _next_batch(
     )
     if batch is None or isinstance(batch, Waiting):
         return batch
-    if target.mode is not Mode.CURRENT:
+    if target.mode is Mode.CHANGE_LOG:
         _refuse_rewritten(target, logged, position.log_offset)
     with runtime.sessions.isolated() as spark:
         if table is None:
@@ -109,9 +110,9 @@ def _next_batch(
                 spark, runtime.catalog, target.identifier, target.columns, target.partition_by, version
             )
         try:
-            return BatchApply(
-                runtime, spark, target, position, batch, logged, lambda stage: progress(target, stage)
-            ).run()
+            return apply_batch(
+                Work(runtime, spark, target, position, batch, logged, lambda stage: progress(target, stage))
+            )
         except LakeError:
             raise
         except Exception as error:
@@ -124,7 +125,8 @@ def _next_batch(
 
 
 def _refuse_rewritten(target: Target, logged: Sequence[LoggedFile], applied: int) -> None:
-    """A log cannot take back the rows of a CDC file that was applied and then written anew under its key."""
+    """A change log cannot take back the rows of a CDC file that was applied and then written anew under its key:
+    building it anew may need files of earlier epochs that are gone."""
     seen = {file.key for file in logged if file.offset <= applied and file.kind is FileKind.CDC}
     for file in logged:
         if file.offset > applied and file.key in seen:

@@ -19,12 +19,13 @@ class Batch:
     """Files to be applied in one commit. `files` is empty when all that is pending is superseded."""
 
     kind: Literal["full_load", "cdc"]
+    """`full_load` replaces the table."""
     files: tuple[LoggedFile, ...]
     upto: int
     """The table's log offset once the batch is applied."""
     epoch: int
     superseded_files: int = 0
-    """CDC files flushed before the epoch began: the full load already holds what they say."""
+    """Files left out: flushed before the epoch began, so that the full load holds what they say, or rewritten since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,13 @@ def plan_batch(
     pending = [file for file in files if file.offset > position.log_offset]
     if not pending:
         return None
+    chunk = pending[:max_files]
+    upto = chunk[-1].offset
+    newest = newest_versions(files)
     if mode is Mode.CHANGE_LOG:
         # Every change is kept, whatever epoch it belongs to: nothing to wait for and nothing superseded.
-        chunk = pending[:max_files]
-        return Batch("cdc", newest_versions(chunk), chunk[-1].offset, max(position.epoch, chunk[-1].epoch))
+        wanted = tuple(f for f in newest if position.log_offset < f.offset <= upto)
+        return Batch("cdc", wanted, upto, max(position.epoch, chunk[-1].epoch), len(chunk) - len(wanted))
 
     loads = [file for file in files if file.kind is FileKind.LOAD]
     epoch = max((file.epoch for file in loads), default=0)
@@ -67,22 +71,28 @@ def plan_batch(
         upto = max(position.log_offset, *(part.offset for part in parts))
         return Batch("full_load", epoch_members(files, epoch, upto), upto=upto, epoch=epoch)
 
-    chunk = pending[:max_files]
-    wanted = newest_versions(f for f in chunk if f.kind is FileKind.CDC and not _superseded(f, start))
-    return Batch("cdc", wanted, chunk[-1].offset, epoch=position.epoch, superseded_files=len(chunk) - len(wanted))
+    members = epoch_members(files, position.epoch, upto)
+    wanted = tuple(f for f in members if f.offset > position.log_offset and f.kind is FileKind.CDC)
+    applied = {f.key for f in files if f.offset <= position.log_offset}
+    left_out = len(chunk) - len(wanted)
+    if any(f.key in applied for f in wanted):
+        # What its rows said before cannot be told from the file as it is now, so that the table is made anew.
+        return Batch("full_load", members, upto, position.epoch, left_out)
+    return Batch("cdc", wanted, upto, position.epoch, left_out)
 
 
 def epoch_members(files: Sequence[LoggedFile], epoch: int, upto: int) -> tuple[LoggedFile, ...]:
     """Every file that the table's state at log offset `upto` is a function of, in log order."""
-    parts = newest_versions(f for f in files if f.kind is FileKind.LOAD and f.epoch == epoch and f.offset <= upto)
+    newest = newest_versions(files)
+    parts = [f for f in newest if f.kind is FileKind.LOAD and f.epoch == epoch and f.offset <= upto]
     start = epoch_start(parts)
-    cdc = [f for f in files if f.kind is FileKind.CDC and f.offset <= upto and not _superseded(f, start)]
-    return newest_versions([*parts, *cdc])
+    cdc = [f for f in newest if f.kind is FileKind.CDC and f.offset <= upto and not _superseded(f, start)]
+    return tuple(sorted([*parts, *cdc], key=_offset))
 
 
 def newest_versions(files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:
-    """One record per key, the newest, in log order: the bucket holds one object under a key, and reading it once for
-    each of its versions would double its rows."""
+    """One record per key, the newest, in log order: the bucket holds one object under a key, so that an older record
+    names content that is gone."""
     return tuple(sorted({f.key: f for f in sorted(files, key=_offset)}.values(), key=_offset))
 
 

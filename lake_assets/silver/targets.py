@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lake_assets.config import Column, DmsSettings, Freshness, LakeConfig, Mode, SourceConfig, TableConfig
+from lake_assets.silver.collapse import key_columns
 
 CHANGE_LOG_COLUMNS = (
     Column(name="_op", type="string"),
@@ -55,6 +56,11 @@ class Target:
     @property
     def key(self) -> tuple[str, ...]:
         return self.config.primary_key
+
+    def key_matches(self, state: str, table: str) -> str:
+        """The SQL condition that a state of `collapse` and a row of the silver table, by their aliases, share a key."""
+        pairs = zip(key_columns(self.key), self.key, strict=True)
+        return " AND ".join(f"{state}.{held} = {table}.`{name}`" for held, name in pairs)
 
     @property
     def partition_by(self) -> tuple[str, ...]:

@@ -104,7 +104,8 @@ def station_daily(
                     "name": station["name"],
                     "district": station["district"],
                     "trips_out": sum(
-                        trip["start_station_id"] == number and utc_day(trip["started_at"]) == day for trip in trips
+                        trip["start_station_id"] == number and utc_day(trip["started_at"]) == day
+                        for trip in trips
                     ),
                     "trips_in": sum(
                         trip["end_station_id"] == number

@@ -4,6 +4,7 @@ Not here: summaries that real commits carry, and what is computed for the days (
 """
 
 from datetime import date, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -259,4 +260,4 @@ def test_days_survive_a_summary(days: frozenset[date]) -> None:
 def test_stretches_hold_exactly_the_days_and_do_not_touch(days: frozenset[date]) -> None:
     found = stretches(days)
     assert {day for first, last in found for day in days_between(first, last)} == days
-    assert all(before[1] + timedelta(days=1) < after[0] for before, after in zip(found, found[1:], strict=False))
+    assert all(before[1] + timedelta(days=1) < after[0] for before, after in pairwise(found))

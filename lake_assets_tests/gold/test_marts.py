@@ -3,11 +3,10 @@
 Here: every edge of a definition, over DataFrames. Not here: silver tables, days, storage (`test_incremental.py`).
 """
 
-from collections.abc import Iterator
+import struct
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -195,14 +194,18 @@ def current_status(changes: list[Row]) -> list[Row]:
     """What station_status holds after the changes: the first full load, then what is newer by time."""
     last: dict[int, Row] = {}
     first_load = {id(row) for row in changes if row["_sequence"] == "" and row["_commit_ts"] < at(2)}
-    for row in sorted(changes, key=lambda row: (id(row) not in first_load, row["_commit_ts"], row["_sequence"])):
+    for row in sorted(
+        changes, key=lambda row: (id(row) not in first_load, row["_commit_ts"], row["_sequence"])
+    ):
         last[row["station_id"]] = row
     return [row | {"docks_available": 7} for row in last.values() if row["_op"] != "D"]
 
 
 @pytest.fixture(scope="module")
 def written_by_hand() -> dict[str, list[Row]]:
-    changes = [row | {"station_id": STATION_NUMBER[name]} for name, (rows, _) in SPELLS.items() for row in rows]
+    changes = [
+        row | {"station_id": STATION_NUMBER[name]} for name, (rows, _) in SPELLS.items() for row in rows
+    ]
     # A rack that is empty, although no station of that number is known.
     changes += [row | {"station_id": GONE} for row in (BEGAN, change(5, "17:00", 0))]
     stations = [station(number, "middle") for number in STATION_NUMBER.values()]
@@ -315,17 +318,21 @@ def test_racks_that_are_empty_now(session: SparkSession, written_by_hand: dict[s
 
 
 @pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[Row]]]:
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
     """The source's rows at the end of a small history, and every change of station_status."""
     history = make_history(tmp_path_factory.mktemp("simulated"), changes=2_500, bikes=40)
     truth = source_rows(history.database)
     tables = {
-        name: [dict(zip(TABLES[name].column_names, values, strict=True)) for values in truth[name]]
+        name: [
+            {
+                # The comparison of whole tables has doubles as their bytes.
+                column.name: struct.unpack(">d", value)[0] if isinstance(value, bytes) else value
+                for column, value in zip(TABLES[name].columns, values, strict=True)
+            }
+            for values in truth[name]
+        ]
         for name in ("stations", "trips", "station_status")
     }
-    for row in tables["trips"]:
-        # The comparison of whole tables wants doubles as their bytes.
-        row["distance_km"] = _double(row["distance_km"])
     loaded, changes = read_files(history.folder, "station_status", history.settings)
     tables["station_status_changes"] = [
         row.values
@@ -336,13 +343,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, li
         }
         for row in (*loaded, *changes)
     ]
-    yield tables
-
-
-def _double(value: bytes | None) -> float | None:
-    import struct
-
-    return None if value is None else struct.unpack(">d", value)[0]
+    return tables
 
 
 def test_a_simulated_history(session: SparkSession, simulated: dict[str, list[Row]]) -> None:

@@ -6,7 +6,6 @@ Tables are read back through PyIceberg. Not here: which days a mart is computed 
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -104,13 +103,6 @@ def branches(lake: Lake, name: str) -> set[str]:
     return set(lake.runtime.catalog.load_table(f"gold.{name}").refs()) - {"main"}
 
 
-def cause(error: BaseException) -> BaseException:
-    """What was raised inside the step."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
-
-
 def test_a_run_overwrites_exactly_its_partitions(lake: Lake, instance: dg.DagsterInstance) -> None:
     rows: Rows = OLD
     asset = mart("exact", lambda: frame(lake, rows))
@@ -125,7 +117,9 @@ def test_a_run_overwrites_exactly_its_partitions(lake: Lake, instance: dg.Dagste
     result = run(lake, instance, asset, "2024-03-03..2024-03-04")
     assert stored(lake, "exact") == [(1, 1, "old"), (2, 1, "new"), (2, 2, None), (4, 7, "range"), OLD[4]]
     assert [e.partition for e in result.get_asset_materialization_events()] == ["2024-03-03", "2024-03-04"]
-    assert len(lake.runtime.catalog.load_table("gold.exact").history()) == 3, "one commit of main for each run"
+    assert len(lake.runtime.catalog.load_table("gold.exact").history()) == 3, (
+        "one commit of main for each run"
+    )
     assert branches(lake, "exact") == set()
 
 
@@ -156,26 +150,24 @@ def test_the_first_run_may_have_no_rows(lake: Lake, instance: dg.DagsterInstance
 
 
 @pytest.mark.parametrize(
-    ("days", "rows"),
+    ("days", "rows", "first"),
     [
-        ("2024-03-02", [(2, 1, "in"), (3, 1, "out")]),
-        ("2024-03-02..2024-03-03", [(1, 1, "out"), (2, 1, "in")]),
+        ("2024-03-02", [(2, 1, "in"), (3, 1, "out")], "2024-03-03"),
+        ("2024-03-02..2024-03-03", [(1, 1, "out"), (2, 1, "in")], "2024-03-01"),
     ],
 )
 def test_rows_outside_the_partitions_are_refused(
-    lake: Lake, instance: dg.DagsterInstance, days: str, rows: Rows
+    lake: Lake, instance: dg.DagsterInstance, days: str, rows: Rows, first: str
 ) -> None:
     given: Rows = OLD
     asset = mart("outside", lambda: frame(lake, given))
     run(lake, instance, asset, ALL)
     before = snapshot(lake, "outside")
     given = rows
-    with pytest.raises(Exception, match="output") as failure:
+    with pytest.raises(
+        PartitionMismatch, match=f"1 rows lie outside .* partitions {days[:10]} .* the first in {first}"
+    ):
         run(lake, instance, asset, days)
-    error = cause(failure.value)
-    assert isinstance(error, PartitionMismatch)
-    assert f"1 rows lie outside the run's partitions {days[:10]}" in str(error)
-    assert f"the first in 2024-03-{3 if days == '2024-03-02' else 1:02d}" in str(error)
     assert snapshot(lake, "outside") == before
     assert branches(lake, "outside") == set()
 
@@ -183,11 +175,8 @@ def test_rows_outside_the_partitions_are_refused(
 def test_a_row_without_a_day_is_refused(lake: Lake, instance: dg.DagsterInstance) -> None:
     session = lake.runtime.sessions.root()
     asset = mart("no_day", lambda: session.sql("SELECT CAST(NULL AS date) AS day, 1 AS id, 'x' AS word"))
-    with pytest.raises(Exception, match="output") as failure:
+    with pytest.raises(PartitionMismatch, match="the first in NULL"):
         run(lake, instance, asset, "2024-03-02")
-    error = cause(failure.value)
-    assert isinstance(error, PartitionMismatch)
-    assert "the first in NULL" in str(error)
     assert snapshot(lake, "no_day") is None
 
 
@@ -228,21 +217,22 @@ def test_a_write_that_always_loses_gives_up_and_changes_nothing(
 ) -> None:
     monkeypatch.setattr(io_manager, "MOST_RACES", 1)
     name = f"lost_{first}"
-    initial = mart(name, lambda: Computed(frame(lake, OLD), COLUMNS))
-    run(lake, instance, initial, ALL)
-    # Planned when there was no table, or from a snapshot that another run has followed up.
-    planned = None if first == "missing" else snapshot(lake, name)
-    run(lake, instance, initial, ALL)
+    initial = mart(name, lambda: Computed(frame(lake, OLD[1:2]), COLUMNS))
+    run(lake, instance, initial, "2024-03-02")
+    planned = None
+    if first == "published":
+        # Planned from a snapshot that another run has followed up.
+        planned = snapshot(lake, name)
+        run(lake, instance, initial, "2024-03-02")
     before = snapshot(lake, name)
     late = mart(name, lambda: Computed(frame(lake, [(2, 2, "late")]), COLUMNS, planned_from=planned))
     result = run(lake, instance, late, "2024-03-02", raises=False)
     assert not result.success
     retried = [event for event in result.all_events if event.is_step_up_for_retry]
     assert len(retried) == 1
-    assert "ApplyConflict" in str(retried[0].event_specific_data)
+    assert ApplyConflict.__name__ in str(retried[0].event_specific_data)
     assert snapshot(lake, name) == before
     assert branches(lake, name) == set()
-    assert issubclass(ApplyConflict, Exception)
 
 
 def test_another_failure_is_not_tried_again(lake: Lake, instance: dg.DagsterInstance) -> None:
@@ -361,7 +351,10 @@ def test_a_plain_dataframe_of_any_types(lake: Lake, instance: dg.DagsterInstance
 
 
 MISMATCHES: dict[str, tuple[tuple[Column, ...], str]] = {
-    "frame lacks a column": ((*COLUMNS, parse_column("more", "int")), "computed frame lacks more, which its asset"),
+    "frame lacks a column": (
+        (*COLUMNS, parse_column("more", "int")),
+        "computed frame lacks more, which its asset",
+    ),
     "frame has another column": (COLUMNS[:2], "computed frame has word, which its asset does not declare"),
 }
 
@@ -372,10 +365,9 @@ def test_columns_that_are_not_the_declared_ones_are_refused(
 ) -> None:
     columns, message = MISMATCHES[name]
     asset = mart("columns", lambda: Computed(frame(lake, OLD), columns))
-    with pytest.raises(Exception, match="output") as failure:
+    with pytest.raises(ColumnMismatch, match=message):
         run(lake, instance, asset, ALL)
-    assert isinstance(cause(failure.value), ColumnMismatch)
-    assert message in str(cause(failure.value))
+    assert lake.runtime.catalog.table_exists("gold.columns") is False
 
 
 def test_a_table_of_an_older_definition_is_refused(lake: Lake, instance: dg.DagsterInstance) -> None:
@@ -383,11 +375,14 @@ def test_a_table_of_an_older_definition_is_refused(lake: Lake, instance: dg.Dags
     run(lake, instance, mart("evolved", lambda: Computed(frame(lake, OLD), COLUMNS)), ALL)
     before = snapshot(lake, "evolved")
     columns = (*COLUMNS[:2], parse_column("other", "string"))
-    wide = mart("evolved", lambda: Computed(session.sql("SELECT date'2024-03-01' AS day, 1 AS id, 'x' AS other"), columns))
-    with pytest.raises(Exception, match="output") as failure:
+    wide = mart(
+        "evolved",
+        lambda: Computed(session.sql("SELECT date'2024-03-01' AS day, 1 AS id, 'x' AS other"), columns),
+    )
+    with pytest.raises(
+        ColumnMismatch, match=r"table gold\.evolved lacks other, .* declares and has word, which"
+    ):
         run(lake, instance, wide, ALL)
-    assert isinstance(cause(failure.value), ColumnMismatch)
-    assert "the table gold.evolved lacks other, which its asset declares and has word" in str(cause(failure.value))
     assert snapshot(lake, "evolved") == before
 
 

@@ -3,8 +3,6 @@
 Not here: what is written to a branch by silver and gold.
 """
 
-from pathlib import Path
-
 import pytest
 from pyspark.sql import SparkSession
 

@@ -1,0 +1,142 @@
+"""One row of a DMS file as a typed change, or why it cannot be one.
+
+Here: operation, commit time, sequence, images, and what makes a row unusable. Not here: how fields come out of a file
+(`reader.py`), or what a single value means (`values.py`).
+"""
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StringType
+
+from lake_assets.bronze.formats import OPERATION, Layout, before_image
+from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.values import exactly, instant
+from lake_assets.config import Column as ColumnConfig
+from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.spark.types import spark_type
+
+SYNTHETIC_TAIL = "0" * 19
+"""Ends the sequence of a change that DMS gave none: its own counters are never zero."""
+
+
+def typed_rows(
+    rows: DataFrame,
+    kind: FileKind,
+    layout: Layout,
+    types: Mapping[str, DataType] | None,
+    table: TableConfig,
+    dms: DmsSettings,
+) -> DataFrame:
+    """The changes as `reader.read_changes` describes them. `rows` have the fields `_0`, `_1`… of the layout's columns,
+    and `_file`, `_row`, `_bad`; `types` are the fields' by column, None for text."""
+    at = {column: F.col(f"_{position}") for position, column in enumerate(layout.columns)}
+
+    def typed(name: str, value: Column, column: ColumnConfig) -> Column:
+        return exactly(value, StringType() if types is None else types[name], column.type, dms.timestamp_zone)
+
+    operation = at[OPERATION].cast("string") if layout.has_operation else F.lit("I")
+    key = set(table.primary_key)
+    values = {
+        c.name: _certain(at[c.name], c, operation, c.name in key, dms) if types is None else at[c.name]
+        for c in table.columns
+    }
+    images = {c.name: typed(c.name, values[c.name], c) for c in table.columns}
+    # A value that is there but does not fit must not become NULL in silence.
+    unreadable = [_unreadable(c, values[c.name], images[c.name], text=types is None) for c in table.columns]
+    before = []
+    written = _before_images(at, table, dms, text=types is None)
+    for c in (c for c in table.columns if c.name in key):
+        present = before_image(dms, c.name)
+        old = F.lit(None).cast(spark_type(c.type))
+        if present is not None and present in written:
+            value = written[present]
+            old = typed(present, value, c)
+            lost = (operation == "U") & value.isNotNull() & old.isNull()
+            unreadable.append(F.when(lost, F.lit(f"{present} is not {c.type}")))
+        before.append(old.alias(c.name))
+    commit_ts = F.lit(None).cast("timestamp")
+    # A delete carries its key only, so the other columns' NOT NULL does not bind it.
+    missing = [
+        F.when(
+            images[c.name].isNull() & (F.lit(c.name in key) | (operation != "D")), F.lit(f"{c.name} is NULL")
+        )
+        for c in table.columns
+        if c.required or c.name in key
+    ]
+    if dms.timestamp_column_name is not None and dms.timestamp_column_name in at:
+        commit_ts = instant(at[dms.timestamp_column_name].cast("string"), dms.timestamp_zone)
+        missing.append(F.when(commit_ts.isNull(), F.lit(f"{dms.timestamp_column_name} is not a timestamp")))
+    sequence = _sequence(kind, at, dms, commit_ts)
+    # As texts, only those of one form sort by time.
+    unsortable = (sequence != "") & ~sequence.rlike(r"^\d{35}$")
+    missing.append(F.when(unsortable, F.lit(f"{dms.change_sequence_column} is not 35 digits")))
+    return rows.select(
+        operation.alias("_op"),
+        commit_ts.alias("_commit_ts"),
+        sequence.alias("_sequence"),
+        "_file",
+        "_row",
+        F.coalesce(F.col("_bad"), *_unknown(operation), *unreadable, *missing).alias("_bad"),
+        F.struct(*(image.alias(name) for name, image in images.items())).alias("_image"),
+        *([F.struct(*before).alias("_before")] if before else []),
+    )
+
+
+def _before_images(
+    at: Mapping[str, Column], table: TableConfig, dms: DmsSettings, *, text: bool
+) -> dict[str, Column]:
+    """The before images of the key columns that the file has; NULL where none was written."""
+    names = {before_image(dms, c.name): c for c in table.columns if c.name in table.primary_key}
+    found = {name: (at[name], column) for name, column in names.items() if name is not None and name in at}
+    if not text:
+        return {name: value for name, (value, _) in found.items()}
+    # What was not written may be an empty field, whatever the null token is. So an empty text is a key's empty text
+    # only beside another part of the key that was written.
+    any_written = F.coalesce(*(F.when(value != "", F.lit(True)) for value, _ in found.values()), F.lit(False))
+    return {
+        name: F.when(any_written if column.type == "string" else value != "", value)
+        for name, (value, column) in found.items()
+    }
+
+
+def _certain(text: Column, column: ColumnConfig, operation: Column, in_key: bool, dms: DmsSettings) -> Column:
+    """Where NULL is written as an empty field, the empty field of a required text can only be the empty text."""
+    if dms.csv_null_value == "" and column.required and column.type == "string":
+        return F.when(text.isNull() & (F.lit(in_key) | (operation != "D")), F.lit("")).otherwise(text)
+    return text
+
+
+def _unknown(operation: Column) -> tuple[Column, Column]:
+    # isin() of a NULL operation is NULL, not false.
+    known = F.coalesce(operation.isin("I", "U", "D"), F.lit(False))
+    named = F.when(~known & (operation != ""), F.concat(F.lit("unknown operation "), operation.substr(1, 20)))
+    return named, F.when(~known, F.lit("no operation"))
+
+
+def _unreadable(column: ColumnConfig, value: Column, image: Column, *, text: bool) -> Column:
+    lost = value.isNotNull() & image.isNull()
+    reason = F.lit(f"{column.name} is not {column.type}")
+    if text:
+        hint = F.lit(
+            f"{column.name} is empty, which is not {column.type} (is csv_null_value the endpoint's?)"
+        )
+        reason = F.when(value == "", hint).otherwise(reason)
+    return F.when(lost, reason)
+
+
+def _sequence(kind: FileKind, at: Mapping[str, Column], dms: DmsSettings, commit_ts: Column) -> Column:
+    """A string by which the table's changes sort. DMS's own where there is one; else 16 digits of the commit time
+    (else of the flush time in the file's name) in centiseconds and zeros, the form DMS's own has."""
+    if kind is FileKind.LOAD:
+        return F.lit("")
+    if dms.timestamp_column_name in at:
+        digits = F.date_format(commit_ts, "yyyyMMddHHmmssSSS")
+    else:
+        digits = F.regexp_replace(F.regexp_extract("_file", r"(\d{8}-\d{8})\d{1,2}\.[^/]*$", 1), "-", "")
+    synthetic = F.concat(F.substring(digits, 1, 16), F.lit(SYNTHETIC_TAIL))
+    if dms.change_sequence_column is not None and dms.change_sequence_column in at:
+        own = at[dms.change_sequence_column].cast("string")
+        return F.when(own != "", own).otherwise(synthetic)
+    return synthetic

@@ -1,0 +1,116 @@
+"""A batch of a log: rows are only ever added, each change once.
+
+A DMS task that resumes after a failure may write changes again, into another file. Among current rows the last event
+of a key decides, and a repetition changes nothing; a log has to recognise it: by DMS's own sequence and the change's
+whole content, so that no two different changes are ever taken for one.
+
+Here: the rows of a log, and that recognition. Not here: the order of the steps (`apply.py`).
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.typed_rows import SYNTHETIC_TAIL
+from lake_assets.config import Mode
+from lake_assets.errors import TableStopped
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver.batch import Written
+from lake_assets.silver.collapse import ChangeFigures
+from lake_assets.silver.plan import epoch_members
+from lake_assets.silver.targets import Target
+from lake_assets.silver.work import Work
+
+IDENTITY = ("_sequence", "_op", "_commit_ts", "_image")
+
+
+def log_rows(work: Work, changes: DataFrame) -> DataFrame:
+    """The rows that the changes are in the log, in the table's columns."""
+    return _columns(work.target, _each_once(changes) if _may_repeat(work, late=False) else changes)
+
+
+def append(work: Work, current: Attempt) -> Written:
+    """Reads the batch; its rows are left to the commit that bears the position."""
+    reading = work.read(work.batch.files)
+    work.stage("read")
+    with work.watch.stage("read"):
+        delta = reading.good.localCheckpoint()
+    seen = reading.figures()
+    refuse_changes(work.target, seen)
+    rows, late = seen.rows, seen.is_late(work.position.max_sequence)
+    if _may_repeat(work, late=late):
+        with work.watch.stage("repetitions"):
+            delta = _each_once(delta)
+            if late:
+                delta = _not_among(delta, _applied(work, current, delta))
+            delta = delta.localCheckpoint()
+            rows = delta.count()
+    return Written(
+        strategy="append",
+        changes=seen,
+        rows_counted=reading.rows_counted,
+        keys=seen.rows,
+        rows=rows,
+        images=_columns(work.target, delta),
+    )
+
+
+def refuse_changes(target: Target, seen: ChangeFigures) -> None:
+    """Raises TableStopped for updates and deletes of a log of inserts."""
+    others = seen.by_op["U"] + seen.by_op["D"]
+    if target.mode is Mode.APPEND_LOG and others:
+        raise TableStopped(
+            target.table,
+            f"{others} changes update or delete, the first of them in {seen.first_change_file}; an append_log cannot "
+            "express that.",
+            "Declare a primary_key for mode: current, or use mode: change_log.",
+        )
+
+
+def _columns(target: Target, changes: DataFrame) -> DataFrame:
+    if target.mode is Mode.CHANGE_LOG:
+        return changes.select("_op", "_commit_ts", "_sequence", "_image.*")
+    return changes.select("_image.*")
+
+
+def _may_repeat(work: Work, *, late: bool) -> bool:
+    """Whether the batch can hold a change twice, or one that was applied before, and that could be told. A change that
+    is written again goes to another file, whose sequences then do not lie above all the earlier ones."""
+    several = sum(file.kind is FileKind.CDC for file in work.batch.files) > 1
+    return work.target.dms.change_sequence_column is not None and (several or late)
+
+
+def _each_once(changes: DataFrame) -> DataFrame:
+    """Without repetitions. Rows that have no sequence of their own are all kept."""
+    place = F.when(~_has_own_sequence(), F.struct("_file", "_row"))
+    return changes.withColumn("_place", place).dropDuplicates([*IDENTITY, "_place"])
+
+
+def _not_among(changes: DataFrame, applied: DataFrame) -> DataFrame:
+    earlier = applied.filter(_has_own_sequence()).select(
+        *(F.col(name).alias(f"{name}_") for name in IDENTITY)
+    )
+    same = F.col("_sequence") == F.col("_sequence_")
+    for name in IDENTITY[1:]:
+        same = same & F.col(name).eqNullSafe(F.col(f"{name}_"))
+    return changes.join(earlier, same, "left_anti")
+
+
+def _has_own_sequence() -> Column:
+    return (F.col("_sequence") != "") & ~F.col("_sequence").endswith(SYNTHETIC_TAIL)
+
+
+def _applied(work: Work, current: Attempt, delta: DataFrame) -> DataFrame:
+    """What a late batch may repeat, in the columns of IDENTITY: from the log itself, if it has them."""
+    if work.target.mode is Mode.CHANGE_LOG:
+        bounds = delta.agg(F.min("_commit_ts"), F.max("_commit_ts")).first()
+        assert bounds is not None, "an aggregate without grouping has one row"
+        image = F.struct(*(F.col(f"`{column.name}`") for column in work.target.config.columns))
+        # The table is partitioned by the day of its commits, and a repetition has the commit of its first delivery.
+        rows = work.spark.table(current.table).filter(F.col("_commit_ts").between(*bounds))
+        return rows.select(*IDENTITY[:-1], image.alias("_image"))
+    members = epoch_members(work.logged, work.batch.epoch, work.position.log_offset)
+    reading = work.read_again([file for file in members if file.kind is FileKind.CDC])
+    applied = reading.good.localCheckpoint()
+    reading.figures()
+    return applied

@@ -1,0 +1,163 @@
+"""How long a failing asset waits: the arithmetic, and the history it is taken from."""
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+
+import dagster as dg
+import pytest
+from dagster import DagsterRunStatus
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationPlanned
+from dagster._core.events import StepMaterializationData
+
+from lake_assets.automation.backoff import check_backing_off, delay, runs_backing_off
+from lake_assets.checks.history import check_turns, latest_evaluation
+from lake_assets_tests.shop import SALES, add_run
+
+BASE, MOST = timedelta(seconds=15), timedelta(minutes=15)
+CHECK = dg.AssetCheckKey(SALES, "applied")
+TAGS = {"lake_assets/mart.sales_total": "1"}
+TOTAL = dg.AssetKey(["gold", "sales_total"])
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield instance
+
+
+@pytest.mark.parametrize(
+    ("failures", "seconds"),
+    [(0, 0), (1, 15), (2, 30), (3, 60), (6, 480), (7, 900), (12, 900), (100, 900)],
+)
+def test_delay(failures: int, seconds: int) -> None:
+    assert delay(failures, BASE, MOST) == timedelta(seconds=seconds)
+
+
+# --- by a check
+
+
+def evaluated(instance: dg.DagsterInstance, *outcomes: bool) -> None:
+    for passed in outcomes:
+        event = dg.AssetCheckEvaluation(asset_key=SALES, check_name="applied", passed=passed, metadata={})
+        instance.report_runless_asset_event(event)
+
+
+def planned(instance: dg.DagsterInstance, status: DagsterRunStatus) -> str:
+    """A run that was to evaluate the check and ended before it did."""
+    run = add_run(instance, [SALES], DagsterRunStatus.STARTED)
+    event = dg.DagsterEvent(
+        event_type_value=dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED.value,
+        job_name=run.job_name,
+        event_specific_data=AssetCheckEvaluationPlanned(asset_key=SALES, check_name="applied"),
+    )
+    instance.report_dagster_event(event, run.run_id)
+    if status is DagsterRunStatus.FAILURE:
+        instance.report_run_failed(run)
+    return run.run_id
+
+
+def waits(instance: dg.DagsterInstance) -> float:
+    return check_backing_off(instance, CHECK, BASE, MOST)
+
+
+def test_without_history_there_is_no_wait(instance: dg.DagsterInstance) -> None:
+    assert waits(instance) == 0
+    assert runs_backing_off(instance, TAGS, TOTAL, BASE, MOST) == 0
+
+
+def test_failures_in_a_row_count_and_a_success_resets(instance: dg.DagsterInstance) -> None:
+    evaluated(instance, False)
+    assert waits(instance) == pytest.approx(15, abs=2)
+    evaluated(instance, False, False)
+    assert waits(instance) == pytest.approx(60, abs=2)
+    assert check_backing_off(instance, CHECK, BASE, MOST, now=time.time() + 61) == 0
+    evaluated(instance, True)
+    assert waits(instance) == 0
+    evaluated(instance, False)
+    assert waits(instance) == pytest.approx(15, abs=2)
+
+
+def test_the_wait_has_an_end(instance: dg.DagsterInstance) -> None:
+    evaluated(instance, *[False] * 20)
+    assert waits(instance) == pytest.approx(900, abs=2)
+
+
+def test_a_run_that_died_before_the_check_counts_from_its_end(instance: dg.DagsterInstance) -> None:
+    run_id = planned(instance, DagsterRunStatus.FAILURE)
+    record = instance.get_run_record_by_id(run_id)
+    assert record is not None
+    assert record.end_time is not None
+    (turn,) = check_turns(instance, CHECK)
+    assert turn.passed is None
+    assert turn.at == record.end_time
+    assert check_backing_off(instance, CHECK, BASE, MOST, now=record.end_time + 5) == pytest.approx(10)
+
+
+def test_an_evaluation_counts_from_when_it_was_made(instance: dg.DagsterInstance) -> None:
+    run_id = planned(instance, DagsterRunStatus.STARTED)
+    run = instance.get_run_by_id(run_id)
+    assert run is not None
+    (before,) = check_turns(instance, CHECK)
+    time.sleep(1.1)
+    event = dg.DagsterEvent(
+        event_type_value=dg.DagsterEventType.ASSET_CHECK_EVALUATION.value,
+        job_name=run.job_name,
+        event_specific_data=dg.AssetCheckEvaluation(SALES, "applied", passed=False, metadata={}),
+    )
+    instance.report_dagster_event(event, run.run_id)
+    (after,) = check_turns(instance, CHECK)
+    assert after.passed is False
+    assert after.at > before.at + 1
+
+
+def test_the_latest_evaluation_is_not_hidden_by_runs_that_evaluated_nothing(
+    instance: dg.DagsterInstance,
+) -> None:
+    assert latest_evaluation(instance, CHECK) is None
+    evaluated(instance, False)
+    for _ in range(15):
+        planned(instance, DagsterRunStatus.FAILURE)
+    turn = latest_evaluation(instance, CHECK)
+    assert turn is not None
+    assert turn.passed is False
+
+
+# --- by runs
+
+
+def ended(instance: dg.DagsterInstance, *, failed: bool, materializes: bool = False) -> None:
+    run = add_run(instance, [TOTAL], DagsterRunStatus.STARTED, TAGS)
+    if materializes:
+        event = dg.DagsterEvent(
+            event_type_value=dg.DagsterEventType.ASSET_MATERIALIZATION.value,
+            job_name=run.job_name,
+            event_specific_data=StepMaterializationData(dg.AssetMaterialization(TOTAL)),
+        )
+        instance.report_dagster_event(event, run.run_id)
+    if failed:
+        instance.report_run_failed(run)
+    else:
+        event = dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, run.job_name)
+        instance.report_dagster_event(event, run.run_id)
+
+
+def run_waits(instance: dg.DagsterInstance) -> float:
+    return runs_backing_off(instance, TAGS, TOTAL, BASE, MOST)
+
+
+def test_runs_that_failed_in_a_row(instance: dg.DagsterInstance) -> None:
+    ended(instance, failed=True)
+    assert run_waits(instance) == pytest.approx(15, abs=3)
+    ended(instance, failed=True)
+    assert run_waits(instance) == pytest.approx(30, abs=3)
+    ended(instance, failed=False)
+    assert run_waits(instance) == 0
+
+
+def test_a_run_that_failed_for_another_asset_does_not_count(instance: dg.DagsterInstance) -> None:
+    ended(instance, failed=True)
+    ended(instance, failed=True, materializes=True)
+    assert run_waits(instance) == 0
+    ended(instance, failed=True)
+    assert run_waits(instance) == pytest.approx(15, abs=3)

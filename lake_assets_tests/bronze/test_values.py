@@ -1,0 +1,153 @@
+"""A value as its declared type, exactly or not at all."""
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from lake_assets.bronze.values import exactly, instant
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+TEXTS: list[tuple[str, str, Any]] = [
+    ("long", "12", 12),
+    ("long", "-9223372036854775808", -(2**63)),
+    ("long", "9223372036854775808", None),
+    ("long", "1.5", None),
+    ("long", "1e3", None),
+    ("long", "", None),
+    ("int", "2147483648", None),
+    ("boolean", "true", True),
+    ("boolean", "0", False),
+    ("boolean", "t", True),
+    ("boolean", "2", None),
+    ("decimal(10, 2)", "12.30", Decimal("12.30")),
+    ("decimal(10, 2)", "-0.5", Decimal("-0.50")),
+    ("decimal(10, 2)", ".5", Decimal("0.50")),
+    ("decimal(10, 2)", "12.3000", Decimal("12.30")),
+    ("decimal(10, 2)", "12.345", None),
+    ("decimal(10, 2)", "123456789.00", None),
+    ("decimal(10, 2)", "1.25e1", Decimal("12.50")),
+    ("decimal(10, 2)", "1.2345e1", None),
+    ("decimal(10, 2)", "NaN", None),
+    (
+        "decimal(38, 0)",
+        "12345678901234567890123456789012345678",
+        Decimal("12345678901234567890123456789012345678"),
+    ),
+    ("double", "+3.23800011e+01", 32.3800011),
+    ("double", "-0", -0.0),
+    ("double", "1,5", None),
+    ("date", "2026-03-01", date(2026, 3, 1)),
+    ("date", "2026-03-01 00:00:00.000000", date(2026, 3, 1)),
+    ("date", "2026-03-01 23:00:00", None),
+    ("date", "2026-02-30", None),
+    ("date", "infinity", None),
+    ("timestamp", "2026-03-01 12:00:00.123456", datetime(2026, 3, 1, 12, 0, 0, 123456)),
+    ("timestamp", "2026-03-01 12:00:00.1234560", datetime(2026, 3, 1, 12, 0, 0, 123456)),
+    ("timestamp", "2026-03-01 12:00:00.1234567", None),
+    ("timestamp", "2026-03-01 12:00:00+02:00", None),
+    ("timestamptz", "2026-03-01 12:00:00", NOON),
+    ("timestamptz", "2026-03-01T12:00:00.000Z", NOON),
+    ("timestamptz", "2026-03-01 14:00:00 +02:00", NOON),
+    ("timestamptz", "2026-03-01 14:00:00+02", NOON),
+    ("timestamptz", "12:00:00", None),
+    ("timestamptz", "2026-03", None),
+    ("timestamptz", "today", None),
+    ("binary", "00ff4a", b"\x00\xffJ"),
+    ("binary", "", b""),
+    ("binary", "0ff", None),
+    ("binary", "0x00", None),
+    ("string", "", ""),
+    ("string", " ü\x00\r\n", " ü\x00\r\n"),
+]
+
+PARQUET: list[tuple[str, str, str, Any]] = [
+    ("long", "int", "12", 12),
+    ("int", "bigint", "2147483648", None),
+    ("int", "double", "12.0D", 12),
+    ("int", "double", "12.5D", None),
+    ("long", "decimal(20,0)", "12", 12),
+    ("decimal(10, 2)", "decimal(38,4)", "12.3000", Decimal("12.30")),
+    ("decimal(10, 2)", "decimal(38,4)", "12.3456", None),
+    ("float", "double", "0.5D", 0.5),
+    ("float", "double", "0.1D", None),
+    ("double", "float", "0.1F", 0.10000000149011612),
+    ("boolean", "tinyint", "1", True),
+    ("boolean", "tinyint", "2", None),
+    ("date", "timestamp", "'2026-03-01 00:00:00'", date(2026, 3, 1)),
+    ("date", "timestamp", "'2026-03-01 12:00:00'", None),
+    ("timestamptz", "timestamp", "'2026-03-01 12:00:00'", NOON),
+    ("timestamp", "timestamp", "'2026-03-01 12:00:00'", datetime(2026, 3, 1, 12)),
+    ("string", "bigint", "12", "12"),
+    ("long", "string", "'12'", 12),
+    ("binary", "binary", "X'00FF'", b"\x00\xff"),
+]
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    return session
+
+
+def utc(values: tuple[Any, ...], declared: list[str]) -> list[Any]:
+    # PySpark shows an instant as the wall clock of this machine, without a zone.
+    return [
+        v.astimezone(UTC) if isinstance(v, datetime) and t == "timestamptz" else v
+        for v, t in zip(values, declared, strict=True)
+    ]
+
+
+@pytest.mark.spark
+def test_texts(session: SparkSession) -> None:
+    names = [f"c{n}" for n in range(len(TEXTS))]
+    row = session.createDataFrame(
+        [tuple(text for _, text, _ in TEXTS)], ", ".join(f"{n} string" for n in names)
+    )
+    found = row.select(
+        *(exactly(F.col(n), StringType(), t, "UTC") for n, (t, _, _) in zip(names, TEXTS, strict=True))
+    )
+    values = utc(tuple(found.first() or ()), [t for t, _, _ in TEXTS])
+    assert [(t, x, repr(v)) for (t, x, _), v in zip(TEXTS, values, strict=True)] == [
+        (t, x, repr(v)) for t, x, v in TEXTS
+    ]
+
+
+@pytest.mark.spark
+def test_parquet_values(session: SparkSession) -> None:
+    columns = ", ".join(
+        f"CAST({literal} AS {kind}) AS c{n}" for n, (_, kind, literal, _) in enumerate(PARQUET)
+    )
+    row = session.sql(f"SELECT {columns}")
+    found = row.select(
+        *(
+            exactly(F.col(f.name), f.dataType, t, "UTC")
+            for f, (t, *_) in zip(row.schema.fields, PARQUET, strict=True)
+        )
+    )
+    values = utc(tuple(found.first() or ()), [t for t, *_ in PARQUET])
+    assert [(*case[:3], repr(v)) for case, v in zip(PARQUET, values, strict=True)] == [
+        (*case[:3], repr(case[3])) for case in PARQUET
+    ]
+
+
+@pytest.mark.spark
+def test_wall_clock_times_are_in_the_endpoints_zone(session: SparkSession) -> None:
+    texts = ["2026-01-01 12:00:00", "2026-07-01 12:00:00", "2026-07-01 12:00:00Z"]
+    rows = session.createDataFrame([(text,) for text in texts], "t string").select(
+        instant(F.col("t"), "Europe/Berlin"),
+        exactly(
+            F.col("t").try_cast("timestamp_ntz"),
+            session.sql("SELECT localtimestamp() AS t").schema["t"].dataType,
+            "timestamptz",
+            "Europe/Berlin",
+        ),
+    )
+    hours = [[value.astimezone(UTC).hour for value in row] for row in rows.collect()]
+    assert hours == [[11, 11], [10, 10], [12, 10]]

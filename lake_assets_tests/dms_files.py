@@ -1,0 +1,163 @@
+"""DMS files for tests: rows of Python values, spelled as an endpoint with given settings spells them.
+
+Here: files, their names, CSV and Parquet. Not here: what the rows amount to (`oracle.py`). Shares no code with the
+package, so that a mistake cannot be made twice and cancel out.
+"""
+
+import gzip
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+Row = Mapping[str, Any]
+"""Column name to Python value; instants in UTC. Further entries: `Op`, `commit_ts`, `change_seq`, `BI_<column>`."""
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class DmsFile:
+    """One object of the bucket."""
+
+    key: str
+    rows: tuple[Row, ...]
+
+    @property
+    def name(self) -> str:
+        return self.key.rsplit("/", 1)[-1]
+
+    @property
+    def is_load(self) -> bool:
+        return self.name.startswith("LOAD")
+
+    @property
+    def flushed(self) -> datetime:
+        """When DMS wrote a CDC file, by its name."""
+        digits = self.name.split(".")[0]
+        return datetime.strptime(digits + "000", "%Y%m%d-%H%M%S%f").replace(tzinfo=UTC)
+
+
+def load_file(
+    table: str, rows: Iterable[Row], part: int = 1, at: datetime = NOON, extension: str = "csv"
+) -> DmsFile:
+    """A part of a full load whose rows are transferred from `at` on."""
+    stamped = tuple(
+        {"Op": "I", "commit_ts": at + timedelta(milliseconds=number), **row}
+        for number, row in enumerate(rows)
+    )
+    return DmsFile(f"{table.replace('.', '/')}/LOAD{part:08X}.{extension}", stamped)
+
+
+def cdc_file(table: str, flushed: datetime, rows: Iterable[Row], extension: str = "csv") -> DmsFile:
+    """Changes, in the order in which they happened."""
+    stamp = f"{flushed:%Y%m%d-%H%M%S}{flushed.microsecond // 1000:03d}"
+    return DmsFile(f"{table.replace('.', '/')}/{stamp}.{extension}", tuple(rows))
+
+
+class Clock:
+    """Hands out commits: each change gets the next sequence, each transaction a time of its own."""
+
+    def __init__(self, start: datetime = NOON + timedelta(minutes=5)) -> None:
+        self.now = start
+        self._counter = 1000
+
+    def change(
+        self, op: str, image: Row, before: Row | None = None, same_transaction: bool = False
+    ) -> dict[str, Any]:
+        """A CDC row; `before` is the old key of an update."""
+        if not same_transaction:
+            self.now += timedelta(milliseconds=1700)
+        self._counter += 4
+        centiseconds = f"{self.now:%Y%m%d%H%M%S}{self.now.microsecond // 10_000:02d}"
+        return {
+            "Op": op,
+            "commit_ts": self.now,
+            **image,
+            "change_seq": f"{centiseconds}{self._counter:019d}",
+            **{f"BI_{name}": value for name, value in (before or {}).items()},
+        }
+
+
+def columns_of(
+    file: DmsFile, columns: Sequence[str], key: Sequence[str], dms: Mapping[str, Any]
+) -> list[str]:
+    """The file's columns in DMS's order."""
+    has_op = not file.is_load or dms.get("include_op_for_full_load", False)
+    stamp, sequence = dms.get("timestamp_column_name"), dms.get("change_sequence_column")
+    prefix = dms.get("before_image_prefix")
+    return [
+        *(["Op"] if has_op else []),
+        *([stamp] if stamp else []),
+        *columns,
+        *([sequence] if sequence else []),
+        *([f"{prefix}{name}" for name in key] if prefix else []),
+    ]
+
+
+def csv_bytes(file: DmsFile, columns: Sequence[str], key: Sequence[str], dms: Mapping[str, Any]) -> bytes:
+    """The file as CSV."""
+    names = columns_of(file, columns, key, dms)
+    lines = [",".join(_quoted(name, dms) for name in names)] if dms.get("add_column_name") else []
+    lines += [",".join(_field(row.get(name), name, dms) for name in names) for row in file.rows]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _field(value: Any, name: str, dms: Mapping[str, Any]) -> str:
+    if value is None:
+        # DMS computes the sequence, and a full load's is the empty text; a before image that is not there is NULL.
+        return "" if name == dms.get("change_sequence_column") else dms.get("csv_null_value", "NULL")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        zone = ZoneInfo(dms.get("timestamp_zone", "UTC"))
+        return f"{value.astimezone(zone) if value.tzinfo else value:%Y-%m-%d %H:%M:%S.%f}"
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, (int, float, Decimal, date)):
+        return str(value)
+    return _quoted(value, dms)
+
+
+def _quoted(text: str, dms: Mapping[str, Any]) -> str:
+    if dms.get("rfc_4180", True) and any(mark in text for mark in '",\n'):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def parquet_bytes(
+    file: DmsFile,
+    columns: Sequence[str],
+    key: Sequence[str],
+    dms: Mapping[str, Any],
+    types: Mapping[str, pa.DataType],
+) -> bytes:
+    """The file as Parquet; `types` of the source's columns, before images included."""
+    names = columns_of(file, columns, key, dms)
+    prefix = dms.get("before_image_prefix")
+    arrays, fields = [], []
+    for name in names:
+        kind = types.get(name.removeprefix(prefix) if prefix else name, pa.string())
+        values = [row.get(name) for row in file.rows]
+        if pa.types.is_string(kind):
+            values = [f"{v:%Y-%m-%d %H:%M:%S.%f}" if isinstance(v, datetime) else v for v in values]
+        arrays.append(pa.array(values, kind))
+        fields.append(pa.field(name, kind))
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_arrays(arrays, schema=pa.schema(fields)), sink)
+    return bytes(sink.getvalue())
+
+
+def put(folder: Path, key: str, content: bytes) -> None:
+    """Writes an object whole, or not at all; gzipped if its name says so."""
+    path = folder / key
+    path.parent.mkdir(parents=True, exist_ok=True)
+    hidden = path.with_name(f".{path.name}")
+    hidden.write_bytes(gzip.compress(content) if key.endswith(".gz") else content)
+    hidden.replace(path)

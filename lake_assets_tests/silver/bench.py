@@ -1,0 +1,133 @@
+"""A bucket, a lake on it, and the oracle beside them.
+
+Here: what the tests of silver do again and again: put files, take a turn, compare. Not here: the cases.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.table import Table
+
+from lake_assets.bronze.arrivals import log_arrivals
+from lake_assets.build import Lake, open_lake
+from lake_assets.silver.batch import BatchResult, TableResult
+from lake_assets.silver.engine import apply_tables
+from lake_assets_tests import oracle
+from lake_assets_tests.dms_files import DmsFile, csv_bytes, parquet_bytes, put
+from lake_assets_tests.lakes import DMS, small_lake
+
+AT_ONCE = {"full_load_complete": "immediately"}
+"""Loads are not waited for: what waits is `test_plan.py`'s subject."""
+
+
+@dataclass
+class Bench:
+    """A lake with one source, `shop`, in a folder."""
+
+    folder: Path
+    tables: Mapping[str, Mapping[str, Any]]
+    dms: Mapping[str, Any] = field(default_factory=dict)
+    sections: Mapping[str, Any] = field(default_factory=dict)
+    location: Path | None = None
+    """Where the files are put; `folder`/bronze by default."""
+
+    def __post_init__(self) -> None:
+        self.dms = DMS | dict(self.dms)
+        self.location = self.location or self.folder / "bronze"
+        tables = {name: AT_ONCE | dict(table) for name, table in self.tables.items()}
+        source = {"dms": self.dms, "location": str(self.location)}
+        self.lake: Lake = small_lake(self.folder, tables, source=source, **self.sections)
+        self.bucket: dict[str, DmsFile] = {}
+        self.tracked: dict[str, tuple[str, ...]] = {}
+        """By silver table, columns whose touched days the commits must name, as a mart would ask for them."""
+
+    def reopened(self) -> Lake:
+        """The same lake as another process would open it."""
+        return open_lake(self.lake.config, marts=self.lake.marts)
+
+    def columns(self, table: str) -> list[str]:
+        return list(self.tables[table]["columns"])
+
+    def key(self, table: str) -> list[str]:
+        return list(self.tables[table].get("primary_key", ()))
+
+    def put(self, *files: DmsFile, types: Mapping[str, pa.DataType] | None = None) -> None:
+        """Files land in the bucket."""
+        assert self.location is not None
+        for file in files:
+            self.bucket[file.key] = file
+            columns, key = self.columns(self._table(file)), self.key(self._table(file))
+            if file.name.endswith(".parquet"):
+                content = parquet_bytes(file, columns, key, self.dms, types or {})
+            else:
+                content = csv_bytes(file, columns, key, self.dms)
+            put(self.location, file.key, content)
+
+    def put_text(self, key: str, *lines: str) -> None:
+        """A file that the oracle does not know of."""
+        assert self.location is not None
+        put(self.location, key, "".join(f"{line}\n" for line in lines).encode())
+
+    def _table(self, file: DmsFile) -> str:
+        schema, table, *_ = file.key.split("/")
+        return f"{schema}.{table}"
+
+    def files(self, table: str) -> list[DmsFile]:
+        """What the bucket holds of a table."""
+        return [file for file in self.bucket.values() if self._table(file) == table]
+
+    def look(self) -> None:
+        """New files enter the log."""
+        log_arrivals(self.lake.runtime, "shop")
+
+    def turn(self, only: Sequence[str] | None = None) -> dict[str, TableResult]:
+        """One look at the bucket and one turn of every table, by silver name."""
+        self.look()
+        targets = [
+            replace(target, track_days=self.tracked.get(target.name, ()))
+            for target in self.lake.targets
+            if only is None or target.name in only
+        ]
+        return {result.target.name: result for result in apply_tables(self.lake.runtime, targets)}
+
+    def apply(self, only: Sequence[str] | None = None) -> dict[str, list[BatchResult]]:
+        """A turn in which nothing may fail: the batches that were published."""
+        results = self.turn(only)
+        for result in results.values():
+            if result.error is not None:
+                raise result.error
+        return {name: result.batches for name, result in results.items()}
+
+    def table(self, name: str = "items") -> Table:
+        return self.lake.runtime.catalog.load_table(f"silver_shop.{name}")
+
+    def rows(self, name: str = "items") -> list[str]:
+        """The silver table's rows through PyIceberg, in comparable form."""
+        return comparable(self.table(name).scan().to_arrow().to_pylist())
+
+    def truth(self, table: str = "public.items", shape: str = "current") -> list[str]:
+        """What the oracle says of the files in the bucket, in comparable form."""
+        files, columns = self.files(table), self.columns(table)
+        if shape == "current":
+            return comparable(oracle.current(files, columns, self.key(table)))
+        return comparable(getattr(oracle, shape)(files, columns))
+
+    def summary(self, name: str = "items") -> dict[str, str]:
+        """Properties of the current snapshot."""
+        snapshot = self.table(name).current_snapshot()
+        assert snapshot is not None
+        assert snapshot.summary is not None
+        return snapshot.summary.additional_properties
+
+
+def comparable(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Rows as sorted texts that are equal only for equal values of equal types, NaN and -0.0 included."""
+    return sorted(repr({name: _plain(value) for name, value in row.items()}) for row in rows)
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value

@@ -1,0 +1,120 @@
+"""Files that cannot be read as lake.yaml says stop their own table, with the table, the file and the row.
+
+Here: one turn of a lake with one such file in each table but one, and the turn after they were corrected. Not here:
+the reasons a row can have (`test_reader.py` of bronze).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.errors import RowCountMismatch, TableStopped
+from lake_assets.silver.batch import TableResult
+from lake_assets_tests.dms_files import put
+from lake_assets_tests.silver.bench import Bench
+
+pytestmark = pytest.mark.spark
+COLUMNS = {"id": "long not null", "name": "string not null", "price": "decimal(10, 2)"}
+HEADER = "Op,commit_ts,id,name,price,change_seq,BI_id"
+GOOD = "I,2026-03-01 12:00:00,1,a,1.00,,"
+FILE = "LOAD00000001.csv"
+
+
+@dataclass(frozen=True)
+class Case:
+    lines: list[str]
+    message: str
+    """A part of the error, after the table's name; {file} is the file's key."""
+    error: type[TableStopped] = TableStopped
+
+
+CASES = {
+    "width": Case([HEADER, GOOD, GOOD + ",x"], "row 2 of .*{file}: not 7 fields."),
+    "short": Case([HEADER, "I,2026-03-01 12:00:00,1"], "row 1 of .*{file}: not 7 fields."),
+    "decimal": Case(
+        [HEADER, GOOD, *[GOOD.replace("1.00", "1.001")] * 2],
+        r"row 2 of .*{file}: price is not decimal\(10, 2\) \(2 rows in all\).",
+    ),
+    "operation": Case([HEADER, GOOD.replace("I", "X", 1)], "row 1 of .*{file}: unknown operation X."),
+    "null_key": Case([HEADER, GOOD.replace(",1,", ",NULL,", 1)], "row 1 of .*{file}: id is NULL."),
+    "multiline": Case(
+        [HEADER, 'I,2026-03-01 12:00:00,1,"a\nb\nc",1.00,,', GOOD.replace("1.00", "one")],
+        "row 2 of .*{file}: price is not",
+    ),
+    "empty_line": Case(
+        [HEADER, GOOD, "", GOOD],
+        "{file} holds 3 rows by its own count, the reader saw 2. .* look for an empty line",
+        RowCountMismatch,
+    ),
+    "unknown": Case(
+        [HEADER + ",color", GOOD + ",red"],
+        "{file} has column color, which lake.yaml does not know. Add it to the table's columns",
+    ),
+    "missing": Case(
+        ["Op,commit_ts,id,name,change_seq", "I,2026-03-01 12:00:00,1,a,"],
+        "{file} lacks column price, which lake.yaml expects",
+    ),
+    "case": Case(
+        [HEADER.replace("price", "Price"), GOOD], "{file} has column Price, which lake.yaml does not know"
+    ),
+    "twice": Case([HEADER.replace("price", "name"), GOOD], "{file} has column name twice"),
+}
+
+
+@pytest.fixture(scope="module")
+def bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    table: dict[str, Any] = {"columns": COLUMNS, "primary_key": ["id"]}
+    bench = Bench(
+        tmp_path_factory.mktemp("bad"), {f"public.{name}": table for name in [*CASES, "good", "damaged"]}
+    )
+    for name, case in CASES.items():
+        bench.put_text(f"public/{name}/{FILE}", *case.lines)
+    bench.put_text(f"public/good/{FILE}", HEADER, GOOD)
+    assert bench.location is not None
+    put(bench.location, "public/damaged/LOAD00000001.csv", b"")
+    (bench.location / "public/damaged/LOAD00000001.csv").rename(
+        bench.location / "public/damaged/LOAD00000001.csv.gz"
+    )
+    (bench.location / "public/damaged/LOAD00000001.csv.gz").write_bytes(
+        b"\x1f\x8b\x08 this is no gzip stream"
+    )
+    yield bench
+
+
+@pytest.fixture(scope="module")
+def results(bench: Bench) -> dict[str, TableResult]:
+    return bench.turn()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_table_stops_by_name(results: dict[str, TableResult], bench: Bench, name: str) -> None:
+    case, result = CASES[name], results[name]
+    assert type(result.error) is case.error
+    with pytest.raises(
+        case.error, match=rf"^public\.{name}: {case.message.format(file=f'public/{name}/{FILE}')}"
+    ):
+        raise result.error
+    assert result.batches == []
+    assert bench.table(name).current_snapshot() is None
+    assert bench.table(name).refs() == {}
+
+
+def test_a_damaged_file_stops_its_table(results: dict[str, TableResult]) -> None:
+    assert "public.damaged: public/damaged/LOAD00000001.csv.gz cannot be read" in str(
+        results["damaged"].error
+    )
+
+
+def test_the_other_tables_go_on(results: dict[str, TableResult], bench: Bench) -> None:
+    assert results["good"].error is None
+    assert len(bench.rows("good")) == 1
+
+
+def test_a_corrected_file_is_applied(results: dict[str, TableResult], bench: Bench) -> None:
+    for name in ("width", "empty_line"):
+        bench.put_text(f"public/{name}/{FILE}", HEADER, GOOD)
+    assert [len(batches) for batches in bench.apply(only=["width", "empty_line"]).values()] == [1, 1]
+    assert bench.rows("width") == bench.rows("empty_line") == bench.rows("good")

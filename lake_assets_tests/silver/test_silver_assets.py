@@ -1,0 +1,243 @@
+"""Silver in Dagster: one step for many tables, in which a bad table fails alone, and what a turn says of itself."""
+
+import threading
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster import DagsterRunStatus
+from pyspark.sql import SparkSession
+
+from lake_assets.checks.history import check_turns, latest_evaluation
+from lake_assets.errors import RowCountMismatch
+from lake_assets.silver import engine
+from lake_assets.silver.assets import batch_keys
+from lake_assets.silver.batch import TableResult
+from lake_assets.silver.batch_check import FAILED_TABLES, _failed_tables
+from lake_assets.silver.targets import Target
+from lake_assets_tests.lakes import small_lake
+from lake_assets_tests.shop import BATCH, DAILY, NOTES, SALES, Shop, failures, open_shop
+
+GOLD = dg.AssetKey(["gold", "sales_daily"])
+
+
+@pytest.fixture
+def shop(spark: SparkSession, tmp_path: Path) -> Shop:
+    return open_shop(tmp_path, marts=[DAILY])
+
+
+def outcomes(run: dg.ExecuteInProcessResult) -> dict[tuple[str, str], bool]:
+    return {(e.asset_key.path[-1], e.check_name): e.passed for e in run.get_asset_check_evaluations()}
+
+
+def materialized(run: dg.ExecuteInProcessResult) -> dict[str, dict[str, object]]:
+    return {
+        event.asset_key.path[-1]: {key: value.value for key, value in event.materialization.metadata.items()}
+        for event in run.get_asset_materialization_events()
+        if event.asset_key
+    }
+
+
+def status(shop: Shop, run: dg.ExecuteInProcessResult) -> DagsterRunStatus:
+    found = shop.instance.get_run_by_id(run.run_id)
+    assert found is not None
+    return found.status
+
+
+def test_a_failing_table_stops_neither_the_others_nor_their_marts(shop: Shop) -> None:
+    shop.change("sales", [1, 2])
+    shop.spoil("notes")
+    shop.tick()
+    run = shop.materialize([SALES, NOTES, BATCH, GOLD], partition="2026-03-01")
+    assert status(shop, run) is DagsterRunStatus.FAILURE
+    done = materialized(run)
+    assert set(done) == {"sales", "sales_daily", "shop_batch"}
+    assert set(done["shop_batch"][FAILED_TABLES]) == {"silver_shop.notes"}  # type: ignore[call-overload]
+    (cause,) = failures(run).values()
+    assert "public/notes/" in cause
+    assert outcomes(run) == {
+        ("sales", "applied"): True,
+        ("sales", "row_count"): True,
+        ("sales", "freshness"): True,
+        ("notes", "applied"): False,
+        ("notes", "freshness"): True,
+        ("shop_batch", "no_table_failed"): False,
+    }
+    # The step itself succeeds: it is the batch's check that fails the run.
+    failed = [event.step_key for event in run.all_events if event.is_step_failure]
+    assert failed == ["lake_ops__shop_batch_no_table_failed"]
+    assert [row["sales"] for row in shop.rows("gold.sales_daily")] == [2]
+    (evaluation,) = [e for e in run.get_asset_check_evaluations() if e.check_name == "no_table_failed"]
+    assert evaluation.metadata["silver_shop.notes"].value == cause
+
+
+def test_a_failing_table_holds_back_its_own_marts(shop: Shop) -> None:
+    shop.spoil("sales")
+    shop.change("notes", [1])
+    shop.tick()
+    run = shop.materialize([SALES, NOTES, BATCH, GOLD], partition="2026-03-01")
+    assert status(shop, run) is DagsterRunStatus.FAILURE
+    assert set(materialized(run)) == {"notes", "shop_batch"}
+    assert shop.rows("gold.sales_daily") == []
+
+
+def test_what_a_materialization_says(shop: Shop) -> None:
+    sizes = 0
+    for key in (
+        shop.change("sales", [1, 2, 3]),
+        shop.change("sales", [1], op="U"),
+        shop.change("sales", [2], op="D"),
+    ):
+        sizes += (shop.folder / "bronze" / key).stat().st_size
+    metadata = materialized(shop.apply())["sales"]
+    expected = {
+        "dagster/row_count": 2,
+        "rows_read": 5,
+        "rows_inserted": 3,
+        "rows_updated": 1,
+        "rows_deleted": 1,
+        "rows_written": 2,
+        "rows_removed": 0,
+        "files": 3,
+        "bytes": sizes,
+        "position": 3,
+    }
+    assert {name: metadata[name] for name in expected} == expected
+    assert float(str(metadata["lag_seconds"])) > 0
+    stages = {name: float(str(value)) for name, value in metadata.items() if name.startswith("seconds_")}
+    assert {"seconds_read", "seconds_write", "seconds_publish"} <= set(stages)
+    assert float(str(metadata["seconds"])) == pytest.approx(sum(stages.values()), abs=0.01)
+    table = shop.lake.runtime.catalog.load_table("silver_shop.sales")
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert metadata["snapshot_id"] == str(snapshot.snapshot_id)
+
+
+def test_every_check_is_evaluated_and_none_is_left_planned(shop: Shop) -> None:
+    shop.change("sales", [1])
+    run = shop.apply()
+    assert outcomes(run) == {
+        ("sales", "applied"): True,
+        ("sales", "row_count"): True,
+        ("sales", "freshness"): True,
+        ("shop_batch", "no_table_failed"): True,
+    }
+    for asset, name in outcomes(run):
+        path = ["silver", "shop", asset] if asset == "sales" else ["lake_ops", asset]
+        (turn,) = check_turns(shop.instance, dg.AssetCheckKey(dg.AssetKey(path), name))
+        assert turn.passed is True, name
+    (counted,) = [e for e in run.get_asset_check_evaluations() if e.check_name == "row_count"]
+    assert counted.metadata["rows_counted_in_files"].value == counted.metadata["rows_read"].value == 1
+
+
+def test_a_turn_with_nothing_pending_materializes_no_table(shop: Shop) -> None:
+    shop.change("sales", [1])
+    shop.apply()
+    snapshots = shop.snapshots("silver_shop.sales")
+    run = shop.materialize([SALES, NOTES, BATCH])
+    assert run.success
+    assert set(materialized(run)) == {"shop_batch"}
+    assert outcomes(run)["sales", "applied"]
+    assert outcomes(run)["notes", "freshness"]
+    assert shop.snapshots("silver_shop.sales") == snapshots
+
+
+def test_batches_before_the_one_that_failed_are_shown(spark: SparkSession, tmp_path: Path) -> None:
+    shop = open_shop(tmp_path, marts=[DAILY], automation={"max_files_per_batch": 1})
+    shop.change("sales", [1, 2])
+    shop.spoil("sales")
+    shop.tick()
+    run = shop.materialize([SALES, BATCH, GOLD], partition="2026-03-01")
+    assert not run.success
+    done = materialized(run)
+    assert done["sales"]["dagster/row_count"] == 2
+    assert done["sales"]["position"] == 1
+    assert "sales_daily" not in done
+    (fresh,) = [e for e in run.get_asset_check_evaluations() if e.check_name == "freshness"]
+    # One, and not two: the freshness of a table that failed counts from where it is.
+    assert fresh.metadata["pending_files"].value == 1
+
+
+def test_the_runs_own_failures_decide_whatever_another_run_says_since(shop: Shop) -> None:
+    shop.spoil("sales")
+    run = shop.apply()
+    shop.instance.report_runless_asset_event(dg.AssetMaterialization(BATCH, metadata={FAILED_TABLES: {}}))
+    assert set(_failed_tables(shop.instance, run.run_id, BATCH)) == {"silver_shop.sales"}
+    assert _failed_tables(shop.instance, "another-run", BATCH) == {}
+
+
+def test_checks_that_are_executed_by_themselves_look_and_apply_nothing(shop: Shop) -> None:
+    shop.change("sales", [1])
+    shop.tick()
+    job = shop.definitions.resolve_implicit_global_asset_job_def()
+    checks = {dg.AssetCheckKey(SALES, name) for name in ("applied", "freshness")}
+    alone = job.get_subset(asset_selection=set(), asset_check_selection=checks)
+    run = alone.execute_in_process(instance=shop.instance)
+    assert outcomes(run) == {("sales", "applied"): False, ("sales", "freshness"): True}
+    assert shop.rows("silver_shop.sales") == []
+    shop.materialize([SALES, BATCH])
+    assert outcomes(alone.execute_in_process(instance=shop.instance))["sales", "applied"]
+
+
+def test_a_table_that_fails_without_its_batch_asset_fails_the_step(shop: Shop) -> None:
+    shop.spoil("sales")
+    shop.tick()
+    run = shop.materialize([SALES])
+    assert status(shop, run) is DagsterRunStatus.FAILURE
+    turn = latest_evaluation(shop.instance, dg.AssetCheckKey(SALES, "applied"))
+    assert turn is not None
+    assert turn.passed is False
+
+
+def test_a_row_count_that_does_not_add_up_fails_both_checks(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def miscounted(runtime: object, target: Target, progress: object) -> TableResult:
+        return TableResult(target, error=RowCountMismatch(target.table, "1 row is missing.", "Inspect it."))
+
+    monkeypatch.setattr(engine, "apply_table", miscounted)
+    shop.change("sales", [1])
+    run = shop.apply()
+    assert {key: passed for key, passed in outcomes(run).items() if key[1] in ("applied", "row_count")} == {
+        ("sales", "applied"): False,
+        ("sales", "row_count"): False,
+    }
+
+
+# --- without Spark
+
+
+def test_a_terminated_turn_does_not_wait_for_the_tables_whose_turn_has_not_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = {"id": "long not null"}
+    tables = {f"public.t{number}": {"columns": columns, "primary_key": ["id"]} for number in range(20)}
+    lake = small_lake(tmp_path, tables, automation={"apply_threads": 2})
+    begun, go_on = [], threading.Event()
+
+    def apply(runtime: object, target: Target, progress: object) -> TableResult:
+        begun.append(target.name)
+        if len(begun) > 1:
+            go_on.wait(20)
+        return TableResult(target)
+
+    monkeypatch.setattr(engine, "apply_table", apply)
+    turn = engine.apply_tables(lake.runtime, lake.targets)
+    next(iter(turn))
+    threading.Timer(0.3, go_on.set).start()
+    turn.close()  # type: ignore[attr-defined]
+    assert len(begun) < 6
+
+
+def test_a_source_of_many_tables_is_cut_into_chunks_with_a_batch_asset_each(tmp_path: Path) -> None:
+    columns = {"id": "long not null"}
+    tables = {f"public.t{number}": {"columns": columns, "primary_key": ["id"]} for number in range(120)}
+    targets = small_lake(tmp_path, tables).targets
+    assert {key.path[-1] for key in batch_keys("shop", targets, targets)} == {
+        "shop_batch",
+        "shop_batch_2",
+        "shop_batch_3",
+    }
+    assert {key.path[-1] for key in batch_keys("shop", targets, [targets[50], targets[99]])} == {
+        "shop_batch_2"
+    }
