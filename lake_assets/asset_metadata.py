@@ -10,7 +10,7 @@ from lake_assets.iceberg.catalog import warehouse_uri
 
 
 def table_metadata(lake: LakeConfig, identifier: str, columns: Iterable[Column]) -> dict[str, Any]:
-    """`dagster/table_name` (catalog.namespace.table), `dagster/uri`, `dagster/storage_kind`, `dagster/column_schema`."""
+    """Under Dagster's names: table name (catalog.namespace.table), address, kind of storage, columns."""
     return {
         "dagster/table_name": f"{lake.catalog.name}.{identifier}",
         "dagster/uri": f"{warehouse_uri(lake.catalog)}/{identifier.replace('.', '/')}",

@@ -1,10 +1,13 @@
-"""One Spark for the whole test session: starting one takes longer than most tests."""
+"""One Spark and one S3 server for the whole test session: starting them takes longer than most tests."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.config import S3Config
 from lake_assets.spark.session import ICEBERG, S3_JARS, SQLITE_JDBC
 
 
@@ -26,3 +29,45 @@ def spark() -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Config]:
+    """A local S3 server, and how to reach it."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield S3Config(
+        region="us-east-1",
+        endpoint=f"http://{host}:{port}",
+        access_key_id="an-access-key",
+        secret_access_key="a-secret",
+        path_style=True,
+    )
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def new_bucket(s3: S3Config) -> Callable[[], Any]:
+    """Makes empty boto3 buckets."""
+    import boto3
+
+    assert s3.access_key_id is not None
+    assert s3.secret_access_key is not None
+    resource = boto3.resource(
+        "s3",
+        region_name=s3.region,
+        endpoint_url=s3.endpoint,
+        aws_access_key_id=s3.access_key_id.get_secret_value(),
+        aws_secret_access_key=s3.secret_access_key.get_secret_value(),
+    )
+    numbers = count()
+
+    def create() -> Any:
+        bucket = resource.Bucket(f"bucket-{next(numbers)}")
+        bucket.create()
+        return bucket
+
+    return create

@@ -3,7 +3,6 @@
 Here: what several rooms' tests need. Not here: the demonstration source (`lake_assets.demo`), the oracle (`oracle.py`).
 """
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -66,7 +65,7 @@ def write_file(folder: Path, key: str, lines: Sequence[str]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     hidden = path.with_name(f".{path.name}")
     hidden.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    os.replace(hidden, path)
+    hidden.replace(path)
     return path
 
 

@@ -426,9 +426,17 @@ def test_suggestions(name, known, expected):
 
 
 LATER = [
-    (TableConfig, {"columns": {"id": "long"}, "primary_key": ["id"], "mode": "history"}, "history is not available"),
+    (
+        TableConfig,
+        {"columns": {"id": "long"}, "primary_key": ["id"], "mode": "history"},
+        "history is not available",
+    ),
     (TableConfig, {"columns": {"id": "long"}, "primary_key": ["id"], "also": ["soft_delete"]}, "soft_delete"),
-    (TableConfig, {"columns": {"id": "long"}, "primary_key": ["id"], "full_load_complete": "dms"}, "dms is not"),
+    (
+        TableConfig,
+        {"columns": {"id": "long"}, "primary_key": ["id"], "full_load_complete": "dms"},
+        "dms is not",
+    ),
     (SparkConfig, {"mode": "connect"}, "connect is not available"),
     (DmsSettings, {"preserve_transactions": True}, "CDC_TXN"),
 ]
@@ -444,11 +452,19 @@ def test_the_catalog_and_its_sources_are_enough():
     lake = LakeConfig.model_validate(
         {
             "catalog": {"name": "lake", "type": "sqlite", "uri": "catalog.db", "warehouse": "warehouse"},
-            "spark": {"mode": "embedded", "remote": "sc://localhost:15002", "conf": {"spark.driver.memory": "4g"}},
+            "spark": {
+                "mode": "embedded",
+                "remote": "sc://localhost:15002",
+                "conf": {"spark.driver.memory": "4g"},
+            },
             "sources": {
                 "bikeshare": {
                     "location": "bronze",
-                    "dms": {"preserve_transactions": False, "date_partition_enabled": False, "timestamp_zone": "UTC"},
+                    "dms": {
+                        "preserve_transactions": False,
+                        "date_partition_enabled": False,
+                        "timestamp_zone": "UTC",
+                    },
                     "tables": {"public.trips": {"primary_key": ["id"], "columns": {"id": "long not null"}}},
                 }
             },

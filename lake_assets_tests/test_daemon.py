@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parent.parent
 KEPT = ("stations", "station_status", "trips")
 SILVER = (*KEPT, "station_status_changes")
 MARTS = ("racks_empty_now", "station_daily", "trip_revenue_daily")
-DEADLINE = 150.0
+DEADLINE = 300.0
 """Seconds for what takes 40 on an idle machine with two cores."""
 T = TypeVar("T")
 
@@ -71,7 +71,9 @@ class Dev:
 
     def up(self) -> None:
         """Starts `dagster dev` as the user would type it, in a session of its own, and waits for its webserver."""
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("DAGSTER_", "LAKE_", "SPARK_"))}
+        environment = {
+            k: v for k, v in os.environ.items() if not k.startswith(("DAGSTER_", "LAKE_", "SPARK_"))
+        }
         environment["PYTHONPATH"] = str(ROOT)
         command = [sys.executable, "-m", "dagster", "dev", "-h", "127.0.0.1", "-p", str(self.port)]
         with (self.folder / "dev.log").open("ab") as log:
@@ -97,7 +99,9 @@ class Dev:
 
     def tail(self) -> str:
         lines = (self.folder / "dev.log").read_text(errors="replace").splitlines()
-        return "\n".join(line for line in lines if "DEBUG" not in line and "Checking for new" not in line)[-6000:]
+        return "\n".join(line for line in lines if "DEBUG" not in line and "Checking for new" not in line)[
+            -6000:
+        ]
 
     def query(self, graphql: str) -> Any:
         request = urllib.request.Request(
@@ -277,13 +281,15 @@ def test_the_asset_graph_shows_all_three_layers(dev: Dev, tmp_path: Path) -> Non
         names.setdefault(layer, set()).add(name)
     assert names == {"bronze": set(KEPT), "silver": set(SILVER), "gold": set(MARTS)}
     silver = [text for name, text in nodes if name in SILVER and "File" not in text]
-    assert all("Materialized" in text and "3 / 3 Passed" in text for text in silver)
+    assert [text for text in silver if "Materialized" not in text or "3 / 3 Passed" not in text] == []
     assert picture.stat().st_size > 20_000
     if wanted := os.environ.get("LAKE_SCREENSHOT"):
         shutil.copy(picture, wanted)
 
 
-def asset_nodes(dev: Dev, chromium: str, chromedriver: str, profile: Path, picture: Path) -> list[tuple[str, str]]:
+def asset_nodes(
+    dev: Dev, chromium: str, chromedriver: str, profile: Path, picture: Path
+) -> list[tuple[str, str]]:
     """Name and text of every node of the global asset lineage with its layers expanded; and a picture of it."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service

@@ -150,7 +150,7 @@ def test_sensors_run_by_default(definitions: dg.Definitions) -> None:
         assert sensor.description
     # What they may request: silver by its files, gold by what silver commits.
     targets = {
-        name: repository.get_job(sensor.job_name).asset_layer.selected_asset_keys
+        name: repository.get_job(str(sensor.job_name)).asset_layer.selected_asset_keys
         for name, sensor in sensors.items()
         if name != "freshness"
     }

@@ -1,7 +1,8 @@
 """The sensor for freshness: the one check that must speak when nothing runs.
 
 A table that nothing is applied to evaluates no checks. So once a minute every table's freshness is looked at, and
-evaluated where it changed, or was not evaluated for an hour.
+evaluated where it changed, or was not evaluated for an hour. What Dagster has missed of a table is told at the same
+time (`missed.py`).
 """
 
 import time
@@ -10,11 +11,12 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from lake_assets.automation.missed import missed_events
 from lake_assets.checks.freshness import freshness
 from lake_assets.checks.history import latest_evaluation
 from lake_assets.checks.silver_checks import FRESHNESS, freshness_evaluation
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.pending import table_states
+from lake_assets.silver.pending import TableState, table_states
 from lake_assets.silver.targets import Target
 
 REPEAT_SECONDS = 3600
@@ -31,7 +33,11 @@ def freshness_sensor(runtime: LakeRuntime, targets: Sequence[Target]) -> dg.Sens
         description="Evaluates the freshness check of every silver table, also while nothing runs.",
     )
     def table_freshness(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        evaluations = changed_evaluations(context.instance, runtime, targets)
+        states = table_states(runtime, targets, datetime.now(UTC))
+        timeout = runtime.lake.automation.heartbeat_timeout.total_seconds()
+        for event in missed_events(context.instance, states, timeout):
+            context.instance.report_runless_asset_event(event)
+        evaluations = changed_evaluations(context.instance, states)
         for evaluation in evaluations:
             context.instance.report_runless_asset_event(evaluation)
         return dg.SkipReason(f"{len(evaluations)} of {len(targets)} tables evaluated")
@@ -40,12 +46,12 @@ def freshness_sensor(runtime: LakeRuntime, targets: Sequence[Target]) -> dg.Sens
 
 
 def changed_evaluations(
-    instance: dg.DagsterInstance, runtime: LakeRuntime, targets: Sequence[Target]
+    instance: dg.DagsterInstance, states: Sequence[TableState]
 ) -> list[dg.AssetCheckEvaluation]:
     """Evaluations whose outcome differs from the newest one, or whose newest one is old."""
     now = datetime.now(UTC)
     found = []
-    for state in table_states(runtime, targets, now):
+    for state in states:
         if state.error is not None:
             continue  # `applied` tells that; of what is pending nobody can tell
         evaluation = freshness_evaluation(freshness(state.target, state.position, state.logged, now))

@@ -1,6 +1,7 @@
 """The sensor for marts: compares what each mart has consumed with the silver snapshots, and requests the difference.
 
-Level-triggered like the file sensor. A mart that reads a table whose blocking check failed is not requested.
+Level-triggered like the file sensor. A mart that reads a table whose blocking check failed is not requested, and one
+whose inputs are being applied waits for that, within reason (`hold.py`).
 """
 
 from collections.abc import Sequence
@@ -9,9 +10,10 @@ import dagster as dg
 
 from lake_assets.automation.backoff import runs_backing_off
 from lake_assets.automation.file_sensor import RUN_TAGS, SCOPE
+from lake_assets.automation.hold import Hold
 from lake_assets.automation.in_flight import assets_in_flight
 from lake_assets.automation.polling import poll, sentence
-from lake_assets.gold.assets import failed_inputs
+from lake_assets.gold.assets import failed_inputs, silver_keys
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.work import MartRun, mart_work
 from lake_assets.runtime import LakeRuntime
@@ -20,6 +22,7 @@ from lake_assets.runtime import LakeRuntime
 def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart]) -> dg.SensorDefinition:
     """The sensor of all marts; running by default."""
     keys = [dg.AssetKey(mart.asset_key) for mart in marts]
+    hold = Hold()
 
     @dg.sensor(
         name="marts",
@@ -30,7 +33,7 @@ def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart]) -> dg.SensorDefinit
     )
     def stale_marts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         def look() -> dg.SensorResult:
-            requests, reasons = mart_requests(context.instance, runtime, marts)
+            requests, reasons = mart_requests(context.instance, runtime, marts, hold)
             if requests:
                 return dg.SensorResult(run_requests=requests)
             return dg.SensorResult(skip_reason=sentence(reasons, "every mart is up to date"))
@@ -41,15 +44,22 @@ def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart]) -> dg.SensorDefinit
 
 
 def mart_requests(
-    instance: dg.DagsterInstance, runtime: LakeRuntime, marts: Sequence[Mart]
+    instance: dg.DagsterInstance, runtime: LakeRuntime, marts: Sequence[Mart], hold: Hold
 ) -> tuple[list[dg.RunRequest], list[str]]:
     """The runs to request now, and why there are not more."""
     automation = runtime.lake.automation
     timeout = automation.heartbeat_timeout.total_seconds()
 
+    stale: set[str] = set()
+
     def refuse(mart: Mart) -> str | None:
+        stale.add(mart.name)
+        applying = assets_in_flight(instance, silver_keys(mart), timeout).values()
+        held = hold.waits_for(mart.name, {run for runs in applying for run in runs})
         if failed := failed_inputs(instance, mart):
             return f"{mart.identifier} waits for {', '.join(failed)}"
+        if held:
+            return f"{mart.identifier} waits for run {held[0][:8]}, which is applying its inputs"
         tags, key = {mart_tag(mart.name): "1"}, dg.AssetKey(mart.asset_key)
         wait = runs_backing_off(instance, tags, key, automation.backoff_base, automation.backoff_max)
         return f"{mart.identifier} failed and is tried again in {wait:.0f} s" if wait > 0 else None
@@ -58,6 +68,8 @@ def mart_requests(
         # Its commit decides what is left to do; asking before would compute days twice.
         return [], ["a run of marts is under way"]
     work = mart_work(runtime, marts, refuse)
+    requested = {name for run in work.runs for name in run.marts}
+    hold.forget({mart.name for mart in marts} - (stale - requested))
     reasons = list(work.reasons)
     if work.unpartitioned_days:
         reasons.append(

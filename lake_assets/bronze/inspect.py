@@ -9,7 +9,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import BinaryIO, Protocol
 from zoneinfo import ZoneInfo
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.object_store import ObjectStore
 from lake_assets.config import DmsSettings
 from lake_assets.errors import LakeError
@@ -71,6 +72,15 @@ def inspect_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileI
             return _inspect_csv(file, _decompressed(stream) if file.compression == "gzip" else stream, dms)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise UnreadableFile(file.key, f"the gzip stream is damaged or incomplete ({error})") from error
+
+
+def counted(store: ObjectStore, file: LoggedFile, dms: DmsSettings) -> LoggedFile:
+    """The file with its own row count and columns; big files are left uncounted by the listing. Raises as
+    `inspect_file`."""
+    if file.rows is not None:
+        return file
+    found = inspect_file(store, file, dms)
+    return replace(file, rows=found.rows, columns=found.columns)
 
 
 def _decompressed(stream: BinaryIO) -> BinaryIO:

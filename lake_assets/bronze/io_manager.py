@@ -8,16 +8,21 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from lake_assets.bronze.assets import bronze_key
+from lake_assets.bronze.inspect import counted
 from lake_assets.bronze.plan_read import files_of_days
 from lake_assets.bronze.reader import read_changes
+from lake_assets.iceberg.tables import column_ddl
 from lake_assets.runtime import LakeRuntime
+
+CHANGE_COLUMNS = "_op string, _commit_ts timestamp, _sequence string, _file string, _row bigint, _bad string"
 
 
 class BronzeIOManager(dg.IOManager):
     """Hands an asset the changes of the partitions that its run maps to.
 
     Columns: `_op` string, `_commit_ts` timestamp (UTC), `_sequence` string, `_file` string, `_row` long, `_bad` string
-    (a reason for a row that cannot be used, else NULL), and the table's columns with their declared types.
+    (a reason for a row that cannot be used, else NULL), and the table's columns with their declared types. Days
+    without a file have no rows. Only files that were logged by then are read (by the sensor, or `lake-assets sync`).
     """
 
     def __init__(self, runtime: LakeRuntime) -> None:
@@ -35,15 +40,16 @@ class BronzeIOManager(dg.IOManager):
         if context.has_asset_partitions:
             keys = context.asset_partition_key_range
             first, last = keys.start, keys.end
+        spark, store = self._runtime.sessions.root(), self._runtime.store(source_name)
         logged = files_of_days(self._runtime.file_log.files(source_name, table), first, last)
-        changes = read_changes(
-            self._runtime.sessions.root(),
-            self._runtime.store(source_name),
-            logged,
-            name=table,
-            table=source.tables[table],
-            dms=source.dms,
-        )
+        if not logged:
+            columns = (
+                column_ddl(column.model_copy(update={"required": False}))
+                for column in source.tables[table].columns
+            )
+            return spark.createDataFrame([], f"{CHANGE_COLUMNS}, {', '.join(columns)}")
+        files = [counted(store, file, source.dms) for file in logged]
+        changes = read_changes(spark, store, files, name=table, table=source.tables[table], dms=source.dms)
         return changes.select("_op", "_commit_ts", "_sequence", "_file", "_row", "_bad", "_image.*")
 
     def _table(self, key: dg.AssetKey) -> tuple[str, str]:

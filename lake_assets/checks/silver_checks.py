@@ -95,6 +95,11 @@ def row_count_evaluation(result: TableResult) -> dg.AssetCheckEvaluation | None:
     return _evaluation(result.target, ROW_COUNT, True, metadata, blocking=True)
 
 
+def published_row_count(target: Target) -> dg.AssetCheckEvaluation:
+    """`row_count` of a commit that is found in the lake: it was counted, or it would not have been published."""
+    return _evaluation(target, ROW_COUNT, True, {"counted": "by the run that published it"}, blocking=True)
+
+
 def freshness_evaluation(state: FreshnessState) -> dg.AssetCheckEvaluation:
     """`freshness`: a warning, since an old but right table is still right."""
     metadata: dict[str, Any] = {"pending_files": state.pending_files, "state": state.sentence}

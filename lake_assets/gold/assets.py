@@ -89,7 +89,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
                 "Its rows are as they were.",
                 allow_retries=False,
             )
-        view = mart_view(Look(runtime.catalog), mart, runtime.lake.gold.start_date)
+        view = mart_view(Look(runtime.catalog), mart, runtime.lake.gold)
         if view is None:
             raise dg.Failure(
                 f"{mart.identifier}: an input has no rows yet; apply its files first.", allow_retries=False
@@ -134,7 +134,7 @@ def _planned(
             "consumed": {table: str(snapshot) for table, snapshot in view.snapshots.items()},
         }
     )
-    state = after_run(view.work, computed, view.snapshots, view.now)
+    state = after_run(view.work, computed, view.snapshots, view.now, view.settings)
     return Computed(mart.compute(request), mart.columns, state.properties(), planned_from=view.mart_snapshot)
 
 

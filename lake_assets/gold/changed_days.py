@@ -126,12 +126,28 @@ def hull(days: Iterable[date], now: date) -> frozenset[date]:
     return given | frozenset(days_between(min(inside), max(inside)) if inside else ())
 
 
+def ends(bounds: Iterable[date] | None, first_partition: date, now: date) -> frozenset[date]:
+    """Days that all of a column's days lie between, by the bounds of its files; None where a file has none.
+
+    What the files do not tell is taken to reach from the first partition to `now`: also what a marker hides, beside
+    which a file's other rows may have any day.
+    """
+    if bounds is None:
+        return frozenset((first_partition, now))
+    found = set(bounds)
+    if any(day < now - CENTURY for day in found):
+        found.add(first_partition)
+    if any(day > now + YEAR for day in found):
+        found.add(now)
+    return frozenset(found)
+
+
 def gap_to(had: Iterable[date], days: Iterable[date], now: date) -> frozenset[date]:
     """The days between those that a mart has and new ones before or after them. A mart may have rows of zeros on
     quiet days, and which ones it has must not depend on whether it was computed at once or day by day."""
     own = frozenset(had)
-    ends = {min(own), max(own)} if own else set()
-    return hull({*ends, *days}, now) - hull(ends, now) if ends else frozenset()
+    edges = {min(own), max(own)} if own else set()
+    return hull({*edges, *days}, now) - hull(edges, now) if edges else frozenset()
 
 
 def days_between(first: date, last: date) -> list[date]:

@@ -5,15 +5,19 @@ still to be computed. Both change in one commit with the rows, so that a kill be
 nothing, and two lists are never added up by guess. Here: that bookkeeping. Not here: reading tables (`view.py`).
 """
 
+import hashlib
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from typing import Any
 
 from lake_assets.gold.changed_days import format_days, parse_days
 
 CONSUMED = "lake.mart.consumed."
 PENDING = "lake.mart.pending-days"
 NOW = "lake.mart.now"
+SETTINGS = "lake.mart.settings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,8 @@ class Consumption:
     pending: frozenset[date] = frozenset()
     now: datetime | None = None
     """The source's last commit at that time, UTC."""
+    settings: str = ""
+    """Fingerprint of the settings that its days were computed with, but for the pending ones."""
 
     def properties(self) -> dict[str, str]:
         """As a mart's commit carries it."""
@@ -32,6 +38,8 @@ class Consumption:
         found[PENDING] = format_days(self.pending)
         if self.now is not None:
             found[NOW] = self.now.isoformat()
+        if self.settings:
+            found[SETTINGS] = self.settings
         return found
 
 
@@ -44,11 +52,21 @@ def read_consumption(summary: Mapping[str, str]) -> Consumption:
         },
         pending=parse_days(summary.get(PENDING, "")),
         now=datetime.fromisoformat(now) if now else None,
+        settings=summary.get(SETTINGS, ""),
     )
 
 
 def after_run(
-    work: Collection[date], computed: Collection[date], snapshots: Mapping[str, int], now: datetime
+    work: Collection[date],
+    computed: Collection[date],
+    snapshots: Mapping[str, int],
+    now: datetime,
+    settings: str = "",
 ) -> Consumption:
     """The state after a run that saw the work list `work` at `snapshots` and computed the days `computed`."""
-    return Consumption(dict(snapshots), frozenset(work) - frozenset(computed), now)
+    return Consumption(dict(snapshots), frozenset(work) - frozenset(computed), now, settings)
+
+
+def fingerprint(settings: Mapping[str, Any]) -> str:
+    """The same for equal settings: days that were computed with others are not what they would be now."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:16]

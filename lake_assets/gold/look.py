@@ -118,21 +118,21 @@ def days_held(table: Table | None, partition_column: str) -> frozenset[date]:
     return frozenset(row["partition"][partition_column] for row in table.inspect.partitions().to_pylist())
 
 
-def column_days(table: Table, column: str) -> tuple[date, ...] | None:
-    """First and last UTC day of a timestamp or date column over the table's files; none for a table without values.
+def column_bounds(table: Table, column: str) -> frozenset[date] | None:
+    """First and last UTC days of a timestamp or date column in the table's files; empty for a table without values.
     Deleted rows count, which costs a day more. None when a file does not tell: beyond the hundredth column of a table
     Iceberg keeps no bounds."""
     field = table.schema().find_field(column)
     found: set[date] = set()
     for task in table.scan().plan_files():
-        bounds = _file_days(task.file, field)
+        bounds = _file_bounds(task.file, field)
         if bounds is None:
             return None
         found |= bounds
-    return (min(found), max(found)) if found else ()
+    return frozenset(found)
 
 
-def _file_days(file: DataFile, field: NestedField) -> set[date] | None:
+def _file_bounds(file: DataFile, field: NestedField) -> set[date] | None:
     ends = [(bounds or {}).get(field.field_id) for bounds in (file.lower_bounds, file.upper_bounds)]
     given = {_day(field, end) for end in ends if end is not None}
     nulls = (file.null_value_counts or {}).get(field.field_id)

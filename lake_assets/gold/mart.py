@@ -6,11 +6,13 @@ changed (`changed_days.py`), writing (`iceberg/io_manager.py`).
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from lake_assets.config import Column
 
@@ -67,6 +69,13 @@ class MartRequest:
         assert self.first_day is not None, "only a partitioned mart has days"
         assert self.last_day is not None, "only a partitioned mart has days"
         return self.first_day, self.last_day
+
+    def within(self, moment: str) -> SparkColumn:
+        """Whether a timestamp column lies in the days to compute. As a range of instants, which Iceberg compares with
+        its partitions and files before it reads any."""
+        first, last = self.days
+        start, end = (F.lit(day).cast("timestamp") for day in (first, last + timedelta(days=1)))
+        return (F.col(moment) >= start) & (F.col(moment) < end)
 
 
 @dataclass(frozen=True, slots=True)

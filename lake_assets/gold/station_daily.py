@@ -21,8 +21,8 @@ def compute(request: MartRequest) -> DataFrame:
         "district",
         F.explode(F.sequence(F.lit(first), F.lit(last))).alias("day"),
     )
-    trips_out = _count(request.inputs["trips"], "start_station_id", "started_at", "trips_out")
-    trips_in = _count(request.inputs["trips"], "end_station_id", "ended_at", "trips_in")
+    trips_out = _count(request, "start_station_id", "started_at", "trips_out")
+    trips_in = _count(request, "end_station_id", "ended_at", "trips_in")
     empty = _empty_minutes(request, days.select("day").distinct())
     joined = days
     for part in (trips_out, trips_in, empty):
@@ -38,9 +38,10 @@ def compute(request: MartRequest) -> DataFrame:
     )
 
 
-def _count(trips: DataFrame, station: str, moment: str, name: str) -> DataFrame:
+def _count(request: MartRequest, station: str, moment: str, name: str) -> DataFrame:
     return (
-        trips.filter(F.col(station).isNotNull() & F.col(moment).isNotNull())
+        request.inputs["trips"]
+        .filter(F.col(station).isNotNull() & request.within(moment))
         .groupBy(F.col(station).alias("station_id"), F.to_date(moment).alias("day"))
         .agg(F.count(F.lit(1)).alias(name))
     )

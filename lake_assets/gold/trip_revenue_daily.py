@@ -13,9 +13,9 @@ from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
 
 def compute(request: MartRequest) -> DataFrame:
     """One row per day and district with a finished trip; a station that is gone counts as district `unknown`."""
-    first, last = request.days
-    ended = request.inputs["trips"].withColumn("day", F.to_date("ended_at"))
-    ended = ended.filter(F.col("day").between(F.lit(first), F.lit(last)))
+    ended = (
+        request.inputs["trips"].filter(request.within("ended_at")).withColumn("day", F.to_date("ended_at"))
+    )
     districts = request.inputs["stations"].select(F.col("station_id").alias("start_station_id"), "district")
     return (
         ended.join(F.broadcast(districts), "start_station_id", "left")

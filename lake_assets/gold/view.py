@@ -10,11 +10,12 @@ from datetime import date, datetime
 
 from pyiceberg.table import Table
 
-from lake_assets.gold.changed_days import Changed, Stretch, changed_days, gap_to, hull, spread_onwards
-from lake_assets.gold.consumption import Consumption, read_consumption
+from lake_assets.config import GoldConfig
+from lake_assets.gold.changed_days import Changed, Stretch, changed_days, ends, gap_to, hull, spread_onwards
+from lake_assets.gold.consumption import Consumption, fingerprint, read_consumption
 from lake_assets.gold.look import (
     Look,
-    column_days,
+    column_bounds,
     commits_since,
     days_held,
     partitioned_by_day,
@@ -37,15 +38,14 @@ class MartView:
     """The mart's snapshot that the work list was made against."""
     work: tuple[date, ...]
     """Days to be computed, in order; empty for an unpartitioned mart."""
+    settings: str
+    """Fingerprint of `gold.settings`."""
     stale: bool
     """Whether there is anything to compute."""
 
 
-def mart_view(look: Look, mart: Mart, first_partition: date) -> MartView | None:
-    """The view, or None while an input has no rows published yet.
-
-    `first_partition` is `gold.start_date`: where nobody can tell a table's first day, it is taken to be that one.
-    """
+def mart_view(look: Look, mart: Mart, gold: GoldConfig) -> MartView | None:
+    """The view, or None while an input has no rows published yet."""
     tables: dict[str, Table] = {}
     snapshots: dict[str, int] = {}
     for rule in mart.rules:
@@ -61,17 +61,18 @@ def mart_view(look: Look, mart: Mart, first_partition: date) -> MartView | None:
     # A mart's own maintenance does not carry what the mart has consumed.
     consumed = read_consumption(summary(snapshot_of_rows(target)))
     changed = {rule: _changed(tables[rule.identifier], rule, consumed) for rule in mart.rules}
+    settings = fingerprint(gold.settings)
     if mart.partition_column is None:
-        stale = any(changed.values()) or consumed.now != now
-        return MartView(mart, snapshots, now, mart_snapshot, (), stale)
-    if any(found.every for found in changed.values()):
-        days = _every_day(mart, tables, target, now.date(), first_partition)
+        stale = any(changed.values()) or (consumed.now, consumed.settings) != (now, settings)
+        return MartView(mart, snapshots, now, mart_snapshot, (), settings, stale)
+    if consumed.settings != settings or any(found.every for found in changed.values()):
+        days = _every_day(mart, tables, target, now.date(), gold.start_date)
     else:
         days = _days(changed, consumed, now)
         if days - consumed.pending:
             days |= gap_to(days_held(target, mart.partition_column), days, now.date())
     work = tuple(sorted(consumed.pending | days))
-    return MartView(mart, snapshots, now, mart_snapshot, work, bool(work))
+    return MartView(mart, snapshots, now, mart_snapshot, work, settings, bool(work))
 
 
 def _changed(table: Table, rule: Input, consumed: Consumption) -> Changed:
@@ -93,12 +94,10 @@ def _every_day(
     mart: Mart, tables: Mapping[str, Table], target: Table | None, now: date, first_partition: date
 ) -> frozenset[date]:
     """All days from the first to the last one that the inputs' rows lie in or that the mart has."""
-    ends = set(days_held(target, str(mart.partition_column)))
+    found = set(days_held(target, str(mart.partition_column)))
     for rule in mart.rules:
         if rule.column is not None:
-            bounds = column_days(tables[rule.identifier], rule.column)
-            # Without bounds in every file, only the partitions themselves are known.
-            ends |= {first_partition, now} if bounds is None else set(bounds)
-            if rule.follow is Follow.DAY_ONWARDS and ends:
-                ends.add(now)
-    return hull(ends, now)
+            found |= ends(column_bounds(tables[rule.identifier], rule.column), first_partition, now)
+            if rule.follow is Follow.DAY_ONWARDS and found:
+                found.add(now)
+    return hull(found, now)

@@ -58,7 +58,7 @@ def mart_work(
     reasons = []
     look = Look(runtime.catalog)
     for mart in marts:
-        view = mart_view(look, mart, runtime.lake.gold.start_date)
+        view = mart_view(look, mart, runtime.lake.gold)
         if view is None or not view.stale:
             continue
         if (reason := refuse(mart)) is not None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -81,6 +82,7 @@ def attempt(spark: SparkSession, catalog: str, identifier: str, snapshot_id: int
     finally:
         try:
             current.drop()
-        except PySparkException:
-            # The rows are published or not, whatever becomes of the branch; expiry drops it (RETAIN_DAYS).
+        except (PySparkException, Py4JError):
+            # The rows are published or not, whatever becomes of the branch; expiry drops it (RETAIN_DAYS). Raising here
+            # would hide from the caller that they are.
             logger.warning("%s: branch %s could not be dropped", identifier, current.branch, exc_info=True)

@@ -10,6 +10,23 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.silver.batch import OPERATIONS, TableResult
+from lake_assets.silver.position import Position
+
+POSITION = "position"
+"""The file log's offset up to which the table's files are accounted for."""
+
+
+def state_metadata(position: Position) -> dict[str, Any]:
+    """What a table is at a position, whoever brought it there."""
+    metadata: dict[str, Any] = {
+        "dagster/row_count": position.rows,
+        POSITION: position.log_offset,
+        "epoch": position.epoch,
+        "snapshot_id": str(position.snapshot_id),
+    }
+    if position.max_commit_ts is not None:
+        metadata["newest_commit"] = dg.MetadataValue.timestamp(position.max_commit_ts)
+    return metadata
 
 
 def materialization_metadata(result: TableResult, now: datetime) -> dict[str, Any]:
@@ -20,10 +37,9 @@ def materialization_metadata(result: TableResult, now: datetime) -> dict[str, An
     for batch in batches:
         seconds.update(batch.seconds)
         by_op.update(batch.by_op)
-    position = result.position
-    newest = position.max_commit_ts
+    newest = result.position.max_commit_ts
     metadata: dict[str, Any] = {
-        "dagster/row_count": position.rows,
+        **state_metadata(result.position),
         "rows_read": sum(b.rows_read for b in batches),
         **{f"rows_{name}": by_op[op] for op, name in OPERATIONS.items()},
         "rows_written": sum(b.rows_written for b in batches),
@@ -37,11 +53,7 @@ def materialization_metadata(result: TableResult, now: datetime) -> dict[str, An
         "files_superseded": sum(b.superseded_files for b in batches),
         "seconds": round(sum(seconds.values()), 3),
         **{f"seconds_{stage}": round(value, 3) for stage, value in sorted(seconds.items())},
-        "position": position.log_offset,
-        "epoch": position.epoch,
-        "snapshot_id": str(position.snapshot_id),
     }
     if newest is not None:
-        metadata["newest_commit"] = dg.MetadataValue.timestamp(newest)
         metadata["lag_seconds"] = round((now - newest).total_seconds(), 3)
     return metadata

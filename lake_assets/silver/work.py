@@ -4,12 +4,12 @@ Here: those, and reading files with them. Not here: what is done with the rows (
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
 from lake_assets.bronze.file_log import LoggedFile
-from lake_assets.bronze.inspect import UnreadableFile, inspect_file
+from lake_assets.bronze.inspect import UnreadableFile, counted
 from lake_assets.errors import TableStopped
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import Stopwatch
@@ -38,22 +38,18 @@ class Work:
 
     def read(self, files: Sequence[LoggedFile]) -> Reading:
         """Raises TableStopped for a file that cannot be read, or whose columns do not fit the contract."""
-        counted = [self._inspected(file) for file in files]
-        return Reading(self.spark, self.runtime.store(self.target.source), self.target, counted)
+        whole = [self._counted(file) for file in files]
+        return Reading(self.spark, self.runtime.store(self.target.source), self.target, whole)
 
     def read_again(self, files: Sequence[LoggedFile]) -> Reading:
         """`read`, of files that were applied before."""
         self.replayed_bytes += sum(file.size for file in files)
         return self.read(files)
 
-    def _inspected(self, file: LoggedFile) -> LoggedFile:
-        """The file with its own row count and columns; big files are left uncounted by the listing."""
-        if file.rows is not None:
-            return file
+    def _counted(self, file: LoggedFile) -> LoggedFile:
         try:
-            found = inspect_file(self.runtime.store(self.target.source), file, self.target.dms)
+            return counted(self.runtime.store(self.target.source), file, self.target.dms)
         except UnreadableFile as error:
             raise TableStopped(
                 self.target.table, str(error), "Have DMS write it again, or remove it."
             ) from error
-        return replace(file, rows=found.rows, columns=found.columns)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,7 +15,7 @@ def new_shop(tmp_path: Path) -> Iterator[Callable[..., Shop]]:
     """Opens an empty shop; without Spark, as long as nothing is run."""
     shops: list[Shop] = []
 
-    def create(**sections: object) -> Shop:
+    def create(**sections: Any) -> Shop:
         shops.append(open_shop(tmp_path / f"shop{len(shops)}", **sections))
         return shops[-1]
 

@@ -32,7 +32,7 @@ def test_one_event_for_each_table_and_day_and_one_run_for_all_tables(new_shop: C
 
     outcome = shop.tick()
 
-    events = {(e.asset_key.path[-1], e.partition): e for e in outcome.asset_events if e.asset_key}
+    events = {(e.asset_key.path[-1], e.partition): e for e in outcome.asset_events}
     assert set(events) == {("sales", "2026-03-01"), ("sales", "2026-03-02"), ("notes", "2026-03-02")}
     metadata = {key: value.value for key, value in events["sales", "2026-03-01"].metadata.items()}
     size = sum((shop.folder / "bronze" / key).stat().st_size for key in (first, second))
@@ -137,7 +137,7 @@ def test_deleting_dagsters_storage_loses_and_repeats_nothing(shop: Shop) -> None
     outcome = shop.tick()
     (request,) = outcome.run_requests or ()
     assert set(request.asset_selection or ()) == {NOTES, BATCH}
-    assert {event.asset_key.path[-1] for event in outcome.asset_events if event.asset_key} == {
+    assert {event.asset_key.path[-1] for event in outcome.asset_events} == {
         "sales",
         "notes",
     }
@@ -301,7 +301,7 @@ def test_a_look_that_takes_longer_than_a_tick_goes_on_in_the_next(
         shop.tick().run_requests
     )  # before the slow bucket: pending, and to be requested whatever the look does
     slow, looks = threading.Event(), []
-    real = file_sensor.log_arrivals
+    real = file_sensor.log_arrivals  # type: ignore[attr-defined]
 
     def look(*arguments: object) -> object:
         looks.append(1)

@@ -7,10 +7,12 @@ from types import SimpleNamespace
 
 import dagster as dg
 import pytest
+from dagster import DagsterRunStatus
 
 from lake_assets.bronze.arrivals import log_arrivals
 from lake_assets.checks.history import check_turns
-from lake_assets_tests.shop import NOTES, SALES, Shop
+from lake_assets.silver.engine import apply_tables
+from lake_assets_tests.shop import NOTES, SALES, Shop, add_run
 
 
 def turns(shop: Shop, asset: dg.AssetKey) -> list[bool | None]:
@@ -49,3 +51,45 @@ def test_without_dagsters_history_everything_is_evaluated_again(new_shop: Callab
     shop.tick("freshness")
     shop.forget_dagster()
     assert shop.refusal("freshness") == "2 of 2 tables evaluated"
+
+
+# --- what Dagster has missed
+
+
+def told(shop: Shop) -> list[dict[str, object]]:
+    """Metadata of the materializations of the sales table that Dagster has, the newest first."""
+    records = shop.instance.fetch_materializations(SALES, limit=10).records
+    events = [record.asset_materialization for record in records]
+    return [{key: value.value for key, value in event.metadata.items()} for event in events if event]
+
+
+def applied(shop: Shop) -> list[bool | None]:
+    return [turn.passed for turn in check_turns(shop.instance, dg.AssetCheckKey(SALES, "applied"))]
+
+
+def test_a_table_that_dagster_has_forgotten_is_told_once(shop: Shop) -> None:
+    shop.change("sales", [1, 2])
+    shop.apply()
+    shop.tick("freshness")
+    (known,) = told(shop)  # by its run, and not once more
+    shop.forget_dagster()
+    shop.tick("freshness")
+    shop.tick("freshness")
+    (again,) = told(shop)
+    same = ("dagster/row_count", "position", "snapshot_id", "newest_commit")
+    assert {name: again[name] for name in same} == {name: known[name] for name in same}
+    assert applied(shop) == [True]
+    assert shop.instance.get_latest_materialization_event(NOTES) is None  # never applied, nothing to tell
+
+
+def test_a_run_that_was_killed_after_its_commit_leaves_a_table_that_is_told(shop: Shop) -> None:
+    run = add_run(shop.instance, [SALES], DagsterRunStatus.STARTED)
+    shop.change("sales", [1])
+    shop.tick()
+    list(apply_tables(shop.lake.runtime, shop.lake.targets))
+    shop.tick("freshness")
+    assert told(shop) == []  # the run may be about to tell
+    shop.instance.report_run_failed(run)
+    shop.tick("freshness")
+    assert [metadata["position"] for metadata in told(shop)] == [1]
+    assert shop.refusal().startswith("no file is pending")

@@ -10,9 +10,21 @@ import pytest
 from dagster import DagsterRunStatus
 from pyspark.sql import SparkSession
 
+from lake_assets.automation import hold
 from lake_assets.automation.file_sensor import SCOPE
 from lake_assets.automation.mart_sensor import mart_tag
-from lake_assets_tests.shop import DAILY, Shop, add_run, days, open_shop, pass_time, sales_steady
+from lake_assets.silver.engine import apply_tables
+from lake_assets_tests.shop import (
+    DAILY,
+    NOTES,
+    SALES,
+    Shop,
+    add_run,
+    days,
+    open_shop,
+    pass_time,
+    sales_steady,
+)
 
 STEADY = replace(DAILY, name="sales_steady", compute=sales_steady)
 """The same days as DAILY, and nothing breaks it."""
@@ -97,6 +109,26 @@ def test_a_run_of_marts_in_flight_blocks(new_shop: Callable[..., Shop], status: 
     shop = new_shop()
     add_run(shop.instance, [dg.AssetKey(["gold", "sales_total"])], status)
     assert shop.refusal("marts") == "a run of marts is under way"
+
+
+def test_a_mart_waits_for_the_run_that_is_applying_its_inputs(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applying = add_run(shop.instance, [SALES, NOTES], DagsterRunStatus.STARTED)
+    shop.change("sales", [1])
+    shop.tick()
+    list(apply_tables(shop.lake.runtime, shop.lake.targets))  # what that run has committed so far
+    assert f"gold.sales_total waits for run {applying.run_id[:8]}" in shop.refusal("marts")
+    # The run that begins after it is not waited for as well: under a steady feed there is always one.
+    shop.instance.report_run_canceled(applying)
+    following = add_run(shop.instance, [SALES], DagsterRunStatus.STARTED)
+    assert requested(shop) == [(["sales_total"], None), (["sales_daily"], march(1))]
+
+    shop.restart()
+    assert f"gold.sales_total waits for run {following.run_id[:8]}" in shop.refusal("marts")
+    # Nor is a run that takes long.
+    monkeypatch.setattr(hold, "PATIENCE", 0.0)
+    assert requested(shop) == [(["sales_total"], None), (["sales_daily"], march(1))]
 
 
 def test_a_failed_check_of_an_input_holds_its_marts_back(shop: Shop) -> None:

@@ -1,11 +1,10 @@
-"""Shared by the tests of bronze: catalogs in a temporary folder, log entries, an S3 server.
+"""Shared by the tests of bronze: catalogs in a temporary folder, log entries.
 
 Not here: DMS files with real content (`lake_assets_tests/dms_files.py`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from lake_assets.bronze.file_log import NewFile
 from lake_assets.bronze.keys import FileKind
-from lake_assets.config import S3Config
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -72,45 +70,3 @@ def cdc(load: Callable[..., NewFile]) -> Callable[..., NewFile]:
         )
 
     return build
-
-
-@pytest.fixture(scope="session")
-def s3() -> Iterator[S3Config]:
-    """A local S3 server, and how to reach it."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield S3Config(
-        region="us-east-1",
-        endpoint=f"http://{host}:{port}",
-        access_key_id="an-access-key",
-        secret_access_key="a-secret",
-        path_style=True,
-    )
-    server.stop()
-
-
-@pytest.fixture(scope="session")
-def new_bucket(s3: S3Config) -> Callable[[], Any]:
-    """Makes empty boto3 buckets."""
-    import boto3
-
-    assert s3.access_key_id is not None
-    assert s3.secret_access_key is not None
-    resource = boto3.resource(
-        "s3",
-        region_name=s3.region,
-        endpoint_url=s3.endpoint,
-        aws_access_key_id=s3.access_key_id.get_secret_value(),
-        aws_secret_access_key=s3.secret_access_key.get_secret_value(),
-    )
-    numbers = count()
-
-    def create() -> Any:
-        bucket = resource.Bucket(f"bucket-{next(numbers)}")
-        bucket.create()
-        return bucket
-
-    return create

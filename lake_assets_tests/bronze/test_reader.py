@@ -191,9 +191,12 @@ def test_sequences_and_instants(files: Files) -> None:
     files.put("LOAD00000001.csv", b"Op,commit_ts,id,name,note,change_seq\nI,2026-03-01 12:00:00.5,1,a,b,\n")
     files.put(
         "20260301-120000000.csv",
-        f"Op,commit_ts,id,name,note,change_seq\nU,2026-03-01 12:00:01.239,1,a,b,\nU,2026-03-01 12:00:01,1,a,b,{own}\n".encode(),
+        b"Op,commit_ts,id,name,note,change_seq\nU,2026-03-01 12:00:01.239,1,a,b,\n"
+        + f"U,2026-03-01 12:00:01,1,a,b,{own}\n".encode(),
     )
-    files.put("20260301-120000001.csv", b"Op,commit_ts,id,name,note,change_seq\nU,2026-03-01 12:00:01,1,a,b,1234\n")
+    files.put(
+        "20260301-120000001.csv", b"Op,commit_ts,id,name,note,change_seq\nU,2026-03-01 12:00:01,1,a,b,1234\n"
+    )
     rows = files.read().orderBy("_file", "_row").collect()
     assert [row["_sequence"] for row in rows] == ["2026030111000123" + "0" * 19, own, "1234", ""]
     assert [row["_bad"] for row in rows] == [None, None, "change_seq is not 35 digits", None]

@@ -47,8 +47,8 @@ TEXTS: list[tuple[str, str, Any]] = [
     ("date", "2026-03-01 23:00:00", None),
     ("date", "2026-02-30", None),
     ("date", "infinity", None),
-    ("timestamp", "2026-03-01 12:00:00.123456", datetime(2026, 3, 1, 12, 0, 0, 123456)),
-    ("timestamp", "2026-03-01 12:00:00.1234560", datetime(2026, 3, 1, 12, 0, 0, 123456)),
+    ("timestamp", "2026-03-01 12:00:00.123456", datetime(2026, 3, 1, 12, 0, 0, 123456)),  # noqa: DTZ001
+    ("timestamp", "2026-03-01 12:00:00.1234560", datetime(2026, 3, 1, 12, 0, 0, 123456)),  # noqa: DTZ001
     ("timestamp", "2026-03-01 12:00:00.1234567", None),
     ("timestamp", "2026-03-01 12:00:00+02:00", None),
     ("timestamptz", "2026-03-01 12:00:00", NOON),
@@ -82,7 +82,7 @@ PARQUET: list[tuple[str, str, str, Any]] = [
     ("date", "timestamp", "'2026-03-01 00:00:00'", date(2026, 3, 1)),
     ("date", "timestamp", "'2026-03-01 12:00:00'", None),
     ("timestamptz", "timestamp", "'2026-03-01 12:00:00'", NOON),
-    ("timestamp", "timestamp", "'2026-03-01 12:00:00'", datetime(2026, 3, 1, 12)),
+    ("timestamp", "timestamp", "'2026-03-01 12:00:00'", datetime(2026, 3, 1, 12)),  # noqa: DTZ001
     ("string", "bigint", "12", "12"),
     ("long", "string", "'12'", 12),
     ("binary", "binary", "X'00FF'", b"\x00\xff"),

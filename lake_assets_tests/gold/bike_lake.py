@@ -48,9 +48,7 @@ def days(*numbers: int) -> set[date]:
 class BikeLake:
     """A lake with one source, three of its tables and the three marts."""
 
-    def __init__(
-        self, folder: Path, *, marts: Sequence[Mart] | None = None, start_date: str = "2024-03-01"
-    ) -> None:
+    def __init__(self, folder: Path, *, start_date: str = "2024-03-01") -> None:
         self.folder = folder
         tables: dict[str, Any] = {
             f"public.{name}": {
@@ -77,16 +75,15 @@ class BikeLake:
                 },
             }
         )
-        self._marts = marts
         self.clock = at(1)
         """Commit time of the newest change."""
         self._changes = 0
         self._rows: dict[tuple[str, int], Row] = {}
         self.restart()
 
-    def restart(self) -> None:
+    def restart(self, marts: Sequence[Mart] | None = None) -> None:
         """As after a kill of everything and the loss of Dagster's storage: only the lake is left."""
-        self.lake: Lake = open_lake(self._config, marts=self._marts or load_marts(self._config))
+        self.lake: Lake = open_lake(self._config, marts=marts or load_marts(self._config))
         self.instance = dg.DagsterInstance.ephemeral()
         self.job = build_definitions(self.lake).resolve_implicit_global_asset_job_def()
 

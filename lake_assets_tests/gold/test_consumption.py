@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lake_assets.gold.consumption import Consumption, after_run, read_consumption
+from lake_assets.gold.consumption import Consumption, after_run, fingerprint, read_consumption
 
 NOW = datetime(2024, 3, 5, 18, 30, 0, 1, tzinfo=UTC)
 
@@ -17,6 +17,7 @@ consumptions = st.builds(
     ),
     pending=st.frozensets(st.dates(date(2024, 1, 1), date(2024, 12, 31)), max_size=40),
     now=st.none() | st.datetimes(timezones=st.just(UTC)),
+    settings=st.sampled_from(["", fingerprint({}), fingerprint({"limit": 30})]),
 )
 
 
@@ -47,3 +48,9 @@ def test_the_days_of_a_list_that_a_run_left_out_stay_pending() -> None:
 def test_days_that_were_not_on_the_list_leave_it_as_it_is() -> None:
     work = [date(2024, 3, 1)]
     assert after_run(work, [date(2024, 2, 1)], {}, NOW).pending == frozenset(work)
+
+
+def test_equal_settings_have_the_same_fingerprint() -> None:
+    assert fingerprint({"a": 1, "b": {"c": [1, 2]}}) == fingerprint({"b": {"c": [1, 2]}, "a": 1})
+    assert len({fingerprint({"limit": limit}) for limit in (30, 20, "30", None)}) == 4
+    assert fingerprint({"since": date(2024, 3, 1)}), "whatever YAML can hold"

@@ -8,14 +8,17 @@ days of its own. Not here: what a day's rows are (`test_marts.py`), the decision
 import random
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.demo.replay import read_files
+from lake_assets.gold.mart import MartRequest
+from lake_assets.gold.trip_revenue_daily import MART as TRIP_REVENUE_DAILY
 from lake_assets.gold.work import MartRun
 from lake_assets_tests.demo.histories import make_history
 from lake_assets_tests.gold.bike_lake import DAILY, EMPTY_NOW, REVENUE, USED, BikeLake, Row, at, days
@@ -169,6 +172,30 @@ def test_silver_moves_between_the_plan_and_the_run(bikes: BikeLake) -> None:
         assert bikes.run(run).success
     # The run has seen the second change, and knows that the 9th is still to be computed.
     assert bikes.compute() == {DAILY: days(9, TODAY), REVENUE: days(9), EMPTY_NOW: None}
+    bikes.check()
+
+
+def test_two_runs_of_one_mart_at_once(bikes: BikeLake) -> None:
+    """The second one publishes while the first computes: the first computes again, from what it finds then."""
+    commit(bikes, *(("trips", "U", {"trip_id": n, "fare": "2.00"}) for n in (2, 8)))
+    bikes.apply("trips")
+    first, second = (run for run in bikes.work().runs if REVENUE in run.marts)
+    computed: list[tuple[date, date]] = []
+
+    def revenue(request: MartRequest) -> DataFrame:
+        computed.append(request.days)
+        if len(computed) == 1:
+            assert bikes.run(second).success
+        return TRIP_REVENUE_DAILY.compute(request)
+
+    bikes.restart(
+        [replace(TRIP_REVENUE_DAILY, compute=revenue), *bikes.lake.marts[:1], *bikes.lake.marts[2:]]
+    )
+    assert bikes.run(first).success
+    assert computed == [first.days, second.days, first.days]
+    assert bikes.requested() == {DAILY: days(TODAY), EMPTY_NOW: None}
+    bikes.restart()
+    bikes.compute()
     bikes.check()
 
 

@@ -5,6 +5,7 @@ as the engine writes it (`test_incremental.py`).
 """
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,14 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table import Table
-from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.transforms import IdentityTransform
 
-from lake_assets.config import parse_column
+from lake_assets.config import GoldConfig, parse_column
 from lake_assets.errors import LakeError
 from lake_assets.gold.assets import tracked_columns
-from lake_assets.gold.consumption import Consumption
-from lake_assets.gold.look import Look, column_days
+from lake_assets.gold.consumption import Consumption, fingerprint
+from lake_assets.gold.look import Look, column_bounds
 from lake_assets.gold.mart import Follow, Input, Mart
 from lake_assets.gold.view import MartView, mart_view
 from lake_assets_tests.lakes import lake_config
@@ -34,7 +34,7 @@ ARROW = {
     "born": pa.date32(),
 }
 NOW = datetime(2024, 3, 9, 18, tzinfo=UTC)
-START = date(2024, 3, 1)
+GOLD = GoldConfig(start_date=date(2024, 3, 1), settings={"limit": 30})
 POSITION = {
     "lake.log-offset": "7",
     "lake.epoch": "1",
@@ -71,20 +71,17 @@ def catalog(tmp_path: Path) -> Catalog:
     return catalog
 
 
-def create(catalog: Catalog, name: str, *, by_day: bool = False, **properties: str) -> Table:
+def create(catalog: Catalog, name: str, **properties: str) -> Table:
     schema = pa.schema(list(ARROW.items()))
-    table = catalog.create_table(
+    return catalog.create_table(
         f"silver_shop.{name}", schema, properties={"format-version": "2", **properties}
     )
-    if by_day:
-        with table.update_spec() as spec:
-            spec.add_field("at", DayTransform(), "at_day")
-    return table
 
 
 def append(table: Table, *rows: dict[str, Any], **properties: str) -> None:
     """One commit as the engine's last one of a batch."""
-    given = POSITION | {name.replace("_", "-"): value for name, value in properties.items()}
+    touched = ",".join(sorted({str(row["at"].date()) for row in rows if row.get("at")}))
+    given = POSITION | {"lake.touched-days.at": touched} | properties
     columns = {name: [row.get(name) for row in rows] for name in ARROW}
     arrow = pa.table(columns, schema=pa.schema(list(ARROW.items())))
     table.append(arrow, snapshot_properties={n: v for n, v in given.items() if v})
@@ -98,11 +95,13 @@ def computed(catalog: Catalog, state: Consumption, *held: date) -> None:
         with table.update_spec() as spec:
             spec.add_field("day", IdentityTransform(), "day")
     table = catalog.load_table("gold.mart")
+    if not state.settings:
+        state = replace(state, settings=fingerprint(GOLD.settings))
     table.overwrite(pa.table({"day": list(held)}, schema=schema), snapshot_properties=state.properties())
 
 
 def view(catalog: Catalog, of: Mart = DAILY) -> MartView | None:
-    return mart_view(Look(catalog), of, START)
+    return mart_view(Look(catalog), of, GOLD)
 
 
 def numbers(found: MartView | None) -> list[int]:
@@ -152,7 +151,7 @@ def test_without_bounds_every_partition_there_is(catalog: Catalog) -> None:
     """As of columns beyond the hundredth, of which Iceberg keeps none."""
     trips = create(catalog, "trips", **{"write.metadata.metrics.default": "none"})
     append(trips, {"id": 1, "at": at(5)})
-    assert column_days(trips, "at") is None
+    assert column_bounds(trips, "at") is None
     assert numbers(view(catalog)) == list(range(1, 10))
 
 
@@ -163,17 +162,17 @@ def test_days_of_every_type_of_column(catalog: Catalog, column: str) -> None:
     assert numbers(view(catalog, mart(Input("shop", "trips", Follow.DAY, column)))) == [4, 5, 6]
 
 
-def test_a_marker_is_no_date(catalog: Catalog) -> None:
-    """A trip that ends on 9999-12-31 does not make a mart of three million days."""
-    trips = create(catalog, "trips")
-    append(trips, {"id": 1, "at": at(8)}, {"id": 2, "at": datetime(9999, 12, 31, tzinfo=UTC)})
-    append(trips, {"id": 3, "at": datetime(1, 1, 1, tzinfo=UTC)}, {"id": 4, "at": at(6)})
+def test_a_marker_is_no_date_and_hides_those_beside_it(catalog: Catalog) -> None:
+    """A trip that ends on 9999-12-31 does not make a mart of three million days, nor do other trips lose theirs."""
+    trips, never = create(catalog, "trips"), datetime(9999, 12, 31, tzinfo=UTC)
+    append(trips, {"id": 1, "at": at(5)}, {"id": 2, "at": at(7)}, {"id": 3, "at": never})
     found = view(catalog)
     assert found is not None
-    # What is between the markers in the same file, nobody can tell by its bounds; the file's other end is a date.
-    assert found.work[0] == date(1, 1, 1)
-    assert found.work[-1] == date(9999, 12, 31)
-    assert len(found.work) < 1000
+    assert found.work == (*(at(day).date() for day in (5, 6, 7, 8, 9)), never.date())
+    append(trips, {"id": 4, "at": datetime(1, 1, 1, tzinfo=UTC)}, {"id": 5, "at": at(6)})
+    found = view(catalog)
+    assert found is not None
+    assert found.work == (date(1, 1, 1), *(at(day).date() for day in range(1, 10)), never.date())
 
 
 def test_days_that_the_mart_has_are_computed_anew_too(catalog: Catalog) -> None:
@@ -184,7 +183,7 @@ def test_days_that_the_mart_has_are_computed_anew_too(catalog: Catalog) -> None:
 
 
 def test_touched_days_and_the_quiet_ones_up_to_them(catalog: Catalog) -> None:
-    trips = create(catalog, "trips", by_day=True)
+    trips = create(catalog, "trips")
     append(trips, {"id": 1, "at": at(5)})
     computed(catalog, Consumption(head(catalog), frozenset(), NOW), *(at(day).date() for day in (4, 5)))
     assert numbers(view(catalog)) == []
@@ -195,13 +194,25 @@ def test_touched_days_and_the_quiet_ones_up_to_them(catalog: Catalog) -> None:
 
 
 def test_pending_days_stay_until_they_are_computed(catalog: Catalog) -> None:
-    append(create(catalog, "trips", by_day=True), {"id": 1, "at": at(5)})
+    append(create(catalog, "trips"), {"id": 1, "at": at(5)})
     computed(catalog, Consumption(head(catalog), frozenset({at(2).date()}), NOW), at(5).date())
     assert numbers(view(catalog)) == [2]
 
 
+def test_other_settings_concern_every_day(catalog: Catalog) -> None:
+    append(create(catalog, "trips"), {"id": 1, "at": at(5)})
+    for of in (DAILY, mart(Input("shop", "trips"), partition_column=None)):
+        for limit, stale in ((30, False), (20, True)):
+            state = Consumption(head(catalog), frozenset(), NOW, fingerprint({"limit": limit}))
+            computed(catalog, state, at(5).date())
+            found = view(catalog, of)
+            assert found is not None
+            assert found.stale == stale
+    assert numbers(view(catalog)) == [5]
+
+
 def test_what_somebody_else_wrote_to_the_mart_makes_it_unknown(catalog: Catalog) -> None:
-    append(create(catalog, "trips", by_day=True), {"id": 1, "at": at(5)})
+    append(create(catalog, "trips"), {"id": 1, "at": at(5)})
     computed(catalog, Consumption(head(catalog), frozenset(), NOW), at(5).date())
     assert numbers(view(catalog)) == []
     catalog.load_table("gold.mart").append(pa.table({"day": [at(6).date()]}))
@@ -210,7 +221,7 @@ def test_what_somebody_else_wrote_to_the_mart_makes_it_unknown(catalog: Catalog)
 
 def test_another_table_of_the_namespace_is_not_the_source_s(catalog: Catalog) -> None:
     append(create(catalog, "trips"), {"id": 1, "at": at(5)})
-    catalog.create_table("silver_shop.notes_of_mine", pa.schema([("x", pa.int32())])).append(
+    catalog.create_table("silver_shop.notes_of_mine", pa.schema([("x", pa.int64())])).append(
         pa.table({"x": [1]})
     )
     found = view(catalog)
@@ -221,7 +232,7 @@ def test_another_table_of_the_namespace_is_not_the_source_s(catalog: Catalog) ->
 def test_the_present_is_the_newest_commit_of_any_table_of_the_source(catalog: Catalog) -> None:
     append(create(catalog, "trips"), {"id": 1, "at": at(5)})
     later = NOW + timedelta(days=1)
-    append(create(catalog, "other"), {"id": 1}, lake_max_commit_ts="")
+    append(create(catalog, "other"), {"id": 1}, **{"lake.max-commit-ts": ""})
     append(create(catalog, "busy"), {"id": 1}, **{"lake.max-commit-ts": later.isoformat()})
     onwards = mart(Input("shop", "trips", Follow.DAY_ONWARDS, "at"))
     found = view(catalog, onwards)
@@ -275,7 +286,7 @@ def test_each_table_is_loaded_once_for_all_marts(catalog: Catalog, monkeypatch: 
         [Input("shop", "trips", Follow.DAY, "at"), Input("shop", "stations")],
         [Input("shop", "bikes")],
     ):
-        assert mart_view(look, mart(*rules), START) is not None
+        assert mart_view(look, mart(*rules), GOLD) is not None
     assert loads == dict.fromkeys(
         ("silver_shop.trips", "silver_shop.stations", "silver_shop.bikes", "gold.mart"), 1
     )
@@ -329,15 +340,3 @@ def test_an_input_needs_a_column_exactly_when_it_follows_days() -> None:
         Input("shop", "trips", Follow.DAY)
     with pytest.raises(ValueError, match="do not go together"):
         Input("shop", "trips", Follow.EVERY_DAY, "at")
-
-
-def test_partition_field_names_are_those_that_spark_gives(catalog: Catalog) -> None:
-    """The work lists read them off the summaries."""
-    trips = create(catalog, "trips", by_day=True, **{"write.summary.partition-limit": "10"})
-    append(trips, {"id": 1, "at": at(5)})
-    current = trips.current_snapshot()
-    assert current is not None
-    assert current.summary is not None
-    assert "partitions.at_day=2024-03-05" in current.summary.additional_properties
-    assert isinstance(PartitionSpec(), PartitionSpec)
-    assert PartitionField is not None

@@ -59,7 +59,10 @@ def test_the_second_of_two_is_refused(
     if started == "before":
         second.start(planned)
     append(session, first)
-    assert first.publish() == current_snapshot(load_table(lake.runtime.catalog, identifier)).snapshot_id
+    published_id = first.publish()
+    main = current_snapshot(load_table(lake.runtime.catalog, identifier))
+    assert main is not None
+    assert main.snapshot_id == published_id
 
     def publish_second() -> None:
         if started == "after":

@@ -5,7 +5,6 @@ Here: one story in four turns, told by five tables side by side. Not here: late,
 (`test_exactly_once.py`).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -82,7 +81,7 @@ def line(order: int, name: str, amount: int | None = 1, due: date | None = None)
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
     bench = Bench(tmp_path_factory.mktemp("story"), TABLES)
     story = Told(bench)
     c = Clock()
@@ -189,7 +188,7 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         load_file("public.late_born", [{"id": 7, "v": "loaded"}, {"id": 2, "v": "old"}], at=NOON),
     )
     story.turn()
-    yield story
+    return story
 
 
 @pytest.mark.parametrize("name", SILVER)

@@ -4,7 +4,6 @@ Here: one turn of a lake with one such file in each table but one, and the turn 
 the reasons a row can have (`test_reader.py` of bronze).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +64,7 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     table: dict[str, Any] = {"columns": COLUMNS, "primary_key": ["id"]}
     bench = Bench(
         tmp_path_factory.mktemp("bad"), {f"public.{name}": table for name in [*CASES, "good", "damaged"]}
@@ -81,7 +80,7 @@ def bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     (bench.location / "public/damaged/LOAD00000001.csv.gz").write_bytes(
         b"\x1f\x8b\x08 this is no gzip stream"
     )
-    yield bench
+    return bench
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ Here: position and touched days in the summary, zero rows, metadata over many ba
 Not here: the rows themselves (`test_apply.py`), reading a position back (`test_position.py`).
 """
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,10 +32,10 @@ def trip(key: int, started: int, ended: int | None) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     bench = Bench(tmp_path_factory.mktemp("commits"), {"public.trips": TRIPS})
     bench.tracked = {"trips": ("ended",)}
-    yield bench
+    return bench
 
 
 class Turns:
@@ -83,7 +82,7 @@ def test_fifteen_batches(bench: Bench) -> None:
     newest = bench.files("public.trips")[-1].rows[-1]
     assert summary[MAX_SEQUENCE] == newest["change_seq"]
     assert datetime.fromisoformat(summary[MAX_COMMIT_TS]) == newest["commit_ts"]
-    assert (summary[f"{BATCH}kind"], summary[f"{BATCH}rows-read"], summary[f"{BATCH}rows-I"]) == (
+    assert (summary[f"{BATCH}kind"], summary[f"{BATCH}rows-read"], summary[f"{BATCH}rows-inserted"]) == (
         "cdc",
         "3",
         "3",
@@ -132,7 +131,7 @@ def test_every_reader_sees_the_same_rows(bench: Bench) -> None:
     assert expected
     assert int(bench.summary("trips")["total-position-deletes"]) > 0
     connection = table.scan().to_duckdb("trips")
-    assert comparable(connection.sql("FROM trips").fetch_arrow_table().to_pylist()) == expected
+    assert comparable(connection.sql("FROM trips").to_arrow_table().to_pylist()) == expected
     found = bench.lake.runtime.sessions.root().table(f"{bench.lake.config.catalog.name}.silver_shop.trips")
     assert comparable([row.asDict() | _instants(row.asDict()) for row in found.collect()]) == expected
 

@@ -137,9 +137,8 @@ TABLES: dict[str, dict[str, Any]] = {
             "a.b": "string not null",
             "My Col": "string",
             "SELECT": "string",
-            **{
-                name: "string"
-                for name in (
+            **dict.fromkeys(
+                (
                     *(
                         "_op",
                         "_commit_ts",
@@ -164,8 +163,9 @@ TABLES: dict[str, dict[str, Any]] = {
                         "t",
                         "rows",
                     ),
-                )
-            },
+                ),
+                "string",
+            ),
         },
         "primary_key": ["Key", "a.b"],
     },
@@ -197,7 +197,7 @@ def test_names_keys_and_format_versions(spark: SparkSession, tmp_path: Path) -> 
     bench = Bench(tmp_path, TABLES, location=tmp_path / "bucket {1} [a] %41 =#?")
 
     def odd(key: int, name: str, value: str | None = "x") -> dict[str, Any]:
-        texts = {column: value for column in TABLES[ODD]["columns"]}
+        texts = dict.fromkeys(TABLES[ODD]["columns"], value)
         return texts | {"Key": key, "a.b": name, "_tombstone": "true", "_bad": "bad", "_op": "D"}
 
     def keys(v: str, dbl: float, txt: str = "", bin_: bytes = b"\x00\xff") -> dict[str, Any]:

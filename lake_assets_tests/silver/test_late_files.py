@@ -5,7 +5,6 @@ Here: one lake through five such turns. Not here: what is decided of them (`test
 (`test_random_histories.py`).
 """
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -60,8 +59,8 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    yield Story(Bench(tmp_path_factory.mktemp("late"), TABLES))
+def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Story:
+    return Story(Bench(tmp_path_factory.mktemp("late"), TABLES))
 
 
 def replayed(batches: Batches) -> dict[str, bool]:

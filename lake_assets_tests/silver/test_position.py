@@ -21,6 +21,12 @@ HERE = Position(
 )
 
 
+def snapshot_id(table: Table) -> int:
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    return snapshot.snapshot_id
+
+
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
@@ -45,7 +51,7 @@ def test_what_was_written_is_read(table: Table) -> None:
         HERE.epoch,
         HERE.max_sequence,
         HERE.max_commit_ts,
-        table.current_snapshot().snapshot_id,
+        snapshot_id(table),
         rows=2,
     )
 
@@ -63,7 +69,7 @@ def test_commits_without_a_position_are_looked_through(table: Table) -> None:
         table.append(ROWS)
     found = read_position(table)
     assert (found.log_offset, found.epoch) == (7, 2)
-    assert (found.snapshot_id, found.rows) == (table.current_snapshot().snapshot_id, 8)
+    assert (found.snapshot_id, found.rows) == (snapshot_id(table), 8)
 
 
 def test_the_newest_position_counts(table: Table) -> None:
@@ -82,7 +88,7 @@ def test_rows_without_any_position_are_refused(table: Table) -> None:
 
 def test_a_history_that_was_expired_is_refused(table: Table) -> None:
     table.append(ROWS, snapshot_properties=HERE.properties())
-    first = table.current_snapshot().snapshot_id
+    first = snapshot_id(table)
     table.append(ROWS)
     table.maintenance.expire_snapshots().by_id(first).commit()
     with pytest.raises(LakeError, match="its history was expired"):
@@ -92,4 +98,4 @@ def test_a_history_that_was_expired_is_refused(table: Table) -> None:
 def test_a_table_emptied_by_hand_starts_again(table: Table) -> None:
     table.append(ROWS)
     table.delete("id > 0")
-    assert read_position(table) == Position(snapshot_id=table.current_snapshot().snapshot_id)
+    assert read_position(table) == Position(snapshot_id=snapshot_id(table))
