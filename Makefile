@@ -6,11 +6,12 @@
 # The first of these that is Python 3.11 or later makes .venv; `make install PYTHON=/path/to/python` chooses another.
 PYTHON ?= python3.11
 INSTALLED := .venv/.installed
+JARS := .venv/.jars
 
 help:  ## list what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
-install: $(INSTALLED)  ## create .venv with everything in it
+install: $(JARS)  ## create .venv with everything in it
 
 # A stamp, so that nothing is installed twice and everything after the first time works without a network.
 # --no-build-isolation: packages that are built on the spot (PySpark) are built with the pinned setuptools.
@@ -28,14 +29,20 @@ $(INSTALLED): setup.cfg constraints.txt
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev]'
 	@touch $@
 
-demo: $(INSTALLED)  ## a lake of bike trips on this machine, from DMS files to marts
+# Spark's jars, into the cache that Spark itself uses.
+$(JARS): $(INSTALLED)
+	@echo "Fetching Spark's jars, once."
+	@.venv/bin/python -m lake_assets.spark.fetch >.venv/jars.log 2>&1 || { tail -n 5 .venv/jars.log >&2; exit 1; }
+	@touch $@
+
+demo: $(JARS)  ## a lake of bike trips on this machine, from DMS files to marts
 	.venv/bin/lake-assets demo run
 
-dev: $(INSTALLED)  ## Dagster's UI and daemon on the lake of lake.yaml
-	.venv/bin/lake-assets dev
+dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new files
+	.venv/bin/lake-assets dev --feed
 
-test: $(INSTALLED)  ## all tests
-	.venv/bin/python -m pytest
+test: $(JARS)  ## all tests
+	.venv/bin/python -m pytest -n 2 --dist loadfile
 
 lint: $(INSTALLED)  ## style, formatting and types
 	.venv/bin/ruff check

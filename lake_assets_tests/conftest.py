@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.config import S3Config
-from lake_assets.spark.session import ICEBERG, S3_JARS, SQLITE_JDBC
+from lake_assets.spark.session import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +19,7 @@ def spark() -> Iterator[SparkSession]:
         SparkSession.builder.master("local[2]")
         .appName("lake_assets tests")
         .config("spark.jars.packages", ",".join((ICEBERG, SQLITE_JDBC, *S3_JARS)))
-        .config("spark.jars.excludes", "software.amazon.awssdk:bundle")
+        .config("spark.jars.excludes", S3_EXCLUDES)
         .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
         .config("spark.driver.memory", "2g")
         .config("spark.ui.enabled", "false")

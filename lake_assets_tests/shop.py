@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationPlanned
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.remote_origin import (
     RegisteredCodeLocationOrigin,
@@ -218,6 +219,16 @@ def add_run(
         remote_job_origin=ORIGIN,
     )
     return instance.add_run(run)
+
+
+def plan_check(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    """What Dagster writes of a run that is to evaluate the sales table's `applied`."""
+    event = dg.DagsterEvent(
+        event_type_value=dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED.value,
+        job_name=run.job_name,
+        event_specific_data=AssetCheckEvaluationPlanned(asset_key=SALES, check_name=APPLIED),
+    )
+    instance.report_dagster_event(event, run.run_id)
 
 
 def failures(run: dg.ExecuteInProcessResult) -> dict[str, str]:

@@ -12,6 +12,8 @@ from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecordStatus,
 )
 
+from lake_assets.automation.heartbeat import HEARTBEAT
+
 DEPTH = 12
 """As many turns as anyone asks for: twice the base back-off eleven times is beyond any maximum that makes sense."""
 OUTCOME = {
@@ -27,7 +29,7 @@ class CheckTurn:
     passed: bool | None
     """None: a run was to evaluate the check and ended, or is under way, without having done so."""
     at: float
-    """Seconds since the epoch: of the evaluation, or else of the run's end."""
+    """Seconds since the epoch: of the evaluation, or else of the run's last sign of life."""
 
 
 def check_turns(instance: dg.DagsterInstance, check: dg.AssetCheckKey, limit: int = DEPTH) -> list[CheckTurn]:
@@ -49,4 +51,8 @@ def _moment(instance: dg.DagsterInstance, record: AssetCheckExecutionRecord) -> 
     if record.status in OUTCOME and record.event is not None:
         return record.event.timestamp
     run = instance.get_run_record_by_id(record.run_id) if record.run_id else None
-    return (run.end_time if run is not None else None) or record.create_timestamp
+    if run is None:
+        return record.create_timestamp
+    # Nor the end of a run that died, which is when that was noticed: its tables have waited long enough by then.
+    beat = run.dagster_run.tags.get(HEARTBEAT)
+    return float(beat) if beat else run.end_time or record.create_timestamp

@@ -26,6 +26,8 @@ S3_JARS = (
     "software.amazon.awssdk:apache-client:2.35.4",
     "software.amazon.awssdk:s3-transfer-manager:2.35.4",
 )
+S3_EXCLUDES = "software.amazon.awssdk:bundle"
+"""What hadoop-aws asks for is 600 MB; the two AWS modules above are what is used of it."""
 
 
 def spark_conf(lake: LakeConfig) -> dict[str, str]:
@@ -53,8 +55,7 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
     s3_sources = [s.s3 for s in lake.sources.values() if s.location.startswith("s3://")]
     if s3_sources:
         packages += S3_JARS
-        # The AWS bundle that hadoop-aws asks for is 600 MB; the two AWS modules above are what is used of it.
-        conf["spark.jars.excludes"] = "software.amazon.awssdk:bundle"
+        conf["spark.jars.excludes"] = S3_EXCLUDES
         for source in lake.sources.values():
             if source.location.startswith("s3://"):
                 conf |= _s3a_conf(source.location.removeprefix("s3://").split("/")[0], source.s3)

@@ -7,12 +7,12 @@ from datetime import timedelta
 import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
-from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationPlanned
 from dagster._core.events import StepMaterializationData
 
 from lake_assets.automation.backoff import check_backing_off, delay, runs_backing_off
+from lake_assets.automation.heartbeat import HEARTBEAT
 from lake_assets.checks.history import check_turns, latest_evaluation
-from lake_assets_tests.shop import SALES, add_run
+from lake_assets_tests.shop import SALES, add_run, plan_check
 
 BASE, MOST = timedelta(seconds=15), timedelta(minutes=15)
 CHECK = dg.AssetCheckKey(SALES, "applied")
@@ -43,18 +43,15 @@ def evaluated(instance: dg.DagsterInstance, *outcomes: bool) -> None:
         instance.report_runless_asset_event(event)
 
 
-def planned(instance: dg.DagsterInstance, status: DagsterRunStatus) -> str:
-    """A run that was to evaluate the check and ended before it did."""
-    run = add_run(instance, [SALES], DagsterRunStatus.STARTED)
-    event = dg.DagsterEvent(
-        event_type_value=dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED.value,
-        job_name=run.job_name,
-        event_specific_data=AssetCheckEvaluationPlanned(asset_key=SALES, check_name="applied"),
-    )
-    instance.report_dagster_event(event, run.run_id)
+def planned(
+    instance: dg.DagsterInstance, status: DagsterRunStatus, tags: dict[str, str] | None = None
+) -> dg.DagsterRun:
+    """A run that was to evaluate the check and has not done so."""
+    run = add_run(instance, [SALES], DagsterRunStatus.STARTED, tags)
+    plan_check(instance, run)
     if status is DagsterRunStatus.FAILURE:
         instance.report_run_failed(run)
-    return run.run_id
+    return run
 
 
 def waits(instance: dg.DagsterInstance) -> float:
@@ -83,9 +80,9 @@ def test_the_wait_has_an_end(instance: dg.DagsterInstance) -> None:
     assert waits(instance) == pytest.approx(900, abs=2)
 
 
-def test_a_run_that_died_before_the_check_counts_from_its_end(instance: dg.DagsterInstance) -> None:
-    run_id = planned(instance, DagsterRunStatus.FAILURE)
-    record = instance.get_run_record_by_id(run_id)
+def test_a_run_that_failed_before_the_check_counts_from_its_end(instance: dg.DagsterInstance) -> None:
+    run = planned(instance, DagsterRunStatus.FAILURE)
+    record = instance.get_run_record_by_id(run.run_id)
     assert record is not None
     assert record.end_time is not None
     (turn,) = check_turns(instance, CHECK)
@@ -94,10 +91,17 @@ def test_a_run_that_died_before_the_check_counts_from_its_end(instance: dg.Dagst
     assert check_backing_off(instance, CHECK, BASE, MOST, now=record.end_time + 5) == pytest.approx(10)
 
 
+def test_a_run_that_died_counts_from_its_last_heartbeat(instance: dg.DagsterInstance) -> None:
+    # Its tables have waited for the timeout of the heartbeat already.
+    planned(instance, DagsterRunStatus.FAILURE, {HEARTBEAT: str(time.time() - 60)})
+    assert waits(instance) == 0
+    for _ in range(3):
+        planned(instance, DagsterRunStatus.FAILURE, {HEARTBEAT: str(time.time() - 60)})
+    assert waits(instance) == pytest.approx(60, abs=2)
+
+
 def test_an_evaluation_counts_from_when_it_was_made(instance: dg.DagsterInstance) -> None:
-    run_id = planned(instance, DagsterRunStatus.STARTED)
-    run = instance.get_run_by_id(run_id)
-    assert run is not None
+    run = planned(instance, DagsterRunStatus.STARTED)
     (before,) = check_turns(instance, CHECK)
     time.sleep(1.1)
     event = dg.DagsterEvent(

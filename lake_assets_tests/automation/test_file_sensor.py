@@ -15,7 +15,7 @@ from dagster._core.execution.retries import auto_reexecution_should_retry_run
 from lake_assets.automation.file_sensor import SCOPE
 from lake_assets.automation.heartbeat import HEARTBEAT
 from lake_assets.bronze import reports
-from lake_assets_tests.shop import BATCH, NOTES, SALES, Shop, add_run, failures, pass_time
+from lake_assets_tests.shop import BATCH, NOTES, SALES, Shop, add_run, failures, pass_time, plan_check
 
 HOUR = 3600.0
 
@@ -170,19 +170,20 @@ def test_a_run_in_flight_blocks(new_shop: Callable[..., Shop], status: DagsterRu
 def test_a_silent_run_is_declared_failed_and_its_table_requested_again(
     new_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = new_shop()
+    shop = new_shop(automation={"backoff_base": "15s", "backoff_max": "15m"})
     shop.change("sales", [1])
-    run_id = add_run(shop.instance, [SALES], DagsterRunStatus.STARTED, {HEARTBEAT: str(time.time())}).run_id
+    dead = add_run(shop.instance, [SALES], DagsterRunStatus.STARTED, {HEARTBEAT: str(time.time())})
+    plan_check(shop.instance, dead)
     assert not shop.tick().run_requests
     pass_time(monkeypatch, 61)
     request = shop.request()
     assert SALES in (request.asset_selection or ())
-    run = shop.instance.get_run_by_id(run_id)
+    run = shop.instance.get_run_by_id(dead.run_id)
     assert run is not None
     assert run.status is DagsterRunStatus.FAILURE
     (message,) = [
         entry.dagster_event.message
-        for entry in shop.instance.all_logs(run_id)
+        for entry in shop.instance.all_logs(dead.run_id)
         if entry.dagster_event and entry.dagster_event.is_failure
     ]
     assert message is not None

@@ -5,8 +5,8 @@ Here: one keyed table with its change log. Not here: situations of one's own cho
 `LAKE_HISTORIES=100:40` runs forty others, from seed 100 on.
 """
 
+import itertools
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -34,7 +34,7 @@ class Killed(BaseException):
 
 @dataclass
 class Source:
-    """A table that random statements change, one after the other, as a database lets them: no key is ever taken twice."""
+    """A table that random statements change, one after the other, as a database lets them: no key is taken twice."""
 
     random: Random
     key: list[str]
@@ -140,7 +140,7 @@ def last_commit(file: DmsFile) -> Any:
 def pieces(random: Random, start: int, end: int, count: int) -> list[tuple[int, int]]:
     """The range in about `count` pieces, none of them empty."""
     borders = sorted({start, end, *(random.randrange(start, end) for _ in range(count - 1))})
-    return list(zip(borders, borders[1:], strict=False))
+    return list(itertools.pairwise(borders))
 
 
 def dying(random: Random, patched: pytest.MonkeyPatch) -> bool:
@@ -161,8 +161,8 @@ def dying(random: Random, patched: pytest.MonkeyPatch) -> bool:
 
 
 @pytest.fixture(params=range(FIRST, FIRST + COUNT))
-def told(request: pytest.FixtureRequest) -> Iterator[History]:
-    yield history(request.param)
+def told(request: pytest.FixtureRequest) -> History:
+    return history(request.param)
 
 
 def test_silver_is_what_the_files_say(
@@ -200,13 +200,10 @@ def test_histories_are_of_the_kinds_they_should_be() -> None:
     files = [[file for turn in history(seed).turns for file in turn] for seed in range(8)]
     seen = {
         "late": any(
-            a.name > b.name
-            for found in files
-            for a, b in zip(found, found[1:], strict=False)
-            if not b.is_load
+            a.name > b.name for found in files for a, b in itertools.pairwise(found) if not b.is_load
         ),
         "late load": any(
-            not a.is_load and b.is_load for found in files for a, b in zip(found, found[1:], strict=False)
+            not a.is_load and b.is_load for found in files for a, b in itertools.pairwise(found)
         ),
         "repeated": any(len(sequences(found)) > len(set(sequences(found))) for found in files),
         "moved": any(moved(row) for found in files for file in found for row in file.rows),

@@ -1,0 +1,27 @@
+"""`python -m lake_assets.spark.fetch`: download Spark's jars into the machine's cache, those for S3 included.
+
+Done once at installation, so that nothing later needs a network, and no two processes ever download the same jar at the
+same time. Not here: which jars (`session.py`).
+"""
+
+import sys
+
+from pyspark.sql import SparkSession
+
+from lake_assets.preflight import PreflightError, check_java
+from lake_assets.spark.session import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
+
+
+def fetch() -> None:
+    """Starts a Spark with all the jars and stops it. Raises PreflightError without a Java for it."""
+    check_java()
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", False)
+    builder = builder.config("spark.jars.packages", ",".join((ICEBERG, SQLITE_JDBC, *S3_JARS)))
+    builder.config("spark.jars.excludes", S3_EXCLUDES).getOrCreate().stop()
+
+
+if __name__ == "__main__":
+    try:
+        fetch()
+    except PreflightError as error:
+        sys.exit(str(error))
