@@ -8,12 +8,14 @@ that was deleted: the lake is right, and the UI would show a table that failed, 
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import dagster as dg
 from dagster._core.storage.event_log.base import AssetEntry
 
 from lake_assets.automation.in_flight import assets_in_flight
-from lake_assets.checks.silver_checks import published_row_count, state_evaluation
+from lake_assets.checks.freshness import freshness
+from lake_assets.checks.silver_checks import freshness_evaluation, published_row_count, state_evaluation
 from lake_assets.silver.pending import TableState
 from lake_assets.silver.report import POSITION, state_metadata
 
@@ -21,7 +23,7 @@ from lake_assets.silver.report import POSITION, state_metadata
 def missed_events(
     instance: dg.DagsterInstance, states: Sequence[TableState], heartbeat_timeout: float
 ) -> list[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
-    """A materialization and the blocking checks of each table whose position Dagster has not heard of."""
+    """A materialization and the checks of each table whose position Dagster has not heard of."""
     keys = {dg.AssetKey(state.target.asset_key): state for state in states if state.position.log_offset}
     if not keys:
         return []
@@ -41,7 +43,8 @@ def missed_events(
                 metadata=state_metadata(state.position),
             )
         )
-        events += [state_evaluation(state), published_row_count(state.target)]
+        fresh = freshness(state.target, state.position, state.logged, datetime.now(UTC))
+        events += [state_evaluation(state), published_row_count(state.target), freshness_evaluation(fresh)]
     return events
 
 

@@ -44,13 +44,8 @@ class Source:
     changes: list[dict[str, Any]] = field(default_factory=list)
 
     def _free(self) -> Key:
-        while True:
-            key = (
-                self.random.randrange(12),
-                self.random.choice(["", "a", "B"]) if "part" in self.key else "x",
-            )
-            if key not in self.rows:
-                return key
+        parts = ["", "a", "B"] if "part" in self.key else ["x"]
+        return self.random.choice([k for k in itertools.product(range(25), parts) if k not in self.rows])
 
     def _image(self, key: Key) -> dict[str, Any]:
         value = self.random.choice([None, "", "x", 'a "quoted", text\nof two lines', "NULLS"])
