@@ -38,7 +38,9 @@ class Lake:
         return self.runtime.lake
 
 
-def open_lake(config: LakeConfig, runtime: LakeRuntime | None = None, marts: Sequence[Mart] | None = None) -> Lake:
+def open_lake(
+    config: LakeConfig, runtime: LakeRuntime | None = None, marts: Sequence[Mart] | None = None
+) -> Lake:
     """Resolves the marts and, with what they follow, the silver tables. Raises LakeError for an unusable mart."""
     found = tuple(load_marts(config) if marts is None else marts)
     targets = tuple(lake_targets(config, tracked_columns(found, config)))

@@ -262,47 +262,65 @@ def test_the_asset_graph_shows_all_three_layers(dev: Dev, tmp_path: Path) -> Non
         shutil.copy(picture, wanted)
 
 
+CHROMIUM = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
 def asset_nodes(
     dev: Dev, chromium: str, chromedriver: str, profile: Path, picture: Path
 ) -> list[tuple[str, str]]:
     """Name and text of every node of the global asset lineage with its layers expanded; and a picture of it."""
     from selenium import webdriver
+    from selenium.common.exceptions import StaleElementReferenceException
     from selenium.webdriver.chrome.service import Service
     from selenium.webdriver.common.by import By
 
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for argument in [
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-    ]:
+    for argument in (*CHROMIUM, f"--user-data-dir={profile}"):
         options.add_argument(argument)
-    options.add_argument(f"--user-data-dir={profile}")
     browser = webdriver.Chrome(options=options, service=Service(chromedriver))
-    try:
-        size = {"width": 1600, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        groups = ",".join(f"global%40global%3A{layer}" for layer in ("bronze", "silver", "gold"))
-        browser.get(f"{dev.url}/asset-groups?expanded={groups}")
 
-        def nodes() -> list[tuple[str, str]] | None:
+    def nodes() -> list[tuple[str, str]] | None:
+        try:
             found = [
                 (name[0].text, node.text)
                 for node in browser.find_elements(By.CSS_SELECTOR, "foreignObject")
                 if (name := node.find_elements(By.CSS_SELECTOR, "[data-tooltip]"))
             ]
-            known = [node for node in found if "Latest event" in node[1] and "Loading" not in node[1]]
-            checked = [text for _, text in known if "3 / 3 Passed" in text]
-            every = len(known) == len(KEPT) + len(SILVER) + len(MARTS)
-            return known if every and len(checked) == len(SILVER) else None
+        except StaleElementReferenceException:
+            return None  # drawn anew while it was read
+        known = [node for node in found if "Latest event" in node[1] and "Loading" not in node[1]]
+        checked = [text for _, text in known if "3 / 3 Passed" in text]
+        every = len(known) == len(KEPT) + len(SILVER) + len(MARTS)
+        return known if every and len(checked) == len(SILVER) else None
 
-        found = dev.wait("nodes of the asset graph", nodes, 60)
+    def click(xpath: str) -> None:
+        """For a better picture only: what is not there is not clicked."""
+        for element in browser.find_elements(By.XPATH, xpath):
+            browser.execute_script(
+                "arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))", element
+            )
+
+    try:
+        size = {"width": 1600, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        layers = ",".join(f"global%40global%3A{layer}" for layer in ("bronze", "silver", "gold"))
+        browser.get(f"{dev.url}/asset-groups")
+        dev.wait("asset graph", lambda: browser.find_elements(By.CSS_SELECTOR, "foreignObject"), 60)
+        click("//*[text()='Hide navigation']")
+        browser.get(f"{dev.url}/asset-groups?expanded={layers}")
+        found = dev.wait("node of every asset with its checks", nodes, 60)
+        for _ in range(3):
+            click("//*[@aria-label='zoom_out']")
         time.sleep(2)  # what is still sliding into its place
         browser.save_screenshot(str(picture))
         return found

@@ -41,7 +41,9 @@ def _latest(stamps: list[datetime | None]) -> datetime | None:
     return max((stamp for stamp in stamps if stamp is not None), default=None)
 
 
-def stamp(spark: SparkSession, current: Attempt, target: Target, result: BatchResult, written: Written) -> None:
+def stamp(
+    spark: SparkSession, current: Attempt, target: Target, result: BatchResult, written: Written
+) -> None:
     """Appends what is left of the batch's rows, possibly none, in the commit that bears the position.
 
     It is always the branch's last commit, and always an append: a delete that happens to touch metadata only would

@@ -46,7 +46,11 @@ class Position:
 
     def properties(self) -> dict[str, str]:
         """The summary properties that a commit which brings the table here must carry."""
-        properties = {LOG_OFFSET: str(self.log_offset), EPOCH: str(self.epoch), MAX_SEQUENCE: self.max_sequence}
+        properties = {
+            LOG_OFFSET: str(self.log_offset),
+            EPOCH: str(self.epoch),
+            MAX_SEQUENCE: self.max_sequence,
+        }
         if self.max_commit_ts is not None:
             properties[MAX_COMMIT_TS] = self.max_commit_ts.astimezone(UTC).isoformat()
         return properties

@@ -43,5 +43,8 @@ def touched_days(
         f"SELECT DISTINCT c, d FROM ({' UNION ALL '.join(queries)}) WHERE d IS NOT NULL LIMIT "
         f"{(MOST_DAYS + 1) * len(target.track_days)}"
     ).collect()
-    found = {column: sorted(row["d"].isoformat() for row in rows if row["c"] == column) for column in target.track_days}
+    found = {
+        column: sorted(row["d"].isoformat() for row in rows if row["c"] == column)
+        for column in target.track_days
+    }
     return {column: ALL if len(days) > MOST_DAYS else ",".join(days) for column, days in found.items()}

@@ -228,14 +228,16 @@ def test_a_full_load_that_is_not_complete_is_waited_for(new_shop: Callable[..., 
     assert shop.tick().run_requests
 
 
-def test_the_sensor_is_the_only_retry(new_shop: Callable[..., Shop]) -> None:
+def test_the_sensor_is_the_only_retry(new_shop: Callable[..., Shop], tmp_path: Path) -> None:
     shop = new_shop()
     shop.change("sales", [1])
     request = shop.request()
-    run_id = add_run(shop.instance, [SALES], DagsterRunStatus.FAILURE, dict(request.tags)).run_id
-    run = shop.instance.get_run_by_id(run_id)
-    assert run is not None
-    assert not auto_reexecution_should_retry_run(shop.instance, run, None)
+    retrying = {"run_retries": {"enabled": True, "max_retries": 3}}
+    (tmp_path / "retrying").mkdir()
+    with dg.DagsterInstance.local_temp(str(tmp_path / "retrying"), overrides=retrying) as instance:
+        for tags, retried in (({}, True), (dict(request.tags), False)):
+            run = add_run(instance, [SALES], DagsterRunStatus.FAILURE, tags)
+            assert auto_reexecution_should_retry_run(instance, run, None) is retried
 
 
 # --- one table that is out of order

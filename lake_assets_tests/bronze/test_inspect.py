@@ -196,7 +196,7 @@ def test_parquet_without_rows_or_timestamp(inspect):
     assert found == FileInspection(1, ("commit_ts:int64",), None)
 
 
-whole = gzip.compress(b"id,commit_ts\n" + b"1,x\n" * 10_000)
+whole = gzip.compress(b"id,commit_ts\n" + b"1,x\n" * 10_000, mtime=0)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
@@ -86,7 +86,8 @@ class Shop:
         table = self.bench.table(target.name)
         found, snapshot = [], table.current_snapshot()
         while snapshot is not None:
-            found.append(snapshot.summary and snapshot.summary.additional_properties.get(LOG_OFFSET))
+            properties = snapshot.summary.additional_properties if snapshot.summary else {}
+            found.append(properties.get(LOG_OFFSET))
             parent = snapshot.parent_snapshot_id
             snapshot = table.snapshot_by_id(parent) if parent is not None else None
         return [offset for offset in reversed(found) if offset]
@@ -118,12 +119,12 @@ class Shop:
 
 
 @pytest.fixture(scope="module")
-def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
     """A loaded table `items`."""
     shop = Shop(Bench(tmp_path_factory.mktemp("once"), {"public.items": KEYED}))
     shop.load()
     shop.bench.apply()
-    yield shop
+    return shop
 
 
 def test_the_same_batch_twice(shop: Shop) -> None:
@@ -140,8 +141,11 @@ def test_the_same_batch_twice(shop: Shop) -> None:
 def test_a_lost_race_is_run_again(shop: Shop, other: str) -> None:
     """Main moves between plan and publish: by another run that applies the same files, or by maintenance."""
     shop.change()
-    published = []
-    rewrite = "CALL {catalog}.system.rewrite_data_files(table => 'silver_shop.items', options => map('rewrite-all', 'true'))"
+    published: list[Any] = []
+    rewrite = (
+        "CALL {catalog}.system.rewrite_data_files("
+        "table => 'silver_shop.items', options => map('rewrite-all', 'true'))"
+    )
 
     def interfere(target: Target, stage: str) -> None:
         if stage == "publish" and not published:
@@ -163,7 +167,8 @@ def test_a_lost_race_is_run_again(shop: Shop, other: str) -> None:
 def test_a_position_below_maintenance(shop: Shop) -> None:
     """The newest snapshot rewrote files and bears no position."""
     shop.sql(
-        "CALL {catalog}.system.rewrite_data_files(table => 'silver_shop.items', options => map('rewrite-all', 'true'))"
+        "CALL {catalog}.system.rewrite_data_files("
+        "table => 'silver_shop.items', options => map('rewrite-all', 'true'))"
     )
     assert LOG_OFFSET not in shop.bench.summary()
     assert shop.turn_of_items().batches == []
@@ -262,10 +267,10 @@ def test_a_batch_with_a_lost_row_is_not_published(
 
 
 @pytest.fixture(scope="module")
-def wide(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+def wide(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
     """Four tables from two sources tables, nothing applied yet."""
     tables = {"public.items": KEYED | {"also": ["change_log"]}, "public.more": KEYED, "public.events": LOG}
-    yield Shop(Bench(tmp_path_factory.mktemp("wide"), tables))
+    return Shop(Bench(tmp_path_factory.mktemp("wide"), tables))
 
 
 def test_two_runs_at_once(wide: Shop) -> None:
