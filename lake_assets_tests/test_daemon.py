@@ -319,7 +319,7 @@ def asset_nodes(
         click("//*[text()='Hide navigation']")
         browser.get(f"{dev.url}/asset-groups?expanded={layers}")
         found = dev.wait("node of every asset with its checks", nodes, 60)
-        for _ in range(3):
+        for _ in range(4):
             click("//*[@aria-label='zoom_out']")
         time.sleep(2)  # what is still sliding into its place
         browser.save_screenshot(str(picture))

@@ -194,8 +194,12 @@ def test_an_old_python_is_refused_in_one_sentence(clone):
 def test_nothing_is_installed_twice(clone):
     (clone / ".venv").mkdir()
     (clone / ".venv" / ".installed").touch()
+    (clone / ".venv" / ".jars").touch()
     again = make(clone, "-n", "demo").stdout.splitlines()
     assert again == [".venv/bin/lake-assets demo run"]
+    (clone / ".venv" / ".jars").unlink()
+    assert not any("pip install" in line for line in make(clone, "-n", "demo").stdout.splitlines())
+    assert any("lake_assets.spark.fetch" in line for line in make(clone, "-n", "demo").stdout.splitlines())
     os.utime(clone / ".venv" / ".installed", (0, 0))
     assert any("pip install" in line for line in make(clone, "-n", "demo").stdout.splitlines())
 

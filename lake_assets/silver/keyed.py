@@ -42,7 +42,7 @@ def replace_keys(work: Work, current: Attempt) -> Written:
     with work.watch.stage("touched_days"):
         touched = touched_days(work.spark, current.table, position.snapshot_id, target, KEYS_VIEW)
     work.stage("write")
-    if position.rows:
+    if position.snapshot_id is not None:
         matches = target.key_matches("k", "t")
         with work.watch.stage("delete"):
             work.spark.sql(

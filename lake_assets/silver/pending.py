@@ -6,6 +6,7 @@ Here: position against file log, for many tables in one read of the log. Not her
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,6 +16,8 @@ from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.plan import Batch, Waiting, plan_batch
 from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.targets import Target
+
+LOADING_THREADS = 8
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +44,16 @@ def table_states(runtime: LakeRuntime, targets: Sequence[Target], now: datetime)
     by_table: dict[tuple[str, str], list[LoggedFile]] = defaultdict(list)
     for file in runtime.file_log.files():
         by_table[file.source, file.qualified_table].append(file)
-    return [_state(runtime, target, tuple(by_table[target.source, target.table]), now) for target in targets]
+    logged = {key: tuple(files) for key, files in by_table.items()}
+
+    def state(target: Target) -> TableState:
+        return _state(runtime, target, logged.get((target.source, target.table), ()), now)
+
+    # A remote catalog answers in tens of milliseconds, and a sensor's tick has 60 s for a thousand tables. A file on
+    # this machine answers in one, and threads would only contend for it (200 tables: 0.28 s, with threads 0.48 s).
+    threads = 1 if runtime.lake.catalog.type == "sqlite" else LOADING_THREADS
+    with ThreadPoolExecutor(threads, thread_name_prefix="states") as pool:
+        return list(pool.map(state, targets))
 
 
 def _state(runtime: LakeRuntime, target: Target, logged: tuple[LoggedFile, ...], now: datetime) -> TableState:

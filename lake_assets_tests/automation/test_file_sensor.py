@@ -87,6 +87,15 @@ def test_an_event_reported_by_hand_hides_no_files(new_shop: Callable[..., Shop])
     assert [event.metadata["files"].value for event in shop.tick().asset_events] == [1]
 
 
+def test_files_of_days_without_a_partition_are_reported_and_requested(new_shop: Callable[..., Shop]) -> None:
+    shop = new_shop(gold={"start_date": "2026-03-05"})
+    shop.change("sales", [1], day=1)
+    outcome = shop.tick()
+    assert [event.partition for event in outcome.asset_events] == ["2026-03-01"]
+    assert outcome.run_requests
+    assert shop.tick().asset_events == []
+
+
 def test_many_events_are_spread_over_ticks_and_the_run_does_not_wait_for_them(
     new_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
 ) -> None:

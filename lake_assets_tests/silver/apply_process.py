@@ -1,14 +1,15 @@
 """One turn of a lake's silver tables in a process of its own, which may be killed on the way.
 
 Here: what `test_exactly_once.py` starts: `python -m lake_assets_tests.silver.apply_process '<JSON>'` with `folder`,
-`catalog`, `tables`, `dms`, and optionally `kill_before`, the name of a function of `silver/apply.py`. Prints the number
-of batches it published.
+`catalog`, `tables`, `dms`. Optional are `kill_before`, the name of a function of `silver/apply.py`, and `start`, a file
+that it waits for once it is ready, which `<start>.ready` tells. Prints the number of batches it published.
 """
 
 import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,11 @@ def main(arguments: dict[str, Any]) -> None:
         spark={"master": "local[1]", "conf": {"spark.driver.memory": "700m"}},
     )
     lake = open_lake(config, marts=())
+    if start := arguments.get("start"):
+        lake.runtime.sessions.root()
+        Path(f"{start}.ready").touch()
+        while not Path(start).exists():
+            time.sleep(0.01)
     results = list(apply_tables(lake.runtime, lake.targets))
     for result in results:
         if result.error is not None:
