@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import reduce
+from operator import or_
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
@@ -87,7 +88,7 @@ def events(changes: DataFrame, key: Sequence[str], *, before_images: bool) -> Da
     found: Column = F.array(own)
     if before_images:
         old = [F.coalesce(F.col("_before")[name], image[name]) for name in key]
-        moved = reduce(Column.__or__, (before != now for before, now in zip(old, values, strict=True)))
+        moved = reduce(or_, (before != now for before, now in zip(old, values, strict=True)))
         # Some engines fill before images always: only one that differs is a key update.
         moved = F.coalesce(moved & (F.col("_op") == "U"), F.lit(False))
         found = F.when(moved, F.array(own, _event(old, F.lit(True)))).otherwise(found)
