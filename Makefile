@@ -42,7 +42,7 @@ dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new f
 	.venv/bin/lake-assets dev --feed
 
 test: $(JARS)  ## all tests
-	.venv/bin/python -m pytest -n 2 --dist loadfile
+	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(INSTALLED)  ## style, formatting and types
 	.venv/bin/ruff check

@@ -11,6 +11,13 @@ from lake_assets.config import S3Config
 from lake_assets.spark.session import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules that are slow go first: one that begins last keeps a process waiting for the other."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that every lake of the tests takes its own from; with the jars for S3, which must be there before
@@ -22,6 +29,8 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.jars.excludes", S3_EXCLUDES)
         .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
         .config("spark.driver.memory", "2g")
+        # Short work on two cores, shared by two of these: the second compiler and a parallel collector only cost.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "OFF")

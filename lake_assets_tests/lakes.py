@@ -18,6 +18,13 @@ ITEMS = {
 }
 """A small keyed table, `public.items`."""
 
+TINY = {
+    "spark.sql.shuffle.partitions": 1,
+    "spark.sql.codegen.wholeStage": False,
+}
+"""A dozen rows are done before the code that Spark would compile for them is. What is compiled is seen by the tests of
+the demonstration, which compare two hundred thousand changes with their source."""
+
 DMS = {
     "add_column_name": True,
     "include_op_for_full_load": True,
@@ -47,6 +54,7 @@ def lake_config(folder: Path, tables: dict[str, Any] | None = None, **sections: 
             },
             "sources": {"shop": source},
             "gold": {"start_date": "2026-03-01"},
+            "spark": {"conf": TINY},
             **sections,
         }
     )

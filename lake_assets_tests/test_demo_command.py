@@ -11,6 +11,8 @@ from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.spark.session import SparkSessions
 from lake_assets_tests.test_cli import ROOT, call
 
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
 MARTS = ("station_daily", "trip_revenue_daily", "racks_empty_now")
 TABLES = ("stations", "bikes", "members", "trips", "station_status", "maintenance_tickets", "app_events")
 

@@ -19,6 +19,8 @@ from lake_assets.demo.history import generate_history
 from lake_assets.silver.engine import apply_tables
 from lake_assets_tests.test_cli import ROOT
 
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
 SETTINGS: dict[str, dict[str, Any]] = {
     "parquet": {"data_format": "parquet", "before_image": "always"},
     "csv without header, sequence and load operation, gzip, full deletes": {

@@ -162,7 +162,11 @@ def test_command_line_entry_point():
 def make(folder: Path, *arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
     if (program := shutil.which("make")) is None:
         pytest.skip("no make")
-    environ = {**os.environ, "PATH": path or os.environ["PATH"]}
+    # `make test` hands its own flags and depth to what it runs; a make of a test's own starts afresh.
+    inherited = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+    }
+    environ = {**inherited, "PATH": path or os.environ["PATH"]}
     return subprocess.run(
         [program, *arguments], cwd=folder, env=environ, capture_output=True, text=True, check=False
     )

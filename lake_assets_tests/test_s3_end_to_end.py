@@ -31,6 +31,8 @@ from lake_assets_tests.dms_files import (
 )
 from lake_assets_tests.lakes import DMS, ITEMS, small_lake
 
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
 COLUMNS, KEY = tuple(ITEMS["columns"]), ("id",)
 TYPES = {
     "id": pa.int64(),

@@ -103,25 +103,21 @@ def _next_batch(
         return batch
     if target.mode is Mode.CHANGE_LOG:
         _refuse_rewritten(target, logged, position.log_offset)
-    with runtime.sessions.isolated() as spark:
-        if table is None:
-            version = {"format-version": str(target.config.format_version)}
-            create_table(
-                spark, runtime.catalog, target.identifier, target.columns, target.partition_by, version
-            )
-        try:
-            return apply_batch(
-                Work(runtime, spark, target, position, batch, logged, lambda stage: progress(target, stage))
-            )
-        except LakeError:
-            raise
-        except Exception as error:
-            if LOST_RACE in str(error):
-                raise ApplyConflict(f"{target.identifier}: another run committed first") from error
-            files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
-            raise LakeError(
-                f"{target.identifier}: the batch of {files} failed: {_first_line(error)}"
-            ) from error
+    spark = runtime.sessions.isolated()
+    if table is None:
+        version = {"format-version": str(target.config.format_version)}
+        create_table(spark, runtime.catalog, target.identifier, target.columns, target.partition_by, version)
+    try:
+        return apply_batch(
+            Work(runtime, spark, target, position, batch, logged, lambda stage: progress(target, stage))
+        )
+    except LakeError:
+        raise
+    except Exception as error:
+        if LOST_RACE in str(error):
+            raise ApplyConflict(f"{target.identifier}: another run committed first") from error
+        files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
+        raise LakeError(f"{target.identifier}: the batch of {files} failed: {_first_line(error)}") from error
 
 
 def _refuse_rewritten(target: Target, logged: Sequence[LoggedFile], applied: int) -> None:

@@ -48,6 +48,7 @@ def replace_keys(work: Work, current: Attempt) -> Written:
             work.spark.sql(
                 f"DELETE FROM {current.address} AS t WHERE EXISTS (SELECT 1 FROM {KEYS_VIEW} AS k WHERE {matches})"
             )
+    work.spark.catalog.dropTempView(KEYS_VIEW)
     return Written(
         strategy="delete_and_append",
         changes=seen,

@@ -109,16 +109,9 @@ class SparkSessions:
                     self._root = self._new(self._resource.spark_session)
             return self._root
 
-    @contextlib.contextmanager
-    def isolated(self) -> Iterator[SparkSession]:
+    def isolated(self) -> SparkSession:
         """A session whose settings and temporary views nobody else sees."""
-        session = self._new(self.root())
-        try:
-            yield session
-        finally:
-            for view in session.catalog.listTables():
-                if view.isTemporary:
-                    session.catalog.dropTempView(view.name)
+        return self._new(self.root())
 
     def _new(self, base: SparkSession) -> SparkSession:
         session = base.newSession()

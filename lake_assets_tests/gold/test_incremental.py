@@ -23,6 +23,8 @@ from lake_assets.gold.work import MartRun
 from lake_assets_tests.demo.histories import make_history
 from lake_assets_tests.gold.bike_lake import DAILY, EMPTY_NOW, REVENUE, USED, BikeLake, Row, at, days
 
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
 TODAY = 10
 EVERY_DAY = days(*range(1, TODAY + 1))
 ROUNDS = 3

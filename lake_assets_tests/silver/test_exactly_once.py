@@ -37,7 +37,7 @@ from lake_assets.silver.work import Work
 from lake_assets_tests.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.silver.bench import AT_ONCE, Bench
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 COLUMNS = {"id": "long not null", "v": "string not null"}
 KEYED: dict[str, Any] = {"columns": COLUMNS, "primary_key": ["id"]}
 LOG: dict[str, Any] = {"columns": COLUMNS, "mode": "append_log"}
