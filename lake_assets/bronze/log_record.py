@@ -13,6 +13,7 @@ from pyiceberg.expressions import BooleanExpression, GreaterThan, Reference
 from pyiceberg.expressions.literals import literal
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
+    BooleanType,
     DateType,
     IcebergType,
     IntegerType,
@@ -76,6 +77,8 @@ class LoggedFile:
     rows: int | None
     columns: tuple[str, ...] | None
     first_commit_ts: datetime | None
+    retry: bool = False
+    """Not a new file: rows of a known one that were set aside are to be read again, by the contract of this offset."""
 
     @property
     def qualified_table(self) -> str:
@@ -101,6 +104,7 @@ _TYPES: dict[str, tuple[IcebergType, bool]] = {
     "rows": (LongType(), False),
     "columns": (ListType(19, StringType(), element_required=True), False),
     "first_commit_ts": (TimestamptzType(), False),
+    "retry": (BooleanType(), False),
 }
 _FIELDS = tuple(field.name for field in fields(LoggedFile))
 assert tuple(_TYPES) == _FIELDS
@@ -136,6 +140,8 @@ def from_arrow(table: pa.Table) -> Iterator[LoggedFile]:
         values = table.column(name).to_pylist()
         if name == "kind":
             values = [FileKind(value) for value in values]
+        elif name == "retry":
+            values = [bool(value) for value in values]
         elif name == "columns":
             values = [None if value is None else tuple(value) for value in values]
         elif name in ("last_modified", "logged_at", "flush_time", "first_commit_ts"):

@@ -61,6 +61,9 @@ def read_changes(
             layout = file_layout(
                 name=name, key=first.key, kind=first.kind, found=raw.columns, table=table, dms=dms
             )
+            types = {
+                name: types[written] for name, written in zip(layout.columns, layout.written, strict=True)
+            }
             parts.append(typed_rows(_parquet(raw, layout), first.kind, layout, types, table, dms))
         else:
             layout = file_layout(
@@ -126,7 +129,7 @@ def _parquet(raw: DataFrame, layout: Layout) -> DataFrame:
     """The values of each column, `_0`, `_1`… in the file's order; and what `read_changes` says of the row's place."""
     metadata = raw.metadataColumn("_metadata")
     return raw.select(
-        *(F.col(f"`{column}`").alias(f"_{position}") for position, column in enumerate(layout.columns)),
+        *(F.col(f"`{column}`").alias(f"_{position}") for position, column in enumerate(layout.written)),
         metadata["file_path"].alias("_file"),
         metadata["row_index"].alias("_row"),
         F.lit(None).cast("string").alias("_bad"),

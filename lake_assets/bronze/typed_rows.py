@@ -32,6 +32,10 @@ def typed_rows(
     """The changes as `reader.read_changes` describes them. `rows` have the fields `_0`, `_1`… of the layout's columns,
     and `_file`, `_row`, `_bad`; `types` are the fields' by column, None for text."""
     at = {column: F.col(f"_{position}") for position, column in enumerate(layout.columns)}
+    absent = {column.name for column in table.columns} - set(at)
+    at |= {name: F.lit(table.defaults.get(name)).cast("string") for name in absent}
+    if types is not None:
+        types = {**types, **dict.fromkeys(absent, StringType())}
 
     def typed(name: str, value: Column, column: ColumnConfig) -> Column:
         return exactly(value, StringType() if types is None else types[name], column.type, dms.timestamp_zone)

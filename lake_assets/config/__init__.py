@@ -5,7 +5,9 @@ setting.
 """
 
 from lake_assets.config.base import Duration, Mistake, Mistakes, Model, did_you_mean, parse_duration
+from lake_assets.config.columns import Column, parse_column
 from lake_assets.config.dms import DmsSettings, S3Config
+from lake_assets.config.evolution import EarlierLayout, Policy, QuarantineLimits, SchemaChanges
 from lake_assets.config.lake import (
     AutomationConfig,
     CatalogConfig,
@@ -15,12 +17,10 @@ from lake_assets.config.lake import (
     SparkConfig,
 )
 from lake_assets.config.tables import (
-    Column,
     Freshness,
     FullLoadComplete,
     Mode,
     TableConfig,
-    parse_column,
 )
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Column",
     "DmsSettings",
     "Duration",
+    "EarlierLayout",
     "Freshness",
     "FullLoadComplete",
     "GoldConfig",
@@ -37,7 +38,10 @@ __all__ = [
     "Mistakes",
     "Mode",
     "Model",
+    "Policy",
+    "QuarantineLimits",
     "S3Config",
+    "SchemaChanges",
     "SourceConfig",
     "SparkConfig",
     "TableConfig",

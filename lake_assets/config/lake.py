@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 
 from lake_assets.config.base import Duration, Model, refuse
 from lake_assets.config.dms import DmsSettings, S3Config
+from lake_assets.config.evolution import SchemaChanges
 from lake_assets.config.tables import Freshness, Mode, TableConfig
 
 _NAME = re.compile(r"^[a-z_][a-z0-9_]*$")
@@ -77,6 +78,7 @@ class SourceConfig(Model):
     s3: S3Config = S3Config()
     tables: dict[str, TableConfig] = Field(min_length=1)
     freshness: Freshness = Freshness()
+    schema_changes: SchemaChanges = SchemaChanges()
     description: str | None = None
     owners: tuple[str, ...] = ()
 

@@ -12,11 +12,9 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from lake_assets.config.base import Duration, Mistake, Model, did_you_mean, refuse
+from lake_assets.config.columns import Columns
+from lake_assets.config.evolution import EarlierLayout, QuarantineLimits, SchemaChanges
 
-_TYPE = re.compile(
-    r"^(boolean|int|long|float|double|date|timestamp|timestamptz|string|binary"
-    r"|decimal\(\s*(?P<precision>\d+)\s*,\s*(?P<scale>\d+)\s*\))$"
-)
 _PARTITION = re.compile(
     r"(?P<time>day|month|year|hour)\((?P<of>\w+)\)|(?:bucket|truncate)\([1-9]\d*,\s*(?P<by>\w+)\)|(?P<same>\w+)"
 )
@@ -44,38 +42,6 @@ class Mode(StrEnum):
     CURRENT = "current"
     APPEND_LOG = "append_log"
     CHANGE_LOG = "change_log"
-
-
-class Column(Model):
-    """One source column: its Iceberg type name and whether the source declares it NOT NULL."""
-
-    name: str = Field(min_length=1)
-    type: str
-    required: bool = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _declared(cls, value: Any) -> Any:
-        return parse_column(*value).model_dump() if isinstance(value, tuple) else value
-
-
-def parse_column(name: str, declaration: Any) -> Column:
-    """`"decimal(10, 2) not null"` as a Column. Raises ValueError for a type that silver does not have."""
-    text = re.sub(r"\s+", " ", str(declaration).strip().lower())
-    required = text.endswith(" not null")
-    type_name = text.removesuffix(" not null").strip()
-    match = _TYPE.match(type_name)
-    if match is None:
-        raise ValueError(
-            f"{declaration!r} is not a type; use boolean, int, long, float, double, decimal(p, s), "
-            "date, timestamp, timestamptz, string or binary, optionally followed by 'not null'"
-        )
-    if match["precision"] is not None:
-        precision, scale = int(match["precision"]), int(match["scale"])
-        if not 1 <= precision <= 38 or scale > precision:
-            raise ValueError(f"{declaration!r} needs 1 to 38 digits and no more decimals than digits")
-        type_name = f"decimal({precision}, {scale})"
-    return Column(name=name, type=type_name, required=required)
 
 
 class FullLoadComplete(Model):
@@ -109,7 +75,7 @@ class Freshness(Model):
 
 
 class TableConfig(Model):
-    columns: tuple[Column, ...] = Field(min_length=1)
+    columns: Columns
     primary_key: tuple[str, ...] = ()
     name: str | None = None
     """Name of the silver table; the source table's by default."""
@@ -118,6 +84,15 @@ class TableConfig(Model):
     partition_by: tuple[str, ...] = ()
     full_load_complete: FullLoadComplete = FullLoadComplete()
     freshness: Freshness | None = None
+    schema_changes: SchemaChanges | None = None
+    """The source's by default."""
+    renamed_from: dict[str, str] = Field(default_factory=dict)
+    """New name: old name. The silver column keeps its field id and its rows."""
+    defaults: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    """Of an added column, what the rows that were there before it say; NULL without one."""
+    earlier: tuple[EarlierLayout, ...] = ()
+    """Oldest first."""
+    quarantine: QuarantineLimits = QuarantineLimits()
     format_version: Literal[2, 3] = 3
     description: str | None = None
     owners: tuple[str, ...] = ()
@@ -134,11 +109,6 @@ class TableConfig(Model):
                 f"{', '.join(later)} is not available in this version; use current or change_log"
             )
         return value
-
-    @field_validator("columns", mode="before")
-    @classmethod
-    def _columns(cls, value: Any) -> Any:
-        return tuple(value.items()) if isinstance(value, dict) else value
 
     @model_validator(mode="after")
     def _consistent(self) -> "TableConfig":

@@ -7,7 +7,9 @@ here: what a batch does (`apply.py`), Dagster (`assets.py`).
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
@@ -16,12 +18,15 @@ from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.keys import FileKind
 from lake_assets.config import Mode
 from lake_assets.errors import ApplyConflict, LakeError, TableStopped
-from lake_assets.iceberg.tables import create_table, load_table
+from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
+from lake_assets.schema.contract import Contracts, contract_of
+from lake_assets.schema.current import contracts_of_batch
 from lake_assets.silver.apply import apply_batch
 from lake_assets.silver.batch import BatchResult, TableResult
-from lake_assets.silver.plan import Waiting, plan_batch
-from lake_assets.silver.position import read_position
+from lake_assets.silver.evolution import evolved
+from lake_assets.silver.plan import Batch, Waiting, plan_batch
+from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Work
 
@@ -104,13 +109,13 @@ def _next_batch(
     if target.mode is Mode.CHANGE_LOG:
         _refuse_rewritten(target, logged, position.log_offset)
     spark = runtime.sessions.isolated()
-    if table is None:
-        version = {"format-version": str(target.config.format_version)}
-        create_table(spark, runtime.catalog, target.identifier, target.columns, target.partition_by, version)
     try:
-        return apply_batch(
-            Work(runtime, spark, target, position, batch, logged, lambda stage: progress(target, stage))
-        )
+        contracts = _contracts(runtime, target, position, batch, logged)
+        now = target.under(contracts)
+        work = Work(runtime, spark, now, position, batch, logged, contracts, lambda s: progress(target, s))
+        with evolved(work, table) as changes:
+            result = apply_batch(work)
+        return replace(result, schema_changes=changes)
     except LakeError:
         raise
     except Exception as error:
@@ -120,12 +125,28 @@ def _next_batch(
         raise LakeError(f"{target.identifier}: the batch of {files} failed: {_first_line(error)}") from error
 
 
+def _contracts(
+    runtime: LakeRuntime, target: Target, position: Position, batch: Batch, logged: Sequence[LoggedFile]
+) -> Contracts:
+    found = contracts_of_batch(
+        target.table,
+        contract_of(target.config, target.dms),
+        runtime.contracts.of(target.identifier),
+        target.schema_changes,
+        position.log_offset,
+        logged,
+        [file for file in batch.files if file.offset > position.log_offset],
+        partial(runtime.contracts.add, target.identifier),
+    )
+    return found.upto(max(batch.upto, position.log_offset + 1))
+
+
 def _refuse_rewritten(target: Target, logged: Sequence[LoggedFile], applied: int) -> None:
     """A change log cannot take back the rows of a CDC file that was applied and then written anew under its key:
     building it anew may need files of earlier epochs that are gone."""
     seen = {file.key for file in logged if file.offset <= applied and file.kind is FileKind.CDC}
     for file in logged:
-        if file.offset > applied and file.key in seen:
+        if file.offset > applied and file.key in seen and not file.retry:
             raise TableStopped(
                 target.table,
                 f"{file.key} was rewritten after its rows had been appended to {target.identifier}.",

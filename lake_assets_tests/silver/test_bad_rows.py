@@ -50,14 +50,14 @@ CASES = {
     ),
     "unknown": Case(
         [HEADER + ",color", GOOD + ",red"],
-        "{file} has column color, which lake.yaml does not know. Add it to the table's columns",
+        "{file} has the column color, which lake.yaml does not know. Add it to the table's columns",
     ),
     "missing": Case(
         ["Op,commit_ts,id,name,change_seq", "I,2026-03-01 12:00:00,1,a,"],
-        "{file} lacks column price, which lake.yaml expects",
+        "{file} lacks the column price, which lake.yaml expects",
     ),
     "case": Case(
-        [HEADER.replace("price", "Price"), GOOD], "{file} has column Price, which lake.yaml does not know"
+        [HEADER.replace("price", "Price"), GOOD], "{file} has the column Price, which lake.yaml does not know"
     ),
     "twice": Case([HEADER.replace("price", "name"), GOOD], "{file} has column name twice"),
 }
@@ -65,7 +65,12 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    table: dict[str, Any] = {"columns": COLUMNS, "primary_key": ["id"]}
+    table: dict[str, Any] = {
+        "columns": COLUMNS,
+        "primary_key": ["id"],
+        "quarantine": {"max_rows": 0},
+        "schema_changes": "stop",
+    }
     bench = Bench(
         tmp_path_factory.mktemp("bad"), {f"public.{name}": table for name in [*CASES, "good", "damaged"]}
     )

@@ -1,0 +1,31 @@
+"""The place of a row in its file, as a number that does not depend on what else was read with it.
+
+`_row` rises with the line and has gaps; the place is the row's rank by it, from 0. Here: finding places, and rows by
+them. It needs a sort of the file's rows, so it is for the few files that have something to be
+named. DataFrame API only.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+
+def placed(changes: DataFrame) -> DataFrame:
+    """`changes` as the reader returns them, with `_place` long."""
+    return changes.withColumn("_place", F.row_number().over(Window.partitionBy("_file").orderBy("_row")) - 1)
+
+
+def in_places(spark: SparkSession, changes: DataFrame, wanted: Mapping[str, Sequence[int]]) -> DataFrame:
+    """Of a file whose address is in `wanted` nothing but the rows at those places; of other files every row."""
+    pairs = [(address, place) for address, places in wanted.items() for place in places]
+    if not pairs:
+        return changes
+    chosen = F.broadcast(spark.createDataFrame(pairs, "_address string, _place long"))
+    address = F.url_decode(F.regexp_replace("_file", r"\+", "%2B"))
+    listed = changes.withColumn("_address", address)
+    others = listed.filter(~F.col("_address").isin(*wanted))
+    found = placed(listed.filter(F.col("_address").isin(*wanted))).join(
+        chosen, on=["_address", "_place"], how="left_semi"
+    )
+    return others.drop("_address").unionByName(found.drop("_address", "_place"))
