@@ -62,11 +62,16 @@ class FileLog:
         self._view = LogView()
 
     def ensure(self) -> None:
-        """Creates the table, or gives an existing one back the properties that the log rests on."""
+        """Creates the table, or gives an existing one the columns and properties that the log rests on."""
         table = self._load()
         if table is None:
             ensure_namespace(self._catalog, NAMESPACE)
             table = self._catalog.create_table_if_not_exists(TABLE, LOG_SCHEMA, properties=PROPERTIES)
+        if missing := [field for field in LOG_SCHEMA.fields if field.name not in table.schema().column_names]:
+            # Of an earlier version. By name: the ids of a log's columns are its own.
+            with table.update_schema() as update:
+                for field in missing:
+                    update.add_column(field.name, field.field_type, field.doc)
         if changed := {key: value for key, value in PROPERTIES.items() if table.properties.get(key) != value}:
             with table.transaction() as transaction:
                 transaction.set_properties(changed)

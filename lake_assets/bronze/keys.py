@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from lake_assets.config import DmsSettings
 
-_EXTENSION = r"\.(?P<extension>csv|csv\.gz|parquet)"
+_EXTENSION = r"\.(?P<extension>csv|csv\.gz|parquet|json|json\.gz|jsonl|jsonl\.gz)"
 _LOAD = re.compile(rf"LOAD[0-9A-F]{{8}}{_EXTENSION}")
 # The DMS guide's example ("Using Amazon S3 as a target") has 10 digits after the dash, every real file 9.
 _CDC = re.compile(rf"(?P<day>[0-9]{{8}})-(?P<clock>[0-9]{{6}})(?P<fraction>[0-9]{{3,4}}){_EXTENSION}")
@@ -45,7 +45,7 @@ class DataFile:
     table: str
     kind: FileKind
     format: str
-    """csv or parquet."""
+    """csv, parquet or json (one object a line, of another writer)."""
     compression: str
     """none or gzip; what the file's name says, not what the endpoint is set to."""
     flush_time: datetime | None
@@ -123,13 +123,14 @@ def _parse_data(key: str, parts: list[str], dms: DmsSettings) -> DataFile | Unkn
         return UnknownKey(key, "a segment file of a parallel load, which is not supported")
     return UnknownKey(
         key,
-        f"{name!r} is neither LOAD<8 hex digits> nor <YYYYMMDD-HHMMSSmmm>, with .csv, .csv.gz or .parquet",
+        f"{name!r} is neither LOAD<8 hex digits> nor <YYYYMMDD-HHMMSSmmm>, with .parquet, or with .csv, .json or "
+        ".jsonl (also with .gz)",
     )
 
 
 def _content(match: re.Match[str]) -> tuple[str, str]:
-    extension = match["extension"]
-    return ("parquet" if extension == "parquet" else "csv"), ("gzip" if extension.endswith("gz") else "none")
+    content, _, compression = match["extension"].partition(".")
+    return ("json" if content == "jsonl" else content), ("gzip" if compression else "none")
 
 
 def _flush_time(match: re.Match[str]) -> datetime | None:

@@ -7,10 +7,12 @@ Here: the two record types, the log's Iceberg schema, and how one becomes the ot
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression, GreaterThan, Reference
 from pyiceberg.expressions.literals import literal
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     BooleanType,
@@ -47,6 +49,8 @@ class NewFile:
     """None: too big to be counted, or unreadable."""
     columns: tuple[str, ...] | None
     first_commit_ts: datetime | None
+    irregular: str | None = None
+    """Why Spark must not read it: see `csv_structure.py` and `json_lines.py`."""
 
     @property
     def qualified_table(self) -> str:
@@ -77,6 +81,8 @@ class LoggedFile:
     rows: int | None
     columns: tuple[str, ...] | None
     first_commit_ts: datetime | None
+    irregular: str | None = None
+    """Why Spark must not read it. None also for files that were logged before this was known."""
     retry: bool = False
     """Not a new file: rows of a known one that were set aside are to be read again, by the contract of this offset."""
 
@@ -102,8 +108,9 @@ _TYPES: dict[str, tuple[IcebergType, bool]] = {
     "capture_date": (DateType(), True),
     "epoch": (IntegerType(), True),
     "rows": (LongType(), False),
-    "columns": (ListType(19, StringType(), element_required=True), False),
+    "columns": (ListType(1001, StringType(), element_required=True), False),
     "first_commit_ts": (TimestamptzType(), False),
+    "irregular": (StringType(), False),
     "retry": (BooleanType(), False),
 }
 _FIELDS = tuple(field.name for field in fields(LoggedFile))
@@ -115,7 +122,8 @@ LOG_SCHEMA = Schema(
         for number, (name, (kind, required)) in enumerate(_TYPES.items(), start=1)
     )
 )
-_ARROW_SCHEMA: pa.Schema = LOG_SCHEMA.as_arrow()
+# Without field ids: a log that gained a column later has other ones than a log that began with it.
+_ARROW_SCHEMA: pa.Schema = schema_to_pyarrow(LOG_SCHEMA, include_field_ids=False)
 
 
 def above(offset: int) -> BooleanExpression:
@@ -137,7 +145,9 @@ def from_arrow(table: pa.Table) -> Iterator[LoggedFile]:
     shared: dict[object, object] = {}
     columns = []
     for name in _FIELDS:
-        values = table.column(name).to_pylist()
+        # A log that no writer has opened since the column was introduced lacks it.
+        known = name in table.column_names
+        values: list[Any] = table.column(name).to_pylist() if known else [None] * table.num_rows
         if name == "kind":
             values = [FileKind(value) for value in values]
         elif name == "retry":

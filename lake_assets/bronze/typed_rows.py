@@ -30,7 +30,8 @@ def typed_rows(
     dms: DmsSettings,
 ) -> DataFrame:
     """The changes as `reader.read_changes` describes them. `rows` have the fields `_0`, `_1`… of the layout's columns,
-    and `_file`, `_row`, `_bad`; `types` are the fields' by column, None for text."""
+    and `_file`, `_row`, `_bad`, of CSV with a no-supplemental-value marker also `_unsupplied`; `types` are the fields'
+    by column, None for the text of a CSV file."""
     at = {column: F.col(f"_{position}") for position, column in enumerate(layout.columns)}
     absent = {column.name for column in table.columns} - set(at)
     at |= {name: F.lit(table.defaults.get(name)).cast("string") for name in absent}
@@ -85,7 +86,14 @@ def typed_rows(
         F.coalesce(F.col("_bad"), *_unknown(operation), *unreadable, *missing).alias("_bad"),
         F.struct(*(image.alias(name) for name, image in images.items())).alias("_image"),
         *([F.struct(*before).alias("_before")] if before else []),
+        *([_unsupplied(rows)] if dms.csv_no_sup_value is not None else []),
     )
+
+
+def _unsupplied(rows: DataFrame) -> Column:
+    """Only CSV has a marker for it."""
+    nothing = F.array().cast("array<string>")
+    return F.col("_unsupplied") if "_unsupplied" in rows.columns else nothing.alias("_unsupplied")
 
 
 def _before_images(

@@ -3,12 +3,13 @@
 Not here: what the settings mean for a key (`bronze/keys.py`) or a file (`bronze/formats.py`).
 """
 
+from collections.abc import Iterator
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from lake_assets.config.base import Model
+from lake_assets.config.base import Mistake, Model, refuse
 
 
 class S3Config(Model):
@@ -35,7 +36,10 @@ class DmsSettings(Model):
     data_format: Literal["csv", "parquet"] = "csv"
     compression_type: Literal["none", "gzip"] = "none"
     csv_delimiter: str = Field(default=",", min_length=1, max_length=1)
+    csv_row_delimiter: str = "\n"
     csv_null_value: str = "NULL"
+    csv_no_sup_value: str | None = None
+    """Marker of UseCsvNoSupValue for columns that the supplemental log does not have; null when it is off."""
     rfc_4180: bool = True
     add_column_name: bool = False
     include_op_for_full_load: bool = False
@@ -53,6 +57,34 @@ class DmsSettings(Model):
     @classmethod
     def _any_case(cls, value: Any) -> Any:
         return value.lower() if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _separable(self) -> "DmsSettings":
+        refuse(self._inseparable())
+        return self
+
+    def _inseparable(self) -> Iterator[Mistake]:
+        if self.csv_row_delimiter != "\r\n" and len(self.csv_row_delimiter) != 1:
+            yield ("csv_row_delimiter",), f"{self.csv_row_delimiter!r} is neither one character nor \\r\\n"
+        if self.csv_delimiter in self.csv_row_delimiter:
+            yield (
+                ("csv_delimiter",),
+                "is a part of csv_row_delimiter: fields and rows could not be told apart",
+            )
+        for name in ("csv_delimiter", "csv_row_delimiter"):
+            if self.rfc_4180 and getattr(self, name) == '"':
+                yield (name,), "is the quote of RFC 4180: use another, or rfc_4180: false"
+        tokens = {"csv_null_value": self.csv_null_value, "csv_no_sup_value": self.csv_no_sup_value or ""}
+        for name, token in tokens.items():
+            if any(mark in token for mark in (self.csv_delimiter, self.csv_row_delimiter)):
+                yield (name,), f"{token!r} has a delimiter in it, so that no field can be it"
+        if self.csv_no_sup_value == "":
+            yield (
+                ("csv_no_sup_value",),
+                "is empty, as an empty text is: use a marker of its own, or null for none",
+            )
+        elif self.csv_no_sup_value == self.csv_null_value:
+            yield ("csv_no_sup_value",), "is csv_null_value too, and the two could not be told apart"
 
     @field_validator("preserve_transactions")
     @classmethod

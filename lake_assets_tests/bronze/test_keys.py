@@ -141,7 +141,7 @@ def test_a_table_may_begin_with_an_underscore():
         ("public/trips/LOAD0000000a.csv", "neither LOAD"),
         ("public/trips/LOAD0000000G.csv", "neither LOAD"),
         ("public/trips/LOAD00000001.parquet.gz", "neither LOAD"),
-        ("public/trips/LOAD00000001.json", "neither LOAD"),
+        ("public/trips/LOAD00000001.xml", "neither LOAD"),
         ("public/trips/LOAD00000001.csv\n", "neither LOAD"),
         ("public/trips/notes.txt", "neither LOAD"),
         ("public/trips/20221023-01383091.csv", "neither LOAD"),
