@@ -14,6 +14,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from lake_assets.commands.quarantine_cli import quarantine
+from lake_assets.commands.schema_cli import schema
 from lake_assets.config import LakeConfig
 from lake_assets.config_file import ConfigError, lake_path, load_lake
 from lake_assets.errors import LakeError
@@ -22,6 +24,8 @@ from lake_assets.preflight import PreflightError
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="A lakehouse from AWS DMS files.")
 demo = typer.Typer(no_args_is_help=True, help="The bike-sharing demonstration.")
 app.add_typer(demo, name="demo")
+app.add_typer(quarantine, name="quarantine")
+app.add_typer(schema, name="schema")
 
 WIDE = 150
 """Width of a table that goes to a file or a pipe, columns."""

@@ -19,8 +19,6 @@ def placed(changes: DataFrame) -> DataFrame:
 def in_places(spark: SparkSession, changes: DataFrame, wanted: Mapping[str, Sequence[int]]) -> DataFrame:
     """Of a file whose address is in `wanted` nothing but the rows at those places; of other files every row."""
     pairs = [(address, place) for address, places in wanted.items() for place in places]
-    if not pairs:
-        return changes
     chosen = F.broadcast(spark.createDataFrame(pairs, "_address string, _place long"))
     address = F.url_decode(F.regexp_replace("_file", r"\+", "%2B"))
     listed = changes.withColumn("_address", address)

@@ -36,13 +36,16 @@ class UnreportedFiles:
         if log.head() < self._seen:
             self._seen, self._newest, self._reported = 0, {}, {}  # the log was dropped and begins anew
         for file in log.files(self._source, after=self._seen):
-            self._newest[file.qualified_table] = self._seen = file.offset
+            self._seen = file.offset
+            if not file.retry:
+                self._newest[file.qualified_table] = file.offset
         found: list[LoggedFile] = []
         for table, newest in self._newest.items():
             if self._reported.get(table, 0) < newest:
                 self._reported[table] = self._last_reported(instance, table, newest)
                 if self._reported[table] < newest:
-                    found += log.files(self._source, table, after=self._reported[table])
+                    unreported = log.files(self._source, table, after=self._reported[table])
+                    found += [file for file in unreported if not file.retry]
         return _first_events(sorted(found, key=lambda file: file.offset))
 
     def _last_reported(self, instance: dg.DagsterInstance, table: str, newest: int) -> int:
