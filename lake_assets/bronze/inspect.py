@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lake_assets.bronze.formats import has_operation
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.object_store import ObjectStore
@@ -25,6 +26,7 @@ from lake_assets.errors import LakeError
 
 _CHUNK = 1 << 20
 _LONGEST_HEADER = 4 << 20
+_GZIP = b"\x1f\x8b"
 _ROW_SAMPLE = 64 << 10
 """The timestamp comes before the source's columns, which may be of any length."""
 _NEITHER_QUOTE_NOR_NEWLINE = bytes(sorted(set(range(256)) - set(b'"\n')))
@@ -64,6 +66,8 @@ class FileInspection:
 
 def inspect_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
     """Reads the file once. Raises UnreadableFile for bad content, StoreError if it cannot be fetched."""
+    if file.format == "json":
+        raise UnreadableFile(file.key, "files of JSON lines are not supported by this version")
     if file.format == "parquet":
         with store.open(file.key, seekable=True) as stream:
             return _inspect_parquet(file.key, stream, dms)
@@ -186,7 +190,7 @@ def _timestamp_position(file: NamedFile, header: tuple[str, ...] | None, dms: Dm
         return None
     if header is not None:
         return header.index(dms.timestamp_column_name) if dms.timestamp_column_name in header else None
-    return 1 if file.kind is FileKind.CDC or dms.include_op_for_full_load else 0
+    return 1 if has_operation(file.kind, dms) else 0
 
 
 def _field(sample: bytes, position: int, dms: DmsSettings) -> str | None:
@@ -226,6 +230,14 @@ def _inspect_parquet(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspec
             )
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        stream.seek(0)
+        if stream.read(2) == _GZIP:
+            # DMS's GZIP means Parquet's own compression, of pages; the name may say `.gz` nevertheless.
+            raise UnreadableFile(
+                key,
+                "it is gzipped as a whole, and Parquet is read from its end; decompress it, or have its writer use "
+                "Parquet's own compression",
+            ) from error
         raise UnreadableFile(key, f"no valid Parquet ({reason})") from error
 
 

@@ -4,14 +4,15 @@ Not here: the source it belongs to (`lake.py`), or how the engine uses it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from lake_assets.config.base import Duration, Mistake, Model, did_you_mean, refuse
+from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, did_you_mean, refuse
+from lake_assets.config.dms import DmsSettings
 
 _TYPE = re.compile(
     r"^(boolean|int|long|float|double|date|timestamp|timestamptz|string|binary"
@@ -109,6 +110,8 @@ class Freshness(Model):
 
 
 class TableConfig(Model):
+    parts: ClassVar[Mapping[str, type[Model]]] = {"dms": DmsSettings}
+
     columns: tuple[Column, ...] = Field(min_length=1)
     primary_key: tuple[str, ...] = ()
     name: str | None = None
@@ -119,6 +122,10 @@ class TableConfig(Model):
     full_load_complete: FullLoadComplete = FullLoadComplete()
     freshness: Freshness | None = None
     format_version: Literal[2, 3] = 3
+    dms: dict[str, Any] = Field(default_factory=dict)
+    """Endpoint settings that differ from the source's; in force is `SourceConfig.settings`."""
+    never: tuple[Literal["updated", "deleted"], ...] = ()
+    """What never happens to a row at the source, so that an endpoint which does not write it loses nothing."""
     description: str | None = None
     owners: tuple[str, ...] = ()
     tags: dict[str, str] = Field(default_factory=dict)
@@ -135,9 +142,21 @@ class TableConfig(Model):
             )
         return value
 
+    @field_validator("dms")
+    @classmethod
+    def _settings(cls, value: dict[str, Any]) -> dict[str, Any]:
+        # Each setting by itself; which go together depends on the source's. pydantic reports an error of this
+        # validation at the key where it belongs.
+        return DmsSettings.model_validate(value).model_dump(include=set(value))
+
     @field_validator("columns", mode="before")
     @classmethod
     def _columns(cls, value: Any) -> Any:
+        if value == UNDECIDED:
+            raise ValueError(
+                "is undecided: an endpoint does not tell columns and types; write them by hand, or have "
+                "`lake-assets init --from-database` read them from the source"
+            )
         return tuple(value.items()) if isinstance(value, dict) else value
 
     @model_validator(mode="after")

@@ -84,7 +84,7 @@ def source_targets(
                     name=silver,
                     mode=shape,
                     config=config,
-                    dms=source.dms,
+                    dms=source.settings(table),
                     freshness=config.freshness or source.freshness,
                     track_days=tracked.get(silver, ()),
                 )
