@@ -18,7 +18,7 @@ from lake_assets.commands.quarantine_cli import quarantine
 from lake_assets.commands.schema_cli import schema
 from lake_assets.config import LakeConfig
 from lake_assets.config_file import ConfigError, lake_path, load_lake
-from lake_assets.errors import LakeError
+from lake_assets.errors import DocumentError, LakeError
 from lake_assets.preflight import PreflightError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="A lakehouse from AWS DMS files.")
@@ -53,6 +53,24 @@ def validate(context: typer.Context) -> None:
         f"{context.obj}: {len(lake.config.sources)} sources, {tables} tables, {len(lake.targets)} silver tables, "
         f"{len(lake.marts)} marts: valid"
     )
+
+
+@app.command("import-endpoint")
+def import_endpoint(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="JSON of `aws dms describe-endpoints`, `describe-replication-tasks`, mappings."),
+    ],
+    output: Annotated[Path | None, typer.Option(help="A new file for the section.")] = None,
+) -> None:
+    """Turn DMS's own description of a task into the sources section of lake.yaml."""
+    from lake_assets.commands.import_endpoint import import_endpoint as imported
+
+    text = imported(files, output)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        err.print(f"{output} is written; it opens no lake before what it calls undecided is decided.")
 
 
 @app.command()
@@ -256,7 +274,7 @@ def main() -> None:
     logging.getLogger("lake_assets").setLevel(logging.WARNING)
     try:
         app()
-    except (ConfigError, PreflightError) as error:
+    except (ConfigError, PreflightError, DocumentError) as error:
         err.print(str(error), markup=False)
         sys.exit(2)
     except LakeError as error:

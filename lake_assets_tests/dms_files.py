@@ -35,7 +35,7 @@ class DmsFile:
 
     @property
     def is_load(self) -> bool:
-        return self.name.startswith("LOAD")
+        return self.name.startswith(("LOAD", "SEGMENT"))
 
     @property
     def flushed(self) -> datetime:

@@ -37,7 +37,10 @@ def bronze_specs(lake: LakeConfig) -> list[dg.AssetSpec]:
             description=config.description or f"DMS files of {table} as they landed.",
             group_name="bronze",
             partitions_def=partitions,
-            kinds={"s3" if source.location.startswith("s3://") else "file", source.dms.data_format},
+            kinds={
+                "s3" if source.location.startswith("s3://") else "file",
+                source.settings(table).data_format,
+            },
             owners=list(config.owners or source.owners),
             tags={"layer": "bronze", "source": name, **config.tags},
             metadata={

@@ -5,12 +5,13 @@ Here: list, recognise, fingerprint, inspect, append. Not here: how any one of th
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lake_assets.bronze.file_log import FileLog, LoggedFile, NewFile
 from lake_assets.bronze.inspect import FileInspection, UnreadableFile, inspect_file
-from lake_assets.bronze.keys import DataFile, FileKind, IgnoredKey, UnknownKey, parse_key
+from lake_assets.bronze.keys import DataFile, FileKind, IgnoredKey, UnknownKey
 from lake_assets.bronze.object_store import ObjectGone, ObjectStore, StoredObject, StoreError
+from lake_assets.bronze.table_folders import TableFolders, UnconfiguredKey, logged_folders, strangers
 from lake_assets.config import DmsSettings, SourceConfig
 
 
@@ -27,6 +28,8 @@ class Discovery:
     ignored: int
     """Control tables, folder markers, temporary files."""
     listed: int
+    hints: dict[str, str] = field(default_factory=dict)
+    """By `unconfigured` table, the configured one that it differs from only by case."""
 
 
 def discover(
@@ -47,32 +50,43 @@ def discover(
     # Before the listing: what another process logs from now on may be newer than what this listing will show.
     head = log.head()
     newest = log.newest(source_name)
+    folders = TableFolders(source)
+    listed_files: list[DataFile] = []
     candidates: list[tuple[StoredObject, DataFile]] = []
     unknown: list[UnknownKey] = []
     unconfigured: Counter[str] = Counter()
     ignored = listed = 0
     for obj in store.list():
         listed += 1
-        parsed = parse_key(obj.key, source.dms)
+        parsed = folders.parse(obj.key)
         if isinstance(parsed, IgnoredKey):
             ignored += 1
         elif isinstance(parsed, UnknownKey):
             unknown.append(parsed)
-        elif parsed.qualified_table not in source.tables:
-            unconfigured[parsed.qualified_table] += 1
-        elif not _is_known(obj, newest.get(obj.key)):
-            candidates.append((obj, parsed))
+        elif isinstance(parsed, UnconfiguredKey):
+            unconfigured[parsed.table] += 1
+        else:
+            if source.ignore_case:
+                listed_files.append(parsed)
+            if not _is_known(obj, newest.get(obj.key)):
+                candidates.append((obj, parsed))
+    if source.ignore_case:
+        strange = strangers(listed_files, logged_folders(newest.values()))
+        unknown += [UnknownKey(key, reason) for key, reason in strange.items()]
+        candidates = [(obj, file) for obj, file in candidates if obj.key not in strange]
 
     def look(candidate: tuple[StoredObject, DataFile]) -> NewFile | UnknownKey | None:
         obj, file = candidate
-        return _look(obj, file, newest.get(obj.key), store, source.dms, inspect_budget_bytes)
+        dms = source.settings(file.qualified_table)
+        return _look(obj, file, newest.get(obj.key), store, dms, inspect_budget_bytes)
 
     with ThreadPoolExecutor(max_workers=max(1, min(inspect_threads, len(candidates)))) as pool:
         seen = list(pool.map(look, candidates))
     unknown += [entry for entry in seen if isinstance(entry, UnknownKey)]
     logged = log.append(source_name, [entry for entry in seen if isinstance(entry, NewFile)], based_on=head)
+    hints = {table: near for table in unconfigured if (near := folders.hint(table))}
     return Discovery(
-        logged, sorted(unknown, key=lambda entry: entry.key), dict(unconfigured), ignored, listed
+        logged, sorted(unknown, key=lambda entry: entry.key), dict(unconfigured), ignored, listed, hints
     )
 
 

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lake_assets.bronze.keys import FileKind
-from lake_assets.config import Column, DmsSettings, TableConfig
+from lake_assets.config import Column, DmsSettings, TableConfig, has_operation_in_cdc
 from lake_assets.errors import TableStopped
-
-OPERATION = "Op"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +21,6 @@ class Layout:
     written: tuple[str, ...] = ()
     """As the file itself has them, where it names them."""
 
-    @property
-    def has_operation(self) -> bool:
-        return OPERATION in self.columns
-
 
 def before_image(dms: DmsSettings, column: str) -> str | None:
     """Name of the before-image column of a key column, where the endpoint adds them."""
@@ -35,26 +29,34 @@ def before_image(dms: DmsSettings, column: str) -> str | None:
 
 def added_names(columns: Iterable[Column], dms: DmsSettings) -> set[str]:
     """The columns that DMS itself adds. They come and go in a table's life, when the task's mapping is edited."""
-    names = {OPERATION, dms.timestamp_column_name, dms.change_sequence_column}
+    names = {dms.operation_column, dms.timestamp_column_name, dms.change_sequence_column, *dms.added_columns}
     if dms.before_image_prefix is not None:
         # Before images may be configured for every column; those of the key are the ones that mean something here.
         names |= {f"{dms.before_image_prefix}{column.name}" for column in columns}
     return {name for name in names if name is not None}
 
 
+def has_operation(kind: FileKind, dms: DmsSettings) -> bool:
+    """Whether a file has the operation column, by the endpoint's settings; it is the first one then."""
+    return has_operation_in_cdc(dms) if kind is FileKind.CDC else dms.include_op_for_full_load
+
+
 def contract_layout(table: TableConfig, dms: DmsSettings, kind: FileKind) -> Layout:
     """The layout of a CSV file without a header: operation, commit timestamp, source columns, added columns, before
     images (the order that real DMS files have)."""
     columns: list[str] = []
-    if kind is FileKind.CDC or dms.include_op_for_full_load:
-        columns.append(OPERATION)
+    if has_operation(kind, dms):
+        columns.append(dms.operation_column)
     if dms.timestamp_column_name is not None:
         columns.append(dms.timestamp_column_name)
-    columns += [column.name for column in table.columns]
-    if dms.change_sequence_column is not None:
+    own = [column.name for column in table.columns]
+    columns += own
+    if dms.change_sequence_column is not None and dms.change_sequence_column not in dms.added_columns:
         columns.append(dms.change_sequence_column)
+    columns += dms.added_columns
     if dms.before_image_prefix is not None:
-        columns += [f"{dms.before_image_prefix}{key}" for key in table.primary_key]
+        imaged = own if dms.before_image_columns == "all" else table.primary_key
+        columns += [f"{dms.before_image_prefix}{name}" for name in imaged]
     return Layout(tuple(columns))
 
 
@@ -80,9 +82,11 @@ def file_layout(
             f"{key} lacks {_list(missing)}, of the primary key.",
             "Have DMS write it, or correct primary_key in lake.yaml.",
         )
-    if kind is FileKind.CDC and OPERATION not in found:
+    if kind is FileKind.CDC and has_operation(kind, dms) and dms.operation_column not in found:
         raise TableStopped(
-            name, f"{key} is a CDC file without the column {OPERATION}.", "Set IncludeOp on the endpoint."
+            name,
+            f"{key} is a CDC file without the column {dms.operation_column}.",
+            "Set IncludeOpForFullLoad on the endpoint, or operation_column to the name that it has.",
         )
     return Layout(columns, tuple(found))
 

@@ -16,6 +16,7 @@ from lake_assets.bronze.content import GZIP_MAGIC, UnreadableFile, chunks, whole
 from lake_assets.bronze.csv_dialect import CsvDialect
 from lake_assets.bronze.csv_records import CUT_OFF, csv_records, scan_record
 from lake_assets.bronze.csv_structure import BOM, StructureScan, count_records
+from lake_assets.bronze.formats import has_operation
 from lake_assets.bronze.json_lines import JsonScan
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.log_record import LoggedFile
@@ -61,6 +62,8 @@ class FileInspection:
 
 def inspect_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
     """Reads the file once. Raises UnreadableFile for bad content, StoreError if it cannot be fetched."""
+    if file.format == "json":
+        raise UnreadableFile(file.key, "files of JSON lines are not supported by this version")
     if file.format == "parquet":
         with store.open(file.key, seekable=True) as stream:
             return _inspect_parquet(file.key, stream, dms)
@@ -154,7 +157,7 @@ def _timestamp_position(file: NamedFile, header: tuple[str, ...] | None, dms: Dm
         return None
     if header is not None:
         return header.index(dms.timestamp_column_name) if dms.timestamp_column_name in header else None
-    return 1 if file.kind is FileKind.CDC or dms.include_op_for_full_load else 0
+    return 1 if has_operation(file.kind, dms) else 0
 
 
 def _field(sample: bytes, position: int, dialect: CsvDialect) -> str | None:
@@ -191,6 +194,14 @@ def _inspect_parquet(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspec
             )
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        stream.seek(0)
+        if stream.read(2) == GZIP_MAGIC:
+            # DMS's GZIP means Parquet's own compression, of pages; the name may say `.gz` nevertheless.
+            raise UnreadableFile(
+                key,
+                "it is gzipped as a whole, and Parquet is read from its end; decompress it, or have its writer use "
+                "Parquet's own compression",
+            ) from error
         raise UnreadableFile(key, f"no valid Parquet ({reason})") from error
 
 

@@ -48,8 +48,9 @@ class BronzeIOManager(dg.IOManager):
                 for column in source.tables[table].columns
             )
             return spark.createDataFrame([], f"{CHANGE_COLUMNS}, {', '.join(columns)}")
-        files = [counted(store, file, source.dms) for file in logged]
-        changes = read_changes(spark, store, files, name=table, table=source.tables[table], dms=source.dms)
+        dms = source.settings(table)
+        files = [counted(store, file, dms) for file in logged]
+        changes = read_changes(spark, store, files, name=table, table=source.tables[table], dms=dms)
         return changes.select("_op", "_commit_ts", "_sequence", "_file", "_row", "_bad", "_image.*")
 
     def _table(self, key: dg.AssetKey) -> tuple[str, str]:

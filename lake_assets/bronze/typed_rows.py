@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType
 
-from lake_assets.bronze.formats import OPERATION, Layout, before_image
+from lake_assets.bronze.formats import Layout, before_image
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.values import exactly, instant
 from lake_assets.config import Column as ColumnConfig
@@ -41,7 +41,7 @@ def typed_rows(
     def typed(name: str, value: Column, column: ColumnConfig) -> Column:
         return exactly(value, StringType() if types is None else types[name], column.type, dms.timestamp_zone)
 
-    operation = at[OPERATION].cast("string") if layout.has_operation else F.lit("I")
+    operation = _operation(kind, at, dms)
     key = set(table.primary_key)
     values = {
         c.name: _certain(at[c.name], c, operation, c.name in key, dms) if types is None else at[c.name]
@@ -94,6 +94,15 @@ def _unsupplied(rows: DataFrame) -> Column:
     """Only CSV has a marker for it."""
     nothing = F.array().cast("array<string>")
     return F.col("_unsupplied") if "_unsupplied" in rows.columns else nothing.alias("_unsupplied")
+
+
+def _operation(kind: FileKind, at: Mapping[str, Column], dms: DmsSettings) -> Column:
+    """I, U or D; or whatever else the file has, and NULL."""
+    if dms.operation_column not in at:
+        # Of an endpoint that does not say which of inserts and updates a change is, an update is what fits both.
+        return F.lit("U" if kind is FileKind.CDC and dms.cdc_inserts_and_updates else "I")
+    written = at[dms.operation_column].cast("string")
+    return F.coalesce(*(F.when(written == word, F.lit(op)) for word, op in dms.operations.items()), written)
 
 
 def _before_images(

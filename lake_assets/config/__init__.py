@@ -4,9 +4,18 @@ A module for each part of the file. Not here: reading the file and the environme
 setting.
 """
 
-from lake_assets.config.base import Duration, Mistake, Mistakes, Model, did_you_mean, parse_duration
+from lake_assets.config.base import (
+    UNDECIDED,
+    Duration,
+    Mistake,
+    Mistakes,
+    Model,
+    did_you_mean,
+    parse_duration,
+)
 from lake_assets.config.columns import Column, parse_column
 from lake_assets.config.dms import DmsSettings, S3Config
+from lake_assets.config.dms_rules import has_operation_in_cdc
 from lake_assets.config.evolution import EarlierLayout, Policy, QuarantineLimits, SchemaChanges
 from lake_assets.config.lake import (
     AutomationConfig,
@@ -24,6 +33,7 @@ from lake_assets.config.tables import (
 )
 
 __all__ = [
+    "UNDECIDED",
     "AutomationConfig",
     "CatalogConfig",
     "Column",
@@ -46,6 +56,7 @@ __all__ = [
     "SparkConfig",
     "TableConfig",
     "did_you_mean",
+    "has_operation_in_cdc",
     "parse_column",
     "parse_duration",
 ]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from lake_assets.config.base import Model
+from lake_assets.config.base import UNDECIDED, Model
 
 _TYPE = re.compile(
     r"^(boolean|int|long|float|double|date|timestamp|timestamptz|string|binary"
@@ -49,6 +49,11 @@ def parse_column(name: str, declaration: Any) -> Column:
 
 
 def _by_name(value: Any) -> Any:
+    if value == UNDECIDED:
+        raise ValueError(
+            "is undecided: an endpoint does not tell columns and types; write them by hand, or have "
+            "`lake-assets init --from-database` read them from the source"
+        )
     return tuple(value.items()) if isinstance(value, dict) else value
 
 

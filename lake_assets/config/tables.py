@@ -4,15 +4,16 @@ Not here: the source it belongs to (`lake.py`), or how the engine uses it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from lake_assets.config.base import Duration, Mistake, Model, did_you_mean, refuse
 from lake_assets.config.columns import Columns
+from lake_assets.config.dms import DmsSettings
 from lake_assets.config.evolution import EarlierLayout, QuarantineLimits, SchemaChanges
 
 _PARTITION = re.compile(
@@ -75,6 +76,8 @@ class Freshness(Model):
 
 
 class TableConfig(Model):
+    parts: ClassVar[Mapping[str, type[Model]]] = {"dms": DmsSettings}
+
     columns: Columns
     primary_key: tuple[str, ...] = ()
     name: str | None = None
@@ -94,6 +97,10 @@ class TableConfig(Model):
     """Oldest first."""
     quarantine: QuarantineLimits = QuarantineLimits()
     format_version: Literal[2, 3] = 3
+    dms: dict[str, Any] = Field(default_factory=dict)
+    """Endpoint settings that differ from the source's; in force is `SourceConfig.settings`."""
+    never: tuple[Literal["updated", "deleted"], ...] = ()
+    """What never happens to a row at the source, so that an endpoint which does not write it loses nothing."""
     description: str | None = None
     owners: tuple[str, ...] = ()
     tags: dict[str, str] = Field(default_factory=dict)
@@ -109,6 +116,13 @@ class TableConfig(Model):
                 f"{', '.join(later)} is not available in this version; use current or change_log"
             )
         return value
+
+    @field_validator("dms")
+    @classmethod
+    def _settings(cls, value: dict[str, Any]) -> dict[str, Any]:
+        # Each setting by itself; which go together depends on the source's. pydantic reports an error of this
+        # validation at the key where it belongs.
+        return DmsSettings.model_validate(value).model_dump(include=set(value))
 
     @model_validator(mode="after")
     def _consistent(self) -> "TableConfig":

@@ -123,7 +123,7 @@ def source_targets(
                     name=silver,
                     mode=shape,
                     config=config,
-                    dms=source.dms,
+                    dms=source.settings(table),
                     freshness=config.freshness or source.freshness,
                     schema_changes=config.schema_changes or source.schema_changes,
                     track_days=tracked.get(silver, ()),

@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from lake_assets.bronze.keys import DataFile, FileKind, IgnoredKey, UnknownKey, parse_key
+from lake_assets.bronze.keys import DataFile, FileKind, IgnoredKey, UnknownKey, decode_event_key, parse_key
 from lake_assets.config import DmsSettings
 
 PLAIN = DmsSettings()
@@ -27,6 +27,22 @@ def partitioned(sequence: str, delimiter: str) -> DmsSettings:
         ("LOAD00000009.csv.gz", "csv", "gzip"),
         ("LOAD0000000A.parquet", "parquet", "none"),
         ("LOADDEADBEEF.csv", "csv", "none"),
+        ("LOAD0000000F.csv", "csv", "none"),
+        ("LOAD00000010.csv", "csv", "none"),
+        ("LOAD00000001.parquet.gz", "parquet", "gzip"),
+        ("LOAD00000001.json", "json", "none"),
+        ("LOAD00000001.jsonl", "json", "none"),
+        ("LOAD00000001.json.gz", "json", "gzip"),
+        ("LOAD00000001.jsonl.gz", "json", "gzip"),
+        # MongoDB's and other unnamed segments of a parallel load
+        ("SEGMENT1_LOAD00000001.csv", "csv", "none"),
+        ("SEGMENT12_LOAD0000000A.csv.gz", "csv", "gzip"),
+        # a parallel load's folders, by partition or segment name
+        ("p0/LOAD00000001.csv", "csv", "none"),
+        ("SALES_2026 Q1/LOAD0000001F.parquet", "parquet", "none"),
+        ("region=eu/LOAD00000001.csv", "csv", "none"),
+        ("2026-03-01/LOAD00000001.csv", "csv", "none"),
+        ("p0/SEGMENT1_LOAD00000001.csv", "csv", "none"),
     ],
 )
 def test_full_load(name, file_format, compression):
@@ -140,8 +156,9 @@ def test_a_table_may_begin_with_an_underscore():
         ("public/trips/LOAD00000001.CSV", "neither LOAD"),
         ("public/trips/LOAD0000000a.csv", "neither LOAD"),
         ("public/trips/LOAD0000000G.csv", "neither LOAD"),
-        ("public/trips/LOAD00000001.parquet.gz", "neither LOAD"),
-        ("public/trips/LOAD00000001.xml", "neither LOAD"),
+        ("public/trips/LOAD00000001.csv.bz2", "neither LOAD"),
+        ("public/trips/LOAD00000001.orc", "neither LOAD"),
+        ("public/trips/LOAD00000001.csv.gz.gz", "neither LOAD"),
         ("public/trips/LOAD00000001.csv\n", "neither LOAD"),
         ("public/trips/notes.txt", "neither LOAD"),
         ("public/trips/20221023-01383091.csv", "neither LOAD"),
@@ -152,10 +169,11 @@ def test_a_table_may_begin_with_an_underscore():
         ("public/trips/20221023-253830913.csv", "no date and time"),
         ("public/trips/20221023-016030913.csv", "no date and time"),
         ("public/trips/00000101-000000000.csv", "no date and time"),
-        ("public/trips/p0/LOAD00000001.csv", "full-load file in the folder 'p0'"),
+        ("public/trips/p0/p1/LOAD00000001.csv", "full-load file in the folder 'p0/p1'"),
         ("public/trips/2022/10/23/LOAD00000001.csv", "full-load file in the folder"),
         ("public/trips/p0/20221023-013830913.csv", "date_partition_enabled is false"),
-        ("public/trips/SEGMENT1_LOAD00000001.csv", "parallel load"),
+        ("public/trips/SEGMENT_LOAD00000001.csv", "neither LOAD"),
+        ("public/trips/SEGMENT1_20221023-013830913.csv", "neither LOAD"),
         ("cdc/CDC_TXN-20201117153046033.csv", "PreserveTransactions"),
     ],
 )
@@ -184,3 +202,64 @@ def test_a_folder_that_is_not_the_contracts_date(folder, sequence, delimiter):
     parsed = parse_key(f"public/trips/{folder}/20221023-013830913.csv", partitioned(sequence, delimiter))
     assert isinstance(parsed, UnknownKey)
     assert folder in parsed.reason
+
+
+# --- the zone of date folders and CDC names
+
+
+@pytest.mark.parametrize(
+    ("zone", "name", "flushed"),
+    [
+        (None, "20221023-230000000", datetime(2022, 10, 23, 23, tzinfo=UTC)),
+        ("Asia/Seoul", "20221024-080000000", datetime(2022, 10, 23, 23, tzinfo=UTC)),
+        ("America/New_York", "20221023-190000000", datetime(2022, 10, 23, 23, tzinfo=UTC)),
+    ],
+)
+def test_the_zone_of_date_partitions_is_that_of_cdc_names_too(zone, name, flushed):
+    dms = DmsSettings(date_partition_enabled=True, date_partition_timezone=zone)
+    file = parse_key(f"public/trips/2022/10/24/{name}.csv", dms)
+    assert isinstance(file, DataFile)
+    assert (file.flush_time, file.capture_date) == (flushed, date(2022, 10, 24))
+
+
+def test_a_zone_without_date_partitions_is_without_effect():
+    file = parse_key("public/trips/20221024-080000000.csv", DmsSettings(date_partition_timezone="Asia/Seoul"))
+    assert isinstance(file, DataFile)
+    assert file.flush_time == datetime(2022, 10, 24, 8, tzinfo=UTC)
+
+
+def test_a_local_time_before_the_first_year():
+    dms = DmsSettings(date_partition_enabled=True, date_partition_timezone="Asia/Seoul")
+    assert isinstance(parse_key("public/trips/00010101-000000000.csv", dms), UnknownKey)
+
+
+# --- names as they are
+
+
+@pytest.mark.parametrize("table", ["a b", "a+b", "100%", "a=b", "Grüße", "表", "a%20b", "it's", "a;b", "😀"])
+def test_a_listed_key_is_right_as_it_is(table):
+    file = parse_key(f"my schema/{table}/LOAD00000001.csv", PLAIN)
+    assert isinstance(file, DataFile)
+    assert file.qualified_table == f"my schema.{table}"
+
+
+@pytest.mark.parametrize(
+    ("encoded", "key"),
+    [
+        ("public/trips/LOAD00000001.csv", "public/trips/LOAD00000001.csv"),
+        ("public/Order+Lines/20221023-013830913.csv", "public/Order Lines/20221023-013830913.csv"),
+        ("public/a%2Bb/LOAD00000001.csv", "public/a+b/LOAD00000001.csv"),
+        ("public/year%3D2022/LOAD00000001.csv", "public/year=2022/LOAD00000001.csv"),
+        ("public/100%25/LOAD00000001.csv", "public/100%/LOAD00000001.csv"),
+        ("public/a%2520b/LOAD00000001.csv", "public/a%20b/LOAD00000001.csv"),
+        ("public/Gr%C3%BC%C3%9Fe/LOAD00000001.csv", "public/Grüße/LOAD00000001.csv"),
+        ("public/%F0%9F%98%80/LOAD00000001.csv", "public/😀/LOAD00000001.csv"),
+    ],
+)
+def test_the_keys_of_events_are_encoded(encoded, key):
+    assert decode_event_key(encoded) == key
+
+
+def test_an_events_key_that_is_no_text():
+    with pytest.raises(ValueError, match="utf-8"):
+        decode_event_key("public/%FF/LOAD00000001.csv")

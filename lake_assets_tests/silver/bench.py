@@ -34,12 +34,14 @@ class Bench:
     sections: Mapping[str, Any] = field(default_factory=dict)
     location: Path | None = None
     """Where the files are put; `folder`/bronze by default."""
+    source: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings of the source."""
 
     def __post_init__(self) -> None:
         self.dms = DMS | dict(self.dms)
         self.location = self.location or self.folder / "bronze"
         tables = {name: AT_ONCE | dict(table) for name, table in self.tables.items()}
-        source = {"dms": self.dms, "location": str(self.location)}
+        source = {"dms": self.dms, "location": str(self.location), **self.source}
         self.lake: Lake = small_lake(self.folder, tables, source=source, **self.sections)
         self.bucket: dict[str, DmsFile] = {}
         self.tracked: dict[str, tuple[str, ...]] = {}
