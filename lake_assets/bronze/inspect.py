@@ -23,6 +23,9 @@ from lake_assets.bronze.object_store import ObjectStore
 from lake_assets.config import DmsSettings
 from lake_assets.errors import LakeError
 
+INT96 = "int96"
+"""The type of a Parquet column of INT96 timestamps, as the file log has it."""
+
 _CHUNK = 1 << 20
 _LONGEST_HEADER = 4 << 20
 _ROW_SAMPLE = 64 << 10
@@ -57,7 +60,7 @@ class FileInspection:
     rows: int
     """Data rows, without the header."""
     columns: tuple[str, ...] | None
-    """CSV: the header, None without one. Parquet: `name:type` with Arrow's type names."""
+    """CSV: the header, None without one. Parquet: `name:type` with Arrow's type names, and `int96` for that one."""
     first_commit_ts: datetime | None
     """UTC; the timestamp column of the first data row, None if there is no such column, row or timestamp."""
 
@@ -221,12 +224,21 @@ def _inspect_parquet(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspec
             schema = parquet.schema_arrow
             return FileInspection(
                 rows=parquet.metadata.num_rows,
-                columns=tuple(f"{field.name}:{field.type}" for field in schema),
+                columns=_typed_columns(parquet),
                 first_commit_ts=_timestamp(_first_value(parquet, schema, dms.timestamp_column_name), dms),
             )
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UnreadableFile(key, f"no valid Parquet ({reason})") from error
+
+
+def _typed_columns(parquet: pq.ParquetFile) -> tuple[str, ...]:
+    """Arrow names the physical unit of every type but of INT96, which it takes for nanoseconds."""
+    leaves = (parquet.schema.column(number) for number in range(len(parquet.schema)))
+    old = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+    return tuple(
+        f"{field.name}:{INT96 if field.name in old else field.type}" for field in parquet.schema_arrow
+    )
 
 
 def _first_value(parquet: pq.ParquetFile, schema: pa.Schema, column: str | None) -> str | datetime | None:

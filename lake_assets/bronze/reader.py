@@ -15,9 +15,18 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.formats import Layout, file_layout
+from lake_assets.bronze.inspect import counted
 from lake_assets.bronze.object_store import ObjectStore
+from lake_assets.bronze.parquet_types import (
+    READ_OPTIONS,
+    ParquetColumn,
+    parquet_columns,
+    read_schema,
+    read_type,
+)
 from lake_assets.bronze.typed_rows import typed_rows
 from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.errors import TableStopped
 
 UNUSED = "\x00\x1f"
 """Stands for an empty CSV field: Spark turns its `nullValue` into NULL, and empty fields too, so that only a token
@@ -45,7 +54,8 @@ def read_changes(
     groups: dict[Hashable, list[LoggedFile]] = defaultdict(list)
     for file in files:
         if file.format == "parquet":
-            # One schema a read: Spark takes the types from one file, and fails on (or misreads) others.
+            # One schema a read: Spark fails on, or misreads, files of others.
+            file = counted(store, file, dms)
             groups[file.format, file.kind, file.columns].append(file)
         else:
             layout = file_layout(
@@ -56,11 +66,18 @@ def read_changes(
     for members in groups.values():
         first, paths = members[0], [_literal(store.spark_uri(file.key)) for file in members]
         if first.format == "parquet":
-            raw = spark.read.parquet(*paths)
-            types = {field.name: field.dataType for field in raw.schema.fields}
+            columns = parquet_columns(first.columns or ())
             layout = file_layout(
-                name=name, key=first.key, kind=first.kind, found=raw.columns, table=table, dms=dms
+                name=name,
+                key=first.key,
+                kind=first.kind,
+                found=[column.name for column in columns],
+                table=table,
+                dms=dms,
             )
+            _refuse_unreadable(name, first.key, columns)
+            raw = spark.read.schema(read_schema(columns)).options(**READ_OPTIONS).parquet(*paths)
+            types = {column.name: column.arrow for column in columns}
             parts.append(typed_rows(_parquet(raw, layout), first.kind, layout, types, table, dms))
         else:
             layout = file_layout(
@@ -70,6 +87,16 @@ def read_changes(
                 typed_rows(_csv(spark, paths, layout, table, dms), first.kind, layout, None, table, dms)
             )
     return reduce(DataFrame.unionByName, parts)
+
+
+def _refuse_unreadable(name: str, key: str, columns: Sequence[ParquetColumn]) -> None:
+    for column in columns:
+        if read_type(column.arrow) is None:
+            raise TableStopped(
+                name,
+                f"{key} has the column {column.name} of Parquet type {column.arrow}, which no type of lake.yaml holds.",
+                "Have the column written as a text, a number or a time, or remove it from the DMS task's mapping.",
+            )
 
 
 def _literal(path: str) -> str:

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from lake_assets.config.base import Duration, Mistake, Model, did_you_mean, refuse
 
 _TYPE = re.compile(
-    r"^(boolean|int|long|float|double|date|timestamp|timestamptz|string|binary"
+    r"^(boolean|int|long|float|double|date|time|timestamp|timestamptz|string|binary|uuid|json"
     r"|decimal\(\s*(?P<precision>\d+)\s*,\s*(?P<scale>\d+)\s*\))$"
 )
 _PARTITION = re.compile(
@@ -68,7 +68,7 @@ def parse_column(name: str, declaration: Any) -> Column:
     if match is None:
         raise ValueError(
             f"{declaration!r} is not a type; use boolean, int, long, float, double, decimal(p, s), "
-            "date, timestamp, timestamptz, string or binary, optionally followed by 'not null'"
+            "date, time, timestamp, timestamptz, string, binary, uuid or json, optionally followed by 'not null'"
         )
     if match["precision"] is not None:
         precision, scale = int(match["precision"]), int(match["scale"])
