@@ -67,8 +67,8 @@ def _table(table: SourceTable, names: dict[tuple[str, str], str | None]) -> Iter
     if table.primary_key:
         yield f"        primary_key: [{', '.join(map(_value, table.primary_key))}]"
     else:
-        yield "        # No primary key at the source, without which some engines' changes never arrive. Declare primary_key"
-        yield "        # if some columns are one, else mode: append_log (inserts only) or mode: change_log."
+        yield "        # No primary key at the source: on some engines its changes then never arrive. Declare one"
+        yield "        # if some columns are one, else say mode: append_log (inserts only) or mode: change_log."
         for unique in table.unique_keys:
             yield f"        # Unique and NOT NULL at the source: primary_key: [{', '.join(map(_value, unique))}]"
         yield f"        mode: {UNDECIDED}"

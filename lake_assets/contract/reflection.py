@@ -152,7 +152,7 @@ def _domains(inspector: sa.Inspector) -> dict[str, str]:
     """PostgreSQL's domains with the text of their base types, of which SQLAlchemy drops the digits."""
     query = "SELECT typname, format_type(typbasetype, typtypmod) FROM pg_catalog.pg_type WHERE typtype = 'd'"
     with inspector.engine.connect() as connection:
-        return {name: text for name, text in connection.exec_driver_sql(query)}
+        return {row[0]: row[1] for row in connection.exec_driver_sql(query)}
 
 
 def _declared(
@@ -173,8 +173,9 @@ def declared_type(
     """What a reflected column of this type is declared as; `domains` are the texts of domains' base types."""
     declared = ENGINES[dialect.name][1]
     if isinstance(kind, DOMAIN):
-        if isinstance(kind.data_type, sa.Numeric) and kind.name in domains:
-            base = declared(parse_type(domains[kind.name]))
+        text = domains.get(kind.name or "")
+        if isinstance(kind.data_type, sa.Numeric) and text is not None:
+            base = declared(parse_type(text))
         else:
             base = declared_type(kind.data_type, dialect, domains)
         return Declared(base.type, f"domain {kind.name}" + (f": {base.comment}" if base.comment else ""))

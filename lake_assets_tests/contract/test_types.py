@@ -147,7 +147,7 @@ CASES: dict[str, list[tuple[Any, str]]] = {
         (sa.DATE(), "date"),
         (mssql.UNIQUEIDENTIFIER(), "uuid"),
         (mssql.NVARCHAR(20, collation="Latin1_General_CI_AS"), "string"),
-        (mssql.VARCHAR("max"), "string"),
+        (mssql.VARCHAR("max"), "string"),  # type: ignore[arg-type]
         (mssql.NTEXT(), "string"),
         (mssql.XML(), "string"),
         (mssql.VARBINARY("max"), "binary"),
