@@ -21,7 +21,13 @@ from lake_assets.config_file import ConfigError, lake_path, load_lake
 from lake_assets.errors import DocumentError, LakeError
 from lake_assets.preflight import PreflightError
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="A lakehouse from AWS DMS files.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    # A traceback must not quote variables: an address may be among them, with its password.
+    pretty_exceptions_show_locals=False,
+    help="A lakehouse from AWS DMS files.",
+)
 demo = typer.Typer(no_args_is_help=True, help="The bike-sharing demonstration.")
 app.add_typer(demo, name="demo")
 app.add_typer(quarantine, name="quarantine")
@@ -71,6 +77,45 @@ def import_endpoint(
         typer.echo(text, nl=False)
     else:
         err.print(f"{output} is written; it opens no lake before what it calls undecided is decided.")
+
+
+@app.command()
+def init(
+    address: Annotated[
+        str,
+        typer.Option(
+            "--from-database",
+            metavar="URL",
+            envvar="LAKE_SOURCE_URL",
+            show_envvar=True,
+            help="A SQLAlchemy URL, such as postgresql://user:password@host/database. Nothing of it is written.",
+        ),
+    ],
+    schema: Annotated[list[str] | None, typer.Option(help="Only this schema; may be repeated.")] = None,
+    source: Annotated[str, typer.Option(help="The source's name in lake.yaml.")] = "source",
+    location: Annotated[
+        str | None, typer.Option(help="Where DMS writes: a folder or s3://bucket/prefix.")
+    ] = None,
+    output: Annotated[str, typer.Option(help="The file to write; - for standard output.")] = "lake.yaml",
+) -> None:
+    """Write a lake.yaml with all tables of a source database: columns, types, NOT NULL and primary keys."""
+    from lake_assets.commands.init import init as write_contract
+
+    written = write_contract(
+        address,
+        None if output == "-" else Path(output),
+        schemas=schema or [],
+        source=source,
+        location=location,
+    )
+    if output == "-":
+        typer.echo(written.text, nl=False)
+    else:
+        out.print(
+            f"{output}: {written.tables} tables, {written.columns} columns of {written.engine}", markup=False
+        )
+    for decision in written.undecided:
+        err.print(f"to decide: {decision}", markup=False)
 
 
 @app.command()

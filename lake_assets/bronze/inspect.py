@@ -23,7 +23,10 @@ from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.object_store import ObjectStore
 from lake_assets.config import DmsSettings
 
-__all__ = ["FileInspection", "UnreadableFile", "count_records", "counted", "inspect_file"]
+__all__ = ["INT96", "FileInspection", "UnreadableFile", "count_records", "counted", "inspect_file"]
+
+INT96 = "int96"
+"""The type of a Parquet column of INT96 timestamps, as the file log has it."""
 
 LARGEST_IRREGULAR = 64 << 20
 """Bytes of text, decompressed, up to which an irregular file is read record by record, in memory; above it is
@@ -52,8 +55,8 @@ class FileInspection:
     rows: int
     """Data rows, without the header; records that cannot be read are rows too."""
     columns: tuple[str, ...] | None
-    """CSV: the header, None without one. Parquet: `name:type` with Arrow's type names. JSON lines: every key, in the
-    order in which they were first seen, None without any."""
+    """CSV: the header, None without one. Parquet: `name:type` with Arrow's type names, and `int96` for that one. JSON
+    lines: every key, in the order in which they were first seen, None without any."""
     first_commit_ts: datetime | None
     """UTC; the timestamp column of the first data row, None if there is no such column, row or timestamp."""
     irregular: str | None = None
@@ -189,7 +192,7 @@ def _inspect_parquet(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspec
             schema = parquet.schema_arrow
             return FileInspection(
                 rows=parquet.metadata.num_rows,
-                columns=tuple(f"{field.name}:{field.type}" for field in schema),
+                columns=_typed_columns(parquet),
                 first_commit_ts=_timestamp(_first_value(parquet, schema, dms.timestamp_column_name), dms),
             )
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
@@ -203,6 +206,15 @@ def _inspect_parquet(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspec
                 "Parquet's own compression",
             ) from error
         raise UnreadableFile(key, f"no valid Parquet ({reason})") from error
+
+
+def _typed_columns(parquet: pq.ParquetFile) -> tuple[str, ...]:
+    """Arrow names the physical unit of every type but of INT96, which it takes for nanoseconds."""
+    leaves = (parquet.schema.column(number) for number in range(len(parquet.schema)))
+    old = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+    return tuple(
+        f"{field.name}:{INT96 if field.name in old else field.type}" for field in parquet.schema_arrow
+    )
 
 
 def _first_value(parquet: pq.ParquetFile, schema: pa.Schema, column: str | None) -> str | datetime | None:

@@ -11,15 +11,23 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
 
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.formats import Layout, file_layout
+from lake_assets.bronze.inspect import counted
 from lake_assets.bronze.object_store import ObjectStore
+from lake_assets.bronze.parquet_types import (
+    READ_OPTIONS,
+    ParquetColumn,
+    parquet_columns,
+    read_schema,
+    read_type,
+)
 from lake_assets.bronze.strict_rows import strict_rows
 from lake_assets.bronze.text_rows import csv_values, literal_path, regular_csv, regular_json
 from lake_assets.bronze.typed_rows import typed_rows
 from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.errors import TableStopped
 
 
 def read_changes(
@@ -46,7 +54,8 @@ def read_changes(
     groups: dict[Hashable, list[LoggedFile]] = defaultdict(list)
     for file in files:
         if file.format == "parquet":
-            # One schema a read: Spark takes the types from one file, and fails on (or misreads) others.
+            # One schema a read: Spark fails on, or misreads, files of others.
+            file = counted(store, file, dms)
             groups[file.format, file.kind, file.columns].append(file)
         else:
             layout = _text_layout(file, name, table, dms)
@@ -55,19 +64,24 @@ def read_changes(
     for members in groups.values():
         first = members[0]
         if first.format == "parquet":
-            raw = spark.read.parquet(*_paths(store, members))
-            types = {field.name: field.dataType for field in raw.schema.fields}
+            columns = parquet_columns(first.columns or ())
             layout = file_layout(
-                name=name, key=first.key, kind=first.kind, found=raw.columns, table=table, dms=dms
+                name=name,
+                key=first.key,
+                kind=first.kind,
+                found=[column.name for column in columns],
+                table=table,
+                dms=dms,
             )
-            types = {
-                name: types[written] for name, written in zip(layout.columns, layout.written, strict=True)
-            }
+            _refuse_unreadable(name, first.key, columns)
+            paths = _paths(store, members)
+            raw = spark.read.schema(read_schema(columns)).options(**READ_OPTIONS).parquet(*paths)
+            types = {today: column.arrow for today, column in zip(layout.columns, columns, strict=True)}
             parts.append(typed_rows(_parquet(raw, layout), first.kind, layout, types, table, dms))
         else:
             layout = _text_layout(first, name, table, dms)
             # The text of JSON is exact: neither null tokens nor empty fields need an interpretation.
-            texts = {column: StringType() for column in layout.columns} if first.format == "json" else None
+            texts = dict.fromkeys(layout.columns, "string") if first.format == "json" else None
             rows = _texts(spark, store, members, layout, table, dms)
             parts.append(typed_rows(rows, first.kind, layout, texts, table, dms))
     changes = reduce(DataFrame.unionByName, parts)
@@ -80,6 +94,16 @@ def _text_layout(file: LoggedFile, name: str, table: TableConfig, dms: DmsSettin
         # In any order, so that one order of all keys makes one read; a key that no object of a file has is NULL.
         found = tuple(sorted({*found, *(column.name for column in table.columns)}))
     return file_layout(name=name, key=file.key, kind=file.kind, found=found, table=table, dms=dms)
+
+
+def _refuse_unreadable(name: str, key: str, columns: Sequence[ParquetColumn]) -> None:
+    for column in columns:
+        if read_type(column.arrow) is None:
+            raise TableStopped(
+                name,
+                f"{key} has the column {column.name} of Parquet type {column.arrow}, which no type of lake.yaml holds.",
+                "Have the column written as a text, a number or a time, or remove it from the DMS task's mapping.",
+            )
 
 
 def _paths(store: ObjectStore, files: Sequence[LoggedFile]) -> list[str]:

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StringType
+from pyspark.sql.types import StringType
 
 from lake_assets.bronze.formats import Layout, before_image
 from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.values import exactly, instant
+from lake_assets.bronze.parquet_types import from_parquet
+from lake_assets.bronze.values import exactly, utc_wall_clock
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.spark.types import spark_type
@@ -25,21 +26,23 @@ def typed_rows(
     rows: DataFrame,
     kind: FileKind,
     layout: Layout,
-    types: Mapping[str, DataType] | None,
+    types: Mapping[str, str] | None,
     table: TableConfig,
     dms: DmsSettings,
 ) -> DataFrame:
     """The changes as `reader.read_changes` describes them. `rows` have the fields `_0`, `_1`… of the layout's columns,
-    and `_file`, `_row`, `_bad`, of CSV with a no-supplemental-value marker also `_unsupplied`; `types` are the fields'
-    by column, None for the text of a CSV file."""
+    and `_file`, `_row`, `_bad`, of CSV with a no-supplemental-value marker also `_unsupplied`; `types` are the Arrow
+    names of the fields' Parquet types by column (`string` for JSON), None for the text of a CSV file."""
     at = {column: F.col(f"_{position}") for position, column in enumerate(layout.columns)}
     absent = {column.name for column in table.columns} - set(at)
     at |= {name: F.lit(table.defaults.get(name)).cast("string") for name in absent}
     if types is not None:
-        types = {**types, **dict.fromkeys(absent, StringType())}
+        types = {**types, **dict.fromkeys(absent, "string")}
 
-    def typed(name: str, value: Column, column: ColumnConfig) -> Column:
-        return exactly(value, StringType() if types is None else types[name], column.type, dms.timestamp_zone)
+    def typed(name: str, value: Column, declared: str) -> Column:
+        if types is None:
+            return exactly(value, StringType(), declared, dms.timestamp_zone)
+        return from_parquet(value, types[name], declared, dms.timestamp_zone)
 
     operation = _operation(kind, at, dms)
     key = set(table.primary_key)
@@ -47,7 +50,7 @@ def typed_rows(
         c.name: _certain(at[c.name], c, operation, c.name in key, dms) if types is None else at[c.name]
         for c in table.columns
     }
-    images = {c.name: typed(c.name, values[c.name], c) for c in table.columns}
+    images = {c.name: typed(c.name, values[c.name], c.type) for c in table.columns}
     # A value that is there but does not fit must not become NULL in silence.
     unreadable = [_unreadable(c, values[c.name], images[c.name], text=types is None) for c in table.columns]
     before = []
@@ -57,7 +60,7 @@ def typed_rows(
         old = F.lit(None).cast(spark_type(c.type))
         if present is not None and present in written:
             value = written[present]
-            old = typed(present, value, c)
+            old = typed(present, value, c.type)
             lost = (operation == "U") & value.isNotNull() & old.isNull()
             unreadable.append(F.when(lost, F.lit(f"{present} is not {c.type}")))
         before.append(old.alias(c.name))
@@ -71,7 +74,7 @@ def typed_rows(
         if c.required or c.name in key
     ]
     if dms.timestamp_column_name is not None and dms.timestamp_column_name in at:
-        commit_ts = instant(at[dms.timestamp_column_name].cast("string"), dms.timestamp_zone)
+        commit_ts = typed(dms.timestamp_column_name, at[dms.timestamp_column_name], "timestamptz")
         missing.append(F.when(commit_ts.isNull(), F.lit(f"{dms.timestamp_column_name} is not a timestamp")))
     sequence = _sequence(kind, at, dms, commit_ts)
     # As texts, only those of one form sort by time.
@@ -153,7 +156,8 @@ def _sequence(kind: FileKind, at: Mapping[str, Column], dms: DmsSettings, commit
     if kind is FileKind.LOAD:
         return F.lit("")
     if dms.timestamp_column_name in at:
-        digits = F.date_format(commit_ts, "yyyyMMddHHmmssSSS")
+        # Not date_format: it shows an instant in the session's zone.
+        digits = F.rpad(F.regexp_replace(utc_wall_clock(commit_ts).cast("string"), r"\D", ""), 17, "0")
     else:
         digits = F.regexp_replace(F.regexp_extract("_file", r"(\d{8}-\d{8})\d{1,2}\.[^/]*$", 1), "-", "")
     synthetic = F.concat(F.substring(digits, 1, 16), F.lit(SYNTHETIC_TAIL))

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from lake_assets.config.base import UNDECIDED, Model
 
 _TYPE = re.compile(
-    r"^(boolean|int|long|float|double|date|timestamp|timestamptz|string|binary"
+    r"^(boolean|int|long|float|double|date|time|timestamp|timestamptz|string|binary|uuid|json"
     r"|decimal\(\s*(?P<precision>\d+)\s*,\s*(?P<scale>\d+)\s*\))$"
 )
 
@@ -38,7 +38,7 @@ def parse_column(name: str, declaration: Any) -> Column:
     if match is None:
         raise ValueError(
             f"{declaration!r} is not a type; use boolean, int, long, float, double, decimal(p, s), "
-            "date, timestamp, timestamptz, string or binary, optionally followed by 'not null'"
+            "date, time, timestamp, timestamptz, string, binary, uuid or json, optionally followed by 'not null'"
         )
     if match["precision"] is not None:
         precision, scale = int(match["precision"]), int(match["scale"])

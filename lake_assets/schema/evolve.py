@@ -9,10 +9,12 @@ from enum import StrEnum
 
 from lake_assets.bronze.formats import added_names
 from lake_assets.bronze.log_record import LoggedFile
+from lake_assets.bronze.parquet_types import parquet_columns
 from lake_assets.config import Column, Policy, SchemaChanges
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract import Contract
 from lake_assets.schema.promotion import holds, lake_type, widens
+from lake_assets.spark.types import stored_type
 
 
 class Kind(StrEnum):
@@ -76,7 +78,7 @@ def transition(name: str, before: Contract, after: Contract, policies: SchemaCha
             default = after.defaults.get(column.name)
             found.append(SchemaChange(Kind.ADD, column.name, new=column.type, default=default))
             continue
-        if old.type != column.type:
+        if stored_type(old.type) != stored_type(column.type):
             if not widens(old.type, column.type):
                 raise TableStopped(
                     name,
@@ -140,8 +142,7 @@ def file_types(file: LoggedFile) -> dict[str, str | None]:
     """The file's columns; with Arrow's names of their types for Parquet, with None for text."""
     if file.format != "parquet":
         return dict.fromkeys(file.columns or ())
-    named = (column.rpartition(":") for column in file.columns or ())
-    return {name: arrow for name, _, arrow in named}
+    return {column.name: column.arrow for column in parquet_columns(file.columns or ())}
 
 
 def earlier_types(files: Iterable[LoggedFile]) -> dict[str, str]:

@@ -17,12 +17,16 @@ _ARROW = {
     "uint16": "int",
     "uint32": "long",
     "uint64": "decimal(20, 0)",
-    "halffloat": "float",
     "float": "float",
     "double": "double",
     "string": "string",
     "large_string": "string",
+    "string_view": "string",
+    "extension<arrow.json>": "json",
+    "extension<arrow.uuid>": "uuid",
+    "int96": "timestamptz",
     "binary": "binary",
+    "binary_view": "binary",
     "large_binary": "binary",
     "date32[day]": "date",
     "time32[s]": "time",
@@ -59,6 +63,8 @@ def holds(wide: str, narrow: str) -> bool:
 
 def lake_type(arrow: str) -> str | None:
     """The column type that holds an Arrow type (by its name) exactly; None for nested and other types."""
+    if (dictionary := re.fullmatch(r"dictionary<values=([^<>]+), .*>", arrow)) is not None:
+        return lake_type(dictionary[1])
     if arrow in _ARROW:
         return _ARROW[arrow]
     if (decimal := re.fullmatch(r"decimal(?:32|64|128|256)\((\d+), (\d+)\)", arrow)) is not None:

@@ -19,7 +19,7 @@ from lake_assets.config import SchemaChanges
 from lake_assets.errors import ApplyConflict, TableStopped
 from lake_assets.schema.contract import Contracts
 from lake_assets.schema.evolve import Kind, SchemaChange, transition
-from lake_assets.spark.types import spark_type
+from lake_assets.spark.types import spark_type, stored_type
 
 VERSION = "lake.contract-version"
 """Table property: the contract version that the table's columns have come to."""
@@ -91,7 +91,7 @@ class SilverSchema:
             assert change.new is not None
             if change.column not in self._types:
                 self._alter(f"ADD COLUMN `{change.column}` {spark_type(change.new)}")
-                self._types[change.column] = change.new
+                self._types[change.column] = stored_type(change.new)
             else:
                 self._widen(change.column, change.new)
         elif change.kind is Kind.WIDEN:
@@ -101,7 +101,7 @@ class SilverSchema:
             self._alter(f"ALTER COLUMN `{change.column}` DROP NOT NULL")
 
     def _widen(self, column: str, wanted: str) -> None:
-        if self._types[column] == wanted:
+        if self._types[column] == stored_type(wanted):
             return
         try:
             self._alter(f"ALTER COLUMN `{column}` TYPE {spark_type(wanted)}")
@@ -111,7 +111,7 @@ class SilverSchema:
                 f"column {column} cannot become {wanted}: silver has kept it as {self._types[column]}.",
                 "Set the type back, or drop the silver table to have it built anew.",
             ) from error
-        self._types[column] = wanted
+        self._types[column] = stored_type(wanted)
 
     def _alter(self, change: str) -> None:
         try:
