@@ -5,10 +5,16 @@ them. It needs a sort of the file's rows, so it is for the few files that have s
 named. DataFrame API only.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+
+
+def plain(address: str) -> str:
+    """An unescaped address in one form: Spark's readers write the scheme with one slash or with three."""
+    return re.sub(r"^(\w+):/+", r"\1:/", address)
 
 
 def placed(changes: DataFrame) -> DataFrame:
@@ -18,10 +24,11 @@ def placed(changes: DataFrame) -> DataFrame:
 
 def in_places(spark: SparkSession, changes: DataFrame, wanted: Mapping[str, Sequence[int]]) -> DataFrame:
     """Of a file whose address is in `wanted` nothing but the rows at those places; of other files every row."""
+    wanted = {plain(address): places for address, places in wanted.items()}
     pairs = [(address, place) for address, places in wanted.items() for place in places]
     chosen = F.broadcast(spark.createDataFrame(pairs, "_address string, _place long"))
-    address = F.url_decode(F.regexp_replace("_file", r"\+", "%2B"))
-    listed = changes.withColumn("_address", address)
+    decoded = F.url_decode(F.regexp_replace("_file", r"\+", "%2B"))
+    listed = changes.withColumn("_address", F.regexp_replace(decoded, r"^(\w+):/+", "$1:/"))
     others = listed.filter(~F.col("_address").isin(*wanted))
     found = placed(listed.filter(F.col("_address").isin(*wanted))).join(
         chosen, on=["_address", "_place"], how="left_semi"

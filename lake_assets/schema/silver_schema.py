@@ -66,20 +66,29 @@ class SilverSchema:
         self._types = {field.name: str(field.field_type) for field in table.schema().fields}
 
     def add(self, todo: Sequence[Step]) -> None:
-        """Makes every change but the drops."""
-        for step in todo:
+        """Makes every change but the drops; of those, only what a later step needs the name of."""
+        for place, step in enumerate(todo):
+            later = _added_after(todo, place)
             for change in step.changes:
-                self._make(change)
+                if change.kind is not Kind.DROP:
+                    self._make(change)
+                elif change.column in later:
+                    self._drop(change.column)
 
     def finish(self, todo: Sequence[Step]) -> None:
         """Makes the drops, and says that the table has come to the last of the steps."""
-        for step in todo:
+        for place, step in enumerate(todo):
+            later = _added_after(todo, place)
             for change in step.drops:
-                if change.column in self._types:
-                    self._alter(f"DROP COLUMN `{change.column}`")
-                    del self._types[change.column]
+                if change.column not in later:
+                    self._drop(change.column)
         if todo:
             self._alter(f"SET TBLPROPERTIES ('{VERSION}' = '{todo[-1].version}')")
+
+    def _drop(self, column: str) -> None:
+        if column in self._types:
+            self._alter(f"DROP COLUMN `{column}`")
+            del self._types[column]
 
     def _make(self, change: SchemaChange) -> None:
         if change.kind is Kind.RENAME:
@@ -120,3 +129,7 @@ class SilverSchema:
             if any(name in str(error) for name in BY_ANOTHER_RUN):
                 raise ApplyConflict(f"{self._name}: another run changes the table's columns") from error
             raise
+
+
+def _added_after(todo: Sequence[Step], place: int) -> set[str]:
+    return {c.column for step in todo[place + 1 :] for c in step.changes if c.kind is Kind.ADD}

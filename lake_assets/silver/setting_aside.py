@@ -16,6 +16,7 @@ from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.inspect import UnreadableFile
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.object_store import ObjectStore
+from lake_assets.bronze.places import plain
 from lake_assets.bronze.quarantine import Held
 from lake_assets.bronze.raw_rows import RawRecord, raw_records
 from lake_assets.errors import TableStopped
@@ -38,10 +39,10 @@ def bad_rows(
     share = seen.bad_rows / seen.rows
     if seen.bad_rows > limits.max_rows or (seen.rows >= SHARE_FROM and share > limits.max_share):
         stop_for_bad_row(target.table, seen.bad_rows, seen.first_bad, reading.changes)
-    by_address = {store.spark_uri(file.key): file for file in reading.files}
+    by_address = {plain(store.spark_uri(file.key)): file for file in reading.files}
     found: dict[str, list[Row]] = defaultdict(list)
     for row in reading.bad_rows().collect():
-        found[unquote(row["_file"])].append(row)
+        found[plain(unquote(row["_file"]))].append(row)
     held: list[Held] = []
     for address, rows in sorted(found.items()):
         file = by_address[address]

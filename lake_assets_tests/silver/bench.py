@@ -14,6 +14,7 @@ from pyiceberg.table import Table
 
 from lake_assets.bronze.arrivals import log_arrivals
 from lake_assets.build import Lake, open_lake
+from lake_assets.config import TableConfig
 from lake_assets.silver.batch import BatchResult, TableResult
 from lake_assets.silver.engine import apply_tables
 from lake_assets_tests import oracle
@@ -50,6 +51,16 @@ class Bench:
     def reopened(self) -> Lake:
         """The same lake as another process would open it."""
         return open_lake(self.lake.config, marts=self.lake.marts)
+
+    def edit(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
+        """lake.yaml is edited, and the lake opened again."""
+        assert isinstance(self.dms, dict)
+        self.tables = tables
+        config = self.lake.config
+        source = config.sources["shop"]
+        edited = {name: TableConfig.model_validate(AT_ONCE | dict(table)) for name, table in tables.items()}
+        sources = {"shop": source.model_copy(update={"tables": edited})}
+        self.lake = open_lake(config.model_copy(update={"sources": sources}), marts=())
 
     def columns(self, table: str) -> list[str]:
         return list(self.tables[table]["columns"])
