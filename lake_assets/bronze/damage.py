@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lake_assets.bronze.content import UnreadableFile
@@ -22,8 +21,8 @@ from lake_assets.config import DmsSettings
 def unreadable_files(
     spark: SparkSession, store: ObjectStore, files: Iterable[LoggedFile], dms: DmsSettings
 ) -> list[UnreadableFile]:
-    """The files that cannot be read, each with its reason, as errors to raise or to keep. Reads each file whole, Parquet
-    twice. Raises StoreError when a file is gone."""
+    """The files that cannot be read, each with its reason, as errors to raise or to keep. Reads each file whole, and
+    Parquet twice. Raises StoreError when a file is gone."""
     found = []
     for file in files:
         try:
@@ -46,7 +45,7 @@ def _read_parquet(spark: SparkSession, store: ObjectStore, file: LoggedFile) -> 
         spark.read.parquet(literal_path(store.spark_uri(file.key))).write.format("noop").mode(
             "overwrite"
         ).save()
-    except PySparkException as error:
+    except Exception as error:  # whatever it is: Spark names some faults of a file, and dies of others
         raise UnreadableFile(file.key, f"Spark cannot read it ({_first_line(error)})") from error
 
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from lake_assets.bronze.damage import unreadable_files
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.keys import FileKind
 from lake_assets.config import Mode
@@ -116,6 +117,10 @@ def _next_batch(
     except Exception as error:
         if LOST_RACE in str(error):
             raise ApplyConflict(f"{target.identifier}: another run committed first") from error
+        for unreadable in unreadable_files(spark, runtime.store(target.source), batch.files, target.dms):
+            raise TableStopped(
+                target.table, str(unreadable), "Have DMS write it again, or remove it."
+            ) from error
         files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
         raise LakeError(f"{target.identifier}: the batch of {files} failed: {_first_line(error)}") from error
 

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -211,7 +212,7 @@ def test_no_wrong_row_in_silence(spark: SparkSession, tmp_path: Path, ending: st
             told["held: columns"] += 1
     try:
         rows = folder.changes(spark).collect()
-    except PySparkException:
+    except (PySparkException, Py4JError):
         held = {error.key for error in unreadable_files(spark, folder.store, folder.files, folder.dms)}
         assert held, "the batch failed, and no file is to blame"
         told["held: damaged inside"] += len(held)
