@@ -5,6 +5,7 @@ package, so that a mistake cannot be made twice and cancel out.
 """
 
 import gzip
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -104,9 +105,30 @@ def columns_of(
 def csv_bytes(file: DmsFile, columns: Sequence[str], key: Sequence[str], dms: Mapping[str, Any]) -> bytes:
     """The file as CSV."""
     names = columns_of(file, columns, key, dms)
-    lines = [",".join(_quoted(name, dms) for name in names)] if dms.get("add_column_name") else []
-    lines += [",".join(_field(row.get(name), name, dms) for name in names) for row in file.rows]
-    return "".join(f"{line}\n" for line in lines).encode()
+    between, end = dms.get("csv_delimiter", ","), dms.get("csv_row_delimiter", "\n")
+    lines = [between.join(_quoted(name, dms) for name in names)] if dms.get("add_column_name") else []
+    lines += [between.join(_field(row.get(name), name, dms) for name in names) for row in file.rows]
+    return "".join(f"{line}{end}" for line in lines).encode()
+
+
+def json_bytes(file: DmsFile, names: Sequence[str], dms: Mapping[str, Any], *, ascii_only: bool) -> bytes:
+    """The file as JSON lines of the columns `names`; NULL is null, and a column that a row lacks has no key."""
+    lines = []
+    for row in file.rows:
+        members = []
+        for name in names:
+            if name not in row:
+                continue
+            value = row[name]
+            if value is None or isinstance(value, (str, bool, list, dict)):
+                spelt = json.dumps(value, ensure_ascii=ascii_only)
+            elif isinstance(value, (int, Decimal)):
+                spelt = f"{value:f}" if isinstance(value, Decimal) else str(value)
+            else:
+                spelt = json.dumps(_field(value, name, dms))
+            members.append(f"{json.dumps(name, ensure_ascii=ascii_only)}: {spelt}")
+        lines.append("{" + ", ".join(members) + "}\n")
+    return "".join(lines).encode()
 
 
 def _field(value: Any, name: str, dms: Mapping[str, Any]) -> str:
@@ -120,13 +142,16 @@ def _field(value: Any, name: str, dms: Mapping[str, Any]) -> str:
         return f"{value.astimezone(zone) if value.tzinfo else value:%Y-%m-%d %H:%M:%S.%f}"
     if isinstance(value, bytes):
         return value.hex()
-    if isinstance(value, (int, float, Decimal, date)):
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, (int, float, date)):
         return str(value)
     return _quoted(value, dms)
 
 
 def _quoted(text: str, dms: Mapping[str, Any]) -> str:
-    if dms.get("rfc_4180", True) and any(mark in text for mark in '",\n'):
+    between, end = dms.get("csv_delimiter", ","), dms.get("csv_row_delimiter", "\n")
+    if dms.get("rfc_4180", True) and any(mark in text for mark in ('"', between, "\n", *end)):
         return '"' + text.replace('"', '""') + '"'
     return text
 

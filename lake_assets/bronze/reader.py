@@ -11,6 +11,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.formats import Layout, file_layout
@@ -146,9 +147,15 @@ def _without_partial_rows(changes: DataFrame) -> DataFrame:
 def _parquet(raw: DataFrame, layout: Layout) -> DataFrame:
     """The values of each column, `_0`, `_1`… in the file's order; and what `read_changes` says of the row's place."""
     metadata = raw.metadataColumn("_metadata")
+    # Parquet does not check what it calls a string, and Spark would show broken bytes as U+FFFD.
+    broken = [
+        F.when(~F.is_valid_utf8(F.col(f"`{field.name}`")), F.lit(f"{field.name} is not UTF-8"))
+        for field in raw.schema.fields
+        if isinstance(field.dataType, StringType)
+    ]
     return raw.select(
         *(F.col(f"`{column}`").alias(f"_{position}") for position, column in enumerate(layout.written)),
         metadata["file_path"].alias("_file"),
         metadata["row_index"].alias("_row"),
-        F.lit(None).cast("string").alias("_bad"),
+        F.coalesce(*broken, F.lit(None).cast("string")).alias("_bad"),
     )

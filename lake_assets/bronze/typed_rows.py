@@ -75,6 +75,8 @@ def typed_rows(
     ]
     if dms.timestamp_column_name is not None and dms.timestamp_column_name in at:
         commit_ts = typed(dms.timestamp_column_name, at[dms.timestamp_column_name], "timestamptz")
+        # Spark knows the year 202026, and nothing else that is told the time does.
+        commit_ts = F.when(F.year(commit_ts).between(1, 9999), commit_ts)
         missing.append(F.when(commit_ts.isNull(), F.lit(f"{dms.timestamp_column_name} is not a timestamp")))
     sequence = _sequence(kind, at, dms, commit_ts)
     # As texts, only those of one form sort by time.

@@ -18,7 +18,7 @@ from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.object_store import ObjectStore
 from lake_assets.bronze.places import plain
 from lake_assets.bronze.quarantine import Held
-from lake_assets.bronze.raw_rows import RawRecord, raw_records
+from lake_assets.bronze.raw_rows import RawRow, raw_records
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.collapse import ChangeFigures
@@ -84,7 +84,7 @@ def _held(
     batch: Sequence[LoggedFile],
     reason: str,
     place: int | None,
-    raw: RawRecord | None,
+    raw: RawRow | None,
 ) -> Held:
     return Held(
         silver_table=target.identifier,

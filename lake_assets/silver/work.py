@@ -22,6 +22,9 @@ from lake_assets.silver.reading import Reading
 from lake_assets.silver.setting_aside import bad_rows, refuse_too_many_files, unreadable_file
 from lake_assets.silver.targets import Target
 
+Damaged = dict[tuple[str, str], UnreadableFile]
+"""By key and version."""
+
 
 @dataclass
 class Work:
@@ -37,6 +40,8 @@ class Work:
     contracts: Contracts
     stage: Callable[[str], None] = lambda name: None
     """Told the name of each stage as it begins."""
+    damaged: Damaged = field(default_factory=dict)
+    """Files that a reader failed on though they look whole."""
     watch: Stopwatch = field(default_factory=Stopwatch)
     replayed_bytes: int = 0
     """Bytes read again because a file came late."""
@@ -118,6 +123,10 @@ class Work:
     def _readable(self, files: Sequence[LoggedFile]) -> tuple[list[LoggedFile], list[Held]]:
         store, found, unreadable = self.runtime.store(self.target.source), [], []
         for file in files:
+            if (file.key, file.version) in self.damaged:
+                error = self.damaged[file.key, file.version]
+                unreadable.append(unreadable_file(self.target, file, files, error))
+                continue
             try:
                 found.append(counted(store, file, self.contracts.at(file.offset).contract.dms))
             except UnreadableFile as error:
