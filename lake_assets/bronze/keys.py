@@ -148,17 +148,19 @@ def _content(match: re.Match[str]) -> tuple[str, str]:
 
 def _wall_clock(match: re.Match[str]) -> datetime | None:
     try:
-        whole = datetime.strptime(match["day"] + match["clock"], "%Y%m%d%H%M%S")  # noqa: DTZ007  (see _flush_time)
+        whole = datetime.strptime(match["day"] + match["clock"], "%Y%m%d%H%M%S")  # noqa: DTZ007  (zone: _flush_time)
     except ValueError:
         return None
     return whole + timedelta(microseconds=int(match["fraction"].ljust(6, "0")))
 
 
 def _flush_time(written: datetime, dms: DmsSettings) -> datetime | None:
-    # The API reference of S3Settings: the conversion to DatePartitionTimezone concerns the CDC file's name too.
-    zone = dms.date_partition_timezone if dms.date_partition_enabled else None
+    if not dms.date_partition_enabled or dms.date_partition_timezone is None:
+        return written.replace(tzinfo=UTC)
+    # The API reference of S3Settings: the conversion to DatePartitionTimezone concerns the CDC file's name too. Of an
+    # hour that the zone has twice the later one: a file that seems to be from before a full load is left out.
     try:
-        return written.replace(tzinfo=ZoneInfo(zone) if zone else UTC).astimezone(UTC)
+        return written.replace(tzinfo=ZoneInfo(dms.date_partition_timezone), fold=1).astimezone(UTC)
     except OverflowError:
         return None
 

@@ -44,9 +44,12 @@ def _source(name: str, endpoint: Endpoint, tasks: Sequence[Task]) -> Iterator[st
     for task in tasks:
         own, more = task_settings(task)
         notes += more
-        for draft in table_drafts(task.rules):
+        found = table_drafts(task.rules)
+        if not found:
+            settings |= own
+        for draft in found:
             draft.dms = own | draft.dms
-            drafts.append(draft)
+        drafts += found
     if not tasks:
         notes.append(
             "no task is described: its added columns, before images and LOB mode are not known, nor are the tables"
@@ -73,7 +76,13 @@ def _source(name: str, endpoint: Endpoint, tasks: Sequence[Task]) -> Iterator[st
 
 
 def _tables(drafts: Sequence[TableDraft], common: Mapping[str, Any]) -> Iterator[str]:
-    tables: dict[str, TableDraft] = {draft.name: draft for draft in drafts if not draft.pattern}
+    tables: dict[str, TableDraft] = {}
+    for draft in (draft for draft in drafts if not draft.pattern):
+        if tables.setdefault(draft.name, draft) is not draft:
+            tables[draft.name].notes.append(
+                "selected twice: files that two tables or two tasks write to one folder overwrite each other, and have "
+                "no common order"
+            )
     patterns = [draft for draft in drafts if draft.pattern]
     for draft in patterns:
         extra = f" ({'; '.join(draft.notes)})" if draft.notes else ""

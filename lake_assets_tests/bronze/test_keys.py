@@ -213,6 +213,8 @@ def test_a_folder_that_is_not_the_contracts_date(folder, sequence, delimiter):
         (None, "20221023-230000000", datetime(2022, 10, 23, 23, tzinfo=UTC)),
         ("Asia/Seoul", "20221024-080000000", datetime(2022, 10, 23, 23, tzinfo=UTC)),
         ("America/New_York", "20221023-190000000", datetime(2022, 10, 23, 23, tzinfo=UTC)),
+        # an hour that comes twice: the later one, so that the file is not taken for one from before a full load
+        ("America/New_York", "20221106-013000000", datetime(2022, 11, 6, 6, 30, tzinfo=UTC)),
     ],
 )
 def test_the_zone_of_date_partitions_is_that_of_cdc_names_too(zone, name, flushed):

@@ -268,6 +268,7 @@ def test_a_timestamp_column_without_a_name_is_none(tmp_path: Path) -> None:
         ([endpoint(), task() | {"MigrationType": "cdc"}], "the task has no full load"),
         ([endpoint(), {"rules": []}], "its LOB mode and BatchApplyEnabled are not known"),
         ([endpoint(), task(TargetMetadata={"TargetSchema": "x"})], "TargetSchema is x"),
+        ([endpoint(), task(select("a", "t")), task(select("a", "t"), name="other")], "selected twice"),
     ],
 )
 def test_what_could_not_be_decided_is_a_comment(documents: list[Any], said: str, tmp_path: Path) -> None:
@@ -388,6 +389,7 @@ def test_the_place_of_the_sequence_among_added_columns(tmp_path: Path) -> None:
     [
         ({"TargetMetadata": {"BatchApplyEnabled": True}}, {}, "BatchApplyEnabled"),
         ({"TargetMetadata": {"FullLobMode": True}}, {}, "does not support full LOB mode"),
+        ({"rules": [], "TargetMetadata": {"FullLobMode": True}}, {}, "does not support full LOB mode"),
         ({"ValidationSettings": {"EnableValidation": True}}, {}, "DMS validates"),
         ({}, {"PreserveTransactions": True}, "needs cdc_path"),
         ({}, {"CdcInsertsOnly": True, "CdcInsertsAndUpdates": True}, "exclude each other"),
@@ -396,8 +398,10 @@ def test_the_place_of_the_sequence_among_added_columns(tmp_path: Path) -> None:
 def test_what_dms_loses_is_imported_and_refused_by_validate(
     settings: dict[str, Any], endpoint_settings: dict[str, Any], refused: str, tmp_path: Path
 ) -> None:
+    rules = settings.pop("rules", [select("a", "t")])
+    text = section(endpoint(**endpoint_settings), task(*rules, **settings))
     with pytest.raises(ConfigError, match=refused):
-        lake(section(endpoint(**endpoint_settings), task(select("a", "t"), **settings)), tmp_path)
+        lake(text, tmp_path)
 
 
 def test_a_serverless_replication(tmp_path: Path) -> None:
