@@ -137,7 +137,7 @@ CSV: dict[str, tuple[str, list[str], list[Any]]] = {
     "reals in scientific form": ("float", ["+3.23800011e+01"], [32.380001068115234]),
     "doubles in scientific form": ("double", ["+1.00000000000000e-05", "-0"], [1e-05, -0.0]),
     "leading zeros": ("string", ["05021", "0", "1e5"], ["05021", "0", "1e5"]),
-    "padded CHAR": ("string", ["ab ", '" ab "', " "], ["ab ", " ab ", " "]),
+    "padded CHAR": ("string", ["ab  ", '"  ab "', "   "], ["ab  ", "  ab ", "   "]),
     "AddTrailingPaddingCharacter": ("string", ["ab@@"], ["ab@@"]),
     "booleans as CHAR(5)": ("boolean", ["true", "false", "t", "0"], [True, False, True, False]),
     "unsigned 64-bit": ("decimal(20, 0)", ["18446744073709551615"], [Decimal(2**64 - 1)]),
@@ -153,8 +153,8 @@ CSV: dict[str, tuple[str, list[str], list[Any]]] = {
         ["2026-03-01 12:00:00.123456", "1582-10-10 00:00:00.000001"],
         [NOON, datetime(1582, 10, 10, 0, 0, 0, 1, UTC)],
     ),
-    "before 1582": ("date", ["1500-02-28", "0001-01-01"], [date(1500, 2, 28), date(1, 1, 1)]),
-    "no leap day in 1500, of Gregory": ("date", ["1500-02-29"], ["FACT is not date"]),
+    "dates before 1582": ("date", ["1500-02-28", "0001-01-01"], [date(1500, 2, 28), date(1, 1, 1)]),
+    "1500 has no leap day in Gregory's calendar": ("date", ["1500-02-29"], ["FACT is not date"]),
     "binary": ("binary", ["00ff", '""'], [b"\x00\xff", b""]),
     "json": ("json", ['"{""a"": [1, null]}"', '"{""a"'], ['{"a": [1, null]}', "FACT is not json"]),
     "SQL Server's uniqueidentifier": (
@@ -194,7 +194,7 @@ def test_the_null_token_is_the_endpoints(items: Any) -> None:
     files.dms = {"csv_null_value": ""}
     assert files.rows() == [("NULL", "", 1), (None, "NULL", 1), "n is not long", ("x", "x", None)]
     files.dms = {"csv_null_value": "x"}
-    assert files.rows() == ["n is not long"]
+    assert files.rows() == [("NULL", "", 1), ("", "NULL", 1), "n is not long", empty]
 
 
 def test_a_stated_zone_counts_for_csv(items: Any) -> None:
@@ -341,10 +341,8 @@ def test_uuid_and_json_are_texts(items: Any) -> None:
     files = items({"u": "uuid", "j": "json"})
     text = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
     files.parquet({"u": pa.array([text, "no"]), "j": pa.array(['{"a": 1}', "[]"])})
-    files.parquet(
-        {"u": pa.array([bytes.fromhex(text.replace("-", ""))], pa.uuid()), "j": pa.array(["{"])},
-        store_schema=True,
-    )
+    sixteen = pa.array([bytes.fromhex(text.replace("-", ""))] * 2, pa.uuid())
+    files.parquet({"u": sixteen, "j": pa.array(["1", "{"])}, store_schema=True)
     assert files.rows() == [(text, '{"a": 1}'), "u is not uuid", (text, "1"), "j is not json"]
 
 
@@ -431,3 +429,11 @@ def test_the_sessions_zone_changes_nothing(items: Any, zone: str) -> None:
             "2026-03-01 23:30:00",
         )
     ]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_a_synthetic_sequence_is_in_utc(items: Any, zone: str) -> None:
+    files = items("string")
+    put(files.folder / "bronze", "public/items/20260301-120000000.csv", b"U,2026-03-01 12:00:01.239000,1,a\n")
+    files.conf = {"spark.sql.session.timeZone": zone}
+    assert [row["_sequence"] for row in files.changes().collect()] == ["2026030112000123" + "0" * 19]

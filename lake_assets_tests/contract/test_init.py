@@ -8,13 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from lake_assets import cli
 from lake_assets.config import LakeConfig, Mode
 from lake_assets.config_file import ConfigError, load_lake
 from lake_assets.contract.declared import Declared, undecided
 from lake_assets.contract.lake_yaml import lake_yaml
-from lake_assets.contract.reflection import SourceColumn, SourceError, SourceTable, read_tables
+from lake_assets.contract.reflection import (
+    SourceColumn,
+    SourceError,
+    SourceTable,
+    _without_secrets,
+    read_tables,
+)
 from lake_assets_tests.contract.conftest import PASSWORD
 
 DECIDABLE = """
@@ -256,3 +263,10 @@ def test_an_undecided_column_is_never_declared(tmp_path: Path) -> None:
     column = SourceColumn("n", undecided("number without digits"), True)
     with pytest.raises(ConfigError, match=r"columns\.n: 'undecided' is not a type"):
         _loaded(tmp_path, _table("A", "T", SourceColumn("id", Declared("int"), True), column))
+
+
+def test_a_drivers_message_is_told_without_the_password() -> None:
+    """PostgreSQL's own driver does not repeat it; others' messages may."""
+    url = sa.make_url("mysql://owner:s3cret%40@host/shop?ssl_key=hidden")
+    error = sa.exc.OperationalError("", {}, RuntimeError("cannot connect with pwd=s3cret@;\n key=hidden"))
+    assert _without_secrets(error, url) == "cannot connect with pwd=***; key=***"
