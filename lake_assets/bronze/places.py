@@ -18,19 +18,23 @@ def plain(address: str) -> str:
 
 
 def placed(changes: DataFrame) -> DataFrame:
-    """`changes` as the reader returns them, with `_place` long."""
-    return changes.withColumn("_place", F.row_number().over(Window.partitionBy("_file").orderBy("_row")) - 1)
+    """`changes` as the reader returns them, with `_place` long, if they do not have it."""
+    if "_place" in changes.columns:
+        return changes
+    rank = F.row_number().over(Window.partitionBy("_file").orderBy("_row"))
+    return changes.withColumn("_place", (rank - 1).cast("bigint"))
 
 
 def in_places(spark: SparkSession, changes: DataFrame, wanted: Mapping[str, Sequence[int]]) -> DataFrame:
-    """Of a file whose address is in `wanted` nothing but the rows at those places; of other files every row."""
+    """`placed` changes: of a file whose address is in `wanted` nothing but the rows at those places, of other files every
+    row."""
     wanted = {plain(address): places for address, places in wanted.items()}
     pairs = [(address, place) for address, places in wanted.items() for place in places]
-    chosen = F.broadcast(spark.createDataFrame(pairs, "_address string, _place long"))
+    chosen = F.broadcast(spark.createDataFrame(pairs, "_address string, _place bigint"))
     decoded = F.url_decode(F.regexp_replace("_file", r"\+", "%2B"))
-    listed = changes.withColumn("_address", F.regexp_replace(decoded, r"^(\w+):/+", "$1:/"))
+    listed = placed(changes).withColumn("_address", F.regexp_replace(decoded, r"^(\w+):/+", "$1:/"))
     others = listed.filter(~F.col("_address").isin(*wanted))
-    found = placed(listed.filter(F.col("_address").isin(*wanted))).join(
+    found = listed.filter(F.col("_address").isin(*wanted)).join(
         chosen, on=["_address", "_place"], how="left_semi"
     )
-    return others.drop("_address").unionByName(found.drop("_address", "_place"))
+    return others.drop("_address").unionByName(found.drop("_address"))

@@ -66,10 +66,12 @@ def _replayed(work: Work, delta: DataFrame) -> DataFrame:
     """A late batch: the state of its keys from every file of the epoch, as if nothing had been applied yet."""
     work.stage("replay")
     with work.watch.stage("replay"):
+        affected = delta.select(*key_columns(work.target.key))
+        if not (keys := affected.count()):
+            return delta  # a join with nothing would not read the files, and they would seem to have no rows
         reading = work.read_again(epoch_members(work.logged, work.batch.epoch, work.batch.upto))
         assert reading is not None, "the batch's own files are among them"
-        affected = delta.select(*key_columns(work.target.key))
-        if affected.count() <= MOST_BROADCAST_KEYS:
+        if keys <= MOST_BROADCAST_KEYS:
             affected = F.broadcast(affected)
         state = _state(work.target, reading.good, only=affected).localCheckpoint()
         reading.figures()

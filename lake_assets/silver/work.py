@@ -45,6 +45,8 @@ class Work:
     watch: Stopwatch = field(default_factory=Stopwatch)
     replayed_bytes: int = 0
     """Bytes read again because a file came late."""
+    only: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """By key, the places of the rows that are read of a file that was applied before."""
     held: list[Held] = field(default_factory=list)
     """What of the batch's files is set aside."""
 
@@ -59,7 +61,8 @@ class Work:
         files, unreadable = self._readable(self.batch.files)
         refuse_too_many_files(self.target, unreadable)
         self.held += unreadable
-        return self._reading(files, self._only()) if files else None
+        self.only = self._only()
+        return self._reading(files, self.only) if files else None
 
     def read_again(self, files: Sequence[LoggedFile]) -> Reading | None:
         """Files that were applied before; those that were set aside whole are left out again."""
@@ -83,7 +86,7 @@ class Work:
     def release(self) -> None:
         """Once the batch is published: what was held of its files and is not any more was applied."""
         still = {held.id for held in self.held}
-        read = {(file.key, file.version) for file in self.batch.files}
+        read = {(file.key, file.version) for file in self.batch.files if file.key not in self.only}
         # A run that died after its publish has left some of these to the next one.
         asked = {(f.key, f.version) for f in self.logged if f.retry and f.offset <= self.batch.upto}
         applied = [
