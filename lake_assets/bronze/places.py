@@ -26,8 +26,7 @@ def placed(changes: DataFrame) -> DataFrame:
 
 
 def in_places(spark: SparkSession, changes: DataFrame, wanted: Mapping[str, Sequence[int]]) -> DataFrame:
-    """`placed` changes: of a file whose address is in `wanted` nothing but the rows at those places, of other files every
-    row."""
+    """`placed` changes: of a file whose address is in `wanted` nothing but the rows at those places, of others all."""
     wanted = {plain(address): places for address, places in wanted.items()}
     pairs = [(address, place) for address, places in wanted.items() for place in places]
     chosen = F.broadcast(spark.createDataFrame(pairs, "_address string, _place bigint"))
