@@ -191,6 +191,12 @@ def test_accepted(fact: str, dms: dict[str, Any], table: dict[str, Any]) -> None
     assert found(ORDERED | dms, **table) == []
 
 
+def test_a_further_shape_misses_what_is_left_out_too() -> None:
+    log = {"mode": "append_log", "also": ["change_log"]}
+    ((setting, text),) = found(ORDERED | {"cdc_inserts_only": True}, **log)
+    assert (setting, "mode change_log" in text) == ("cdc_inserts_only", True)
+
+
 @pytest.mark.parametrize(
     ("table", "said", "refused"),
     [
