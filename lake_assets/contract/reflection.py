@@ -77,6 +77,8 @@ def read_tables(address: str, schemas: Sequence[str] = ()) -> tuple[str, list[So
         raise SourceError(
             f"{url.get_backend_name()} is no engine whose types through DMS are known; known are {known}."
         )
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")  # the driver that the extra `init` brings
     try:
         engine = sa.create_engine(url)
         try:

@@ -59,7 +59,7 @@ def postgresql() -> Iterator[str]:
         options = f"-c listen_addresses='' -c unix_socket_directories='{folder}' -c fsync=off"
         run("pg_ctl", "-w", "-l", str(folder / "log"), "-o", options, "start")
         try:
-            yield f"postgresql+psycopg://owner:{quote(PASSWORD, safe='')}@/postgres?host={folder}"
+            yield f"postgresql://owner:{quote(PASSWORD, safe='')}@/postgres?host={folder}"
         finally:
             run("pg_ctl", "-m", "immediate", "stop")
     finally:
@@ -69,7 +69,7 @@ def postgresql() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def new_database(postgresql: str) -> Callable[[str], str]:
     """Makes a database with what the SQL says in it, and returns its address."""
-    server = sa.create_engine(postgresql, isolation_level="AUTOCOMMIT")
+    server = sa.create_engine(_driver(postgresql), isolation_level="AUTOCOMMIT")
     numbers = count(1)
 
     def create(sql: str) -> str:
@@ -77,10 +77,14 @@ def new_database(postgresql: str) -> Callable[[str], str]:
         with server.connect() as connection:
             connection.execute(sa.text(f"CREATE DATABASE {name}"))
         address = postgresql.replace("/postgres?", f"/{name}?")
-        database = sa.create_engine(address)
+        database = sa.create_engine(_driver(address))
         with database.begin() as connection:
             connection.exec_driver_sql(sql)
         database.dispose()
         return address
 
     return create
+
+
+def _driver(address: str) -> str:
+    return address.replace("postgresql://", "postgresql+psycopg://")

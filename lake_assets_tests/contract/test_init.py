@@ -4,21 +4,26 @@ Here: database to file, and that the file loads. Not here: single types (`test_t
 """
 
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.dialects import oracle
 
 from lake_assets import cli
 from lake_assets.config import LakeConfig, Mode
 from lake_assets.config_file import ConfigError, load_lake
-from lake_assets.contract.declared import Declared, undecided
+from lake_assets.contract.declared import UNDECIDED, Declared, undecided
 from lake_assets.contract.lake_yaml import lake_yaml
 from lake_assets.contract.reflection import (
     SourceColumn,
     SourceError,
     SourceTable,
+    _own_schemas,
+    _tables,
     _without_secrets,
     read_tables,
 )
@@ -270,3 +275,40 @@ def test_a_drivers_message_is_told_without_the_password() -> None:
     url = sa.make_url("mysql://owner:s3cret%40@host/shop?ssl_key=hidden")
     error = sa.exc.OperationalError("", {}, RuntimeError("cannot connect with pwd=s3cret@;\n key=hidden"))
     assert _without_secrets(error, url) == "cannot connect with pwd=***; key=***"
+
+
+class OracleInspector:
+    """What SQLAlchemy tells of an Oracle database, which cannot be had here: names that it has put in lower case."""
+
+    dialect = oracle.dialect()
+    default_schema_name = "shop"
+
+    def get_table_names(self, schema: str) -> list[str]:
+        return ["orders", "Mixed"]
+
+    def get_columns(self, name: str, schema: str) -> list[dict[str, Any]]:
+        warnings.warn("Did not recognize type 'XMLTYPE' of column 'doc'", sa.exc.SAWarning, stacklevel=1)
+        return [
+            {"name": "id", "type": oracle.NUMBER(9, 0), "nullable": False},
+            {"name": "doc", "type": sa.types.NullType(), "nullable": True},
+            {"name": "total", "type": oracle.NUMBER(9, 2), "nullable": True, "computed": {"sqltext": "1"}},
+        ]
+
+    def get_pk_constraint(self, name: str, schema: str) -> dict[str, Any]:
+        return {"constrained_columns": ["id"]}
+
+    def get_unique_constraints(self, name: str, schema: str) -> list[dict[str, Any]]:
+        return []
+
+
+def test_oracles_names_are_as_in_the_files() -> None:
+    inspector: Any = OracleInspector()
+    assert _own_schemas(inspector) == ["shop"]
+    mixed, orders = _tables(inspector, inspector.dialect, "shop")
+    assert (orders.schema, orders.name, orders.primary_key) == ("SHOP", "ORDERS", ("ID",))
+    assert (mixed.schema, mixed.name) == ("SHOP", "Mixed")
+    assert [(c.name, c.declared.type) for c in orders.columns] == [
+        ("ID", "int"),
+        ("DOC", "string"),
+        ("TOTAL", UNDECIDED),
+    ]
