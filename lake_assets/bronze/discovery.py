@@ -9,8 +9,17 @@ from dataclasses import dataclass
 
 from lake_assets.bronze.file_log import FileLog, LoggedFile, NewFile
 from lake_assets.bronze.inspect import FileInspection, UnreadableFile, inspect_file
-from lake_assets.bronze.keys import DataFile, FileKind, IgnoredKey, UnknownKey, parse_key
+from lake_assets.bronze.keys import (
+    TRANSACTIONS,
+    DataFile,
+    FileKind,
+    IgnoredKey,
+    TransactionFile,
+    UnknownKey,
+    parse_key,
+)
 from lake_assets.bronze.object_store import ObjectGone, ObjectStore, StoredObject, StoreError
+from lake_assets.bronze.shares import find_shares, is_unsettled, strangers
 from lake_assets.config import DmsSettings, SourceConfig
 
 
@@ -19,11 +28,12 @@ class Discovery:
     """What one pass found."""
 
     logged: list[LoggedFile]
-    """Entered into the log by this pass, by offset."""
+    """Entered into the log by this pass, by offset; of a transaction file, a record for each table."""
     unknown: list[UnknownKey]
     """What cannot be recognised or read at all, by key; not logged."""
     unconfigured: dict[str, int]
-    """Files by `schema.table` of tables that lake.yaml does not name; not logged, until it does."""
+    """Files by `schema.table` of tables that lake.yaml does not name; not logged, until it does, but for transaction
+    files."""
     ignored: int
     """Control tables, folder markers, temporary files."""
     listed: int
@@ -41,13 +51,16 @@ def discover(
     """Lists the source and logs what is new, in at most one commit.
 
     A file of more than `inspect_budget_bytes` (as stored), or with damaged content, is logged with rows=None: what
-    to make of it is the reader's decision. One that vanishes or changes meanwhile is left to the next pass. Raises
-    StoreError if the location cannot be listed; nothing is logged then.
+    to make of it is the reader's decision. A transaction file is inspected whatever its size. One that vanishes or
+    changes meanwhile is left to the next pass. Raises StoreError if the location cannot be listed; nothing is logged
+    then.
     """
     # Before the listing: what another process logs from now on may be newer than what this listing will show.
     head = log.head()
     newest = log.newest(source_name)
-    candidates: list[tuple[StoredObject, DataFile]] = []
+    # Without the setting no key is one of a transaction file.
+    shares = log.shares(source_name) if source.dms.preserve_transactions else {}
+    candidates: list[tuple[StoredObject, DataFile | TransactionFile]] = []
     unknown: list[UnknownKey] = []
     unconfigured: Counter[str] = Counter()
     ignored = listed = 0
@@ -58,19 +71,34 @@ def discover(
             ignored += 1
         elif isinstance(parsed, UnknownKey):
             unknown.append(parsed)
+        elif isinstance(parsed, TransactionFile):
+            held = shares.get(obj.key, {})
+            if _is_known(obj, newest.get(obj.key)) and not is_unsettled(held, source.tables):
+                unconfigured.update(strangers(held, source.tables))
+            else:
+                candidates.append((obj, parsed))
         elif parsed.qualified_table not in source.tables:
             unconfigured[parsed.qualified_table] += 1
         elif not _is_known(obj, newest.get(obj.key)):
             candidates.append((obj, parsed))
 
-    def look(candidate: tuple[StoredObject, DataFile]) -> NewFile | UnknownKey | None:
+    def look(candidate: tuple[StoredObject, DataFile | TransactionFile]) -> list[NewFile] | UnknownKey:
         obj, file = candidate
-        return _look(obj, file, newest.get(obj.key), store, source.dms, inspect_budget_bytes)
+        if isinstance(file, TransactionFile):
+            return find_shares(obj, file, shares.get(obj.key, {}), store, source.dms, source.tables)
+        seen = _look(obj, file, newest.get(obj.key), store, source.dms, inspect_budget_bytes)
+        return [seen] if isinstance(seen, NewFile) else seen or []
 
     with ThreadPoolExecutor(max_workers=max(1, min(inspect_threads, len(candidates)))) as pool:
         seen = list(pool.map(look, candidates))
     unknown += [entry for entry in seen if isinstance(entry, UnknownKey)]
-    logged = log.append(source_name, [entry for entry in seen if isinstance(entry, NewFile)], based_on=head)
+    found = [file for entry in seen if not isinstance(entry, UnknownKey) for file in entry]
+    unconfigured.update(
+        file.qualified_table
+        for file in found
+        if file.format == TRANSACTIONS and strangers([file.qualified_table], source.tables)
+    )
+    logged = log.append(source_name, found, based_on=head)
     return Discovery(
         logged, sorted(unknown, key=lambda entry: entry.key), dict(unconfigured), ignored, listed
     )

@@ -9,7 +9,8 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import BinaryIO, Protocol
 from zoneinfo import ZoneInfo
@@ -18,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.object_store import ObjectStore
 from lake_assets.config import DmsSettings
 from lake_assets.errors import LakeError
@@ -67,20 +67,19 @@ def inspect_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileI
     if file.format == "parquet":
         with store.open(file.key, seekable=True) as stream:
             return _inspect_parquet(file.key, stream, dms)
+    with open_content(store, file) as stream:
+        return _inspect_csv(file, stream, dms)
+
+
+@contextmanager
+def open_content(store: ObjectStore, file: NamedFile) -> Iterator[BinaryIO]:
+    """The bytes of a CSV file, decompressed. Raises UnreadableFile when that fails midway, StoreError if the file
+    cannot be fetched."""
     with store.open(file.key) as stream:
         try:
-            return _inspect_csv(file, _decompressed(stream) if file.compression == "gzip" else stream, dms)
+            yield _decompressed(stream) if file.compression == "gzip" else stream
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise UnreadableFile(file.key, f"the gzip stream is damaged or incomplete ({error})") from error
-
-
-def counted(store: ObjectStore, file: LoggedFile, dms: DmsSettings) -> LoggedFile:
-    """The file with its own row count and columns; big files are left uncounted by the listing. Raises as
-    `inspect_file`."""
-    if file.rows is not None:
-        return file
-    found = inspect_file(store, file, dms)
-    return replace(file, rows=found.rows, columns=found.columns)
 
 
 def _decompressed(stream: BinaryIO) -> BinaryIO:
@@ -107,7 +106,7 @@ def _inspect_csv(file: NamedFile, stream: BinaryIO, dms: DmsSettings) -> FileIns
         if position is not None and rows
         else None
     )
-    return FileInspection(rows, header, _timestamp(first, dms))
+    return FileInspection(rows, header, commit_time(first, dms))
 
 
 def _chunks(stream: BinaryIO) -> Iterator[bytes]:
@@ -201,7 +200,8 @@ def _field(sample: bytes, position: int, dms: DmsSettings) -> str | None:
     return fields[position] if position < len(fields) and not cut_off else None
 
 
-def _timestamp(value: str | datetime | None, dms: DmsSettings) -> datetime | None:
+def commit_time(value: str | datetime | None, dms: DmsSettings) -> datetime | None:
+    """The timestamp column's value as UTC; None if it is no timestamp."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
@@ -222,7 +222,7 @@ def _inspect_parquet(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspec
             return FileInspection(
                 rows=parquet.metadata.num_rows,
                 columns=tuple(f"{field.name}:{field.type}" for field in schema),
-                first_commit_ts=_timestamp(_first_value(parquet, schema, dms.timestamp_column_name), dms),
+                first_commit_ts=commit_time(_first_value(parquet, schema, dms.timestamp_column_name), dms),
             )
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -15,7 +15,9 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.formats import Layout, file_layout
+from lake_assets.bronze.keys import TRANSACTIONS
 from lake_assets.bronze.object_store import ObjectStore
+from lake_assets.bronze.transaction_rows import table_rows
 from lake_assets.bronze.typed_rows import typed_rows
 from lake_assets.config import DmsSettings, TableConfig
 
@@ -33,7 +35,8 @@ def read_changes(
     table: TableConfig,
     dms: DmsSettings,
 ) -> DataFrame:
-    """The rows of `files`, one per DMS row, none dropped.
+    """The rows of `files`, one per DMS row, none dropped; of a transaction file, those of the table `name`
+    (`schema.table`).
 
     Columns: `_op` string (I, U or D; I in full loads that carry none), `_commit_ts` timestamp (UTC instant; NULL
     without a timestamp column), `_sequence` string (sortable; empty for full-load rows, which come before every
@@ -66,9 +69,13 @@ def read_changes(
             layout = file_layout(
                 name=name, key=first.key, kind=first.kind, found=first.columns, table=table, dms=dms
             )
-            parts.append(
-                typed_rows(_csv(spark, paths, layout, table, dms), first.kind, layout, None, table, dms)
-            )
+            width = len(layout.columns)
+            if first.format == TRANSACTIONS:
+                frame, width = table_rows(spark, paths, layout, name, csv_options(dms)), width + 2
+            else:
+                frame = _csv(spark, paths, layout, dms)
+            fields = _fields(frame, layout, width, table, dms)
+            parts.append(typed_rows(fields, first.kind, layout, None, table, dms))
     return reduce(DataFrame.unionByName, parts)
 
 
@@ -77,34 +84,38 @@ def _literal(path: str) -> str:
     return re.sub(r"([{}\[\]*?\\])", r"\\\1", path)
 
 
-def _csv(
-    spark: SparkSession, paths: list[str], layout: Layout, table: TableConfig, dms: DmsSettings
-) -> DataFrame:
+def csv_options(dms: DmsSettings) -> dict[str, str]:
+    """How Spark takes a record apart, wherever it comes from. A field that is empty without quotes is NULL then."""
+    quote = '"' if dms.rfc_4180 else ""
+    return {
+        "sep": dms.csv_delimiter,
+        "quote": quote,
+        "escape": quote,
+        "multiLine": str(dms.rfc_4180),
+        # Not left to detection, which takes a carriage return in the first row for the end of every row, and
+        # rewrites line ends inside of quotes.
+        "lineSep": "\n",
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": "_corrupt",
+        "nullValue": UNUSED,
+        "emptyValue": "",
+    }
+
+
+def _csv(spark: SparkSession, paths: list[str], layout: Layout, dms: DmsSettings) -> DataFrame:
+    """The fields `_0`, `_1`… in the file's order, `_corrupt` (not NULL in a row of another width) and `_file`."""
+    schema = ", ".join(f"_{position} string" for position in range(len(layout.columns)))
+    # Without pruning, a row of the wrong width is noticed whichever columns are asked for.
+    reader = spark.read.schema(f"{schema}, _corrupt string").options(**csv_options(dms))
+    frame = reader.option("columnPruning", False).csv(paths, header=dms.add_column_name)
+    return frame.select("*", F.col("_metadata.file_path").alias("_file"))
+
+
+def _fields(frame: DataFrame, layout: Layout, width: int, table: TableConfig, dms: DmsSettings) -> DataFrame:
     """The text of each field, `_0`, `_1`… in the file's order, with NULL for the null token; and what `read_changes`
     says of the row's place."""
-    quoting = {"quote": '"', "escape": '"'} if dms.rfc_4180 else {"quote": "", "escape": ""}
     fields = [f"_{position}" for position in range(len(layout.columns))]
-    schema = ", ".join(f"{field} string" for field in (*fields, "_corrupt"))
-    # Without pruning, a row of the wrong width is noticed whichever columns are asked for.
-    frame = (
-        spark.read.schema(schema)
-        .option("columnPruning", False)
-        .csv(
-            paths,
-            sep=dms.csv_delimiter,
-            header=dms.add_column_name,
-            multiLine=dms.rfc_4180,
-            # Not left to detection, which takes a carriage return in the first row for the end of every row, and
-            # rewrites line ends inside of quotes.
-            lineSep="\n",
-            mode="PERMISSIVE",
-            columnNameOfCorruptRecord="_corrupt",
-            nullValue=UNUSED,
-            emptyValue="",
-            **quoting,
-        )
-    )
-    bad = F.when(F.col("_corrupt").isNotNull(), F.lit(f"not {len(fields)} fields"))
+    bad = F.when(F.col("_corrupt").isNotNull(), F.lit(f"not {width} fields"))
     *most, last = (F.col(field) for field in fields)
     if {column.name: column.type for column in table.columns}.get(layout.columns[-1]) == "string":
         bad = bad.when(last.endswith("\r"), F.lit("ends with a carriage return; set CsvRowDelimiter to \\n"))
@@ -116,7 +127,7 @@ def _csv(
             F.when(text.isNull(), empty).when(text != dms.csv_null_value, text).alias(field)
             for field, text in zip(fields, (*most, last), strict=True)
         ),
-        F.col("_metadata.file_path").alias("_file"),
+        "_file",
         F.monotonically_increasing_id().alias("_row"),
         bad.alias("_bad"),
     )

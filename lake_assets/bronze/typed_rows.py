@@ -134,7 +134,7 @@ def _sequence(kind: FileKind, at: Mapping[str, Column], dms: DmsSettings, commit
     if dms.timestamp_column_name in at:
         digits = F.date_format(commit_ts, "yyyyMMddHHmmssSSS")
     else:
-        digits = F.regexp_replace(F.regexp_extract("_file", r"(\d{8}-\d{8})\d{1,2}\.[^/]*$", 1), "-", "")
+        digits = F.regexp_replace(F.regexp_extract("_file", r"(\d{8}-?\d{8})\d{1,2}\.[^/]*$", 1), "-", "")
     synthetic = F.concat(F.substring(digits, 1, 16), F.lit(SYNTHETIC_TAIL))
     if dms.change_sequence_column is not None and dms.change_sequence_column in at:
         own = at[dms.change_sequence_column].cast("string")

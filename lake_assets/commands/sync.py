@@ -109,7 +109,7 @@ def _list_files(lake: Lake, instance: dg.DagsterInstance, source: str, result: S
             f"no DMS file in {lake.config.sources[source].location} yet: start the DMS task, or correct the source's "
             "location in lake.yaml"
         )
-    result.files[source] = len(found.logged)
+    result.files[source] = len({file.key for file in found.logged})
     result.file_rows[source] = sum(file.rows or 0 for file in found.logged)
     for event in landed_events(lake.config, source, found.logged):
         instance.report_runless_asset_event(event)

@@ -54,15 +54,6 @@ class DmsSettings(Model):
     def _any_case(cls, value: Any) -> Any:
         return value.lower() if isinstance(value, str) else value
 
-    @field_validator("preserve_transactions")
-    @classmethod
-    def _one_folder_per_table(cls, value: bool) -> bool:
-        if value:
-            raise ValueError(
-                "files of whole transactions (CDC_TXN-…) cannot be read in this version; use false"
-            )
-        return value
-
     @field_validator("timestamp_zone")
     @classmethod
     def _known_zone(cls, value: str) -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from lake_assets.bronze.file_log import LoggedFile
-from lake_assets.bronze.inspect import UnreadableFile, counted
+from lake_assets.bronze.inspect import UnreadableFile
+from lake_assets.bronze.recount import counted
 from lake_assets.errors import TableStopped
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import Stopwatch
@@ -48,7 +49,8 @@ class Work:
 
     def _counted(self, file: LoggedFile) -> LoggedFile:
         try:
-            return counted(self.runtime.store(self.target.source), file, self.target.dms)
+            tables = self.runtime.lake.sources[self.target.source].tables
+            return counted(self.runtime.store(self.target.source), file, self.target.dms, tables)
         except UnreadableFile as error:
             raise TableStopped(
                 self.target.table, str(error), "Have DMS write it again, or remove it."
