@@ -130,7 +130,7 @@ def run_feed(
     """Continue a history in real time, at about `rate` changes a second.
 
     Each table's file, or with preserve_transactions the one of all tables, is flushed `flush_seconds` after the first
-    commit in it. Runs until `stop` is set, SIGTERM or SIGINT arrives, or `duration` seconds have passed; then all that is
+    commit in it. Runs until `stop` is set, SIGTERM or SIGINT arrives, or `duration` seconds have passed; then what was
     committed is flushed. `duration=0` only flushes what a killed feed left. Commit timestamps are the wall clock's
     (UTC), or follow the newest commit if that lies in the future; the time since the last feed is skipped. Files have
     the settings of the history, and `location` has to be the history's, too.
