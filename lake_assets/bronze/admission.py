@@ -46,7 +46,8 @@ class Known:
             self.shares.pop(record.key, None)
         self.newest[record.key] = record
         if record.format == TRANSACTIONS:
-            self.shares.setdefault(record.key, {})[record.qualified_table] = record
+            # A new one, because a pass that is under way may be looking at the old one.
+            self.shares[record.key] = {**self.shares.get(record.key, {}), record.qualified_table: record}
         table = (record.schema, record.table)
         self.open_epochs[table] = max(record.epoch, self.open_epochs.get(table, FIRST_EPOCH))
 

@@ -109,7 +109,7 @@ class FileLog:
         """By key of a transaction file and by `schema.table`, the records of the file's newest version."""
         with self._lock:
             self._refresh()
-            return {key: dict(tables) for key, tables in self._view.known(source).shares.items()}
+            return dict(self._view.known(source).shares)
 
     def head(self) -> int:
         """The highest offset; 0 for an empty log."""

@@ -160,11 +160,19 @@ def why_waiting(lake: Lake, state: TableState) -> str | None:
     if not state.logged:
         location = lake.config.sources[state.target.source].location.rstrip("/")
         folder = state.target.table.replace(".", "/")
+        nor = (
+            f", nor a row of it under {location}/{cdc_path}/" if (cdc_path := _cdc_path(lake, state)) else ""
+        )
         return (
-            f"no DMS files under {location}/{folder}/ yet; if DMS has written some, compare that folder with the "
+            f"no DMS files under {location}/{folder}/ yet{nor}; if DMS has written some, compare that folder with the "
             "table's name in lake.yaml"
         )
     return None
+
+
+def _cdc_path(lake: Lake, state: TableState) -> str | None:
+    dms = lake.config.sources[state.target.source].dms
+    return (dms.cdc_path or "").strip("/") if dms.preserve_transactions else None
 
 
 def _compute_marts(lake: Lake, instance: dg.DagsterInstance, result: SyncResult, bar: Progress) -> None:
