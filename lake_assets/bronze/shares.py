@@ -31,12 +31,12 @@ Shares = Mapping[str, LoggedFile]
 
 def is_unsettled(shares: Shares, tables: Collection[str]) -> bool:
     """Whether a version that could not be read lacks the record of a table that lake.yaml names by now."""
-    return any(share.rows is None for share in shares.values()) and not shares.keys() >= set(tables)
+    return any(share.rows is None for share in shares.values()) and any(t not in shares for t in tables)
 
 
 def strangers(shares: Collection[str], tables: Collection[str]) -> set[str]:
     """The tables of the shares that lake.yaml does not name, without DMS's own."""
-    unnamed = set(shares) - set(tables) - {NOBODY}
+    unnamed = {table for table in shares if table not in tables and table != NOBODY}
     return {table for table in unnamed if not table.partition(".")[2].lower().startswith("awsdms_")}
 
 
