@@ -4,6 +4,9 @@ Here: `read_changes` on files made by hand, without Iceberg. Not here: whose row
 what fields mean (`test_reader.py`).
 """
 
+import csv
+import io
+from collections import defaultdict
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,6 +18,7 @@ from lake_assets.bronze.discovery import discover
 from lake_assets.bronze.object_store import open_store
 from lake_assets.bronze.reader import read_changes
 from lake_assets.build import Lake
+from lake_assets_tests.bronze.test_transactions import damaged
 from lake_assets_tests.dms_files import put
 from lake_assets_tests.lakes import DMS, small_lake
 
@@ -175,3 +179,47 @@ def test_a_byte_order_mark(spark: SparkSession, tmp_path: Path) -> None:
     assert len(read("public.items").collect()) == 2
     (share,) = lake.runtime.file_log.files("shop", "public.items")
     assert share.rows == 2
+
+
+def test_of_damaged_files_each_row_is_right_or_bad(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark sees in them what another parser sees, field by field, or calls the row bad; and as many rows as the pass
+    without Spark has counted."""
+    columns = {"a": "string", "b": "string", "c": "string"}
+    table = {"columns": columns, "mode": "append_log"}
+    settings = {"preserve_transactions": True, "cdc_path": "cdc"}
+    lake = small_lake(tmp_path, {"public.trips": table}, source={"dms": settings})
+    rng = Random(8)
+    contents = {}
+    for number in range(400):
+        key = f"cdc/CDC_TXN-20260301{120000000 + number:09d}.csv"
+        contents[key] = damaged(rng)
+        put(tmp_path / "bronze", key, contents[key])
+    source = lake.config.sources["shop"]
+    store = open_store(source.location, source.s3)
+    discover("shop", source, store, lake.runtime.file_log)
+    files = [f for f in lake.runtime.file_log.files("shop", "public.trips") if f.rows is not None]
+    assert 100 < len(files) < 400
+    changes = read_changes(
+        lake.runtime.sessions.root(),
+        store,
+        files,
+        name="public.trips",
+        table=source.tables["public.trips"],
+        dms=source.dms,
+    )
+    seen: dict[str, list[Any]] = defaultdict(list)
+    for row in changes.orderBy("_file", "_row").collect():
+        key = "cdc/" + row["_file"].rsplit("/", 1)[-1]
+        seen[key].append("bad" if row["_bad"] else (row["_op"], *row["_image"]))
+    for file in files:
+        text = io.StringIO(contents[file.key].decode(), newline="")
+        rows = [r for r in csv.reader(text, strict=True) if r[1:3] == ["trips", "public"]]
+        assert file.rows == len(rows)
+        assert seen[file.key] == [_expected(row) for row in rows], contents[file.key]
+
+
+def _expected(row: list[str]) -> Any:
+    op, _, _, *values = row
+    if len(values) != 3 or op not in ("I", "U", "D"):
+        return "bad"
+    return (op, *(None if value == "NULL" else value for value in values))
