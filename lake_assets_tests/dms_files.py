@@ -20,6 +20,9 @@ import pyarrow.parquet as pq
 Row = Mapping[str, Any]
 """Column name to Python value; instants in UTC. Further entries: `Op`, `commit_ts`, `change_seq`, `BI_<column>`."""
 
+TABLE = "table of the row"
+"""In a row of a file of transactions: its `schema.table`."""
+
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
@@ -39,10 +42,18 @@ class DmsFile:
         return self.name.startswith(("LOAD", "SEGMENT"))
 
     @property
+    def has_transactions(self) -> bool:
+        return self.name.startswith("CDC_TXN-")
+
+    @property
     def flushed(self) -> datetime:
         """When DMS wrote a CDC file, by its name."""
-        digits = self.name.split(".")[0]
-        return datetime.strptime(digits + "000", "%Y%m%d-%H%M%S%f").replace(tzinfo=UTC)
+        digits = self.name.split(".")[0].removeprefix("CDC_TXN-").replace("-", "")
+        return datetime.strptime(digits + "000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
+
+    def of_table(self, table: str) -> "DmsFile":
+        """A file of transactions as far as `table` (`schema.table`) is concerned."""
+        return DmsFile(self.key, tuple(row for row in self.rows if row[TABLE] == table))
 
 
 def load_file(
@@ -60,6 +71,16 @@ def cdc_file(table: str, flushed: datetime, rows: Iterable[Row], extension: str 
     """Changes, in the order in which they happened."""
     stamp = f"{flushed:%Y%m%d-%H%M%S}{flushed.microsecond // 1000:03d}"
     return DmsFile(f"{table.replace('.', '/')}/{stamp}.{extension}", tuple(rows))
+
+
+def transaction_file(
+    flushed: datetime, changes: Iterable[tuple[str, Row]], extension: str = "csv", cdc_path: str = "cdc"
+) -> DmsFile:
+    """Changes of several tables (`schema.table`), in the order of their commits."""
+    stamp = f"{flushed:%Y%m%d%H%M%S}{flushed.microsecond // 1000:03d}"
+    return DmsFile(
+        f"{cdc_path}/CDC_TXN-{stamp}.{extension}", tuple({TABLE: table, **row} for table, row in changes)
+    )
 
 
 class Clock:
@@ -129,6 +150,22 @@ def json_bytes(file: DmsFile, names: Sequence[str], dms: Mapping[str, Any], *, a
             members.append(f"{json.dumps(name, ensure_ascii=ascii_only)}: {spelt}")
         lines.append("{" + ", ".join(members) + "}\n")
     return "".join(lines).encode()
+
+
+def transactions_csv(
+    file: DmsFile,
+    tables: Mapping[str, tuple[Sequence[str], Sequence[str]]],
+    dms: Mapping[str, Any],
+) -> bytes:
+    """A file of transactions as CSV; `tables` are the columns and the key of each. No header: Op, table, schema, then
+    what a file of the row's own table has after the Op."""
+    lines = []
+    for row in file.rows:
+        schema, _, table = row[TABLE].partition(".")
+        _, *names = columns_of(file, *tables[row[TABLE]], dms)
+        leading = [row["Op"], _quoted(table, dms), _quoted(schema, dms)]
+        lines.append(",".join([*leading, *(_field(row.get(name), name, dms) for name in names)]))
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _field(value: Any, name: str, dms: Mapping[str, Any]) -> str:

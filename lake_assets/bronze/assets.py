@@ -63,13 +63,16 @@ def landed_events(
 ) -> list[dg.AssetMaterialization]:
     """One event per table and day for newly logged files: files, rows, bytes, first and last key.
 
-    Rows are the files' own count; files that the listing left uncounted for their size are named in `files_uncounted`.
+    None for tables that lake.yaml does not name: of a transaction file, the log has their shares as well. Rows are the
+    files' own count; files that the listing left uncounted for their size are named in `files_uncounted`.
     The event that reports a table's highest offset comes last, so that after a death between two of them the rest can
     be told (`reports.py`).
     """
     source = lake.sources[source_name]
     groups: dict[tuple[str, str], list[LoggedFile]] = defaultdict(list)
     for file in sorted(logged, key=lambda file: file.offset):
+        if file.qualified_table not in source.tables:
+            continue
         groups[file.qualified_table, capture_day(file)].append(file)
     return [
         dg.AssetMaterialization(

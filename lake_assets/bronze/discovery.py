@@ -9,8 +9,17 @@ from dataclasses import dataclass, field
 
 from lake_assets.bronze.file_log import FileLog, LoggedFile, NewFile
 from lake_assets.bronze.inspect import FileInspection, UnreadableFile, inspect_file
-from lake_assets.bronze.keys import DataFile, FileKind, IgnoredKey, UnknownKey
+from lake_assets.bronze.keys import (
+    TRANSACTIONS,
+    DataFile,
+    FileKind,
+    IgnoredKey,
+    TransactionFile,
+    UnknownKey,
+)
 from lake_assets.bronze.object_store import ObjectGone, ObjectStore, StoredObject, StoreError
+from lake_assets.bronze.shares import find_shares, is_unsettled
+from lake_assets.bronze.shares import strangers as unnamed_tables
 from lake_assets.bronze.table_folders import TableFolders, UnconfiguredKey, logged_folders, strangers
 from lake_assets.config import DmsSettings, SourceConfig
 
@@ -20,11 +29,12 @@ class Discovery:
     """What one pass found."""
 
     logged: list[LoggedFile]
-    """Entered into the log by this pass, by offset."""
+    """Entered into the log by this pass, by offset; of a transaction file, a record for each table."""
     unknown: list[UnknownKey]
     """What cannot be recognised or read at all, by key; not logged."""
     unconfigured: dict[str, int]
-    """Files by `schema.table` of tables that lake.yaml does not name; not logged, until it does."""
+    """Files by `schema.table` of tables that lake.yaml does not name; not logged, until it does, but for transaction
+    files."""
     ignored: int
     """Control tables, folder markers, temporary files."""
     listed: int
@@ -44,15 +54,18 @@ def discover(
     """Lists the source and logs what is new, in at most one commit.
 
     A file of more than `inspect_budget_bytes` (as stored), or with damaged content, is logged with rows=None: what
-    to make of it is the reader's decision. One that vanishes or changes meanwhile is left to the next pass. Raises
-    StoreError if the location cannot be listed; nothing is logged then.
+    to make of it is the reader's decision. A transaction file is inspected whatever its size. One that vanishes or
+    changes meanwhile is left to the next pass. Raises StoreError if the location cannot be listed; nothing is logged
+    then.
     """
     # Before the listing: what another process logs from now on may be newer than what this listing will show.
     head = log.head()
     newest = log.newest(source_name)
+    # Without the setting no key is one of a transaction file.
+    shares = log.shares(source_name) if source.dms.preserve_transactions else {}
     folders = TableFolders(source)
     listed_files: list[DataFile] = []
-    candidates: list[tuple[StoredObject, DataFile]] = []
+    candidates: list[tuple[StoredObject, DataFile | TransactionFile]] = []
     unknown: list[UnknownKey] = []
     unconfigured: Counter[str] = Counter()
     ignored = listed = 0
@@ -63,6 +76,12 @@ def discover(
             ignored += 1
         elif isinstance(parsed, UnknownKey):
             unknown.append(parsed)
+        elif isinstance(parsed, TransactionFile):
+            held = shares.get(obj.key, {})
+            if _is_known(obj, newest.get(obj.key)) and not is_unsettled(held, source.tables):
+                unconfigured.update(unnamed_tables(held, source.tables))
+            else:
+                candidates.append((obj, parsed))
         elif isinstance(parsed, UnconfiguredKey):
             unconfigured[parsed.table] += 1
         else:
@@ -75,15 +94,24 @@ def discover(
         unknown += [UnknownKey(key, reason) for key, reason in strange.items()]
         candidates = [(obj, file) for obj, file in candidates if obj.key not in strange]
 
-    def look(candidate: tuple[StoredObject, DataFile]) -> NewFile | UnknownKey | None:
+    def look(candidate: tuple[StoredObject, DataFile | TransactionFile]) -> list[NewFile] | UnknownKey:
         obj, file = candidate
+        if isinstance(file, TransactionFile):
+            return find_shares(obj, file, shares.get(obj.key, {}), store, source.dms, source.tables)
         dms = source.settings(file.qualified_table)
-        return _look(obj, file, newest.get(obj.key), store, dms, inspect_budget_bytes)
+        seen = _look(obj, file, newest.get(obj.key), store, dms, inspect_budget_bytes)
+        return [seen] if isinstance(seen, NewFile) else seen or []
 
     with ThreadPoolExecutor(max_workers=max(1, min(inspect_threads, len(candidates)))) as pool:
         seen = list(pool.map(look, candidates))
     unknown += [entry for entry in seen if isinstance(entry, UnknownKey)]
-    logged = log.append(source_name, [entry for entry in seen if isinstance(entry, NewFile)], based_on=head)
+    found = [file for entry in seen if not isinstance(entry, UnknownKey) for file in entry]
+    unconfigured.update(
+        file.qualified_table
+        for file in found
+        if file.format == TRANSACTIONS and unnamed_tables([file.qualified_table], source.tables)
+    )
+    logged = log.append(source_name, found, based_on=head)
     hints = {table: near for table in unconfigured if (near := folders.hint(table))}
     return Discovery(
         logged, sorted(unknown, key=lambda entry: entry.key), dict(unconfigured), ignored, listed, hints

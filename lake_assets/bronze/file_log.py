@@ -110,6 +110,12 @@ class FileLog:
             self._refresh()
             return dict(self._view.known(source).newest)
 
+    def shares(self, source: str) -> dict[str, dict[str, LoggedFile]]:
+        """By key of a transaction file and by `schema.table`, the records of the file's newest version."""
+        with self._lock:
+            self._refresh()
+            return dict(self._view.known(source).shares)
+
     def head(self) -> int:
         """The highest offset; 0 for an empty log."""
         with self._lock:

@@ -4,7 +4,7 @@ Here: one pass over the bytes of a CSV or JSON-lines file, or a look at a Parque
 (`formats.py` and `reader.py`), what makes a text irregular (`csv_structure.py`, `json_lines.py`), or what follows.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import BinaryIO, Protocol
 from zoneinfo import ZoneInfo
@@ -19,11 +19,10 @@ from lake_assets.bronze.csv_structure import BOM, StructureScan, count_records
 from lake_assets.bronze.formats import has_operation
 from lake_assets.bronze.json_lines import JsonScan
 from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.object_store import ObjectStore
 from lake_assets.config import DmsSettings
 
-__all__ = ["INT96", "FileInspection", "UnreadableFile", "count_records", "counted", "inspect_file"]
+__all__ = ["INT96", "FileInspection", "UnreadableFile", "count_records", "inspect_file"]
 
 INT96 = "int96"
 """The type of a Parquet column of INT96 timestamps, as the file log has it."""
@@ -75,15 +74,6 @@ def inspect_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileI
     return _inspect_csv(store, file, dms)
 
 
-def counted(store: ObjectStore, file: LoggedFile, dms: DmsSettings) -> LoggedFile:
-    """The file with its own row count, columns and regularity; big files are left uncounted by the listing. Raises as
-    `inspect_file`."""
-    if file.rows is not None:
-        return file
-    found = inspect_file(store, file, dms)
-    return replace(file, rows=found.rows, columns=found.columns, irregular=found.irregular)
-
-
 def _refuse_other_format(key: str, start: bytes) -> None:
     if start.startswith(GZIP_MAGIC):
         raise UnreadableFile(key, "its content is gzip, which its name does not say")
@@ -101,7 +91,7 @@ def _inspect_json(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> File
         scan.feed(chunk)
     scan.finish()
     value = (scan.first or {}).get(dms.timestamp_column_name or "")
-    return FileInspection(scan.rows, scan.keys or None, _timestamp(value, dms), scan.irregular)
+    return FileInspection(scan.rows, scan.keys or None, commit_time(value, dms), scan.irregular)
 
 
 def _inspect_csv(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
@@ -135,7 +125,7 @@ def _inspect_csv(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileI
         start = b"" if header_end is None else start[header_end:]
     position = _timestamp_position(file, header, dms)
     first = None if position is None or not rows else _field(start[:_ROW_SAMPLE], position, dialect)
-    return FileInspection(rows, header, _timestamp(first, dms), irregular)
+    return FileInspection(rows, header, commit_time(first, dms), irregular)
 
 
 def _header(key: str, record: bytes, dialect: CsvDialect) -> tuple[str, ...]:
@@ -172,7 +162,8 @@ def _field(sample: bytes, position: int, dialect: CsvDialect) -> str | None:
     return found.fields[position].decode(errors="replace")
 
 
-def _timestamp(value: str | datetime | None, dms: DmsSettings) -> datetime | None:
+def commit_time(value: str | datetime | None, dms: DmsSettings) -> datetime | None:
+    """The timestamp column's value as UTC; None if it is no timestamp."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
@@ -193,7 +184,7 @@ def _inspect_parquet(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspec
             return FileInspection(
                 rows=parquet.metadata.num_rows,
                 columns=_typed_columns(parquet),
-                first_commit_ts=_timestamp(_first_value(parquet, schema, dms.timestamp_column_name), dms),
+                first_commit_ts=commit_time(_first_value(parquet, schema, dms.timestamp_column_name), dms),
             )
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -20,7 +20,9 @@ _EXTENSION = r"\.(?P<format>csv|parquet|jsonl?)(?P<gzip>\.gz)?"
 _LOAD = re.compile(rf"(SEGMENT[0-9]+_)?LOAD[0-9A-F]{{8}}{_EXTENSION}")
 # The DMS guide's example ("Using Amazon S3 as a target") has 10 digits after the dash, every real file 9.
 _CDC = re.compile(rf"(?P<day>[0-9]{{8}})-(?P<clock>[0-9]{{6}})(?P<fraction>[0-9]{{3,4}}){_EXTENSION}")
-_TRANSACTION = re.compile(r"CDC_TXN-[0-9]+\.csv(\.gz)?")
+_TRANSACTIONS = re.compile(
+    r"CDC_TXN-(?P<day>[0-9]{8})(?P<clock>[0-9]{6})(?P<fraction>[0-9]{3})\.(?P<format>csv)(?P<gzip>\.gz)?"
+)
 
 _SEQUENCES = {
     "yyyymmdd": ("year", "month", "day"),
@@ -30,6 +32,10 @@ _SEQUENCES = {
     "ddmmyyyy": ("day", "month", "year"),
 }
 _DELIMITERS = {"slash": "/", "dash": "-", "underscore": "_", "none": ""}
+
+
+TRANSACTIONS = "transactions"
+"""The format of a file with rows of several tables."""
 
 
 class FileKind(StrEnum):
@@ -64,6 +70,23 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionFile:
+    """A file with the whole transactions of all tables, in the order of their commits; always CSV, never a header."""
+
+    key: str
+    compression: str
+    """none or gzip."""
+    flush_time: datetime
+    """When DMS wrote it, UTC, from the name; not a commit time."""
+    kind = FileKind.CDC
+    format = TRANSACTIONS
+
+    @property
+    def capture_date(self) -> date:
+        return self.flush_time.date()
+
+
+@dataclass(frozen=True, slots=True)
 class IgnoredKey:
     """Something that is never data: DMS's control tables, folder markers, hidden and temporary files."""
 
@@ -79,7 +102,7 @@ class UnknownKey:
     reason: str
 
 
-def parse_key(key: str, dms: DmsSettings) -> DataFile | IgnoredKey | UnknownKey:
+def parse_key(key: str, dms: DmsSettings) -> DataFile | TransactionFile | IgnoredKey | UnknownKey:
     """What the key, relative to its source's location, stands for. Never raises."""
     parts = key.split("/")
     if not parts[-1]:
@@ -95,11 +118,9 @@ def parse_key(key: str, dms: DmsSettings) -> DataFile | IgnoredKey | UnknownKey:
     return parsed
 
 
-def _parse_data(key: str, parts: list[str], dms: DmsSettings) -> DataFile | UnknownKey:
-    if _TRANSACTION.fullmatch(parts[-1]):
-        return UnknownKey(
-            key, "a transaction file of an endpoint with PreserveTransactions, which is not supported"
-        )
+def _parse_data(key: str, parts: list[str], dms: DmsSettings) -> DataFile | TransactionFile | UnknownKey:
+    if parts[-1].startswith("CDC_TXN-"):
+        return _parse_transactions(key, "/".join(parts[:-1]), parts[-1], dms)
     if len(parts) < 3 or not all(parts):
         return UnknownKey(
             key, "not <schema>/<table>/<file>; is the source's location the endpoint's bucket folder?"
@@ -140,6 +161,27 @@ def decode_event_key(key: str) -> str:
     """The key that an S3 event notification means: there, unlike in a listing, keys are encoded as in a web form (`+`
     is a space, `%3D` is `=`). Raises ValueError for what is no UTF-8 then."""
     return unquote_plus(key, errors="strict")
+
+
+def _parse_transactions(key: str, folder: str, name: str, dms: DmsSettings) -> TransactionFile | UnknownKey:
+    expected = (dms.cdc_path or "").strip("/")
+    if not dms.preserve_transactions or not expected:
+        return UnknownKey(
+            key,
+            "a transaction file of an endpoint that has, or once had, PreserveTransactions: set "
+            f"dms.preserve_transactions to true and dms.cdc_path to {folder or 'its CdcPath'!r}",
+        )
+    if folder != expected:
+        return UnknownKey(
+            key, f"a transaction file in the folder {folder!r}, but dms.cdc_path is {expected!r}"
+        )
+    match = _TRANSACTIONS.fullmatch(name)
+    if match is None:
+        return UnknownKey(key, f"{name!r} is not CDC_TXN-<17 digits>, with .csv or .csv.gz")
+    written = _wall_clock(match)
+    if written is None:
+        return UnknownKey(key, f"{name!r} looks like a transaction file, but its digits are no date and time")
+    return TransactionFile(key, _content(match)[1], written.replace(tzinfo=UTC))
 
 
 def _content(match: re.Match[str]) -> tuple[str, str]:

@@ -31,7 +31,7 @@ from lake_assets.bronze.keys import FileKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """A file that the log may not know yet. Times are UTC, sizes bytes."""
+    """A file that the log may not know yet, or one table's share of a transaction file. Times are UTC, sizes bytes."""
 
     schema: str
     table: str
@@ -40,13 +40,15 @@ class NewFile:
     """S3's ETag, or the SHA-256 of a local file."""
     kind: FileKind
     format: str
+    """csv, parquet or transactions."""
     compression: str
     size: int
+    """Of the whole file."""
     last_modified: datetime
     flush_time: datetime | None
     capture_date: date
     rows: int | None
-    """None: too big to be counted, or unreadable."""
+    """Of the record's own table. None: too big to be counted, or unreadable."""
     columns: tuple[str, ...] | None
     first_commit_ts: datetime | None
     irregular: str | None = None
@@ -59,7 +61,7 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedFile:
-    """One record of the log. Times are UTC, sizes bytes."""
+    """One record of the log: a file, or one table's share of a transaction file. Times are UTC, sizes bytes."""
 
     offset: int
     """From 1, without gaps, over all sources."""

@@ -15,7 +15,7 @@ from pyspark.sql.types import StringType
 
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.formats import Layout, file_layout
-from lake_assets.bronze.inspect import counted
+from lake_assets.bronze.keys import TRANSACTIONS
 from lake_assets.bronze.object_store import ObjectStore
 from lake_assets.bronze.parquet_types import (
     READ_OPTIONS,
@@ -24,8 +24,10 @@ from lake_assets.bronze.parquet_types import (
     read_schema,
     read_type,
 )
+from lake_assets.bronze.recount import counted
 from lake_assets.bronze.strict_rows import strict_rows
 from lake_assets.bronze.text_rows import csv_values, literal_path, regular_csv, regular_json
+from lake_assets.bronze.transaction_rows import table_rows
 from lake_assets.bronze.typed_rows import typed_rows
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.errors import TableStopped
@@ -40,7 +42,8 @@ def read_changes(
     table: TableConfig,
     dms: DmsSettings,
 ) -> DataFrame:
-    """The rows of `files`, one per DMS row, none dropped.
+    """The rows of `files`, one per DMS row, none dropped; of a transaction file, those of the table `name`
+    (`schema.table`).
 
     Columns: `_op` string (I, U or D; I in full loads that carry none), `_commit_ts` timestamp (UTC instant; NULL
     without a timestamp column), `_sequence` string (sortable; empty for full-load rows, which come before every
@@ -56,7 +59,7 @@ def read_changes(
     for file in files:
         if file.format == "parquet":
             # One schema a read: Spark fails on, or misreads, files of others.
-            file = counted(store, file, dms)
+            file = counted(store, file, dms, ())
             groups[file.format, file.kind, file.columns].append(file)
         else:
             layout = _text_layout(file, name, table, dms)
@@ -83,7 +86,12 @@ def read_changes(
             layout = _text_layout(first, name, table, dms)
             # The text of JSON is exact: neither null tokens nor empty fields need an interpretation.
             texts = dict.fromkeys(layout.columns, "string") if first.format == "json" else None
-            rows = _texts(spark, store, members, layout, table, dms)
+            if first.format == TRANSACTIONS:
+                rows = csv_values(
+                    table_rows(spark, _paths(store, members), layout, name, dms), layout, table, dms
+                )
+            else:
+                rows = _texts(spark, store, members, layout, table, dms)
             parts.append(typed_rows(rows, first.kind, layout, texts, table, dms))
     changes = reduce(DataFrame.unionByName, parts)
     return changes if dms.csv_no_sup_value is None else _without_partial_rows(changes)

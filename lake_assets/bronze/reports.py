@@ -35,9 +35,11 @@ class UnreportedFiles:
         log = self._runtime.file_log
         if log.head() < self._seen:
             self._seen, self._newest, self._reported = 0, {}, {}  # the log was dropped and begins anew
+        # A transaction file has records of tables, too, that lake.yaml does not name (yet): they have no asset.
+        tables = self._runtime.lake.sources[self._source].tables
         for file in log.files(self._source, after=self._seen):
             self._seen = file.offset
-            if not file.retry:
+            if file.qualified_table in tables and not file.retry:
                 self._newest[file.qualified_table] = file.offset
         found: list[LoggedFile] = []
         for table, newest in self._newest.items():

@@ -72,7 +72,7 @@ def _csv(content: bytes, layout: Layout, table: TableConfig, dms: DmsSettings) -
             yield (), record.fault or doubtful
         elif len(record.fields) != width:
             empty = content[record.start : record.end].strip(b"\r\n") == b""
-            yield (), EMPTY_LINE if empty else width_fault(layout)
+            yield (), EMPTY_LINE if empty else width_fault(width)
         else:
             yield [field or None for field in record.fields], None
         doubtful = None

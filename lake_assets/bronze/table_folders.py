@@ -11,7 +11,7 @@ the log knows has the table, else the one with the exact name, else the only one
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from lake_assets.bronze.keys import DataFile, IgnoredKey, UnknownKey, parse_key
+from lake_assets.bronze.keys import DataFile, IgnoredKey, TransactionFile, UnknownKey, parse_key
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.config import SourceConfig
 
@@ -37,7 +37,7 @@ class TableFolders:
         # Two tables that differ only by case are refused with ignore_case.
         self._folded = {name.casefold(): name for name in source.tables}
 
-    def parse(self, key: str) -> DataFile | IgnoredKey | UnknownKey | UnconfiguredKey:
+    def parse(self, key: str) -> DataFile | TransactionFile | IgnoredKey | UnknownKey | UnconfiguredKey:
         """What the key stands for under its table's own settings; a data file bears its configured table's name."""
         table = self._table(key)
         parsed = parse_key(key, self._settings[table] if table else self._source.dms)

@@ -29,9 +29,9 @@ def field_names(layout: Layout) -> list[str]:
     return [f"_{position}" for position in range(len(layout.columns))]
 
 
-def width_fault(layout: Layout) -> str:
+def width_fault(width: int) -> str:
     """Why a row of another width is bad."""
-    return f"not {len(layout.columns)} fields"
+    return f"not {width} fields"
 
 
 def literal_path(path: str) -> str:
@@ -39,34 +39,35 @@ def literal_path(path: str) -> str:
     return re.sub(r"([{}\[\]*?\\])", r"\\\1", path)
 
 
+def csv_options(dms: DmsSettings) -> dict[str, str]:
+    """How Spark takes a record apart, wherever it comes from. A field that is empty without quotes is NULL then."""
+    quote = '"' if dms.rfc_4180 else ""
+    return {
+        # Spark reads a backslash as the start of an escape.
+        "sep": "\\\\" if dms.csv_delimiter == "\\" else dms.csv_delimiter,
+        "quote": quote,
+        "escape": quote,
+        "multiLine": str(dms.rfc_4180),
+        # Not left to detection, which takes a carriage return in the first row for the end of every row, and
+        # rewrites line ends inside of quotes.
+        "lineSep": dms.csv_row_delimiter,
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": "_corrupt",
+        "nullValue": UNUSED,
+        "emptyValue": "",
+        "maxColumns": str(WIDEST),
+    }
+
+
 def regular_csv(spark: SparkSession, paths: list[str], layout: Layout, dms: DmsSettings) -> DataFrame:
     """The fields of regular CSV files, an empty one as NULL."""
-    quoting = {"quote": '"', "escape": '"'} if dms.rfc_4180 else {"quote": "", "escape": ""}
     fields = field_names(layout)
     schema = ", ".join(f"{field} string" for field in (*fields, "_corrupt"))
     # Without pruning, a row of the wrong width is noticed whichever columns are asked for.
-    frame = (
-        spark.read.schema(schema)
-        .option("columnPruning", False)
-        .csv(
-            paths,
-            # Spark reads a backslash as the start of an escape.
-            sep="\\\\" if dms.csv_delimiter == "\\" else dms.csv_delimiter,
-            header=dms.add_column_name,
-            multiLine=dms.rfc_4180,
-            # Not left to detection, which takes a carriage return in the first row for the end of every row, and
-            # rewrites line ends inside of quotes.
-            lineSep=dms.csv_row_delimiter,
-            mode="PERMISSIVE",
-            columnNameOfCorruptRecord="_corrupt",
-            nullValue=UNUSED,
-            emptyValue="",
-            maxColumns=WIDEST,
-            **quoting,
-        )
-    )
-    bad = F.when(F.col("_corrupt").isNotNull(), F.lit(width_fault(layout)))
-    return frame.select(*fields, *_place(bad))
+    reader = spark.read.schema(schema).options(**csv_options(dms)).option("columnPruning", False)
+    frame = reader.csv(paths, header=dms.add_column_name)
+    bad = F.when(F.col("_corrupt").isNotNull(), F.lit(width_fault(len(layout.columns))))
+    return frame.select(*fields, *place(bad))
 
 
 def regular_json(spark: SparkSession, paths: list[str], layout: Layout) -> DataFrame:
@@ -85,11 +86,12 @@ def regular_json(spark: SparkSession, paths: list[str], layout: Layout) -> DataF
     bad = F.when(F.col(f"`{CORRUPT}`").isNotNull(), F.lit("it is no JSON object to Spark"))
     names = (F.col(f"`{name.replace('`', '``')}`") for name in layout.columns)
     return frame.select(
-        *(column.alias(field) for column, field in zip(names, field_names(layout), strict=True)), *_place(bad)
+        *(column.alias(field) for column, field in zip(names, field_names(layout), strict=True)), *place(bad)
     )
 
 
-def _place(bad: Column) -> tuple[Column, Column, Column]:
+def place(bad: Column) -> tuple[Column, Column, Column]:
+    """`_file`, `_row` and `_bad` of a row of a text file."""
     return (
         F.col("_metadata.file_path").alias("_file"),
         F.monotonically_increasing_id().alias("_row"),

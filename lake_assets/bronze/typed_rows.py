@@ -161,7 +161,7 @@ def _sequence(kind: FileKind, at: Mapping[str, Column], dms: DmsSettings, commit
         # Not date_format: it shows an instant in the session's zone.
         digits = F.rpad(F.regexp_replace(utc_wall_clock(commit_ts).cast("string"), r"\D", ""), 17, "0")
     else:
-        digits = F.regexp_replace(F.regexp_extract("_file", r"(\d{8}-\d{8})\d{1,2}\.[^/]*$", 1), "-", "")
+        digits = F.regexp_replace(F.regexp_extract("_file", r"(\d{8}-?\d{8})\d{1,2}\.[^/]*$", 1), "-", "")
     synthetic = F.concat(F.substring(digits, 1, 16), F.lit(SYNTHETIC_TAIL))
     if dms.change_sequence_column is not None and dms.change_sequence_column in at:
         own = at[dms.change_sequence_column].cast("string")

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from lake_assets.bronze.file_log import LoggedFile
-from lake_assets.bronze.inspect import UnreadableFile, counted
+from lake_assets.bronze.inspect import UnreadableFile
 from lake_assets.bronze.quarantine import Held, State
+from lake_assets.bronze.recount import counted
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.batch import Stopwatch
@@ -125,13 +126,15 @@ class Work:
 
     def _readable(self, files: Sequence[LoggedFile]) -> tuple[list[LoggedFile], list[Held]]:
         store, found, unreadable = self.runtime.store(self.target.source), [], []
+        tables = self.runtime.lake.sources[self.target.source].tables
         for file in files:
             if (file.key, file.version) in self.damaged:
                 error = self.damaged[file.key, file.version]
                 unreadable.append(unreadable_file(self.target, file, files, error))
                 continue
             try:
-                found.append(counted(store, file, self.contracts.at(file.offset).contract.dms))
+                dms = self.contracts.at(file.offset).contract.dms
+                found.append(counted(store, file, dms, tables))
             except UnreadableFile as error:
                 unreadable.append(unreadable_file(self.target, file, files, error))
         return found, unreadable

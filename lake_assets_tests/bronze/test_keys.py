@@ -4,7 +4,15 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from lake_assets.bronze.keys import DataFile, FileKind, IgnoredKey, UnknownKey, decode_event_key, parse_key
+from lake_assets.bronze.keys import (
+    DataFile,
+    FileKind,
+    IgnoredKey,
+    TransactionFile,
+    UnknownKey,
+    decode_event_key,
+    parse_key,
+)
 from lake_assets.config import DmsSettings
 
 PLAIN = DmsSettings()
@@ -174,7 +182,9 @@ def test_a_table_may_begin_with_an_underscore():
         ("public/trips/p0/20221023-013830913.csv", "date_partition_enabled is false"),
         ("public/trips/SEGMENT_LOAD00000001.csv", "neither LOAD"),
         ("public/trips/SEGMENT1_20221023-013830913.csv", "neither LOAD"),
-        ("cdc/CDC_TXN-20201117153046033.csv", "PreserveTransactions"),
+        ("cdc/CDC_TXN-20201117153046033.csv", "dms.preserve_transactions to true and dms.cdc_path to 'cdc'"),
+        ("CDC_TXN-20201117153046033.csv", "dms.cdc_path to 'its CdcPath'"),
+        ("public/trips/CDC_TXN-20201117153046033.csv", "dms.cdc_path to 'public/trips'"),
     ],
 )
 def test_unknown(key, reason):
@@ -265,3 +275,69 @@ def test_the_keys_of_events_are_encoded(encoded, key):
 def test_an_events_key_that_is_no_text():
     with pytest.raises(ValueError, match="utf-8"):
         decode_event_key("public/%FF/LOAD00000001.csv")
+
+
+def transactions(cdc_path):
+    return DmsSettings(preserve_transactions=True, cdc_path=cdc_path, data_format="parquet")
+
+
+@pytest.mark.parametrize(
+    ("cdc_path", "key", "compression", "flushed"),
+    [
+        (
+            "cdc",
+            "cdc/CDC_TXN-20201117153046033.csv",
+            "none",
+            datetime(2020, 11, 17, 15, 30, 46, 33_000, tzinfo=UTC),
+        ),
+        (
+            "cdc",
+            "cdc/CDC_TXN-20201117153046033.csv.gz",
+            "gzip",
+            datetime(2020, 11, 17, 15, 30, 46, 33_000, tzinfo=UTC),
+        ),
+        (
+            "/a/b c/",
+            "a/b c/CDC_TXN-20240229235959999.csv",
+            "none",
+            datetime(2024, 2, 29, 23, 59, 59, 999_000, tzinfo=UTC),
+        ),
+        (
+            "public/trips",
+            "public/trips/CDC_TXN-20240101000000000.csv",
+            "none",
+            datetime(2024, 1, 1, tzinfo=UTC),
+        ),
+        ("_cdc", "_cdc/CDC_TXN-20240101000000000.csv", "none", datetime(2024, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_transaction_files_are_csv_below_cdc_path(cdc_path, key, compression, flushed):
+    """Whatever data_format says. The time is that of the flush, UTC, and there is no other."""
+    parsed = parse_key(key, transactions(cdc_path))
+    assert parsed == TransactionFile(key, compression, flushed)
+    assert isinstance(parsed, TransactionFile)
+    assert (parsed.kind, parsed.format, parsed.capture_date) == ("cdc", "transactions", flushed.date())
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("CDC_TXN-20201117153046033.csv", "in the folder '', but dms.cdc_path is 'cdc'"),
+        ("other/CDC_TXN-20201117153046033.csv", "in the folder 'other', but dms.cdc_path is 'cdc'"),
+        ("cdc/2020/11/17/CDC_TXN-20201117153046033.csv", "in the folder 'cdc/2020/11/17'"),
+        ("cdc/CDC_TXN-20201117153046033.parquet", "with .csv or .csv.gz"),
+        ("cdc/CDC_TXN-2020111715304603.csv", "is not CDC_TXN-<17 digits>"),
+        ("cdc/CDC_TXN-202011171530460333.csv", "is not CDC_TXN-<17 digits>"),
+        ("cdc/CDC_TXN-20201317153046033.csv", "no date and time"),
+    ],
+)
+def test_what_is_no_transaction_file(key, reason):
+    parsed = parse_key(key, transactions("cdc"))
+    assert isinstance(parsed, UnknownKey)
+    assert reason in parsed.reason
+
+
+def test_a_table_file_of_the_time_before_preserve_transactions():
+    parsed = parse_key("public/trips/20221023-013830913.csv", transactions("cdc"))
+    assert isinstance(parsed, DataFile)
+    assert parsed.kind == "cdc"

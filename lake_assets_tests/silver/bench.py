@@ -18,7 +18,7 @@ from lake_assets.config import TableConfig
 from lake_assets.silver.batch import BatchResult, TableResult
 from lake_assets.silver.engine import apply_tables
 from lake_assets_tests import oracle
-from lake_assets_tests.dms_files import DmsFile, csv_bytes, parquet_bytes, put
+from lake_assets_tests.dms_files import DmsFile, csv_bytes, parquet_bytes, put, transactions_csv
 from lake_assets_tests.lakes import DMS, small_lake
 
 AT_ONCE = {"full_load_complete": "immediately"}
@@ -73,6 +73,10 @@ class Bench:
         assert self.location is not None
         for file in files:
             self.bucket[file.key] = file
+            if file.has_transactions:
+                layouts = {name: (self.columns(name), self.key(name)) for name in self.tables}
+                put(self.location, file.key, transactions_csv(file, layouts, self.dms))
+                continue
             columns, key = self.columns(self._table(file)), self.key(self._table(file))
             if file.name.endswith(".parquet"):
                 content = parquet_bytes(file, columns, key, self.dms, types or {})
@@ -91,7 +95,8 @@ class Bench:
 
     def files(self, table: str) -> list[DmsFile]:
         """What the bucket holds of a table."""
-        return [file for file in self.bucket.values() if self._table(file) == table]
+        own = [f for f in self.bucket.values() if not f.has_transactions and self._table(f) == table]
+        return own + [file.of_table(table) for file in self.bucket.values() if file.has_transactions]
 
     def look(self) -> None:
         """New files enter the log."""
