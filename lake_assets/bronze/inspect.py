@@ -64,8 +64,6 @@ class FileInspection:
 
 def inspect_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
     """Reads the file once. Raises UnreadableFile for bad content, StoreError if it cannot be fetched."""
-    if file.format == "json":
-        raise UnreadableFile(file.key, "files of JSON lines are not supported by this version")
     if file.format == "parquet":
         with store.open(file.key, seekable=True) as stream:
             return _inspect_parquet(file.key, stream, dms)

@@ -16,8 +16,10 @@ from lake_assets.bronze.csv_dialect import QUOTE, CsvDialect
 from lake_assets.bronze.csv_records import csv_records
 from lake_assets.bronze.inspect import LARGEST_IRREGULAR
 from lake_assets.bronze.json_lines import json_lines
+from lake_assets.bronze.keys import TRANSACTIONS
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.object_store import ObjectStore
+from lake_assets.bronze.transactions import table_of
 from lake_assets.config import DmsSettings
 
 
@@ -35,18 +37,20 @@ class RawRow:
 def raw_records(
     store: ObjectStore, file: LoggedFile, dms: DmsSettings, ordinals: Collection[int]
 ) -> dict[int, RawRow]:
-    """The records with these ordinals (from 0, the header not counted), as far as the file has them. Reads the file up
+    """The records with these ordinals (from 0, the header not counted; of a transaction file,
+    among the rows of its own table), as far as the file has them. Reads the file up
     to the last of them. Raises StoreError, UnreadableFile."""
     if not ordinals:
         return {}
     if file.format == "parquet":
         return _parquet_rows(store, file, set(ordinals))
-    end = CsvDialect.of(dms).row_delimiter if file.format == "csv" else b"\n"
+    end = CsvDialect.of(dms).row_delimiter if file.format in ("csv", TRANSACTIONS) else b"\n"
     last, found, line = max(ordinals), {}, 1
-    before = int(file.format == "csv" and dms.add_column_name)
-    for number, record in enumerate(_records(store, file, dms)):
-        ordinal = number - before
-        if ordinal in ordinals:
+    ordinal = -1 - int(file.format == "csv" and dms.add_column_name)
+    for record in _records(store, file, dms):
+        own = file.format != TRANSACTIONS or table_of(record, dms) == file.qualified_table
+        ordinal += own
+        if own and ordinal in ordinals:
             # What a swallowed mark or an empty line before it has taken is a part of the record's bytes.
             found[ordinal] = RawRow(line, record.removesuffix(end).decode(errors="backslashreplace"))
         if ordinal == last:

@@ -75,6 +75,12 @@ def inspect_transactions(
     return {f"{_text(schema)}.{_text(table)}": share for (table, schema), share in found.items()}
 
 
+def table_of(record: bytes, dms: DmsSettings) -> str | None:
+    """The `schema.table` of a record of a file that `inspect_transactions` could read; None for an empty line."""
+    fields = _leading(record.removesuffix(b"\n"), dms)
+    return f"{_text(fields[2])}.{_text(fields[1])}" if len(fields) >= len(LEADING) else None
+
+
 class _Undecided(Exception):
     """A row could be anybody's."""
 

@@ -117,7 +117,9 @@ def test_a_retry_with_the_old_contract_changes_nothing(shop: Shop) -> None:
 def test_a_late_file_replays_past_it(shop: Shop) -> None:
     """The replay reads the file again as it was first decided: its bad rows stay out."""
     late = cdc_file(
-        TABLE, NOON + timedelta(minutes=3), [Clock().change("U", {"id": 4, "v": "late", "n": ONE})]
+        TABLE,
+        NOON + timedelta(minutes=3),
+        [Clock(NOON + timedelta(minutes=2)).change("U", {"id": 4, "v": "late", "n": ONE})],
     )
     shop.bench.put(late)
     (batch,) = shop.bench.apply()["items"]
