@@ -29,13 +29,16 @@ TRANSACTIONS: dict[str, Any] = {
     "csv_null_value": "\\N",
 }
 ITEMS, NOTES, AUDIT, EVENTS = "public.items", "public.notes", "audit.items", "public.events"
+STOPS = {"quarantine": {"max_rows": 0, "max_files": 0}}
 TABLES: dict[str, Any] = {
-    ITEMS: {
+    ITEMS: STOPS
+    | {
         "columns": {"id": "long not null", "name": "string", "note": "string", "price": "decimal(10, 2)"},
         "primary_key": ["id"],
     },
-    NOTES: {"columns": {"id": "long not null"}, "primary_key": ["id"]},
-    AUDIT: {
+    NOTES: {"columns": {"id": "long not null"}, "primary_key": ["id"], **STOPS},
+    AUDIT: STOPS
+    | {
         "columns": {"id": "long not null", "part": "string not null", "at": "timestamptz"},
         "primary_key": ["id", "part"],
         "name": "audit_items",
