@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.errors import RowCountMismatch, TableStopped
+from lake_assets.errors import TableStopped
 from lake_assets.silver.batch import TableResult
 from lake_assets_tests.dms_files import put
 from lake_assets_tests.silver.bench import Bench
@@ -43,10 +43,9 @@ CASES = {
         [HEADER, 'I,2026-03-01 12:00:00,1,"a\nb\nc",1.00,,', GOOD.replace("1.00", "one")],
         "row 2 of .*{file}: price is not",
     ),
-    "empty_line": Case(
-        [HEADER, GOOD, "", GOOD],
-        "{file} holds 3 rows by its own count, the reader saw 2. .* look for an empty line",
-        RowCountMismatch,
+    "empty_line": Case([HEADER, GOOD, "", GOOD], "row 2 of .*{file}: an empty line."),
+    "quote": Case(
+        [HEADER, GOOD.replace("a", '5" pipe')], "row 1 of .*{file}: a quote in it neither opens nor"
     ),
     "unknown": Case(
         [HEADER + ",color", GOOD + ",red"],
