@@ -92,5 +92,6 @@ def spark_address(uri: str) -> str:
     return re.sub(
         r"[^A-Za-z0-9_\-!.~'()*:@&=+$,;/\u00a1-\U0010ffff]|[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]",
         lambda found: quote(found[0], safe=""),
-        uri,
+        # Hadoop lists local files without the empty host.
+        re.sub("^file:/+", "file:/", uri),
     )

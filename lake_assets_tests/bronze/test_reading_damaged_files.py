@@ -42,7 +42,9 @@ NAMES = [
     "x\nI,2026-03-01 12:00:00,9,evil,row\ny",
     ",\n,",
 ]
-ROWS = [("I", TS, str(number), NAMES[number % len(NAMES)], f"n{number}") for number in range(14)]
+ROWS: list[tuple[str, ...]] = [
+    ("I", TS, str(number), NAMES[number % len(NAMES)], f"n{number}") for number in range(14)
+]
 SEED = 20260301
 Row = tuple[str | None, ...]
 

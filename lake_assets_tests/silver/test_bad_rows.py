@@ -44,6 +44,9 @@ CASES = {
         "row 2 of .*{file}: price is not",
     ),
     "empty_line": Case([HEADER, GOOD, "", GOOD], "row 2 of .*{file}: an empty line."),
+    "quote": Case(
+        [HEADER, GOOD.replace("a", '5" pipe')], "row 1 of .*{file}: a quote in it neither opens nor"
+    ),
     "unknown": Case(
         [HEADER + ",color", GOOD + ",red"],
         "{file} has the column color, which lake.yaml does not know. Add it to the table's columns",

@@ -87,7 +87,9 @@ def test_parquet_with_types_that_changed(spark: SparkSession, tmp_path: Path) ->
         "ok": "boolean",
     }
     bench = Bench(
-        tmp_path, {"public.items": {"columns": columns, "primary_key": ["id"], "quarantine": {"max_rows": 0}}}, {"data_format": "parquet"}
+        tmp_path,
+        {"public.items": {"columns": columns, "primary_key": ["id"], "quarantine": {"max_rows": 0}}},
+        {"data_format": "parquet"},
     )
     types = {
         "id": pa.int64(),
