@@ -169,5 +169,6 @@ def _look(
         rows=inspection.rows if inspection else None,
         columns=inspection.columns if inspection else None,
         first_commit_ts=inspection.first_commit_ts if inspection else None,
+        width=inspection.width if inspection else None,
         irregular=inspection.irregular if inspection else None,
     )

@@ -61,17 +61,15 @@ def contract_layout(table: TableConfig, dms: DmsSettings, kind: FileKind) -> Lay
 
 
 def file_layout(
-    *, name: str, key: str, kind: FileKind, found: Sequence[str] | None, table: TableConfig, dms: DmsSettings
+    *, name: str, key: str, kind: FileKind, found: Sequence[str], table: TableConfig, dms: DmsSettings
 ) -> Layout:
-    """The layout of one file from the column names `found` in it (header or Parquet schema), or by contract.
+    """The layout of one file from the column names `found` in it (header or Parquet schema).
 
     A column that the contract does not have is in it and means nothing, one that the file does not have is not in it:
     what follows from either is the policy's to say (`schema/evolve.py`). `name` is the table, for messages. Raises
     TableStopped for a part of the key that is missing, a column that is there twice, and for CDC files without an
     operation.
     """
-    if found is None:
-        return contract_layout(table, dms, kind)
     if doubled := sorted({column for column in found if list(found).count(column) > 1}):
         raise TableStopped(name, f"{key} has {_list(doubled)} twice.", "Have DMS write each column once.")
     renamed = {old: new for new, old in table.renamed_from.items() if new not in found}

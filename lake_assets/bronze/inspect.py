@@ -58,6 +58,8 @@ class FileInspection:
     lines: every key, in the order in which they were first seen, None without any."""
     first_commit_ts: datetime | None
     """UTC; the timestamp column of the first data row, None if there is no such column, row or timestamp."""
+    width: int | None = None
+    """Fields of the first row of a CSV file without a header; None where there is none that can be read."""
     irregular: str | None = None
     """Why the file needs the strict reader; None for Parquet, and for text that has one way to be read."""
 
@@ -89,7 +91,7 @@ def _inspect_json(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> File
         scan.feed(chunk)
     scan.finish()
     value = (scan.first or {}).get(dms.timestamp_column_name or "")
-    return FileInspection(scan.rows, scan.keys or None, commit_time(value, dms), scan.irregular)
+    return FileInspection(scan.rows, scan.keys or None, commit_time(value, dms), irregular=scan.irregular)
 
 
 def _inspect_csv(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
@@ -123,7 +125,13 @@ def _inspect_csv(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileI
         start = b"" if header_end is None else start[header_end:]
     position = _timestamp_position(file, header, dms)
     first = None if position is None or not rows else _field(start[:_ROW_SAMPLE], position, dialect)
-    return FileInspection(rows, header, commit_time(first, dms), irregular)
+    width = None if header is not None or not rows else _width(start, dialect)
+    return FileInspection(rows, header, commit_time(first, dms), width, irregular)
+
+
+def _width(start: bytes, dialect: CsvDialect) -> int | None:
+    found = scan_record(start, 0, dialect)
+    return len(found.fields) if found.fault is None else None
 
 
 def _header(key: str, record: bytes, dialect: CsvDialect) -> tuple[str, ...]:

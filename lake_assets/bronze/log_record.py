@@ -51,6 +51,8 @@ class NewFile:
     """Of the record's own table. None: too big to be counted, or unreadable."""
     columns: tuple[str, ...] | None
     first_commit_ts: datetime | None
+    width: int | None = None
+    """Fields of the first row of a CSV file without a header."""
     irregular: str | None = None
     """Why Spark must not read it: see `csv_structure.py` and `json_lines.py`."""
 
@@ -83,6 +85,8 @@ class LoggedFile:
     rows: int | None
     columns: tuple[str, ...] | None
     first_commit_ts: datetime | None
+    width: int | None = None
+    """Fields of the first row of a CSV file without a header."""
     irregular: str | None = None
     """Why Spark must not read it. None also for files that were logged before this was known."""
     retry: bool = False
@@ -112,6 +116,7 @@ _TYPES: dict[str, tuple[IcebergType, bool]] = {
     "rows": (LongType(), False),
     "columns": (ListType(1001, StringType(), element_required=True), False),
     "first_commit_ts": (TimestamptzType(), False),
+    "width": (IntegerType(), False),
     "irregular": (StringType(), False),
     "retry": (BooleanType(), False),
 }

@@ -15,6 +15,7 @@ from pyspark.sql.types import StringType
 
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.formats import Layout, file_layout
+from lake_assets.bronze.headerless import headerless_layout
 from lake_assets.bronze.keys import TRANSACTIONS
 from lake_assets.bronze.object_store import ObjectStore
 from lake_assets.bronze.parquet_types import (
@@ -99,6 +100,8 @@ def read_changes(
 
 def _text_layout(file: LoggedFile, name: str, table: TableConfig, dms: DmsSettings) -> Layout:
     found = file.columns
+    if found is None:
+        return headerless_layout(name, file, table, dms)
     if file.format == "json" and found is not None:
         # In any order, so that one order of all keys makes one read; a key that no object of a file has is NULL.
         found = tuple(sorted({*found, *(column.name for column in table.columns)}))

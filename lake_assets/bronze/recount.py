@@ -24,4 +24,4 @@ def counted(store: ObjectStore, file: LoggedFile, dms: DmsSettings, tables: Coll
         share = inspect_transactions(store, file, dms, tables).get(file.qualified_table, Share())
         return replace(file, rows=share.rows, first_commit_ts=share.first_commit_ts)
     found = inspect_file(store, file, dms)
-    return replace(file, rows=found.rows, columns=found.columns, irregular=found.irregular)
+    return replace(file, rows=found.rows, columns=found.columns, width=found.width, irregular=found.irregular)

@@ -150,6 +150,17 @@ class TableConfig(Model):
         for entry in self.partition_by:
             if wrong := _partition_mistake(entry, types):
                 yield ("partition_by",), wrong
+        for new, old in self.renamed_from.items():
+            if new not in types:
+                yield ("renamed_from", new), f"is no column{did_you_mean(new, types)}"
+            elif old in types:
+                yield ("renamed_from", new), f"comes from {old}, which columns still has"
+        for name in self.defaults:
+            if name not in types:
+                yield ("defaults", name), f"is no column{did_you_mean(name, types)}"
+        ends = [layout.until for layout in self.earlier]
+        if ends != sorted(set(ends)):
+            yield ("earlier",), "must be listed from the oldest to the newest"
         for shape in self.also:
             if shape is not Mode.CHANGE_LOG or shape is self.mode:
                 yield ("also",), f"{shape} is no further shape of a {self.mode} table"
