@@ -168,7 +168,6 @@ def compared(
 
 def report(spark: SparkSession, folder: Path, ending: str, rows: int, files: int, repeat: int) -> None:
     """Prints one line of the table."""
-    started = time.perf_counter()
     logged = written(folder, ending, rows, files)
     store = LocalStore(folder)
     paths = [store.spark_uri(file.key) for file in logged]
@@ -184,7 +183,6 @@ def report(spark: SparkSession, folder: Path, ending: str, rows: int, files: int
 
     assert ours().count() == rows
     assert ours().filter("_bad is not null").count() == 0
-    made = time.perf_counter() - started
     base, own = compared(plain, ours, repeat)
     megabytes = sum((folder / file.key).stat().st_size for file in logged) / 1e6
     print(
@@ -192,7 +190,6 @@ def report(spark: SparkSession, folder: Path, ending: str, rows: int, files: int
         f"| {base / own:.2f} | {files / own:,.0f} |",
         flush=True,
     )
-    _ = made
 
 
 def main() -> None:
