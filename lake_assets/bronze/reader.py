@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from lake_assets.bronze.file_log import LoggedFile
-from lake_assets.bronze.formats import Layout, file_layout
+from lake_assets.bronze.formats import Layout, added_names, file_layout
 from lake_assets.bronze.headerless import headerless_layout
 from lake_assets.bronze.keys import TRANSACTIONS
 from lake_assets.bronze.object_store import ObjectStore
@@ -103,8 +103,12 @@ def _text_layout(file: LoggedFile, name: str, table: TableConfig, dms: DmsSettin
     if found is None:
         return headerless_layout(name, file, table, dms)
     if file.format == "json" and found is not None:
-        # In any order, so that one order of all keys makes one read; a key that no object of a file has is NULL.
-        found = tuple(sorted({*found, *(column.name for column in table.columns)}))
+        # In any order, so that one order of all keys makes one read; a key that no object of a file has is NULL, and
+        # one that means nothing is not read (Spark would refuse two that differ by case).
+        own = {column.name for column in table.columns}
+        former = set(table.renamed_from.values()) & set(found)
+        renamed = {new for new, old in table.renamed_from.items() if old in former and new not in found}
+        found = tuple(sorted((own - renamed) | former | (added_names(table.columns, dms) & set(found))))
     return file_layout(name=name, key=file.key, kind=file.kind, found=found, table=table, dms=dms)
 
 

@@ -124,7 +124,8 @@ def observed(
             if widened is not None:
                 told.append(f"{file.key} widens column {own.name} from {own.type} to {widened.type}")
                 contract = contract.with_column(widened)
-    for own in contract.columns:
+    # An object of JSON lines leaves out what is NULL.
+    for own in contract.columns if file.format != "json" else ():
         if own.name not in found and named_in(contract, own.name) not in found:
             relaxed = _missing(name, contract, own, file, policies)
             if relaxed is not None:
@@ -166,7 +167,7 @@ def _added(
     if arrow is None:
         raise TableStopped(
             name,
-            f"{file.key} has the column {column}, and a CSV file does not tell its type.",
+            f"{file.key} has the column {column}, and a text file does not tell its type.",
             "Add it to the table's columns with its type, or set schema_changes.added to ignore.",
         )
     kind = lake_type(arrow)

@@ -21,8 +21,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lake_assets.bronze.damage import unreadable_files
-from lake_assets.bronze.formats import file_layout
+from lake_assets.bronze.log_record import LoggedFile
+from lake_assets.config import SchemaChanges
 from lake_assets.errors import TableStopped
+from lake_assets.schema.contract import contract_of
+from lake_assets.schema.evolve import observed
 from lake_assets_tests.bronze.reading import Folder
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -246,14 +249,11 @@ def test_no_wrong_row_in_silence(spark: SparkSession, tmp_path: Path, ending: st
     assert told["held: unreadable"] > 0
 
 
-def columns_fit(folder: Folder, file: Any) -> bool:
-    found = file.columns
-    if file.format == "parquet":
-        found = [column.rsplit(":", 1)[0] for column in found]
-    elif file.format == "json" and found is not None:
-        found = [*found, *(name for name in COLUMNS if name not in found)]
+def columns_fit(folder: Folder, file: LoggedFile) -> bool:
+    """Whether a table that stops at any change of its columns would take the file."""
+    contract = contract_of(folder.table, folder.dms)
     try:
-        file_layout(name="t", key=file.key, kind=file.kind, found=found, table=folder.table, dms=folder.dms)
+        observed("t", contract, file, SchemaChanges.model_validate("stop"), {})
     except TableStopped:
         return False
     return True

@@ -71,7 +71,7 @@ KINDS = {
         parquet(colour="string"), {"colour": "string"}, {}, "has the column colour, which lake.yaml"
     ),
     "added, csv": Ddl(
-        header(*COLUMNS, "colour"), "a CSV file does not tell its type", {}, "which lake.yaml does not know"
+        header(*COLUMNS, "colour"), "a text file does not tell its type", {}, "which lake.yaml does not know"
     ),
     "added, nested": Ddl(
         parquet(colour="list<item: string>"), "no column of silver can be", {}, "does not know"
