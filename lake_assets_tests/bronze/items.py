@@ -71,7 +71,9 @@ class Items:
             "before_image_prefix": None,
             "add_column_name": False,
         }
-        table = {"columns": {"id": "long not null"} | self.columns, "primary_key": ["id"]}
+        # A log: without a change sequence, a current table is refused for a zone whose clocks go back.
+        columns = {"id": "long not null"} | self.columns
+        table = {"columns": columns, "primary_key": ["id"], "mode": "append_log"}
         lake = small_lake(
             self.folder,
             {"public.items": table},

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lake_assets.bronze import transactions
+from lake_assets.bronze import content, transactions
 from lake_assets.bronze.inspect import UnreadableFile
 from lake_assets.bronze.keys import TransactionFile
 from lake_assets.bronze.object_store import LocalStore
@@ -155,10 +155,10 @@ def test_the_timestamp_is_the_fourth_column(tmp_path: Path) -> None:
 def test_rows_across_the_pieces_in_which_a_file_is_read(
     inspect: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = b'I,trips,public,"x\n""y"\nI,notes,public,zz\n' * 7
+    rows = b'I,trips,public,"x\n""y"\nI,notes,public,zz\n' * 7
     for size in (1, 2, 3, 5, 8, 13, 1000):
-        monkeypatch.setattr(transactions, "_CHUNK", size)
-        assert inspect(content) == {"public.trips": 7, "public.notes": 7}
+        monkeypatch.setattr(content, "CHUNK", size)
+        assert inspect(rows) == {"public.trips": 7, "public.notes": 7}
 
 
 def test_a_file_is_never_in_memory_as_a_whole(inspect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
