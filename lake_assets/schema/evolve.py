@@ -106,8 +106,8 @@ def observed(
     `previous` are the lake types of the columns of the newest earlier Parquet file. Raises TableStopped where the
     policy is to stop, a type is incompatible, or a CSV header names a column that nothing gives a type.
     """
-    if file.columns is None:
-        return contract, []
+    if file.columns is None or len(set(file.columns)) < len(file.columns):
+        return contract, []  # what the reader refuses need not be understood
     found = file_types(file)
     told = []
     named = {old: new for new, old in contract.renamed_from.items() if new not in found}
