@@ -104,8 +104,8 @@ class Quarantine:
         return [held for held in self.all(silver_table) if held.state in OPEN]
 
     def set_aside(self, found: Sequence[Held]) -> list[Held]:
-        """Records what is not held already, in one commit, and returns it."""
-        return self._record(found, lambda known, held: known is None or known.state not in OPEN)
+        """Records what is not known already, in one commit, and returns it. What was discarded stays so."""
+        return self._record(found, lambda known, held: known is None or known.state is State.RELEASED)
 
     def becomes(self, found: Iterable[Held], state: State) -> list[Held]:
         """Gives what is set aside another state, and returns what changed."""

@@ -30,14 +30,21 @@ SHARE_FROM = 20
 
 
 def bad_rows(
-    target: Target, store: ObjectStore, reading: Reading, seen: ChangeFigures, contracts: Contracts
+    target: Target,
+    store: ObjectStore,
+    reading: Reading,
+    seen: ChangeFigures,
+    contracts: Contracts,
+    known: Sequence[Held],
 ) -> list[Held]:
-    """The rows of a batch that cannot be used. Raises TableStopped when they are more than the table's limits allow."""
+    """The rows of a batch that cannot be used. Raises TableStopped when they are more than the table's limits allow;
+    those that are `known`, of files that are read again, are no news."""
     if not seen.bad_rows:
         return []
     limits = target.config.quarantine
-    share = seen.bad_rows / seen.rows
-    if seen.bad_rows > limits.max_rows or (seen.rows >= SHARE_FROM and share > limits.max_share):
+    versions = {(file.key, file.version) for file in reading.files}
+    new = seen.bad_rows - sum((held.key, held.version) in versions for held in known if held.row is not None)
+    if new > limits.max_rows or (seen.rows >= SHARE_FROM and new / seen.rows > limits.max_share):
         stop_for_bad_row(target.table, seen.bad_rows, seen.first_bad, reading.changes)
     by_address = {plain(store.spark_uri(file.key)): file for file in reading.files}
     found: dict[str, list[Row]] = defaultdict(list)

@@ -76,7 +76,8 @@ class Work:
         the table's limits allow, and RowCountMismatch."""
         figures = reading.figures()
         store = self.runtime.store(self.target.source)
-        self.held += bad_rows(self.target, store, reading, figures, self.contracts)
+        known = self.runtime.quarantine.all(self.target.identifier) if figures.bad_rows else []
+        self.held += bad_rows(self.target, store, reading, figures, self.contracts, known)
         return figures
 
     def set_aside(self) -> None:

@@ -273,6 +273,23 @@ def test_limits_stop_the_table(spark: SparkSession, tmp_path: Path) -> None:
     assert len(shop.held()) == 2
 
 
+def test_what_is_known_already_is_no_news(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows that were set aside batch by batch, within the limits, do not stop a table that is built anew."""
+    shop = Shop(tmp_path, also=[], quarantine={"max_rows": 1})
+    for n in (1, 2, 3):
+        shop.put(shop.change("U", n, "bad", LONG))
+        shop.bench.apply()
+    first, *others = shop.held()
+    discard(shop.runtime, [first])
+    before = shop.bench.rows()
+    shop.runtime.catalog.drop_table("silver_shop.items")
+    shop.bench.apply()
+    assert shop.bench.rows() == before
+    assert [held.id for held in shop.held()] == [held.id for held in others], (
+        "and what was discarded stays so"
+    )
+
+
 def test_what_the_command_line_says(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
