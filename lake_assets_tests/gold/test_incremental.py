@@ -177,6 +177,7 @@ def test_silver_moves_between_the_plan_and_the_run(bikes: BikeLake) -> None:
     bikes.check()
 
 
+@pytest.mark.long
 def test_two_runs_of_one_mart_at_once(bikes: BikeLake) -> None:
     """The second one publishes while the first computes: the first computes again, from what it finds then."""
     commit(bikes, *(("trips", "U", {"trip_id": n, "fare": "2.00"}) for n in (1, 7)))
@@ -317,6 +318,7 @@ def test_midnight_passes(bikes: BikeLake) -> None:
     bikes.check()
 
 
+@pytest.mark.long
 def test_days_without_a_partition_are_told(bikes: BikeLake) -> None:
     never = datetime.fromisoformat("9999-12-31T00:00:00+00:00")
     commit(
@@ -333,6 +335,7 @@ def test_days_without_a_partition_are_told(bikes: BikeLake) -> None:
     bikes.check()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1])
 def test_files_in_any_order_and_runs_killed_anywhere(
     spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, seed: int

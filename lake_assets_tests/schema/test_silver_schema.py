@@ -142,6 +142,7 @@ def test_a_replay_of_the_whole_history_gives_the_same_table(lived: Bench) -> Non
     assert (rows(lived), fields(lived)) == (before, ids)
 
 
+@pytest.mark.long
 def test_in_one_batch_it_is_the_same(spark: SparkSession, tmp_path: Path, lived: Bench) -> None:
     """The files were all there before the first run, which knows of lake.yaml as it is at the end alone."""
     bench = Bench(tmp_path, config(FIRST))
@@ -152,6 +153,7 @@ def test_in_one_batch_it_is_the_same(spark: SparkSession, tmp_path: Path, lived:
     assert sorted(field[1:] for field in fields(bench)) == sorted(field[1:] for field in fields(lived))
 
 
+@pytest.mark.long
 def test_every_change_is_told(spark: SparkSession, tmp_path: Path) -> None:
     bench = Bench(tmp_path, config(FIRST))
     told: list[str] = []
@@ -187,6 +189,7 @@ def test_an_edit_that_cannot_be_stops_the_table_before_anything_is_written(lived
     lived.tables = tables
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("statement", [1, 2, 3])
 def test_killed_between_two_changes_of_columns(
     spark: SparkSession, tmp_path: Path, lived: Bench, monkeypatch: pytest.MonkeyPatch, statement: int

@@ -334,6 +334,7 @@ def test_one_table_fails_alone(wide: Shop, monkeypatch: pytest.MonkeyPatch) -> N
     wide.check()
 
 
+@pytest.mark.long
 def test_real_processes(wide: Shop) -> None:
     """One is killed between delete and append; then another and this one apply the same files at once."""
     wide.change()

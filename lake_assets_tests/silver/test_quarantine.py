@@ -175,6 +175,7 @@ def test_a_discarded_row_stays_out(spark: SparkSession, tmp_path: Path) -> None:
     assert [held.state for held in shop.runtime.quarantine.all("silver_shop.items")] == [State.DISCARDED]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("killed", ["before publishing", "after publishing"])
 def test_a_run_that_dies_sets_nothing_aside_twice(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: str

@@ -101,6 +101,7 @@ def test_three_readers_see_the_same(spark: SparkSession, tmp_path: Path) -> None
     assert row | {"at": row["at"].astimezone(UTC)} == EXPECTED
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.spark
 def test_neither_the_machines_zone_nor_the_sessions_matters(tmp_path: Path) -> None:

@@ -128,6 +128,7 @@ def test_first_row_width_truncation(bench: Bench) -> None:
     assert "7.77" in bench.rows()[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_any_order_any_batches_with_repetitions(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """Late files and files that were written twice; with and without a sequence of DMS's own."""
