@@ -1,7 +1,7 @@
 # The whole project from a fresh clone: `make demo` shows it, `make dev` opens it, `make test` proves it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev test lint clean
+.PHONY: help install demo dev test test-long lint clean
 
 # The first of these that is Python 3.11 or later makes .venv; `make install PYTHON=/path/to/python` chooses another.
 PYTHON ?= python3.11
@@ -9,7 +9,7 @@ INSTALLED := .venv/.installed
 JARS := .venv/.jars
 
 help:  ## list what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 install: $(JARS)  ## create .venv with everything in it
 
@@ -41,8 +41,11 @@ demo: $(JARS)  ## a lake of bike trips on this machine, from DMS files to marts
 dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new files
 	.venv/bin/lake-assets dev --feed
 
-test: $(JARS)  ## all tests
-	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: $(JARS)  ## the tests, in about ten minutes on two cores
+	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
+
+test-long: $(JARS)  ## those that take long
+	.venv/bin/python -m pytest -n 2 --dist loadfile -m long
 
 lint: $(INSTALLED)  ## style, formatting and types
 	.venv/bin/ruff check

@@ -14,14 +14,24 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from lake_assets.commands.quarantine_cli import quarantine
+from lake_assets.commands.schema_cli import schema
 from lake_assets.config import LakeConfig
 from lake_assets.config_file import ConfigError, lake_path, load_lake
-from lake_assets.errors import LakeError
+from lake_assets.errors import DocumentError, LakeError
 from lake_assets.preflight import PreflightError
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="A lakehouse from AWS DMS files.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    # A traceback must not quote variables: an address may be among them, with its password.
+    pretty_exceptions_show_locals=False,
+    help="A lakehouse from AWS DMS files.",
+)
 demo = typer.Typer(no_args_is_help=True, help="The bike-sharing demonstration.")
 app.add_typer(demo, name="demo")
+app.add_typer(quarantine, name="quarantine")
+app.add_typer(schema, name="schema")
 
 WIDE = 150
 """Width of a table that goes to a file or a pipe, columns."""
@@ -49,6 +59,63 @@ def validate(context: typer.Context) -> None:
         f"{context.obj}: {len(lake.config.sources)} sources, {tables} tables, {len(lake.targets)} silver tables, "
         f"{len(lake.marts)} marts: valid"
     )
+
+
+@app.command("import-endpoint")
+def import_endpoint(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="JSON of `aws dms describe-endpoints`, `describe-replication-tasks`, mappings."),
+    ],
+    output: Annotated[Path | None, typer.Option(help="A new file for the section.")] = None,
+) -> None:
+    """Turn DMS's own description of a task into the sources section of lake.yaml."""
+    from lake_assets.commands.import_endpoint import import_endpoint as imported
+
+    text = imported(files, output)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        err.print(f"{output} is written; it opens no lake before what it calls undecided is decided.")
+
+
+@app.command()
+def init(
+    address: Annotated[
+        str,
+        typer.Option(
+            "--from-database",
+            metavar="URL",
+            envvar="LAKE_SOURCE_URL",
+            show_envvar=True,
+            help="A SQLAlchemy URL, such as postgresql://user:password@host/database. Nothing of it is written.",
+        ),
+    ],
+    schema: Annotated[list[str] | None, typer.Option(help="Only this schema; may be repeated.")] = None,
+    source: Annotated[str, typer.Option(help="The source's name in lake.yaml.")] = "source",
+    location: Annotated[
+        str | None, typer.Option(help="Where DMS writes: a folder or s3://bucket/prefix.")
+    ] = None,
+    output: Annotated[str, typer.Option(help="The file to write; - for standard output.")] = "lake.yaml",
+) -> None:
+    """Write a lake.yaml with all tables of a source database: columns, types, NOT NULL and primary keys."""
+    from lake_assets.commands.init import init as write_contract
+
+    written = write_contract(
+        address,
+        None if output == "-" else Path(output),
+        schemas=schema or [],
+        source=source,
+        location=location,
+    )
+    if output == "-":
+        typer.echo(written.text, nl=False)
+    else:
+        out.print(
+            f"{output}: {written.tables} tables, {written.columns} columns of {written.engine}", markup=False
+        )
+    for decision in written.undecided:
+        err.print(f"to decide: {decision}", markup=False)
 
 
 @app.command()
@@ -252,7 +319,7 @@ def main() -> None:
     logging.getLogger("lake_assets").setLevel(logging.WARNING)
     try:
         app()
-    except (ConfigError, PreflightError) as error:
+    except (ConfigError, PreflightError, DocumentError) as error:
         err.print(str(error), markup=False)
         sys.exit(2)
     except LakeError as error:

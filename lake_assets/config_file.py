@@ -346,6 +346,9 @@ def _known_keys(keys: _Keys) -> tuple[str, ...]:
     model: type[BaseModel] = LakeConfig
     parts = iter(keys)
     for part in parts:
+        if partial := getattr(model, "parts", {}).get(part):
+            model = partial
+            continue
         field = model.model_fields.get(str(part))
         if field is None:
             return ()

@@ -28,3 +28,7 @@ class PartitionMismatch(LakeError):
 
 class ColumnMismatch(LakeError):
     """The columns of a frame, of what its asset declares and of its table are not the same; nothing was written."""
+
+
+class DocumentError(LakeError):
+    """A document of another tool cannot be used: it is something else than it should be, or incomplete."""

@@ -11,8 +11,10 @@ from pyiceberg.catalog import Catalog
 
 from lake_assets.bronze.file_log import FileLog
 from lake_assets.bronze.object_store import ObjectStore, open_store
+from lake_assets.bronze.quarantine import Quarantine
 from lake_assets.config import LakeConfig
 from lake_assets.iceberg.catalog import open_catalog
+from lake_assets.schema.contract_log import ContractLog
 from lake_assets.spark.session import SparkSessions
 
 
@@ -34,6 +36,14 @@ class LakeRuntime:
         log = FileLog(self.catalog)
         log.ensure()
         return log
+
+    @cached_property
+    def contracts(self) -> ContractLog:
+        return ContractLog(self.catalog)
+
+    @cached_property
+    def quarantine(self) -> Quarantine:
+        return Quarantine(self.catalog)
 
     @cached_property
     def sessions(self) -> SparkSessions:

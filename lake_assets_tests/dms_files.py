@@ -5,6 +5,7 @@ package, so that a mistake cannot be made twice and cancel out.
 """
 
 import gzip
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -18,6 +19,9 @@ import pyarrow.parquet as pq
 
 Row = Mapping[str, Any]
 """Column name to Python value; instants in UTC. Further entries: `Op`, `commit_ts`, `change_seq`, `BI_<column>`."""
+
+TABLE = "table of the row"
+"""In a row of a file of transactions: its `schema.table`."""
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -35,13 +39,21 @@ class DmsFile:
 
     @property
     def is_load(self) -> bool:
-        return self.name.startswith("LOAD")
+        return self.name.startswith(("LOAD", "SEGMENT"))
+
+    @property
+    def has_transactions(self) -> bool:
+        return self.name.startswith("CDC_TXN-")
 
     @property
     def flushed(self) -> datetime:
         """When DMS wrote a CDC file, by its name."""
-        digits = self.name.split(".")[0]
-        return datetime.strptime(digits + "000", "%Y%m%d-%H%M%S%f").replace(tzinfo=UTC)
+        digits = self.name.split(".")[0].removeprefix("CDC_TXN-").replace("-", "")
+        return datetime.strptime(digits + "000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
+
+    def of_table(self, table: str) -> "DmsFile":
+        """A file of transactions as far as `table` (`schema.table`) is concerned."""
+        return DmsFile(self.key, tuple(row for row in self.rows if row[TABLE] == table))
 
 
 def load_file(
@@ -59,6 +71,16 @@ def cdc_file(table: str, flushed: datetime, rows: Iterable[Row], extension: str 
     """Changes, in the order in which they happened."""
     stamp = f"{flushed:%Y%m%d-%H%M%S}{flushed.microsecond // 1000:03d}"
     return DmsFile(f"{table.replace('.', '/')}/{stamp}.{extension}", tuple(rows))
+
+
+def transaction_file(
+    flushed: datetime, changes: Iterable[tuple[str, Row]], extension: str = "csv", cdc_path: str = "cdc"
+) -> DmsFile:
+    """Changes of several tables (`schema.table`), in the order of their commits."""
+    stamp = f"{flushed:%Y%m%d%H%M%S}{flushed.microsecond // 1000:03d}"
+    return DmsFile(
+        f"{cdc_path}/CDC_TXN-{stamp}.{extension}", tuple({TABLE: table, **row} for table, row in changes)
+    )
 
 
 class Clock:
@@ -104,8 +126,45 @@ def columns_of(
 def csv_bytes(file: DmsFile, columns: Sequence[str], key: Sequence[str], dms: Mapping[str, Any]) -> bytes:
     """The file as CSV."""
     names = columns_of(file, columns, key, dms)
-    lines = [",".join(_quoted(name, dms) for name in names)] if dms.get("add_column_name") else []
-    lines += [",".join(_field(row.get(name), name, dms) for name in names) for row in file.rows]
+    between, end = dms.get("csv_delimiter", ","), dms.get("csv_row_delimiter", "\n")
+    lines = [between.join(_quoted(name, dms) for name in names)] if dms.get("add_column_name") else []
+    lines += [between.join(_field(row.get(name), name, dms) for name in names) for row in file.rows]
+    return "".join(f"{line}{end}" for line in lines).encode()
+
+
+def json_bytes(file: DmsFile, names: Sequence[str], dms: Mapping[str, Any], *, ascii_only: bool) -> bytes:
+    """The file as JSON lines of the columns `names`; NULL is null, and a column that a row lacks has no key."""
+    lines = []
+    for row in file.rows:
+        members = []
+        for name in names:
+            if name not in row:
+                continue
+            value = row[name]
+            if value is None or isinstance(value, (str, bool, list, dict)):
+                spelt = json.dumps(value, ensure_ascii=ascii_only)
+            elif isinstance(value, (int, Decimal)):
+                spelt = f"{value:f}" if isinstance(value, Decimal) else str(value)
+            else:
+                spelt = json.dumps(_field(value, name, dms))
+            members.append(f"{json.dumps(name, ensure_ascii=ascii_only)}: {spelt}")
+        lines.append("{" + ", ".join(members) + "}\n")
+    return "".join(lines).encode()
+
+
+def transactions_csv(
+    file: DmsFile,
+    tables: Mapping[str, tuple[Sequence[str], Sequence[str]]],
+    dms: Mapping[str, Any],
+) -> bytes:
+    """A file of transactions as CSV; `tables` are the columns and the key of each. No header: Op, table, schema, then
+    what a file of the row's own table has after the Op."""
+    lines = []
+    for row in file.rows:
+        schema, _, table = row[TABLE].partition(".")
+        _, *names = columns_of(file, *tables[row[TABLE]], dms)
+        leading = [row["Op"], _quoted(table, dms), _quoted(schema, dms)]
+        lines.append(",".join([*leading, *(_field(row.get(name), name, dms) for name in names)]))
     return "".join(f"{line}\n" for line in lines).encode()
 
 
@@ -120,13 +179,16 @@ def _field(value: Any, name: str, dms: Mapping[str, Any]) -> str:
         return f"{value.astimezone(zone) if value.tzinfo else value:%Y-%m-%d %H:%M:%S.%f}"
     if isinstance(value, bytes):
         return value.hex()
-    if isinstance(value, (int, float, Decimal, date)):
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, (int, float, date)):
         return str(value)
     return _quoted(value, dms)
 
 
 def _quoted(text: str, dms: Mapping[str, Any]) -> str:
-    if dms.get("rfc_4180", True) and any(mark in text for mark in '",\n'):
+    between, end = dms.get("csv_delimiter", ","), dms.get("csv_row_delimiter", "\n")
+    if dms.get("rfc_4180", True) and any(mark in text for mark in ('"', between, "\n", *end)):
         return '"' + text.replace('"', '""') + '"'
     return text
 

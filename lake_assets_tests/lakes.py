@@ -15,8 +15,9 @@ from lake_assets.gold.mart import Mart
 ITEMS = {
     "columns": {"id": "long not null", "name": "string", "price": "decimal(10, 2)", "at": "timestamptz"},
     "primary_key": ["id"],
+    "quarantine": {"max_rows": 0},
 }
-"""A small keyed table, `public.items`."""
+"""A small keyed table, `public.items`, which stops at the first bad row."""
 
 TINY = {
     "spark.sql.shuffle.partitions": 1,

@@ -33,9 +33,10 @@ from lake_assets_tests.lakes import lake_config, sequence, write_file
 
 HEADER = "Op,commit_ts,id,name,at,change_seq,BI_id"
 COLUMNS = {"id": "long not null", "name": "string", "at": "timestamptz"}
+STOPS = {"quarantine": {"max_rows": 0}}
 TABLES: dict[str, Any] = {
-    "public.sales": {"columns": COLUMNS, "primary_key": ["id"], "partition_by": ["day(at)"]},
-    "public.notes": {"columns": COLUMNS, "primary_key": ["id"]},
+    "public.sales": {"columns": COLUMNS, "primary_key": ["id"], "partition_by": ["day(at)"], **STOPS},
+    "public.notes": {"columns": COLUMNS, "primary_key": ["id"], **STOPS},
 }
 AUTOMATION = {
     # One look a tick: the tests bring the files before, and wait for nothing.

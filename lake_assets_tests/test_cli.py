@@ -75,6 +75,22 @@ def snapshots(config: LakeConfig, *identifiers: str) -> list[int | None]:
     return [snapshot.snapshot_id if snapshot else None for snapshot in found]
 
 
+def test_import_endpoint(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    endpoint = folder / "endpoint.json"
+    endpoint.write_text(
+        json.dumps({"EngineName": "s3", "S3Settings": {"BucketName": "b", "CsvNullValue": ""}})
+    )
+    assert call(folder, "import-endpoint", str(endpoint)) == 0
+    section = capsys.readouterr().out
+    assert yaml.safe_load(section)["sources"]["dms"]["location"] == "s3://b"
+    assert call(folder, "import-endpoint", str(endpoint), "--output", str(folder / "s.yaml")) == 0
+    assert (folder / "s.yaml").read_text() == section
+    assert "opens no lake before" in capsys.readouterr().err
+    endpoint.write_text("{")
+    assert call(folder, "import-endpoint", str(endpoint)) == 2
+    assert "is no JSON" in capsys.readouterr().err
+
+
 def test_validate_says_what_the_file_describes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(folder, "validate") == 0
     assert "1 sources, 2 tables, 2 silver tables, 0 marts: valid" in capsys.readouterr().out

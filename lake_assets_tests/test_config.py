@@ -438,7 +438,6 @@ LATER = [
         "dms is not",
     ),
     (SparkConfig, {"mode": "connect"}, "connect is not available"),
-    (DmsSettings, {"preserve_transactions": True}, "CDC_TXN"),
 ]
 
 

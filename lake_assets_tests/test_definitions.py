@@ -131,7 +131,9 @@ def test_what_is_partitioned_by_day(graph: AssetGraph) -> None:
 
 def test_every_silver_table_has_its_checks(definitions: dg.Definitions, graph: AssetGraph) -> None:
     expected = {
-        dg.AssetCheckKey(silver(t), name) for t in SILVER for name in ("applied", "row_count", "freshness")
+        dg.AssetCheckKey(silver(t), name)
+        for t in SILVER
+        for name in ("applied", "row_count", "quarantine", "freshness")
     }
     assert set(graph.asset_check_keys) == expected | {dg.AssetCheckKey(BATCH, "no_table_failed")}
     blocking = {key.name for key in graph.asset_check_keys if graph.get_check_spec(key).blocking}

@@ -30,6 +30,20 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "compression": "gzip",
         "delete_image": "full",
     },
+    "whole transactions in one file": {
+        "preserve_transactions": True,
+        "cdc_path": "cdc/changes",
+        "add_column_name": False,
+    },
+    "whole transactions gzipped beside parquet loads, without sequence and before images": {
+        "preserve_transactions": True,
+        "cdc_path": "cdc",
+        "add_column_name": False,
+        "data_format": "parquet",
+        "compression": "gzip",
+        "change_sequence_column": None,
+        "before_image_prefix": None,
+    },
     "csv with D and I for key updates, another null token": {
         "before_image_prefix": None,
         "csv_null_value": "\\N",
@@ -37,7 +51,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+BRIEF = ("parquet", "whole transactions in one file")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in BRIEF else pytest.param(name, marks=pytest.mark.long) for name in SETTINGS]
+)
 def test_silver_equals_the_source(spark: SparkSession, tmp_path: Path, name: str) -> None:
     settings = DmsWriterSettings(**SETTINGS[name])
     config = load_lake(ROOT / "lake.yaml", environ={"LAKE_HOME": str(tmp_path)})
@@ -52,6 +71,8 @@ def test_silver_equals_the_source(spark: SparkSession, tmp_path: Path, name: str
                 "change_sequence_column",
                 "before_image_prefix",
                 "include_op_for_full_load",
+                "preserve_transactions",
+                "cdc_path",
             )
         }
         | {"compression_type": settings.compression}

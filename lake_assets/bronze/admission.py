@@ -7,19 +7,22 @@ A full load is an *epoch* of its table, and rewriting a LOAD file opens the next
 the same keys, so a reload shows as new content under a known key. Its parts arrive one by one, over any number of
 passes. Parts that come out with the bytes they had before can only be told by their time of modification, after
 another part has opened the epoch. Without them, the reload of a table that only grew would lose its old rows.
+
+A transaction file has a record for each table that it has rows of, its *shares*, so that every table's plan, position
+and counts see their own. They enter the log together, and a version of the file is superseded in all tables at once.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.log_record import LoggedFile, NewFile
 
 FIRST_EPOCH = 1
 
 _by_table_and_key = attrgetter("schema", "table", "key")
-_by_flush_time = attrgetter("flush_time", "key")
+_by_flush_time = attrgetter("flush_time", "key", "schema", "table")
 
 
 @dataclass(slots=True)
@@ -32,12 +35,19 @@ class Known:
     """(key, version) of all others."""
     open_epochs: dict[tuple[str, str], int] = field(default_factory=dict)
     """By (schema, table)."""
+    shares: dict[str, dict[str, LoggedFile]] = field(default_factory=dict)
+    """By key of a transaction file and by `schema.table`, the records of the file's newest version."""
 
     def add(self, record: LoggedFile) -> None:
         """Takes the next record, in the order of offsets."""
-        if before := self.newest.get(record.key):
+        before = self.newest.get(record.key)
+        if before is not None and before.version != record.version:
             self.superseded.add((before.key, before.version))
+            self.shares.pop(record.key, None)
         self.newest[record.key] = record
+        if record.format == TRANSACTIONS:
+            # A new one, because a pass that is under way may be looking at the old one.
+            self.shares[record.key] = {**self.shares.get(record.key, {}), record.qualified_table: record}
         table = (record.schema, record.table)
         self.open_epochs[table] = max(record.epoch, self.open_epochs.get(table, FIRST_EPOCH))
 
@@ -50,9 +60,8 @@ def admit(found: Iterable[NewFile], known: Known, based_on: int) -> list[tuple[N
     listed of it is out of date, and the next pass sees better.
     """
     # A file found twice is one file.
-    candidates = list(
-        {(file.key, file.version): file for file in found if _is_current(file, known, based_on)}.values()
-    )
+    current = (file for file in found if _is_current(file, known, based_on))
+    candidates = list({(file.key, file.version, file.qualified_table): file for file in current}.values())
     loads = sorted((file for file in candidates if file.kind is FileKind.LOAD), key=_by_table_and_key)
     changes = sorted((file for file in candidates if file.kind is FileKind.CDC), key=_by_flush_time)
     opened: dict[tuple[str, str], int] = {}
@@ -83,7 +92,8 @@ def _has_new_content(file: NewFile, known: Known) -> bool:
     if newest is None:
         return True
     if newest.version == file.version:
-        return False
+        # A table that was configured after a transaction file had been found unreadable.
+        return file.format == TRANSACTIONS and file.qualified_table not in known.shares[file.key]
     # Content of an earlier time: put back if it was written since, otherwise a repetition of what is known.
     return (file.key, file.version) not in known.superseded or file.last_modified > newest.last_modified
 

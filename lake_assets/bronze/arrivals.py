@@ -27,7 +27,9 @@ def log_arrivals(runtime: LakeRuntime, source: str, told: set[str] | None = None
         logger.warning("%s: and %d more keys that are no DMS files", source, len(unknown) - MOST_TOLD)
     unconfigured = {table: count for table, count in found.unconfigured.items() if table not in told}
     for table, count in sorted(unconfigured.items()):
-        logger.warning("%s: %d files of %s, which lake.yaml does not configure", source, count, table)
+        near = found.hints.get(table)
+        hint = f"; it configures {near}: correct its case, or set ignore_case: true" if near else ""
+        logger.warning("%s: %d files of %s, which lake.yaml does not configure%s", source, count, table, hint)
     told.update(key.key for key in unknown)
     told.update(unconfigured)
     return found

@@ -37,7 +37,10 @@ def bronze_specs(lake: LakeConfig) -> list[dg.AssetSpec]:
             description=config.description or f"DMS files of {table} as they landed.",
             group_name="bronze",
             partitions_def=partitions,
-            kinds={"s3" if source.location.startswith("s3://") else "file", source.dms.data_format},
+            kinds={
+                "s3" if source.location.startswith("s3://") else "file",
+                source.settings(table).data_format,
+            },
             owners=list(config.owners or source.owners),
             tags={"layer": "bronze", "source": name, **config.tags},
             metadata={
@@ -60,13 +63,16 @@ def landed_events(
 ) -> list[dg.AssetMaterialization]:
     """One event per table and day for newly logged files: files, rows, bytes, first and last key.
 
-    Rows are the files' own count; files that the listing left uncounted for their size are named in `files_uncounted`.
+    None for tables that lake.yaml does not name: of a transaction file, the log has their shares as well. Rows are the
+    files' own count; files that the listing left uncounted for their size are named in `files_uncounted`.
     The event that reports a table's highest offset comes last, so that after a death between two of them the rest can
     be told (`reports.py`).
     """
     source = lake.sources[source_name]
     groups: dict[tuple[str, str], list[LoggedFile]] = defaultdict(list)
     for file in sorted(logged, key=lambda file: file.offset):
+        if file.qualified_table not in source.tables:
+            continue
         groups[file.qualified_table, capture_day(file)].append(file)
     return [
         dg.AssetMaterialization(

@@ -20,9 +20,11 @@ def stop_for_bad_row(table: str, bad_rows: int, first: dict[str, Any] | None, ch
     assert first is not None, "a bad row was counted"
     line = changes.filter((F.col("_file") == first["_file"]) & (F.col("_row") <= first["_row"])).count()
     more = f" ({bad_rows} rows in all)" if bad_rows > 1 else ""
+    # Of a transaction file, `changes` are the rows of this table.
+    of = f"those of {table} in " if "/CDC_TXN-" in first["_file"] else ""
     raise TableStopped(
         table,
-        f"row {line} of {unquote(first['_file'])}: {first['_bad']}{more}.",
+        f"row {line} of {of}{unquote(first['_file'])}: {first['_bad']}{more}.",
         "Nothing of this batch was published. Correct the table's columns in lake.yaml, or have DMS write the file "
         "again.",
     )

@@ -5,12 +5,22 @@ Here: list, recognise, fingerprint, inspect, append. Not here: how any one of th
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lake_assets.bronze.file_log import FileLog, LoggedFile, NewFile
 from lake_assets.bronze.inspect import FileInspection, UnreadableFile, inspect_file
-from lake_assets.bronze.keys import DataFile, FileKind, IgnoredKey, UnknownKey, parse_key
+from lake_assets.bronze.keys import (
+    TRANSACTIONS,
+    DataFile,
+    FileKind,
+    IgnoredKey,
+    TransactionFile,
+    UnknownKey,
+)
 from lake_assets.bronze.object_store import ObjectGone, ObjectStore, StoredObject, StoreError
+from lake_assets.bronze.shares import find_shares, is_unsettled
+from lake_assets.bronze.shares import strangers as unnamed_tables
+from lake_assets.bronze.table_folders import TableFolders, UnconfiguredKey, logged_folders, strangers
 from lake_assets.config import DmsSettings, SourceConfig
 
 
@@ -19,14 +29,17 @@ class Discovery:
     """What one pass found."""
 
     logged: list[LoggedFile]
-    """Entered into the log by this pass, by offset."""
+    """Entered into the log by this pass, by offset; of a transaction file, a record for each table."""
     unknown: list[UnknownKey]
     """What cannot be recognised or read at all, by key; not logged."""
     unconfigured: dict[str, int]
-    """Files by `schema.table` of tables that lake.yaml does not name; not logged, until it does."""
+    """Files by `schema.table` of tables that lake.yaml does not name; not logged, until it does, but for transaction
+    files."""
     ignored: int
     """Control tables, folder markers, temporary files."""
     listed: int
+    hints: dict[str, str] = field(default_factory=dict)
+    """By `unconfigured` table, the configured one that it differs from only by case."""
 
 
 def discover(
@@ -41,38 +54,67 @@ def discover(
     """Lists the source and logs what is new, in at most one commit.
 
     A file of more than `inspect_budget_bytes` (as stored), or with damaged content, is logged with rows=None: what
-    to make of it is the reader's decision. One that vanishes or changes meanwhile is left to the next pass. Raises
-    StoreError if the location cannot be listed; nothing is logged then.
+    to make of it is the reader's decision. A transaction file is inspected whatever its size. One that vanishes or
+    changes meanwhile is left to the next pass. Raises StoreError if the location cannot be listed; nothing is logged
+    then.
     """
     # Before the listing: what another process logs from now on may be newer than what this listing will show.
     head = log.head()
     newest = log.newest(source_name)
-    candidates: list[tuple[StoredObject, DataFile]] = []
+    # Without the setting no key is one of a transaction file.
+    shares = log.shares(source_name) if source.dms.preserve_transactions else {}
+    folders = TableFolders(source)
+    listed_files: list[DataFile] = []
+    candidates: list[tuple[StoredObject, DataFile | TransactionFile]] = []
     unknown: list[UnknownKey] = []
     unconfigured: Counter[str] = Counter()
     ignored = listed = 0
     for obj in store.list():
         listed += 1
-        parsed = parse_key(obj.key, source.dms)
+        parsed = folders.parse(obj.key)
         if isinstance(parsed, IgnoredKey):
             ignored += 1
         elif isinstance(parsed, UnknownKey):
             unknown.append(parsed)
-        elif parsed.qualified_table not in source.tables:
-            unconfigured[parsed.qualified_table] += 1
-        elif not _is_known(obj, newest.get(obj.key)):
-            candidates.append((obj, parsed))
+        elif isinstance(parsed, TransactionFile):
+            held = shares.get(obj.key, {})
+            if _is_known(obj, newest.get(obj.key)) and not is_unsettled(held, source.tables):
+                unconfigured.update(unnamed_tables(held, source.tables))
+            else:
+                candidates.append((obj, parsed))
+        elif isinstance(parsed, UnconfiguredKey):
+            unconfigured[parsed.table] += 1
+        else:
+            if source.ignore_case:
+                listed_files.append(parsed)
+            if not _is_known(obj, newest.get(obj.key)):
+                candidates.append((obj, parsed))
+    if source.ignore_case:
+        strange = strangers(listed_files, logged_folders(newest.values()))
+        unknown += [UnknownKey(key, reason) for key, reason in strange.items()]
+        candidates = [(obj, file) for obj, file in candidates if obj.key not in strange]
 
-    def look(candidate: tuple[StoredObject, DataFile]) -> NewFile | UnknownKey | None:
+    def look(candidate: tuple[StoredObject, DataFile | TransactionFile]) -> list[NewFile] | UnknownKey:
         obj, file = candidate
-        return _look(obj, file, newest.get(obj.key), store, source.dms, inspect_budget_bytes)
+        if isinstance(file, TransactionFile):
+            return find_shares(obj, file, shares.get(obj.key, {}), store, source.dms, source.tables)
+        dms = source.settings(file.qualified_table)
+        seen = _look(obj, file, newest.get(obj.key), store, dms, inspect_budget_bytes)
+        return [seen] if isinstance(seen, NewFile) else seen or []
 
     with ThreadPoolExecutor(max_workers=max(1, min(inspect_threads, len(candidates)))) as pool:
         seen = list(pool.map(look, candidates))
     unknown += [entry for entry in seen if isinstance(entry, UnknownKey)]
-    logged = log.append(source_name, [entry for entry in seen if isinstance(entry, NewFile)], based_on=head)
+    found = [file for entry in seen if not isinstance(entry, UnknownKey) for file in entry]
+    unconfigured.update(
+        file.qualified_table
+        for file in found
+        if file.format == TRANSACTIONS and unnamed_tables([file.qualified_table], source.tables)
+    )
+    logged = log.append(source_name, found, based_on=head)
+    hints = {table: near for table in unconfigured if (near := folders.hint(table))}
     return Discovery(
-        logged, sorted(unknown, key=lambda entry: entry.key), dict(unconfigured), ignored, listed
+        logged, sorted(unknown, key=lambda entry: entry.key), dict(unconfigured), ignored, listed, hints
     )
 
 
@@ -127,4 +169,6 @@ def _look(
         rows=inspection.rows if inspection else None,
         columns=inspection.columns if inspection else None,
         first_commit_ts=inspection.first_commit_ts if inspection else None,
+        width=inspection.width if inspection else None,
+        irregular=inspection.irregular if inspection else None,
     )

@@ -11,7 +11,7 @@ the log again.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from threading import RLock
 
@@ -62,11 +62,16 @@ class FileLog:
         self._view = LogView()
 
     def ensure(self) -> None:
-        """Creates the table, or gives an existing one back the properties that the log rests on."""
+        """Creates the table, or gives an existing one the columns and properties that the log rests on."""
         table = self._load()
         if table is None:
             ensure_namespace(self._catalog, NAMESPACE)
             table = self._catalog.create_table_if_not_exists(TABLE, LOG_SCHEMA, properties=PROPERTIES)
+        if missing := [field for field in LOG_SCHEMA.fields if field.name not in table.schema().column_names]:
+            # Of an earlier version. By name: the ids of a log's columns are its own.
+            with table.update_schema() as update:
+                for field in missing:
+                    update.add_column(field.name, field.field_type, field.doc)
         if changed := {key: value for key, value in PROPERTIES.items() if table.properties.get(key) != value}:
             with table.transaction() as transaction:
                 transaction.set_properties(changed)
@@ -105,6 +110,12 @@ class FileLog:
             self._refresh()
             return dict(self._view.known(source).newest)
 
+    def shares(self, source: str) -> dict[str, dict[str, LoggedFile]]:
+        """By key of a transaction file and by `schema.table`, the records of the file's newest version."""
+        with self._lock:
+            self._refresh()
+            return dict(self._view.known(source).shares)
+
     def head(self) -> int:
         """The highest offset; 0 for an empty log."""
         with self._lock:
@@ -121,27 +132,52 @@ class FileLog:
         if not new:
             return []
         with self._lock:
-            if not self._ensured:
-                self.ensure()
-            unsure: list[LoggedFile] = []
-            for attempt in _competing():
-                with attempt:
-                    table = self._refresh()
-                    if table is None:
-                        raise NoSuchTableError(f"{TABLE} was dropped while files were logged: run again.")
-                    if unsure and self._view.holds(unsure[0]):
-                        return unsure  # that commit had gone through
-                    based_on = self._view.head if based_on is None else based_on
-                    proposed = self._propose(source, new, based_on)
-                    if proposed:
-                        try:
-                            table.append(to_arrow(proposed))
-                        except CommitStateUnknownException:
-                            unsure = proposed
-                            raise
-                        self._view.appended(proposed, table)
-                        self._tend(table)
-            return proposed
+            # Before a competing process is looked at: what it logs meanwhile was not in the listing.
+            seen = self._ensured_head() if based_on is None else based_on
+            return self._append(lambda: self._propose(source, new, seen))
+
+    def ask_again(self, files: Sequence[LoggedFile]) -> list[LoggedFile]:
+        """Logs known files once more, so that rows of theirs that were set aside are read again by the contract that
+        holds from then on. Raises as `append`."""
+        now = self._clock().astimezone(UTC)
+
+        def propose() -> list[LoggedFile]:
+            return [
+                replace(file, offset=offset, logged_at=now, retry=True)
+                for offset, file in enumerate(files, start=self._view.head + 1)
+            ]
+
+        with self._lock:
+            return self._append(propose) if files else []
+
+    def _ensured_head(self) -> int:
+        if not self._ensured:
+            self.ensure()
+        self._refresh()
+        return self._view.head
+
+    def _append(self, propose: Callable[[], list[LoggedFile]]) -> list[LoggedFile]:
+        if not self._ensured:
+            self.ensure()
+        unsure: list[LoggedFile] = []
+        proposed: list[LoggedFile] = []
+        for attempt in _competing():
+            with attempt:
+                table = self._refresh()
+                if table is None:
+                    raise NoSuchTableError(f"{TABLE} was dropped while files were logged: run again.")
+                if unsure and self._view.holds(unsure[0]):
+                    return unsure  # that commit had gone through
+                proposed = propose()
+                if proposed:
+                    try:
+                        table.append(to_arrow(proposed))
+                    except CommitStateUnknownException:
+                        unsure = proposed
+                        raise
+                    self._view.appended(proposed, table)
+                    self._tend(table)
+        return proposed
 
     def _propose(self, source: str, new: Sequence[NewFile], based_on: int) -> list[LoggedFile]:
         now = self._clock().astimezone(UTC)

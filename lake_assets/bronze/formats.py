@@ -4,14 +4,12 @@ Here: the column layout of a file (with or without a header), and the checks tha
 Not here: reading rows (`reader.py`). Pure: no Spark.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lake_assets.bronze.keys import FileKind
-from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.config import Column, DmsSettings, TableConfig, has_operation_in_cdc
 from lake_assets.errors import TableStopped
-
-OPERATION = "Op"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +17,9 @@ class Layout:
     """Names of a file's columns, in the file's order."""
 
     columns: tuple[str, ...]
-
-    @property
-    def has_operation(self) -> bool:
-        return OPERATION in self.columns
+    """By today's names."""
+    written: tuple[str, ...] = ()
+    """As the file itself has them, where it names them."""
 
 
 def before_image(dms: DmsSettings, column: str) -> str | None:
@@ -30,56 +27,66 @@ def before_image(dms: DmsSettings, column: str) -> str | None:
     return None if dms.before_image_prefix is None else f"{dms.before_image_prefix}{column}"
 
 
+def added_names(columns: Iterable[Column], dms: DmsSettings) -> set[str]:
+    """The columns that DMS itself adds. They come and go in a table's life, when the task's mapping is edited."""
+    names = {dms.operation_column, dms.timestamp_column_name, dms.change_sequence_column, *dms.added_columns}
+    if dms.before_image_prefix is not None:
+        # Before images may be configured for every column; those of the key are the ones that mean something here.
+        names |= {f"{dms.before_image_prefix}{column.name}" for column in columns}
+    return {name for name in names if name is not None}
+
+
+def has_operation(kind: FileKind, dms: DmsSettings) -> bool:
+    """Whether a file has the operation column, by the endpoint's settings; it is the first one then."""
+    return has_operation_in_cdc(dms) if kind is FileKind.CDC else dms.include_op_for_full_load
+
+
 def contract_layout(table: TableConfig, dms: DmsSettings, kind: FileKind) -> Layout:
     """The layout of a CSV file without a header: operation, commit timestamp, source columns, added columns, before
     images (the order that real DMS files have)."""
     columns: list[str] = []
-    if kind is FileKind.CDC or dms.include_op_for_full_load:
-        columns.append(OPERATION)
+    if has_operation(kind, dms):
+        columns.append(dms.operation_column)
     if dms.timestamp_column_name is not None:
         columns.append(dms.timestamp_column_name)
-    columns += [column.name for column in table.columns]
-    if dms.change_sequence_column is not None:
+    own = [column.name for column in table.columns]
+    columns += own
+    if dms.change_sequence_column is not None and dms.change_sequence_column not in dms.added_columns:
         columns.append(dms.change_sequence_column)
+    columns += dms.added_columns
     if dms.before_image_prefix is not None:
-        columns += [f"{dms.before_image_prefix}{key}" for key in table.primary_key]
+        imaged = own if dms.before_image_columns == "all" else table.primary_key
+        columns += [f"{dms.before_image_prefix}{name}" for name in imaged]
     return Layout(tuple(columns))
 
 
 def file_layout(
-    *, name: str, key: str, kind: FileKind, found: Sequence[str] | None, table: TableConfig, dms: DmsSettings
+    *, name: str, key: str, kind: FileKind, found: Sequence[str], table: TableConfig, dms: DmsSettings
 ) -> Layout:
-    """The layout of one file from the column names `found` in it (header or Parquet schema), or by contract.
+    """The layout of one file from the column names `found` in it (header or Parquet schema).
 
-    `name` is the table, for messages. Raises TableStopped for a column that nothing explains, one that is missing,
-    and for CDC files without an operation.
+    A column that the contract does not have is in it and means nothing, one that the file does not have is not in it:
+    what follows from either is the policy's to say (`schema/evolve.py`). `name` is the table, for messages. Raises
+    TableStopped for a part of the key that is missing, a column that is there twice, and for CDC files without an
+    operation.
     """
-    if found is None:
-        return contract_layout(table, dms, kind)
-    known = {column.name for column in table.columns}
-    added = {OPERATION, dms.timestamp_column_name, dms.change_sequence_column}
-    if dms.before_image_prefix is not None:
-        # Before images may be configured for every column; those of the key are the ones that mean something here.
-        added |= {f"{dms.before_image_prefix}{column}" for column in known}
     if doubled := sorted({column for column in found if list(found).count(column) > 1}):
         raise TableStopped(name, f"{key} has {_list(doubled)} twice.", "Have DMS write each column once.")
-    if unknown := [column for column in found if column not in known | added]:
+    renamed = {old: new for new, old in table.renamed_from.items() if new not in found}
+    columns = tuple(renamed.get(column, column) for column in found)
+    if missing := sorted(set(table.primary_key) - set(columns)):
         raise TableStopped(
             name,
-            f"{key} has {_list(unknown)}, which lake.yaml does not know.",
-            "Add it to the table's columns, or remove it from the DMS task's mapping.",
+            f"{key} lacks {_list(missing)}, of the primary key.",
+            "Have DMS write it, or correct primary_key in lake.yaml.",
         )
-    if missing := sorted(known - set(found)):
+    if kind is FileKind.CDC and has_operation(kind, dms) and dms.operation_column not in found:
         raise TableStopped(
             name,
-            f"{key} lacks {_list(missing)}, which lake.yaml expects.",
-            "Remove it from the table's columns, or reload the table.",
+            f"{key} is a CDC file without the column {dms.operation_column}.",
+            "Set IncludeOpForFullLoad on the endpoint, or operation_column to the name that it has.",
         )
-    if kind is FileKind.CDC and OPERATION not in found:
-        raise TableStopped(
-            name, f"{key} is a CDC file without the column {OPERATION}.", "Set IncludeOp on the endpoint."
-        )
-    return Layout(tuple(found))
+    return Layout(columns, tuple(found))
 
 
 def _list(columns: Sequence[str]) -> str:

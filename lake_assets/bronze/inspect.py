@@ -1,15 +1,10 @@
-"""What a file says about itself without Spark: its rows, its columns, its first commit time.
+"""What a file says about itself without Spark: its rows, its columns, its first commit time, whether it is regular.
 
-Here: one pass over a CSV file's bytes, or a look at a Parquet footer. Not here: typed rows (`formats.py` and
-`reader.py`), or what follows from the numbers.
+Here: one pass over the bytes of a CSV or JSON-lines file, or a look at a Parquet footer. Not here: typed rows
+(`formats.py` and `reader.py`), what makes a text irregular (`csv_structure.py`, `json_lines.py`), or what follows.
 """
 
-import csv
-import gzip
-import io
-import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import BinaryIO, Protocol
 from zoneinfo import ZoneInfo
@@ -17,26 +12,28 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lake_assets.bronze.content import GZIP_MAGIC, UnreadableFile, chunks, whole
+from lake_assets.bronze.csv_dialect import CsvDialect
+from lake_assets.bronze.csv_records import CUT_OFF, csv_records, scan_record
+from lake_assets.bronze.csv_structure import BOM, StructureScan, count_records
+from lake_assets.bronze.formats import has_operation
+from lake_assets.bronze.json_lines import JsonScan
 from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.object_store import ObjectStore
 from lake_assets.config import DmsSettings
-from lake_assets.errors import LakeError
 
-_CHUNK = 1 << 20
+__all__ = ["INT96", "FileInspection", "UnreadableFile", "count_records", "inspect_file"]
+
+INT96 = "int96"
+"""The type of a Parquet column of INT96 timestamps, as the file log has it."""
+
+LARGEST_IRREGULAR = 64 << 20
+"""Bytes of text, decompressed, up to which an irregular file is read record by record, in memory; above it is
+unreadable as a whole."""
 _LONGEST_HEADER = 4 << 20
+_LONGEST_NAME = 64 << 10
 _ROW_SAMPLE = 64 << 10
 """The timestamp comes before the source's columns, which may be of any length."""
-_NEITHER_QUOTE_NOR_NEWLINE = bytes(sorted(set(range(256)) - set(b'"\n')))
-
-
-class UnreadableFile(LakeError):
-    """A file whose content is not what its name promises."""
-
-    def __init__(self, key: str, reason: str) -> None:
-        super().__init__(f"{key} cannot be read: {reason}")
-        self.key = key
-        self.reason = reason
 
 
 class NamedFile(Protocol):
@@ -55,11 +52,16 @@ class NamedFile(Protocol):
 @dataclass(frozen=True, slots=True)
 class FileInspection:
     rows: int
-    """Data rows, without the header."""
+    """Data rows, without the header; records that cannot be read are rows too."""
     columns: tuple[str, ...] | None
-    """CSV: the header, None without one. Parquet: `name:type` with Arrow's type names."""
+    """CSV: the header, None without one. Parquet: `name:type` with Arrow's type names, and `int96` for that one. JSON
+    lines: every key, in the order in which they were first seen, None without any."""
     first_commit_ts: datetime | None
     """UTC; the timestamp column of the first data row, None if there is no such column, row or timestamp."""
+    width: int | None = None
+    """Fields of the first row of a CSV file without a header; None where there is none that can be read."""
+    irregular: str | None = None
+    """Why the file needs the strict reader; None for Parquet, and for text that has one way to be read."""
 
 
 def inspect_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
@@ -67,118 +69,86 @@ def inspect_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileI
     if file.format == "parquet":
         with store.open(file.key, seekable=True) as stream:
             return _inspect_parquet(file.key, stream, dms)
-    with store.open(file.key) as stream:
-        try:
-            return _inspect_csv(file, _decompressed(stream) if file.compression == "gzip" else stream, dms)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise UnreadableFile(file.key, f"the gzip stream is damaged or incomplete ({error})") from error
+    if file.format == "json":
+        return _inspect_json(store, file, dms)
+    return _inspect_csv(store, file, dms)
 
 
-def counted(store: ObjectStore, file: LoggedFile, dms: DmsSettings) -> LoggedFile:
-    """The file with its own row count and columns; big files are left uncounted by the listing. Raises as
-    `inspect_file`."""
-    if file.rows is not None:
-        return file
-    found = inspect_file(store, file, dms)
-    return replace(file, rows=found.rows, columns=found.columns)
+def _refuse_other_format(key: str, start: bytes) -> None:
+    if start.startswith(GZIP_MAGIC):
+        raise UnreadableFile(key, "its content is gzip, which its name does not say")
+    if start.startswith(b"PAR1") and b"\0" in start:
+        raise UnreadableFile(key, "its content is Parquet, which its name does not say")
 
 
-def _decompressed(stream: BinaryIO) -> BinaryIO:
-    return io.BufferedReader(gzip.GzipFile(fileobj=stream), _CHUNK)
+def _inspect_json(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
+    scan = JsonScan()
+    first_chunk = True
+    for chunk in chunks(store, file.key, file.compression):
+        if first_chunk:
+            _refuse_other_format(file.key, chunk)
+        first_chunk = False
+        scan.feed(chunk)
+    scan.finish()
+    value = (scan.first or {}).get(dms.timestamp_column_name or "")
+    return FileInspection(scan.rows, scan.keys or None, commit_time(value, dms), irregular=scan.irregular)
 
 
-def _inspect_csv(file: NamedFile, stream: BinaryIO, dms: DmsSettings) -> FileInspection:
-    counter = RecordCounter(quoted=dms.rfc_4180)
+def _inspect_csv(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
+    dialect = CsvDialect.of(dms)
+    scan = StructureScan(dialect)
     start = b""
-    for chunk in _chunks(stream):
-        counter.feed(chunk)
-        if len(start) < _ROW_SAMPLE or (dms.add_column_name and _record_end(start, 0, dms) < 0):
+    header_end = None if dms.add_column_name else 0
+    first_chunk = True
+    for chunk in chunks(store, file.key, file.compression):
+        if first_chunk:
+            _refuse_other_format(file.key, chunk)
+        scan.feed(chunk)
+        if first_chunk:
+            chunk, first_chunk = chunk.removeprefix(BOM), False
+        if header_end is None or len(start) - header_end < _ROW_SAMPLE:
             start += chunk
-        if len(start) > _LONGEST_HEADER:
+        if header_end is None:
+            found = scan_record(start, 0, dialect)
+            header_end = found.end if found.fault is None else None
+        if header_end is None and len(start) > _LONGEST_HEADER:
             raise UnreadableFile(file.key, f"its first record is longer than {_LONGEST_HEADER >> 20} MiB")
-    rows, header, row_start = counter.records(), None, 0
+    scan.finish()
+    rows, irregular = scan.records(), scan.irregular
+    if irregular is not None:
+        content = whole(store, file.key, file.compression, LARGEST_IRREGULAR)
+        rows = len(csv_records(content, dialect))
+    header = None
     if dms.add_column_name and rows:
-        end = _record_end(start, 0, dms)
-        header = _header(file.key, start if end < 0 else start[:end], dms)
-        rows, row_start = rows - 1, len(start) if end < 0 else end + 1
+        header = _header(file.key, start if header_end is None else start[:header_end], dialect)
+        rows -= 1
+        start = b"" if header_end is None else start[header_end:]
     position = _timestamp_position(file, header, dms)
-    first = (
-        _field(start[row_start : row_start + _ROW_SAMPLE], position, dms)
-        if position is not None and rows
-        else None
-    )
-    return FileInspection(rows, header, _timestamp(first, dms))
+    first = None if position is None or not rows else _field(start[:_ROW_SAMPLE], position, dialect)
+    width = None if header is not None or not rows else _width(start, dialect)
+    return FileInspection(rows, header, commit_time(first, dms), width, irregular)
 
 
-def _chunks(stream: BinaryIO) -> Iterator[bytes]:
-    while chunk := stream.read(_CHUNK):
-        yield chunk
+def _width(start: bytes, dialect: CsvDialect) -> int | None:
+    found = scan_record(start, 0, dialect)
+    return len(found.fields) if found.fault is None else None
 
 
-class RecordCounter:
-    """Counts the records of a CSV by its bytes, in pieces of any size.
-
-    A newline ends a record unless it is inside of quotes, that is, after an odd number of quotes: in RFC 4180 a
-    quote inside of quotes is doubled, which leaves the parity as it was. In UTF-8, neither byte is ever a part of
-    another character.
-    """
-
-    def __init__(self, quoted: bool) -> None:
-        self._quoted = quoted
-        self._inside = False
-        self._ended = 0
-        self._open_record = False
-
-    def feed(self, chunk: bytes) -> None:
-        if not chunk:
-            return
-        if not self._quoted or b'"' not in chunk:
-            self._ended += 0 if self._inside else chunk.count(b"\n")
-        else:
-            # Pairs of quotes with no newline in between cancel; splitting the little that remains is cheap.
-            marks = chunk.translate(None, _NEITHER_QUOTE_NOR_NEWLINE).replace(b'""', b"")
-            pieces = marks.split(b'"')
-            self._ended += sum(map(len, pieces[1 if self._inside else 0 :: 2]))
-            self._inside ^= len(pieces) % 2 == 0
-        self._open_record = self._inside or not chunk.endswith(b"\n")
-
-    def records(self) -> int:
-        """Records so far; a last line without a newline is one."""
-        return self._ended + self._open_record
-
-
-def count_records(chunks: Iterable[bytes], *, quoted: bool = True) -> int:
-    """The records, header included, of a CSV; `quoted` as DMS's Rfc4180."""
-    counter = RecordCounter(quoted)
-    for chunk in chunks:
-        counter.feed(chunk)
-    return counter.records()
-
-
-def _record_end(text: bytes, start: int, dms: DmsSettings) -> int:
-    """Where the newline is that ends the record, or -1."""
-    end = text.find(b"\n", start)
-    while end >= 0 and dms.rfc_4180 and text.count(b'"', start, end) % 2:
-        end = text.find(b"\n", end + 1)
-    return end
-
-
-def _fields(text: str, dms: DmsSettings) -> list[str]:
-    lines = io.StringIO(text, newline="")
-    if dms.rfc_4180:
-        return next(csv.reader(lines, delimiter=dms.csv_delimiter), [])
-    return next(csv.reader(lines, delimiter=dms.csv_delimiter, quoting=csv.QUOTE_NONE), [])
-
-
-def _header(key: str, record: bytes, dms: DmsSettings) -> tuple[str, ...]:
+def _header(key: str, record: bytes, dialect: CsvDialect) -> tuple[str, ...]:
+    found = scan_record(record, 0, dialect)
+    if found.end < len(record):
+        raise UnreadableFile(key, f"the header is no CSV record ({found.fault})")
+    names = [*found.fields]
+    if dialect.row_delimiter == b"\n":
+        names[-1:] = [name.removesuffix(b"\r") for name in names[-1:]]
+    if not names or max(map(len, names)) > _LONGEST_NAME:
+        raise UnreadableFile(key, f"the header is no CSV record ({found.fault or 'a name is very long'})")
     try:
-        return tuple(_fields(record.decode("utf-8-sig"), dms))
+        return tuple(name.decode() for name in names)
     except UnicodeDecodeError as error:
         raise UnreadableFile(
             key, f"the header is not UTF-8 ({error.reason} at byte {error.start})"
         ) from error
-    except csv.Error as error:
-        raise UnreadableFile(key, f"the header is no CSV record ({error})") from error
 
 
 def _timestamp_position(file: NamedFile, header: tuple[str, ...] | None, dms: DmsSettings) -> int | None:
@@ -186,22 +156,20 @@ def _timestamp_position(file: NamedFile, header: tuple[str, ...] | None, dms: Dm
         return None
     if header is not None:
         return header.index(dms.timestamp_column_name) if dms.timestamp_column_name in header else None
-    return 1 if file.kind is FileKind.CDC or dms.include_op_for_full_load else 0
+    return 1 if has_operation(file.kind, dms) else 0
 
 
-def _field(sample: bytes, position: int, dms: DmsSettings) -> str | None:
+def _field(sample: bytes, position: int, dialect: CsvDialect) -> str | None:
     """A field of the sample's first record; None if it is not there, or perhaps cut off."""
-    end = _record_end(sample, 0, dms)
-    text = sample if end < 0 else sample[:end]
-    try:
-        fields = _fields(text.decode("utf-8", errors="replace"), dms)
-    except csv.Error:
+    found = scan_record(sample, 0, dialect)
+    cut_off = found.fault == CUT_OFF and len(sample) >= _ROW_SAMPLE and position == len(found.fields) - 1
+    if position >= len(found.fields) or cut_off:
         return None
-    cut_off = end < 0 and len(sample) >= _ROW_SAMPLE and position == len(fields) - 1
-    return fields[position] if position < len(fields) and not cut_off else None
+    return found.fields[position].decode(errors="replace")
 
 
-def _timestamp(value: str | datetime | None, dms: DmsSettings) -> datetime | None:
+def commit_time(value: str | datetime | None, dms: DmsSettings) -> datetime | None:
+    """The timestamp column's value as UTC; None if it is no timestamp."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
@@ -221,12 +189,29 @@ def _inspect_parquet(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspec
             schema = parquet.schema_arrow
             return FileInspection(
                 rows=parquet.metadata.num_rows,
-                columns=tuple(f"{field.name}:{field.type}" for field in schema),
-                first_commit_ts=_timestamp(_first_value(parquet, schema, dms.timestamp_column_name), dms),
+                columns=_typed_columns(parquet),
+                first_commit_ts=commit_time(_first_value(parquet, schema, dms.timestamp_column_name), dms),
             )
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        stream.seek(0)
+        if stream.read(2) == GZIP_MAGIC:
+            # DMS's GZIP means Parquet's own compression, of pages; the name may say `.gz` nevertheless.
+            raise UnreadableFile(
+                key,
+                "it is gzipped as a whole, and Parquet is read from its end; decompress it, or have its writer use "
+                "Parquet's own compression",
+            ) from error
         raise UnreadableFile(key, f"no valid Parquet ({reason})") from error
+
+
+def _typed_columns(parquet: pq.ParquetFile) -> tuple[str, ...]:
+    """Arrow names the physical unit of every type but of INT96, which it takes for nanoseconds."""
+    leaves = (parquet.schema.column(number) for number in range(len(parquet.schema)))
+    old = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+    return tuple(
+        f"{field.name}:{INT96 if field.name in old else field.type}" for field in parquet.schema_arrow
+    )
 
 
 def _first_value(parquet: pq.ParquetFile, schema: pa.Schema, column: str | None) -> str | datetime | None:

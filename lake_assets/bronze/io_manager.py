@@ -8,9 +8,9 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from lake_assets.bronze.assets import bronze_key
-from lake_assets.bronze.inspect import counted
 from lake_assets.bronze.plan_read import files_of_days
 from lake_assets.bronze.reader import read_changes
+from lake_assets.bronze.recount import counted
 from lake_assets.iceberg.tables import column_ddl
 from lake_assets.runtime import LakeRuntime
 
@@ -48,8 +48,9 @@ class BronzeIOManager(dg.IOManager):
                 for column in source.tables[table].columns
             )
             return spark.createDataFrame([], f"{CHANGE_COLUMNS}, {', '.join(columns)}")
-        files = [counted(store, file, source.dms) for file in logged]
-        changes = read_changes(spark, store, files, name=table, table=source.tables[table], dms=source.dms)
+        dms = source.settings(table)
+        files = [counted(store, file, dms, source.tables) for file in logged]
+        changes = read_changes(spark, store, files, name=table, table=source.tables[table], dms=dms)
         return changes.select("_op", "_commit_ts", "_sequence", "_file", "_row", "_bad", "_image.*")
 
     def _table(self, key: dg.AssetKey) -> tuple[str, str]:

@@ -7,12 +7,15 @@ Here: the two record types, the log's Iceberg schema, and how one becomes the ot
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression, GreaterThan, Reference
 from pyiceberg.expressions.literals import literal
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
+    BooleanType,
     DateType,
     IcebergType,
     IntegerType,
@@ -28,7 +31,7 @@ from lake_assets.bronze.keys import FileKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """A file that the log may not know yet. Times are UTC, sizes bytes."""
+    """A file that the log may not know yet, or one table's share of a transaction file. Times are UTC, sizes bytes."""
 
     schema: str
     table: str
@@ -37,15 +40,21 @@ class NewFile:
     """S3's ETag, or the SHA-256 of a local file."""
     kind: FileKind
     format: str
+    """csv, parquet or transactions."""
     compression: str
     size: int
+    """Of the whole file."""
     last_modified: datetime
     flush_time: datetime | None
     capture_date: date
     rows: int | None
-    """None: too big to be counted, or unreadable."""
+    """Of the record's own table. None: too big to be counted, or unreadable."""
     columns: tuple[str, ...] | None
     first_commit_ts: datetime | None
+    width: int | None = None
+    """Fields of the first row of a CSV file without a header."""
+    irregular: str | None = None
+    """Why Spark must not read it: see `csv_structure.py` and `json_lines.py`."""
 
     @property
     def qualified_table(self) -> str:
@@ -54,7 +63,7 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedFile:
-    """One record of the log. Times are UTC, sizes bytes."""
+    """One record of the log: a file, or one table's share of a transaction file. Times are UTC, sizes bytes."""
 
     offset: int
     """From 1, without gaps, over all sources."""
@@ -76,6 +85,12 @@ class LoggedFile:
     rows: int | None
     columns: tuple[str, ...] | None
     first_commit_ts: datetime | None
+    width: int | None = None
+    """Fields of the first row of a CSV file without a header."""
+    irregular: str | None = None
+    """Why Spark must not read it. None also for files that were logged before this was known."""
+    retry: bool = False
+    """Not a new file: rows of a known one that were set aside are to be read again, by the contract of this offset."""
 
     @property
     def qualified_table(self) -> str:
@@ -99,8 +114,11 @@ _TYPES: dict[str, tuple[IcebergType, bool]] = {
     "capture_date": (DateType(), True),
     "epoch": (IntegerType(), True),
     "rows": (LongType(), False),
-    "columns": (ListType(19, StringType(), element_required=True), False),
+    "columns": (ListType(1001, StringType(), element_required=True), False),
     "first_commit_ts": (TimestamptzType(), False),
+    "width": (IntegerType(), False),
+    "irregular": (StringType(), False),
+    "retry": (BooleanType(), False),
 }
 _FIELDS = tuple(field.name for field in fields(LoggedFile))
 assert tuple(_TYPES) == _FIELDS
@@ -111,7 +129,8 @@ LOG_SCHEMA = Schema(
         for number, (name, (kind, required)) in enumerate(_TYPES.items(), start=1)
     )
 )
-_ARROW_SCHEMA: pa.Schema = LOG_SCHEMA.as_arrow()
+# Without field ids: a log that gained a column later has other ones than a log that began with it.
+_ARROW_SCHEMA: pa.Schema = schema_to_pyarrow(LOG_SCHEMA, include_field_ids=False)
 
 
 def above(offset: int) -> BooleanExpression:
@@ -133,9 +152,13 @@ def from_arrow(table: pa.Table) -> Iterator[LoggedFile]:
     shared: dict[object, object] = {}
     columns = []
     for name in _FIELDS:
-        values = table.column(name).to_pylist()
+        # A log that no writer has opened since the column was introduced lacks it.
+        known = name in table.column_names
+        values: list[Any] = table.column(name).to_pylist() if known else [None] * table.num_rows
         if name == "kind":
             values = [FileKind(value) for value in values]
+        elif name == "retry":
+            values = [bool(value) for value in values]
         elif name == "columns":
             values = [None if value is None else tuple(value) for value in values]
         elif name in ("last_modified", "logged_at", "flush_time", "first_commit_ts"):

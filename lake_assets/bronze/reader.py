@@ -1,27 +1,37 @@
 """DMS files as a DataFrame of typed changes.
 
-Here: reading CSV and Parquet in as few jobs as there are layouts, and null tokens. Not here: which files
-(`silver/plan.py`), what a row means (`typed_rows.py`), or what becomes of the changes. DataFrame API only, so that it
-runs on a Spark Connect session too.
+Here: reading files in as few jobs as there are layouts. Not here: which files (`silver/plan.py`), how text files are
+read (`text_rows.py`, `strict_rows.py`), what a row means (`typed_rows.py`), or what becomes of the changes. DataFrame
+API only, so that it runs on a Spark Connect session too.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from lake_assets.bronze.file_log import LoggedFile
-from lake_assets.bronze.formats import Layout, file_layout
+from lake_assets.bronze.formats import Layout, added_names, file_layout
+from lake_assets.bronze.headerless import headerless_layout
+from lake_assets.bronze.keys import TRANSACTIONS
 from lake_assets.bronze.object_store import ObjectStore
+from lake_assets.bronze.parquet_types import (
+    READ_OPTIONS,
+    ParquetColumn,
+    parquet_columns,
+    read_schema,
+    read_type,
+)
+from lake_assets.bronze.recount import counted
+from lake_assets.bronze.strict_rows import strict_rows
+from lake_assets.bronze.text_rows import csv_values, literal_path, regular_csv, regular_json
+from lake_assets.bronze.transaction_rows import table_rows
 from lake_assets.bronze.typed_rows import typed_rows
 from lake_assets.config import DmsSettings, TableConfig
-
-UNUSED = "\x00\x1f"
-"""Stands for an empty CSV field: Spark turns its `nullValue` into NULL, and empty fields too, so that only a token
-that no file contains keeps the empty string, NULL and the endpoint's own null token apart."""
+from lake_assets.errors import TableStopped
 
 
 def read_changes(
@@ -33,101 +43,134 @@ def read_changes(
     table: TableConfig,
     dms: DmsSettings,
 ) -> DataFrame:
-    """The rows of `files`, one per DMS row, none dropped.
+    """The rows of `files`, one per DMS row, none dropped; of a transaction file, those of the table `name`
+    (`schema.table`).
 
     Columns: `_op` string (I, U or D; I in full loads that carry none), `_commit_ts` timestamp (UTC instant; NULL
     without a timestamp column), `_sequence` string (sortable; empty for full-load rows, which come before every
     change), `_file` string (address of the file), `_row` long (rises with the line within a file), `_bad` string
     (why the row cannot be used, else NULL), `_image` struct of the table's columns with their declared types, and
-    for a table with a key `_before` struct of the key columns before an update (NULL where DMS wrote none). Structs,
-    because a source column may have any name. Raises TableStopped when a file's columns do not fit the contract.
+    for a table with a key `_before` struct of the key columns before an update (NULL where DMS wrote none); with
+    csv_no_sup_value also `_unsupplied`, an array of the names of columns whose values the source did not supply.
+    Structs, because a source column may have any name. Regular files of one layout are one read; irregular ones are
+    read here, record by record (`strict_rows.py`). Raises TableStopped when a file's columns do not fit the contract,
+    UnreadableFile for an irregular file that is too large.
     """
     groups: dict[Hashable, list[LoggedFile]] = defaultdict(list)
     for file in files:
         if file.format == "parquet":
-            # One schema a read: Spark takes the types from one file, and fails on (or misreads) others.
+            # One schema a read: Spark fails on, or misreads, files of others.
+            file = counted(store, file, dms, ())
             groups[file.format, file.kind, file.columns].append(file)
         else:
-            layout = file_layout(
-                name=name, key=file.key, kind=file.kind, found=file.columns, table=table, dms=dms
-            )
+            layout = _text_layout(file, name, table, dms)
             groups[file.format, file.kind, layout].append(file)
     parts = []
     for members in groups.values():
-        first, paths = members[0], [_literal(store.spark_uri(file.key)) for file in members]
+        first = members[0]
         if first.format == "parquet":
-            raw = spark.read.parquet(*paths)
-            types = {field.name: field.dataType for field in raw.schema.fields}
+            columns = parquet_columns(first.columns or ())
             layout = file_layout(
-                name=name, key=first.key, kind=first.kind, found=raw.columns, table=table, dms=dms
+                name=name,
+                key=first.key,
+                kind=first.kind,
+                found=[column.name for column in columns],
+                table=table,
+                dms=dms,
             )
+            _refuse_unreadable(name, first.key, columns)
+            paths = _paths(store, members)
+            raw = spark.read.schema(read_schema(columns)).options(**READ_OPTIONS).parquet(*paths)
+            types = {today: column.arrow for today, column in zip(layout.columns, columns, strict=True)}
             parts.append(typed_rows(_parquet(raw, layout), first.kind, layout, types, table, dms))
         else:
-            layout = file_layout(
-                name=name, key=first.key, kind=first.kind, found=first.columns, table=table, dms=dms
+            layout = _text_layout(first, name, table, dms)
+            # The text of JSON is exact: neither null tokens nor empty fields need an interpretation.
+            texts = dict.fromkeys(layout.columns, "string") if first.format == "json" else None
+            if first.format == TRANSACTIONS:
+                rows = csv_values(
+                    table_rows(spark, _paths(store, members), layout, name, dms), layout, table, dms
+                )
+            else:
+                rows = _texts(spark, store, members, layout, table, dms)
+            parts.append(typed_rows(rows, first.kind, layout, texts, table, dms))
+    changes = reduce(DataFrame.unionByName, parts)
+    return changes if dms.csv_no_sup_value is None else _without_partial_rows(changes)
+
+
+def _text_layout(file: LoggedFile, name: str, table: TableConfig, dms: DmsSettings) -> Layout:
+    found = file.columns
+    if found is None:
+        return headerless_layout(name, file, table, dms)
+    if file.format == "json" and found is not None:
+        # In any order, so that one order of all keys makes one read; a key that no object of a file has is NULL, and
+        # one that means nothing is not read (Spark would refuse two that differ by case).
+        own = {column.name for column in table.columns}
+        former = set(table.renamed_from.values()) & set(found)
+        renamed = {new for new, old in table.renamed_from.items() if old in former and new not in found}
+        found = tuple(sorted((own - renamed) | former | (added_names(table.columns, dms) & set(found))))
+    return file_layout(name=name, key=file.key, kind=file.kind, found=found, table=table, dms=dms)
+
+
+def _refuse_unreadable(name: str, key: str, columns: Sequence[ParquetColumn]) -> None:
+    for column in columns:
+        if read_type(column.arrow) is None:
+            raise TableStopped(
+                name,
+                f"{key} has the column {column.name} of Parquet type {column.arrow}, which no type of lake.yaml holds.",
+                "Have the column written as a text, a number or a time, or remove it from the DMS task's mapping.",
             )
-            parts.append(
-                typed_rows(_csv(spark, paths, layout, table, dms), first.kind, layout, None, table, dms)
-            )
-    return reduce(DataFrame.unionByName, parts)
 
 
-def _literal(path: str) -> str:
-    """A path in which Spark finds nothing to expand."""
-    return re.sub(r"([{}\[\]*?\\])", r"\\\1", path)
+def _paths(store: ObjectStore, files: Sequence[LoggedFile]) -> list[str]:
+    return [literal_path(store.spark_uri(file.key)) for file in files]
 
 
-def _csv(
-    spark: SparkSession, paths: list[str], layout: Layout, table: TableConfig, dms: DmsSettings
+def _texts(
+    spark: SparkSession,
+    store: ObjectStore,
+    files: Sequence[LoggedFile],
+    layout: Layout,
+    table: TableConfig,
+    dms: DmsSettings,
 ) -> DataFrame:
-    """The text of each field, `_0`, `_1`… in the file's order, with NULL for the null token; and what `read_changes`
-    says of the row's place."""
-    quoting = {"quote": '"', "escape": '"'} if dms.rfc_4180 else {"quote": "", "escape": ""}
-    fields = [f"_{position}" for position in range(len(layout.columns))]
-    schema = ", ".join(f"{field} string" for field in (*fields, "_corrupt"))
-    # Without pruning, a row of the wrong width is noticed whichever columns are asked for.
-    frame = (
-        spark.read.schema(schema)
-        .option("columnPruning", False)
-        .csv(
-            paths,
-            sep=dms.csv_delimiter,
-            header=dms.add_column_name,
-            multiLine=dms.rfc_4180,
-            # Not left to detection, which takes a carriage return in the first row for the end of every row, and
-            # rewrites line ends inside of quotes.
-            lineSep="\n",
-            mode="PERMISSIVE",
-            columnNameOfCorruptRecord="_corrupt",
-            nullValue=UNUSED,
-            emptyValue="",
-            **quoting,
-        )
+    """The text of each field, NULL for what stands for NULL, of files of one layout."""
+    regular = [file for file in files if file.irregular is None]
+    irregular = [file for file in files if file.irregular is not None]
+    json = files[0].format == "json"
+    parts = []
+    if regular:
+        paths = _paths(store, regular)
+        parts.append(regular_json(spark, paths, layout) if json else regular_csv(spark, paths, layout, dms))
+    if irregular:
+        parts.append(strict_rows(spark, store, irregular, layout, table, dms))
+    rows = reduce(DataFrame.unionByName, parts)
+    return rows if json else csv_values(rows, layout, table, dms)
+
+
+def _without_partial_rows(changes: DataFrame) -> DataFrame:
+    """A value that was not supplied is none: until such a row can leave the column as it is, the row is bad. A delete
+    needs its key only."""
+    lacking = (F.size("_unsupplied") > 0) & F.col("_op").isin("I", "U")
+    reason = F.concat(
+        F.array_join("_unsupplied", ", "),
+        F.lit(" was not supplied by the source: have its supplemental log carry every column"),
     )
-    bad = F.when(F.col("_corrupt").isNotNull(), F.lit(f"not {len(fields)} fields"))
-    *most, last = (F.col(field) for field in fields)
-    if {column.name: column.type for column in table.columns}.get(layout.columns[-1]) == "string":
-        bad = bad.when(last.endswith("\r"), F.lit("ends with a carriage return; set CsvRowDelimiter to \\n"))
-    else:
-        last = F.regexp_replace(last, "\r$", "")
-    empty = F.lit(None) if dms.csv_null_value == "" else F.lit("")
-    return frame.select(
-        *(
-            F.when(text.isNull(), empty).when(text != dms.csv_null_value, text).alias(field)
-            for field, text in zip(fields, (*most, last), strict=True)
-        ),
-        F.col("_metadata.file_path").alias("_file"),
-        F.monotonically_increasing_id().alias("_row"),
-        bad.alias("_bad"),
-    )
+    return changes.withColumn("_bad", F.when(lacking, reason).otherwise(F.col("_bad")))
 
 
 def _parquet(raw: DataFrame, layout: Layout) -> DataFrame:
     """The values of each column, `_0`, `_1`… in the file's order; and what `read_changes` says of the row's place."""
     metadata = raw.metadataColumn("_metadata")
+    # Parquet does not check what it calls a string, and Spark would show broken bytes as U+FFFD.
+    broken = [
+        F.when(~F.is_valid_utf8(F.col(f"`{field.name}`")), F.lit(f"{field.name} is not UTF-8"))
+        for field in raw.schema.fields
+        if isinstance(field.dataType, StringType)
+    ]
     return raw.select(
-        *(F.col(f"`{column}`").alias(f"_{position}") for position, column in enumerate(layout.columns)),
+        *(F.col(f"`{column}`").alias(f"_{position}") for position, column in enumerate(layout.written)),
         metadata["file_path"].alias("_file"),
         metadata["row_index"].alias("_row"),
-        F.lit(None).cast("string").alias("_bad"),
+        F.coalesce(*broken, F.lit(None).cast("string")).alias("_bad"),
     )

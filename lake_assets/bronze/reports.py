@@ -35,14 +35,19 @@ class UnreportedFiles:
         log = self._runtime.file_log
         if log.head() < self._seen:
             self._seen, self._newest, self._reported = 0, {}, {}  # the log was dropped and begins anew
+        # A transaction file has records of tables, too, that lake.yaml does not name (yet): they have no asset.
+        tables = self._runtime.lake.sources[self._source].tables
         for file in log.files(self._source, after=self._seen):
-            self._newest[file.qualified_table] = self._seen = file.offset
+            self._seen = file.offset
+            if file.qualified_table in tables and not file.retry:
+                self._newest[file.qualified_table] = file.offset
         found: list[LoggedFile] = []
         for table, newest in self._newest.items():
             if self._reported.get(table, 0) < newest:
                 self._reported[table] = self._last_reported(instance, table, newest)
                 if self._reported[table] < newest:
-                    found += log.files(self._source, table, after=self._reported[table])
+                    unreported = log.files(self._source, table, after=self._reported[table])
+                    found += [file for file in unreported if not file.retry]
         return _first_events(sorted(found, key=lambda file: file.offset))
 
     def _last_reported(self, instance: dg.DagsterInstance, table: str, newest: int) -> int:

@@ -5,18 +5,21 @@ Here: operation, commit time, sequence, images, and what makes a row unusable. N
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StringType
+from pyspark.sql.types import StringType
 
-from lake_assets.bronze.formats import OPERATION, Layout, before_image
+from lake_assets.bronze.formats import Layout, before_image
 from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.values import exactly, instant
+from lake_assets.bronze.parquet_types import from_parquet
+from lake_assets.bronze.values import exactly, utc_wall_clock
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.spark.types import spark_type
 
+_YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
 SYNTHETIC_TAIL = "0" * 19
 """Ends the sequence of a change that DMS gave none: its own counters are never zero."""
 
@@ -25,35 +28,51 @@ def typed_rows(
     rows: DataFrame,
     kind: FileKind,
     layout: Layout,
-    types: Mapping[str, DataType] | None,
+    types: Mapping[str, str] | None,
     table: TableConfig,
     dms: DmsSettings,
 ) -> DataFrame:
     """The changes as `reader.read_changes` describes them. `rows` have the fields `_0`, `_1`… of the layout's columns,
-    and `_file`, `_row`, `_bad`; `types` are the fields' by column, None for text."""
+    and `_file`, `_row`, `_bad`, of CSV with a no-supplemental-value marker also `_unsupplied`; `types` are the Arrow
+    names of the fields' Parquet types by column (`string` for JSON), None for the text of a CSV file."""
     at = {column: F.col(f"_{position}") for position, column in enumerate(layout.columns)}
+    absent = {column.name for column in table.columns} - set(at)
+    at |= {name: F.lit(table.defaults.get(name)).cast("string") for name in absent}
+    if types is not None:
+        types = {**types, **dict.fromkeys(absent, "string")}
+    stage: dict[str, Column] = {}
 
-    def typed(name: str, value: Column, column: ColumnConfig) -> Column:
-        return exactly(value, StringType() if types is None else types[name], column.type, dms.timestamp_zone)
+    def once(name: str, column: Column) -> Column:
+        """Has Spark compute it in a projection of its own, once, however often it is used."""
+        stage[name] = column.alias(name)
+        return F.col(name)
 
-    operation = at[OPERATION].cast("string") if layout.has_operation else F.lit("I")
+    def typed(name: str, value: Column, declared: str) -> Column:
+        if types is None:
+            return exactly(value, StringType(), declared, dms.timestamp_zone)
+        return from_parquet(value, types[name], declared, dms.timestamp_zone)
+
+    operation = once("_op", _operation(kind, at, dms))
     key = set(table.primary_key)
-    values = {
-        c.name: _certain(at[c.name], c, operation, c.name in key, dms) if types is None else at[c.name]
-        for c in table.columns
-    }
-    images = {c.name: typed(c.name, values[c.name], c) for c in table.columns}
+    values, images = {}, {}
+    for number, c in enumerate(table.columns):
+        value = at[c.name]
+        if types is None:
+            value = _certain(value, c, _operation(kind, at, dms), c.name in key, dms)
+        values[c.name] = once(f"_value_{number}", value)
+        images[c.name] = once(f"_image_{number}", typed(c.name, value, c.type))
     # A value that is there but does not fit must not become NULL in silence.
     unreadable = [_unreadable(c, values[c.name], images[c.name], text=types is None) for c in table.columns]
     before = []
     written = _before_images(at, table, dms, text=types is None)
-    for c in (c for c in table.columns if c.name in key):
+    for number, c in enumerate(c for c in table.columns if c.name in key):
         present = before_image(dms, c.name)
         old = F.lit(None).cast(spark_type(c.type))
         if present is not None and present in written:
             value = written[present]
-            old = typed(present, value, c)
-            lost = (operation == "U") & value.isNotNull() & old.isNull()
+            old = once(f"_before_{number}", typed(present, value, c.type))
+            was_written = once(f"_written_{number}", value.isNotNull())
+            lost = (operation == "U") & was_written & old.isNull()
             unreadable.append(F.when(lost, F.lit(f"{present} is not {c.type}")))
         before.append(old.alias(c.name))
     commit_ts = F.lit(None).cast("timestamp")
@@ -66,13 +85,23 @@ def typed_rows(
         if c.required or c.name in key
     ]
     if dms.timestamp_column_name is not None and dms.timestamp_column_name in at:
-        commit_ts = instant(at[dms.timestamp_column_name].cast("string"), dms.timestamp_zone)
-        missing.append(F.when(commit_ts.isNull(), F.lit(f"{dms.timestamp_column_name} is not a timestamp")))
-    sequence = _sequence(kind, at, dms, commit_ts)
-    # As texts, only those of one form sort by time.
-    unsortable = (sequence != "") & ~sequence.rlike(r"^\d{35}$")
-    missing.append(F.when(unsortable, F.lit(f"{dms.change_sequence_column} is not 35 digits")))
-    return rows.select(
+        instants = typed(dms.timestamp_column_name, at[dms.timestamp_column_name], "timestamptz")
+        commit_ts = once("_commit_ts", instants)
+        # Spark knows the year 202026, and nothing else that is told the time does.
+        usable = F.coalesce(commit_ts.between(*_YEARS), F.lit(False))
+        missing.append(F.when(~usable, F.lit(f"{dms.timestamp_column_name} is not a timestamp")))
+        commit_ts = F.when(usable, commit_ts)
+    own = None
+    if dms.change_sequence_column is not None and dms.change_sequence_column in at:
+        own = once("_own_sequence", at[dms.change_sequence_column].cast("string"))
+        if kind is not FileKind.LOAD:
+            # As texts, only those of one form sort by time.
+            unsortable = (own != "") & ~own.rlike(r"^\d{35}$")
+            missing.append(F.when(unsortable, F.lit(f"{dms.change_sequence_column} is not 35 digits")))
+    sequence = _sequence(kind, own, at, dms, commit_ts)
+    if dms.csv_no_sup_value is not None:
+        stage["_unsupplied"] = _unsupplied(rows)
+    return rows.select("_file", "_row", "_bad", *stage.values()).select(
         operation.alias("_op"),
         commit_ts.alias("_commit_ts"),
         sequence.alias("_sequence"),
@@ -81,7 +110,23 @@ def typed_rows(
         F.coalesce(F.col("_bad"), *_unknown(operation), *unreadable, *missing).alias("_bad"),
         F.struct(*(image.alias(name) for name, image in images.items())).alias("_image"),
         *([F.struct(*before).alias("_before")] if before else []),
+        *(["_unsupplied"] if "_unsupplied" in stage else []),
     )
+
+
+def _unsupplied(rows: DataFrame) -> Column:
+    """Only CSV has a marker for it."""
+    nothing = F.array().cast("array<string>").alias("_unsupplied")
+    return F.col("_unsupplied") if "_unsupplied" in rows.columns else nothing
+
+
+def _operation(kind: FileKind, at: Mapping[str, Column], dms: DmsSettings) -> Column:
+    """I, U or D; or whatever else the file has, and NULL."""
+    if dms.operation_column not in at:
+        # Of an endpoint that does not say which of inserts and updates a change is, an update is what fits both.
+        return F.lit("U" if kind is FileKind.CDC and dms.cdc_inserts_and_updates else "I")
+    written = at[dms.operation_column].cast("string")
+    return F.coalesce(*(F.when(written == word, F.lit(op)) for word, op in dms.operations.items()), written)
 
 
 def _before_images(
@@ -126,17 +171,17 @@ def _unreadable(column: ColumnConfig, value: Column, image: Column, *, text: boo
     return F.when(lost, reason)
 
 
-def _sequence(kind: FileKind, at: Mapping[str, Column], dms: DmsSettings, commit_ts: Column) -> Column:
+def _sequence(
+    kind: FileKind, own: Column | None, at: Mapping[str, Column], dms: DmsSettings, commit_ts: Column
+) -> Column:
     """A string by which the table's changes sort. DMS's own where there is one; else 16 digits of the commit time
     (else of the flush time in the file's name) in centiseconds and zeros, the form DMS's own has."""
     if kind is FileKind.LOAD:
         return F.lit("")
     if dms.timestamp_column_name in at:
-        digits = F.date_format(commit_ts, "yyyyMMddHHmmssSSS")
+        # Not date_format: it shows an instant in the session's zone.
+        digits = F.rpad(F.regexp_replace(utc_wall_clock(commit_ts).cast("string"), r"\D", ""), 17, "0")
     else:
-        digits = F.regexp_replace(F.regexp_extract("_file", r"(\d{8}-\d{8})\d{1,2}\.[^/]*$", 1), "-", "")
+        digits = F.regexp_replace(F.regexp_extract("_file", r"(\d{8}-?\d{8})\d{1,2}\.[^/]*$", 1), "-", "")
     synthetic = F.concat(F.substring(digits, 1, 16), F.lit(SYNTHETIC_TAIL))
-    if dms.change_sequence_column is not None and dms.change_sequence_column in at:
-        own = at[dms.change_sequence_column].cast("string")
-        return F.when(own != "", own).otherwise(synthetic)
-    return synthetic
+    return synthetic if own is None else F.when(own != "", own).otherwise(synthetic)

@@ -14,6 +14,10 @@ class RowCounts:
     """By counting records in the files' bytes, without Spark."""
     read: int
     """By Spark, while the batch was computed."""
+    used: int
+    """By Spark, after the rows that cannot be used were left out."""
+    quarantined: int
+    """Rows that the quarantine was given."""
     keys: int
     """Rows after the collapse to one per key; for logs the rows read."""
     written: int
@@ -34,8 +38,10 @@ def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
         return (
             f"the files hold {counts.counted_in_files} rows by their own count, the reader saw {counts.read}"
         )
-    if counts.keys > counts.read * 2:
-        return f"{counts.read} rows cannot change {counts.keys} keys"
+    if counts.used + counts.quarantined != counts.read:
+        return f"{counts.read} rows were read, {counts.used} used and {counts.quarantined} set aside"
+    if counts.keys > counts.used * 2:
+        return f"{counts.used} rows cannot change {counts.keys} keys"
     if counts.written > counts.keys:
         return f"{counts.written} rows were written for {counts.keys} keys"
     if counts.added != counts.written:

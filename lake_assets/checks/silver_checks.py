@@ -6,10 +6,12 @@ Here: what each check says in Dagster. Not here: the figures (`row_count.py`, `f
 logged by the writer itself, which knows, rather than found out by a query afterwards.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
 
+from lake_assets.bronze.quarantine import Held
 from lake_assets.checks.freshness import FreshnessState
 from lake_assets.errors import LakeError, RowCountMismatch
 from lake_assets.silver.batch import TableResult
@@ -20,6 +22,7 @@ from lake_assets.silver.targets import Target
 APPLIED = "applied"
 ROW_COUNT = "row_count"
 FRESHNESS = "freshness"
+QUARANTINE = "quarantine"
 BLOCKING = (APPLIED, ROW_COUNT)
 
 
@@ -41,6 +44,11 @@ def check_specs(target: Target) -> list[dg.AssetCheckSpec]:
                 "Rows before + added - removed = rows after, rows read = rows that the files hold by their own count. "
                 "Evaluated before a batch is published; a batch that fails it is not."
             ),
+        ),
+        dg.AssetCheckSpec(
+            QUARANTINE,
+            asset=key,
+            description="No row and no file of the table is set aside; `lake-assets quarantine list` names them.",
         ),
         dg.AssetCheckSpec(
             FRESHNESS,
@@ -98,6 +106,18 @@ def row_count_evaluation(result: TableResult) -> dg.AssetCheckEvaluation | None:
 def published_row_count(target: Target) -> dg.AssetCheckEvaluation:
     """`row_count` of a commit that is found in the lake: it was counted, or it would not have been published."""
     return _evaluation(target, ROW_COUNT, True, {"counted": "by the run that published it"}, blocking=True)
+
+
+def quarantine_evaluation(target: Target, held: Sequence[Held]) -> dg.AssetCheckEvaluation:
+    """`quarantine`: a warning; the rows that are not set aside are right."""
+    metadata: dict[str, Any] = {
+        "rows": sum(row.row is not None for row in held),
+        "files": sum(row.row is None for row in held),
+    }
+    if held:
+        metadata["newest"] = f"{held[-1].id}: {held[-1].reason}"
+        metadata["next_step"] = f"lake-assets quarantine list --table {target.table}"
+    return _evaluation(target, QUARANTINE, not held, metadata, severity=dg.AssetCheckSeverity.WARN)
 
 
 def freshness_evaluation(state: FreshnessState) -> dg.AssetCheckEvaluation:

@@ -3,6 +3,7 @@
 Here: the figures. Not here: printing them.
 """
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -26,6 +27,7 @@ class TableStatus:
     position: int
     pending_files: int
     quarantined: int
+    """Rows and whole files that are set aside."""
     lag_seconds: float | None
     """Now minus the newest applied source commit."""
     last_batch: dict[str, str] | None
@@ -41,10 +43,14 @@ class TableStatus:
 def status(lake: Lake) -> list[TableStatus]:
     """Every silver table, from the lake's tables alone: no Spark, no Dagster. Does not list the bucket."""
     now = datetime.now(UTC)
-    return [_table_status(lake, state, now) for state in table_states(lake.runtime, lake.targets, now)]
+    held = Counter(row.silver_table for row in lake.runtime.quarantine.open())
+    return [
+        _table_status(lake, state, held[state.target.identifier], now)
+        for state in table_states(lake.runtime, lake.targets, now)
+    ]
 
 
-def _table_status(lake: Lake, state: TableState, now: datetime) -> TableStatus:
+def _table_status(lake: Lake, state: TableState, quarantined: int, now: datetime) -> TableStatus:
     snapshot = current_snapshot(load_table(lake.runtime.catalog, state.target.identifier))
     batch = {k.removeprefix(BATCH): v for k, v in summary(snapshot).items() if k.startswith(BATCH)}
     newest = state.position.max_commit_ts
@@ -55,7 +61,7 @@ def _table_status(lake: Lake, state: TableState, now: datetime) -> TableStatus:
         rows=state.position.rows,
         position=state.position.log_offset,
         pending_files=len(state.pending),
-        quarantined=0,
+        quarantined=quarantined,
         lag_seconds=round((now - newest).total_seconds(), 1) if newest is not None else None,
         last_batch=batch or None,
         last_applied=applied.isoformat(timespec="seconds") if applied is not None else None,

@@ -109,7 +109,7 @@ def _list_files(lake: Lake, instance: dg.DagsterInstance, source: str, result: S
             f"no DMS file in {lake.config.sources[source].location} yet: start the DMS task, or correct the source's "
             "location in lake.yaml"
         )
-    result.files[source] = len(found.logged)
+    result.files[source] = len({file.key for file in found.logged})
     result.file_rows[source] = sum(file.rows or 0 for file in found.logged)
     for event in landed_events(lake.config, source, found.logged):
         instance.report_runless_asset_event(event)
@@ -160,11 +160,19 @@ def why_waiting(lake: Lake, state: TableState) -> str | None:
     if not state.logged:
         location = lake.config.sources[state.target.source].location.rstrip("/")
         folder = state.target.table.replace(".", "/")
+        nor = (
+            f", nor a row of it under {location}/{cdc_path}/" if (cdc_path := _cdc_path(lake, state)) else ""
+        )
         return (
-            f"no DMS files under {location}/{folder}/ yet; if DMS has written some, compare that folder with the "
+            f"no DMS files under {location}/{folder}/ yet{nor}; if DMS has written some, compare that folder with the "
             "table's name in lake.yaml"
         )
     return None
+
+
+def _cdc_path(lake: Lake, state: TableState) -> str | None:
+    dms = lake.config.sources[state.target.source].dms
+    return (dms.cdc_path or "").strip("/") if dms.preserve_transactions else None
 
 
 def _compute_marts(lake: Lake, instance: dg.DagsterInstance, result: SyncResult, bar: Progress) -> None:

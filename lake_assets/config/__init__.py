@@ -4,8 +4,19 @@ A module for each part of the file. Not here: reading the file and the environme
 setting.
 """
 
-from lake_assets.config.base import Duration, Mistake, Mistakes, Model, did_you_mean, parse_duration
+from lake_assets.config.base import (
+    UNDECIDED,
+    Duration,
+    Mistake,
+    Mistakes,
+    Model,
+    did_you_mean,
+    parse_duration,
+)
+from lake_assets.config.columns import Column, parse_column
 from lake_assets.config.dms import DmsSettings, S3Config
+from lake_assets.config.dms_rules import has_operation_in_cdc
+from lake_assets.config.evolution import EarlierLayout, Policy, QuarantineLimits, SchemaChanges
 from lake_assets.config.lake import (
     AutomationConfig,
     CatalogConfig,
@@ -15,20 +26,20 @@ from lake_assets.config.lake import (
     SparkConfig,
 )
 from lake_assets.config.tables import (
-    Column,
     Freshness,
     FullLoadComplete,
     Mode,
     TableConfig,
-    parse_column,
 )
 
 __all__ = [
+    "UNDECIDED",
     "AutomationConfig",
     "CatalogConfig",
     "Column",
     "DmsSettings",
     "Duration",
+    "EarlierLayout",
     "Freshness",
     "FullLoadComplete",
     "GoldConfig",
@@ -37,11 +48,15 @@ __all__ = [
     "Mistakes",
     "Mode",
     "Model",
+    "Policy",
+    "QuarantineLimits",
     "S3Config",
+    "SchemaChanges",
     "SourceConfig",
     "SparkConfig",
     "TableConfig",
     "did_you_mean",
+    "has_operation_in_cdc",
     "parse_column",
     "parse_duration",
 ]

@@ -5,14 +5,17 @@ Not here: any key of lake.yaml.
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$")
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+UNDECIDED = "undecided"
+"""Stands in a generated lake.yaml for what its generator could not know; no lake is opened with it."""
 
 Mistake = tuple[tuple[str, ...], str]
 """The keys that lead to it from the model that found it, and what is wrong."""
@@ -56,3 +59,6 @@ class Model(BaseModel):
 
     # A ValidationError that reaches a log must not quote what was in the file: it may be a password.
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    parts: ClassVar[Mapping[str, "type[Model]"]] = {}
+    """Keys whose value is a mapping with some of another model's keys."""

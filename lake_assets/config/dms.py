@@ -1,6 +1,7 @@
 """The S3 endpoint that writes a source's files: its settings, and how its bucket is reached.
 
-Not here: what the settings mean for a key (`bronze/keys.py`) or a file (`bronze/formats.py`).
+Not here: which settings go together (`dms_rules.py`), or what they mean for a key (`bronze/keys.py`) or a file
+(`bronze/formats.py`).
 """
 
 from typing import Any, Literal
@@ -8,7 +9,9 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from lake_assets.config.base import Model
+from lake_assets.config.base import Mistakes, Model
+
+Operation = Literal["I", "U", "D"]
 
 
 class S3Config(Model):
@@ -30,44 +33,87 @@ class S3Config(Model):
 
 
 class DmsSettings(Model):
-    """The S3 target endpoint's settings under their DMS names in snake case, with DMS's own defaults."""
+    """The S3 target endpoint's settings under their DMS names in snake case, with DMS's own defaults; and what the
+    task's own settings and table mapping do to its files."""
 
     data_format: Literal["csv", "parquet"] = "csv"
+    """What the endpoint writes now. How a file is read, its own name decides."""
     compression_type: Literal["none", "gzip"] = "none"
     csv_delimiter: str = Field(default=",", min_length=1, max_length=1)
+    csv_row_delimiter: str = Field(default="\n", min_length=1)
     csv_null_value: str = "NULL"
+    csv_no_sup_value: str | None = Field(default=None, min_length=1)
+    """UseCsvNoSupValue's marker of a column that the supplemental log does not have; None where it is off."""
     rfc_4180: bool = True
     add_column_name: bool = False
     include_op_for_full_load: bool = False
+    op_in_cdc: bool | None = None
+    """Whether CDC files have the operation column, where DMS's own rules leave that open."""
+    operation_column: str = Field(default="Op", min_length=1)
+    operations: dict[str, Operation] = Field(default_factory=dict)
+    """Further words for the operations I, U and D, such as INSERT: I."""
+    cdc_inserts_only: bool = False
+    cdc_inserts_and_updates: bool = False
     timestamp_column_name: str | None = Field(default=None, min_length=1)
     timestamp_zone: str = "UTC"
+    use_task_start_time_for_full_load_timestamp: bool = False
+    parquet_timestamp_in_millisecond: bool = False
     change_sequence_column: str | None = Field(default=None, min_length=1)
+    added_columns: tuple[str, ...] = ()
+    """Further columns that the task's mapping adds, in the file's order, read but not used. Name the change sequence
+    among them where it is not the first."""
     before_image_prefix: str | None = Field(default=None, min_length=1)
+    before_image_columns: Literal["pk_only", "all"] = "pk_only"
+    """The rule's column-filter. Matters to files without a header only."""
     preserve_transactions: bool = False
     cdc_path: str | None = None
     date_partition_enabled: bool = False
     date_partition_sequence: Literal["yyyymmdd", "yyyymmddhh", "yyyymm", "mmyyyydd", "ddmmyyyy"] = "yyyymmdd"
     date_partition_delimiter: Literal["slash", "dash", "underscore", "none"] = "slash"
+    date_partition_timezone: str | None = None
+    """The zone of date folders and of the times in CDC files' names; UTC without it."""
+    validation_enabled: bool = False
+    batch_apply_enabled: bool = False
+    lob_mode: Literal["none", "limited", "full"] | None = None
+    """How the task migrates LOB columns; None for a source that has none."""
+    lob_max_size: int = Field(default=32, ge=1)
+    """KB that limited LOB mode keeps of a value; it cuts what is longer, and tells no one but its log."""
+    longest_lob: int | None = Field(default=None, ge=0)
+    """KB of the longest LOB at the source, rounded up."""
 
     @field_validator("date_partition_sequence", "date_partition_delimiter", mode="before")
     @classmethod
     def _any_case(cls, value: Any) -> Any:
         return value.lower() if isinstance(value, str) else value
 
-    @field_validator("preserve_transactions")
+    @field_validator("csv_row_delimiter")
     @classmethod
-    def _one_folder_per_table(cls, value: bool) -> bool:
-        if value:
-            raise ValueError(
-                "files of whole transactions (CDC_TXN-…) cannot be read in this version; use false"
-            )
+    def _one_mark(cls, value: str) -> str:
+        if value != "\r\n" and len(value) != 1:
+            raise ValueError(f"{value!r} is neither one character nor \\r\\n")
         return value
 
-    @field_validator("timestamp_zone")
+    @field_validator("timestamp_zone", "date_partition_timezone")
     @classmethod
-    def _known_zone(cls, value: str) -> str:
+    def _known_zone(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
         try:
             ZoneInfo(value)
         except (KeyError, ValueError, OSError) as error:  # OSError: "Europe" is a folder of the database
             raise ValueError(f"{value!r} is not an IANA time zone such as UTC or Europe/Berlin") from error
+        return value
+
+    @field_validator("cdc_path")
+    @classmethod
+    def _plain_path(cls, value: str | None) -> str | None:
+        return (value.strip("/") or None) if value is not None else None
+
+    @field_validator("operations")
+    @classmethod
+    def _known_meanings(cls, value: dict[str, Operation]) -> dict[str, Operation]:
+        if wrong := [
+            word for word, meaning in value.items() if word in ("I", "U", "D", "") and word != meaning
+        ]:
+            raise Mistakes([((word,), "is DMS's own word and keeps its meaning") for word in wrong])
         return value

@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from lake_assets.config.base import Duration, Model, refuse
+from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, refuse
 from lake_assets.config.dms import DmsSettings, S3Config
+from lake_assets.config.dms_rules import conflicts
+from lake_assets.config.evolution import SchemaChanges
 from lake_assets.config.tables import Freshness, Mode, TableConfig
 
 _NAME = re.compile(r"^[a-z_][a-z0-9_]*$")
@@ -74,23 +76,57 @@ class SparkConfig(Model):
 class SourceConfig(Model):
     location: str = Field(min_length=1)
     dms: DmsSettings = DmsSettings()
+    ignore_case: bool = False
+    """Whether a folder is a table's if their names differ only by case."""
     s3: S3Config = S3Config()
     tables: dict[str, TableConfig] = Field(min_length=1)
     freshness: Freshness = Freshness()
+    schema_changes: SchemaChanges = SchemaChanges()
     description: str | None = None
     owners: tuple[str, ...] = ()
 
+    def settings(self, table: str) -> DmsSettings:
+        """The endpoint settings in force for a table (`schema.table`): the source's, and the table's own above them. Of
+        a table that is not configured, the source's."""
+        own = self.tables[table].dms if table in self.tables else {}
+        return self.dms.model_copy(update=own) if own else self.dms
+
+    @field_validator("tables", mode="before")
+    @classmethod
+    def _decided(cls, value: Any) -> Any:
+        if value == UNDECIDED:
+            raise ValueError(
+                "is undecided: the task's mapping selects tables by pattern; name them by hand, or have "
+                "`lake-assets init --from-database` read them from the source"
+            )
+        return value
+
     @model_validator(mode="after")
     def _consistent(self) -> "SourceConfig":
-        refuse((("tables", name), text) for name, text in (*self._name_mistakes(), *self._column_mistakes()))
+        found = [
+            (("tables", name), text) for name, text in (*self._name_mistakes(), *self._column_mistakes())
+        ]
+        refuse([*self._conflicts(), *found])
         return self
+
+    def _conflicts(self) -> Iterator[Mistake]:
+        """Each where it was written: once under the source's `dms`, however many tables it concerns."""
+        told: dict[Mistake, None] = {}
+        for name, table in self.tables.items():
+            for settings, text in conflicts(table, self.settings(name)):
+                own = next((setting for setting in settings if setting in table.dms), None)
+                told[("dms", settings[0]) if own is None else ("tables", name, "dms", own), text] = None
+        yield from told
 
     def _name_mistakes(self) -> Iterator[tuple[str, str]]:
         silver_names: dict[str, str] = {}
+        folded: dict[str, str] = {}
         for name, table in self.tables.items():
             if name.count(".") != 1 or not all(name.split(".")):
                 yield name, f"is not schema.table, as in public.{name.rsplit('.', 1)[-1] or 'trips'}"
                 continue
+            if self.ignore_case and (other := folded.setdefault(name.casefold(), name)) != name:
+                yield name, f"differs from {other} only by case, which ignore_case: true does not tell apart"
             silver = table.name or name.split(".")[1].lower()
             if not _NAME.fullmatch(silver):
                 yield name, f"its silver name {silver!r} must be lower case letters, digits and _; set name:"
@@ -99,12 +135,13 @@ class SourceConfig(Model):
                     yield name, f"both this table and {other} become {shape}; give one of them a name:"
 
     def _column_mistakes(self) -> Iterator[tuple[str, str]]:
-        added = {self.dms.timestamp_column_name, self.dms.change_sequence_column, "Op"} - {None}
         for name, table in self.tables.items():
+            dms = self.settings(name)
+            added = {dms.timestamp_column_name, dms.change_sequence_column, dms.operation_column} - {None}
             for column in table.columns:
                 if column.name in added:
                     yield name, f"column {column.name} has the name of a column that DMS adds"
-            if self.dms.timestamp_column_name is None and (table.mode is Mode.CHANGE_LOG or table.also):
+            if dms.timestamp_column_name is None and (table.mode is Mode.CHANGE_LOG or table.also):
                 yield name, "a change log needs dms.timestamp_column_name for its commit times"
 
 

@@ -4,19 +4,18 @@ Not here: the source it belongs to (`lake.py`), or how the engine uses it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from lake_assets.config.base import Duration, Mistake, Model, did_you_mean, refuse
+from lake_assets.config.columns import Columns
+from lake_assets.config.dms import DmsSettings
+from lake_assets.config.evolution import EarlierLayout, QuarantineLimits, SchemaChanges
 
-_TYPE = re.compile(
-    r"^(boolean|int|long|float|double|date|timestamp|timestamptz|string|binary"
-    r"|decimal\(\s*(?P<precision>\d+)\s*,\s*(?P<scale>\d+)\s*\))$"
-)
 _PARTITION = re.compile(
     r"(?P<time>day|month|year|hour)\((?P<of>\w+)\)|(?:bucket|truncate)\([1-9]\d*,\s*(?P<by>\w+)\)|(?P<same>\w+)"
 )
@@ -44,38 +43,6 @@ class Mode(StrEnum):
     CURRENT = "current"
     APPEND_LOG = "append_log"
     CHANGE_LOG = "change_log"
-
-
-class Column(Model):
-    """One source column: its Iceberg type name and whether the source declares it NOT NULL."""
-
-    name: str = Field(min_length=1)
-    type: str
-    required: bool = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _declared(cls, value: Any) -> Any:
-        return parse_column(*value).model_dump() if isinstance(value, tuple) else value
-
-
-def parse_column(name: str, declaration: Any) -> Column:
-    """`"decimal(10, 2) not null"` as a Column. Raises ValueError for a type that silver does not have."""
-    text = re.sub(r"\s+", " ", str(declaration).strip().lower())
-    required = text.endswith(" not null")
-    type_name = text.removesuffix(" not null").strip()
-    match = _TYPE.match(type_name)
-    if match is None:
-        raise ValueError(
-            f"{declaration!r} is not a type; use boolean, int, long, float, double, decimal(p, s), "
-            "date, timestamp, timestamptz, string or binary, optionally followed by 'not null'"
-        )
-    if match["precision"] is not None:
-        precision, scale = int(match["precision"]), int(match["scale"])
-        if not 1 <= precision <= 38 or scale > precision:
-            raise ValueError(f"{declaration!r} needs 1 to 38 digits and no more decimals than digits")
-        type_name = f"decimal({precision}, {scale})"
-    return Column(name=name, type=type_name, required=required)
 
 
 class FullLoadComplete(Model):
@@ -109,7 +76,9 @@ class Freshness(Model):
 
 
 class TableConfig(Model):
-    columns: tuple[Column, ...] = Field(min_length=1)
+    parts: ClassVar[Mapping[str, type[Model]]] = {"dms": DmsSettings}
+
+    columns: Columns
     primary_key: tuple[str, ...] = ()
     name: str | None = None
     """Name of the silver table; the source table's by default."""
@@ -118,7 +87,20 @@ class TableConfig(Model):
     partition_by: tuple[str, ...] = ()
     full_load_complete: FullLoadComplete = FullLoadComplete()
     freshness: Freshness | None = None
+    schema_changes: SchemaChanges | None = None
+    """The source's by default."""
+    renamed_from: dict[str, str] = Field(default_factory=dict)
+    """New name: old name. The silver column keeps its field id and its rows."""
+    defaults: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    """Of an added column, what the rows that were there before it say; NULL without one."""
+    earlier: tuple[EarlierLayout, ...] = ()
+    """Oldest first."""
+    quarantine: QuarantineLimits = QuarantineLimits()
     format_version: Literal[2, 3] = 3
+    dms: dict[str, Any] = Field(default_factory=dict)
+    """Endpoint settings that differ from the source's; in force is `SourceConfig.settings`."""
+    never: tuple[Literal["updated", "deleted"], ...] = ()
+    """What never happens to a row at the source, so that an endpoint which does not write it loses nothing."""
     description: str | None = None
     owners: tuple[str, ...] = ()
     tags: dict[str, str] = Field(default_factory=dict)
@@ -135,10 +117,12 @@ class TableConfig(Model):
             )
         return value
 
-    @field_validator("columns", mode="before")
+    @field_validator("dms")
     @classmethod
-    def _columns(cls, value: Any) -> Any:
-        return tuple(value.items()) if isinstance(value, dict) else value
+    def _settings(cls, value: dict[str, Any]) -> dict[str, Any]:
+        # Each setting by itself; which go together depends on the source's. pydantic reports an error of this
+        # validation at the key where it belongs.
+        return DmsSettings.model_validate(value).model_dump(include=set(value))
 
     @model_validator(mode="after")
     def _consistent(self) -> "TableConfig":
@@ -166,6 +150,17 @@ class TableConfig(Model):
         for entry in self.partition_by:
             if wrong := _partition_mistake(entry, types):
                 yield ("partition_by",), wrong
+        for new, old in self.renamed_from.items():
+            if new not in types:
+                yield ("renamed_from", new), f"is no column{did_you_mean(new, types)}"
+            elif old in types:
+                yield ("renamed_from", new), f"comes from {old}, which columns still has"
+        for name in self.defaults:
+            if name not in types:
+                yield ("defaults", name), f"is no column{did_you_mean(name, types)}"
+        ends = [layout.until for layout in self.earlier]
+        if ends != sorted(set(ends)):
+            yield ("earlier",), "must be listed from the oldest to the newest"
         for shape in self.also:
             if shape is not Mode.CHANGE_LOG or shape is self.mode:
                 yield ("also",), f"{shape} is no further shape of a {self.mode} table"

@@ -3,7 +3,7 @@
 Here: quoting, NULL, numbers, header. Not here: which columns there are (`dms_layout.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lake_assets.demo.dms_layout import FileContent
@@ -46,11 +46,24 @@ def encode_csv(content: FileContent, settings: DmsWriterSettings) -> bytes:
 
     Raises ValueError for a text that equals `csv_null_value`.
     """
-    null = settings.csv_null_value
-    writers = [_field_writer(column, settings) for column in content.columns]
     lines = [",".join(column.name for column in content.columns)] if settings.add_column_name else []
-    lines += [
-        ",".join([null if value is None else write(value) for write, value in zip(writers, row, strict=True)])
-        for row in content.rows
-    ]
+    lines += map(row_writer(content.columns, settings), content.rows)
+    return encode_lines(lines)
+
+
+def row_writer(columns: Sequence[Column], settings: DmsWriterSettings) -> Callable[[Sequence[Any]], str]:
+    """Spells a row of these columns, without the newline."""
+    null = settings.csv_null_value
+    writers = [_field_writer(column, settings) for column in columns]
+
+    def line(row: Sequence[Any]) -> str:
+        return ",".join(
+            [null if value is None else write(value) for write, value in zip(writers, row, strict=True)]
+        )
+
+    return line
+
+
+def encode_lines(lines: Sequence[str]) -> bytes:
+    """The bytes of a file with these lines."""
     return ("\n".join(lines) + "\n").encode() if lines else b""

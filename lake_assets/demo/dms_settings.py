@@ -33,6 +33,10 @@ class DmsWriterSettings:
     delete_image: Literal["key", "full"] = "key"
     """What a D carries besides its key: nothing (a PostgreSQL source), or the whole row (REPLICA IDENTITY FULL)."""
     include_op_for_full_load: bool = True
+    preserve_transactions: bool = False
+    """Changes of all tables go to one file in the order of their commits, CSV whatever data_format is."""
+    cdc_path: str | None = None
+    """Where those files go, below the location."""
 
     def __post_init__(self) -> None:
         for name, allowed in (
@@ -47,13 +51,20 @@ class DmsWriterSettings:
             raise ValueError(
                 f"csv_null_value {self.csv_null_value!r} would have to be quoted, which DMS never does"
             )
+        if self.preserve_transactions and (self.add_column_name or not self.cdc_path):
+            raise ValueError("preserve_transactions needs a cdc_path, and does not go with add_column_name")
         if not self.timestamp_column_name:
             raise ValueError("timestamp_column_name is empty; the demo always writes the commit timestamp")
 
     @property
     def file_ending(self) -> str:
         """`csv`, `csv.gz` or `parquet`."""
-        return "csv.gz" if (self.data_format, self.compression) == ("csv", "gzip") else self.data_format
+        return self.csv_ending if self.data_format == "csv" else self.data_format
+
+    @property
+    def csv_ending(self) -> str:
+        """`csv` or `csv.gz`."""
+        return "csv.gz" if self.compression == "gzip" else "csv"
 
     def to_json(self) -> dict[str, Any]:
         """For the source database, so that a live feed continues with the settings of its history."""

@@ -129,11 +129,11 @@ def run_feed(
 ) -> WrittenFiles:
     """Continue a history in real time, at about `rate` changes a second.
 
-    Each table's file is flushed `flush_seconds` after the first commit in it. Runs until `stop` is set, SIGTERM or
-    SIGINT arrives, or `duration` seconds have passed; then everything committed is flushed. `duration=0` only flushes
-    what a killed feed left. Commit timestamps are the wall clock's (UTC), or follow the newest commit if that lies in
-    the future; the time since the last feed is skipped. Files have the settings of the history, and `location` has to
-    be the history's, too.
+    Each table's file, or with preserve_transactions the one of all tables, is flushed `flush_seconds` after the first
+    commit in it. Runs until `stop` is set, SIGTERM or SIGINT arrives, or `duration` seconds have passed; then what was
+    committed is flushed. `duration=0` only flushes what a killed feed left. Commit timestamps are the wall clock's
+    (UTC), or follow the newest commit if that lies in the future; the time since the last feed is skipped. Files have
+    the settings of the history, and `location` has to be the history's, too.
 
     A kill at any moment is harmless: until the next call the database is ahead of the files, by what it keeps in its
     outbox, and the next call writes exactly that first.
@@ -180,9 +180,9 @@ def _run(
     while True:
         now = datetime.now(UTC) + ahead
         over = stop.is_set() or (duration is not None and time.monotonic() - began >= duration)
-        for table, first_commit in list(outbox.first_commits.items()):
+        for stream, first_commit in list(outbox.first_commits.items()):
             if over or now >= first_commit + flush_interval:
-                outbox.flush(table, now)
+                outbox.flush(stream, now)
         if over:
             return
         # Changes missed in a pause of the machine are not made up for all at once.

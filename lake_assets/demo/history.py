@@ -12,7 +12,7 @@ from random import Random
 
 from lake_assets.demo.changes import Change
 from lake_assets.demo.city import City
-from lake_assets.demo.dms_files import cdc_key, encode_cdc_file, encode_file, load_key
+from lake_assets.demo.dms_files import cdc_key, encode_cdc_file, encode_file, load_key, stream_of
 from lake_assets.demo.dms_layout import DmsLayout
 from lake_assets.demo.dms_settings import DmsWriterSettings
 from lake_assets.demo.population import populate
@@ -29,7 +29,7 @@ _TRANSFER_TIME_PER_ROW = timedelta(microseconds=1300)
 
 
 class _HistoryTask:
-    """A DMS task over simulated time; takes the database's changes and writes a table's file when it is due."""
+    """A DMS task over simulated time; takes the database's changes and writes a stream's file when it is due."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class _HistoryTask:
         self._storage = storage
         self._settings = settings
         self._flush_interval = flush_interval
-        self._pending: dict[str, list[Change]] = {name: [] for name in TABLES}
+        self._pending: dict[str, list[Change]] = {stream_of(name, settings): [] for name in TABLES}
         self._flush_at: dict[str, datetime] = {}
         self._loaded_at: datetime | None = None
         self.taken = 0
@@ -57,9 +57,10 @@ class _HistoryTask:
         for change in changes:
             if self._loaded_at is not None or TABLES[change.table].primary_key:
                 self.taken += 1
-                pending = self._pending[change.table]
+                stream = stream_of(change.table, self._settings)
+                pending = self._pending[stream]
                 if not pending and self._loaded_at is not None:
-                    self._flush_at[change.table] = self._database.last_commit + self._flush_interval
+                    self._flush_at[stream] = self._database.last_commit + self._flush_interval
                 pending.append(change)
 
     def full_load(self, read_at: datetime, part_rows: int) -> None:
@@ -99,16 +100,18 @@ class _HistoryTask:
 
     def _write(self, name: str, flushed_at: datetime) -> None:
         changes, self._pending[name] = self._pending[name], []
-        data, ops = encode_cdc_file(name, changes, self._settings)
+        data, rows = encode_cdc_file(name, changes, self._settings)
         key = self.newest_keys[name] = cdc_key(name, flushed_at, self._settings)
         self._storage.write(key, data)
         self.written.cdc_files += 1
-        self.written.rows[name] += ops.total()
-        self.written.ops.update(ops)
+        for (table, op), number in rows.items():
+            self.written.rows[table] += number
+            self.written.ops[op] += number
 
 
-def _clear(storage: ObjectStorage, database_path: Path, *, overwrite: bool) -> None:
-    existing = [key for name in TABLES for key in storage.list(f"{SCHEMA}/{name}/")]
+def _clear(storage: ObjectStorage, database_path: Path, cdc_path: str | None, *, overwrite: bool) -> None:
+    folders = [f"{SCHEMA}/{name}/" for name in TABLES] + ([f"{cdc_path}/CDC_TXN-"] if cdc_path else [])
+    existing = [key for folder in folders for key in storage.list(folder)]
     if not overwrite and (existing or database_path.exists()):
         found = existing[0] if existing else database_path
         raise FileExistsError(
@@ -161,7 +164,7 @@ def generate_history(
         raise ValueError(f"{days} days are too few for a full load of {load_duration}")
     settings = settings or DmsWriterSettings()
     storage = open_storage(location, endpoint_url=endpoint_url)
-    _clear(storage, database_path, overwrite=overwrite)
+    _clear(storage, database_path, settings.cdc_path, overwrite=overwrite)
 
     database_path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = database_path.with_name(f".{database_path.name}.unfinished")

@@ -13,11 +13,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from lake_assets.demo.changes import Change
-from lake_assets.demo.dms_files import cdc_key, encode_cdc_file, flush_time
+from lake_assets.demo.dms_files import TRANSACTIONS, cdc_key, encode_cdc_file, flush_time, stream_of
 from lake_assets.demo.dms_settings import DmsWriterSettings
 from lake_assets.demo.source_database import SourceDatabase
 from lake_assets.demo.storage import ObjectStorage
 from lake_assets.demo.written_files import WrittenFiles
+
+_OF_STREAM = f"(:stream = '{TRANSACTIONS}' OR table_name = :stream)"
 
 
 class Outbox:
@@ -38,13 +40,17 @@ class Outbox:
         self.taken = 0
         """Changes since this process began."""
         self.first_commits = self._find_first_commits()
-        """Of each table with waiting changes, the oldest one's commit timestamp."""
+        """Of each stream with waiting changes (a table, or all of them), the oldest one's commit timestamp."""
 
     def _find_first_commits(self) -> dict[str, datetime]:
         found = self._connection.execute(
             "SELECT table_name, min(committed_at) FROM _outbox GROUP BY table_name"
         )
-        return {name: datetime.fromisoformat(first + "+00:00") for name, first in found}
+        first_commits: dict[str, datetime] = {}
+        for name, first in found:
+            stream, at = stream_of(name, self._settings), datetime.fromisoformat(first + "+00:00")
+            first_commits[stream] = min(at, first_commits.get(stream, at))
+        return first_commits
 
     def commit(self, changes: Sequence[Change]) -> None:
         """Keep a transaction's changes; part of its SQLite transaction."""
@@ -63,7 +69,7 @@ class Outbox:
             ],
         )
         for change in changes:
-            self.first_commits.setdefault(change.table, self._database.last_commit)
+            self.first_commits.setdefault(stream_of(change.table, self._settings), self._database.last_commit)
         self.taken += len(changes)
         self._written.transactions += 1
 
@@ -72,30 +78,30 @@ class Outbox:
         unfinished = self._connection.execute(
             "SELECT key, table_name, last_sequence FROM _files WHERE NOT written ORDER BY key"
         ).fetchall()
-        for key, table, last_sequence in unfinished:
-            self._write(key, table, last_sequence)
+        for key, stream, last_sequence in unfinished:
+            self._write(key, stream, last_sequence)
 
-    def flush(self, table: str, now: datetime) -> None:
-        """Write all waiting changes of a table to a CDC file that is named for `now`, or just after its last one."""
+    def flush(self, stream: str, now: datetime) -> None:
+        """Write all waiting changes of a stream to a CDC file that is named for `now`, or just after its last one."""
         last_sequence = self._connection.execute(
-            "SELECT max(sequence) FROM _outbox WHERE table_name = ?", (table,)
+            f"SELECT max(sequence) FROM _outbox WHERE {_OF_STREAM}", {"stream": stream}
         ).fetchone()[0]
         if last_sequence is None:
             return
         newest = self._connection.execute(
-            "SELECT max(key) FROM _files WHERE table_name = ?", (table,)
+            "SELECT max(key) FROM _files WHERE table_name = ?", (stream,)
         ).fetchone()[0]
         if newest is not None:
             now = max(now, flush_time(newest) + timedelta(milliseconds=1))
-        key = cdc_key(table, now, self._settings)
-        self._connection.execute("INSERT INTO _files VALUES (?, ?, ?, 0)", (key, table, last_sequence))
-        self._write(key, table, last_sequence)
+        key = cdc_key(stream, now, self._settings)
+        self._connection.execute("INSERT INTO _files VALUES (?, ?, ?, 0)", (key, stream, last_sequence))
+        self._write(key, stream, last_sequence)
 
-    def _write(self, key: str, table: str, last_sequence: str) -> None:
+    def _write(self, key: str, stream: str, last_sequence: str) -> None:
         found = self._connection.execute(
             "SELECT table_name, op, committed_at, sequence, before_key, image FROM _outbox"
-            " WHERE table_name = ? AND sequence <= ? ORDER BY sequence",
-            (table, last_sequence),
+            f" WHERE {_OF_STREAM} AND sequence <= :last ORDER BY sequence",
+            {"stream": stream, "last": last_sequence},
         ).fetchall()
         changes = [
             Change(
@@ -108,22 +114,24 @@ class Outbox:
             )
             for name, op, at, sequence, before, image in found
         ]
-        data, ops = encode_cdc_file(table, changes, self._settings)
+        data, rows = encode_cdc_file(stream, changes, self._settings)
         self._storage.write(key, data)
-        self._forget(key, table, last_sequence)
+        self._forget(key, stream, last_sequence)
         self._written.cdc_files += 1
-        self._written.rows[table] += ops.total()
-        self._written.ops.update(ops)
+        for (table, op), number in rows.items():
+            self._written.rows[table] += number
+            self._written.ops[op] += number
         self.first_commits = self._find_first_commits()
 
-    def _forget(self, key: str, table: str, last_sequence: str) -> None:
+    def _forget(self, key: str, stream: str, last_sequence: str) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
         self._connection.execute(
-            "DELETE FROM _outbox WHERE table_name = ? AND sequence <= ?", (table, last_sequence)
+            f"DELETE FROM _outbox WHERE {_OF_STREAM} AND sequence <= :last",
+            {"stream": stream, "last": last_sequence},
         )
         self._connection.execute("UPDATE _files SET written = 1 WHERE key = ?", (key,))
         # Only the newest name is needed, to stay above it.
         self._connection.execute(
-            "DELETE FROM _files WHERE table_name = ? AND written AND key < ?", (table, key)
+            "DELETE FROM _files WHERE table_name = ? AND written AND key < ?", (stream, key)
         )
         self._connection.execute("COMMIT")

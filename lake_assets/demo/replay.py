@@ -125,14 +125,38 @@ def _records(
         }
 
 
+def _records_of_table(
+    data: bytes, columns: list[tuple[str, str]], table: str, settings: DmsWriterSettings
+) -> Iterator[dict[str, Any]]:
+    """Of a file of whole transactions, the table's own: Op, table, schema, and the rest of the columns."""
+    text = (gzip.decompress(data) if settings.compression == "gzip" else data).decode()
+    for number, (op, name, schema, *rest) in enumerate(split_csv(text)):
+        if schema[0] != SCHEMA or name[0] not in TABLES:
+            raise ValueError(f"record {number} is of {schema[0]}.{name[0]}, which is no table")
+        if name[0] == table:
+            yield {
+                column: _value(field, quoted, type_name, settings)
+                for (column, type_name), (field, quoted) in zip(columns, [op, *rest], strict=True)
+            }
+
+
 def _is_load(key: str) -> bool:
-    return key.rsplit("/", 1)[-1].startswith("LOAD")
+    return _name(key).startswith("LOAD")
+
+
+def _name(key: str) -> str:
+    return key.rsplit("/", 1)[-1]
 
 
 def _file_rows(
     storage: ObjectStorage, key: str, table: SourceTable, settings: DmsWriterSettings
 ) -> Iterator[FileRow]:
-    for record in _records(storage.read(key), _columns(table, settings, full_load=_is_load(key)), settings):
+    columns = _columns(table, settings, full_load=_is_load(key))
+    if _name(key).startswith("CDC_TXN-"):
+        records = _records_of_table(storage.read(key), columns, table.name, settings)
+    else:
+        records = _records(storage.read(key), columns, settings)
+    for record in records:
         sequence = record[settings.change_sequence_column] if settings.change_sequence_column else None
         before = None
         if settings.before_image_prefix is not None and table.primary_key:
@@ -157,6 +181,8 @@ def read_files(
     """
     storage = open_storage(location, endpoint_url=endpoint_url)
     keys = sorted(storage.list(f"{SCHEMA}/{table}/"))
+    if settings.preserve_transactions:
+        keys += sorted(storage.list(f"{settings.cdc_path}/CDC_TXN-"))
     loaded = [
         row for key in keys if _is_load(key) for row in _file_rows(storage, key, TABLES[table], settings)
     ]

@@ -15,9 +15,8 @@ from pyspark.sql import functions as F
 
 from lake_assets.config import Mode
 from lake_assets.iceberg.publish import Attempt, attempt
-from lake_assets.silver.batch import BatchResult, Written
-from lake_assets.silver.collapse import ChangeFigures
-from lake_assets.silver.commit import count_rows, next_position, stamp
+from lake_assets.silver.batch import BatchResult, Written, nothing_readable
+from lake_assets.silver.commit import count_rows, in_table_columns, next_position, stamp
 from lake_assets.silver.keyed import current_rows, replace_keys
 from lake_assets.silver.logs import append, log_rows, refuse_changes
 from lake_assets.silver.position import Position
@@ -35,10 +34,12 @@ def apply_batch(work: Work) -> BatchResult:
         with work.watch.stage("write"):
             stamp(work.spark, current, work.target, result, written)
         with work.watch.stage("check"):
-            result = count_rows(work.runtime.catalog, current, work.target, work.position, result)
+            result = count_rows(work.runtime.catalog, current, work.target, work.position, result, written)
+        work.set_aside()
         work.stage("publish")
         with work.watch.stage("publish"):
             snapshot_id = current.publish()
+    work.release()
     return replace(
         result, position=replace(result.position, snapshot_id=snapshot_id), seconds=work.watch.seconds
     )
@@ -46,7 +47,7 @@ def apply_batch(work: Work) -> BatchResult:
 
 def _write(work: Work, current: Attempt) -> Written:
     if not work.batch.files:
-        return Written("append", ChangeFigures(by_op=dict.fromkeys("IUD", 0)), rows_counted=0, keys=0, rows=0)
+        return nothing_readable()
     if work.batch.kind == "full_load":
         return _replace_table(work, current)
     return replace_keys(work, current) if work.target.mode is Mode.CURRENT else append(work, current)
@@ -54,24 +55,26 @@ def _write(work: Work, current: Attempt) -> Written:
 
 def _replace_table(work: Work, current: Attempt) -> Written:
     """A full load and the CDC that belongs to it: the whole table anew, read and written in one pass."""
-    reading = work.read(work.batch.files)
+    reading = work.read_batch()
+    assert reading is not None, "a part of a full load that cannot be read stops the table"
     if work.target.mode is Mode.CURRENT:
         rows = current_rows(work.target, reading.good)
     else:
         rows = log_rows(work, reading.good)
     counted = Observation()
+    rows = in_table_columns(rows, work.target).observe(counted, F.count(F.lit(1)).alias("rows"))
     work.stage("write")
     with work.watch.stage("write"):
-        writer = rows.observe(counted, F.count(F.lit(1)).alias("rows")).writeTo(current.address)
+        writer = rows.writeTo(current.address)
         writer.option("check-nullability", False).overwrite(F.lit(True))
-    seen = reading.figures()
+    seen = work.seen(reading)
     refuse_changes(work.target, seen)
     # What the position needs is known only now, so that the commit that bears it comes second, without rows.
     return Written(
         strategy="overwrite",
         changes=seen,
         rows_counted=reading.rows_counted,
-        keys=seen.rows,
+        keys=seen.used,
         rows=int(counted.get["rows"]),
         touched=all_days(work.target),
     )
@@ -96,4 +99,6 @@ def _result(work: Work, written: Written, position: Position) -> BatchResult:
         position=position,
         replayed_bytes=work.replayed_bytes,
         superseded_files=work.batch.superseded_files,
+        rows_quarantined=sum(held.row is not None for held in work.held),
+        files_quarantined=sum(held.row is None for held in work.held),
     )

@@ -21,6 +21,7 @@ from lake_assets.checks.silver_checks import (
     applied_evaluation,
     check_specs,
     freshness_evaluation,
+    quarantine_evaluation,
     row_count_evaluation,
     state_evaluation,
 )
@@ -136,7 +137,8 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
     logged = runtime.file_log.files(target.source, target.table)
     fresh = freshness_evaluation(freshness(target, result.position, logged, now))
     counted = row_count_evaluation(result)
-    checks = [e for e in (applied_evaluation(result), counted, fresh) if e is not None]
+    held = quarantine_evaluation(target, runtime.quarantine.open(target.identifier))
+    checks = [e for e in (applied_evaluation(result), counted, held, fresh) if e is not None]
     metadata = materialization_metadata(result, now) if result.batches else {}
     if result.error is not None:
         context.log.error("%s failed: %s", target.identifier, result.error)
@@ -163,7 +165,8 @@ def _evaluate_alone(
     targets = [by_key[key] for key in sorted({check.asset_key for check in wanted})]
     now = datetime.now(UTC)
     for state in table_states(runtime, targets, now) if targets else ():
-        evaluations = [state_evaluation(state)]
+        held = runtime.quarantine.open(state.target.identifier)
+        evaluations = [state_evaluation(state), quarantine_evaluation(state.target, held)]
         if state.error is None:
             evaluations.append(
                 freshness_evaluation(freshness(state.target, state.position, state.logged, now))

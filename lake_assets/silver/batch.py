@@ -35,6 +35,11 @@ class Written:
     """Per tracked column the days that old and new images lie in, as the summary carries them."""
 
 
+def nothing_readable() -> Written:
+    """What a batch without a readable file writes: its position alone."""
+    return Written("append", ChangeFigures(by_op=dict.fromkeys("IUD", 0)), rows_counted=0, keys=0, rows=0)
+
+
 @dataclass(slots=True)
 class BatchResult:
     """One published commit."""
@@ -58,6 +63,10 @@ class BatchResult:
     replayed_bytes: int = 0
     """Bytes read again because a file came late; 0 for a batch in order."""
     superseded_files: int = 0
+    rows_quarantined: int = 0
+    files_quarantined: int = 0
+    schema_changes: tuple[str, ...] = ()
+    """What the batch changed about silver's columns, a sentence each."""
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -73,6 +82,7 @@ class BatchResult:
             "files": self.files,
             "bytes": self.bytes,
             "rows-read": self.rows_read,
+            "rows-quarantined": self.rows_quarantined,
             **{f"rows-{name}": self.by_op[op] for op, name in OPERATIONS.items()},
         }
         return {f"{BATCH}{name}": str(value) for name, value in figures.items()}

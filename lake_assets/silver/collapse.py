@@ -28,6 +28,8 @@ class ChangeFigures:
     min_sequence: str = ""
     max_sequence: str = ""
     max_commit_ts: datetime | None = None
+    used: int = 0
+    """Rows after the unusable were left out, counted behind that filter."""
     bad_rows: int = 0
     first_bad: dict[str, Any] | None = None
     """`_file`, `_row` and `_bad` of the first bad row in file order."""
@@ -58,8 +60,14 @@ def observe_changes(changes: DataFrame) -> tuple[DataFrame, Observation]:
     return observed, observation
 
 
-def figures(observation: Observation) -> ChangeFigures:
-    """The figures of an observation whose rows have been read. Blocks until they are known."""
+def observe_used(changes: DataFrame) -> tuple[DataFrame, Observation]:
+    """The same rows, and the observation that counts them."""
+    observation = Observation()
+    return changes.observe(observation, F.count(F.lit(1)).alias("rows")), observation
+
+
+def figures(observation: Observation, used: Observation) -> ChangeFigures:
+    """The figures of observations whose rows have been read. Blocks until they are known."""
     seen = observation.get
     micros = seen["max_commit_micros"]
     first_bad = seen["first_bad"]
@@ -69,6 +77,7 @@ def figures(observation: Observation) -> ChangeFigures:
         min_sequence=seen["min_sequence"] or "",
         max_sequence=seen["max_sequence"] or "",
         max_commit_ts=None if micros is None else _instant(micros),
+        used=used.get["rows"],
         bad_rows=seen["bad_rows"],
         first_bad=None if first_bad is None else dict(zip(("_file", "_row", "_bad"), first_bad, strict=True)),
         first_change_file=seen["first_change_file"],

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.checks.row_count import RowCounts, row_count_problem
@@ -49,17 +49,30 @@ def stamp(
     It is always the branch's last commit, and always an append: a delete that happens to touch metadata only would
     lose the properties.
     """
-    images = written.images if written.images is not None else spark.table(current.table).filter(F.lit(False))
+    if written.images is not None:
+        images = in_table_columns(written.images, target)
+    else:
+        images = spark.table(current.table).filter(F.lit(False))
     properties = result.position.properties() | result.properties()
     properties |= {touched_days_property(column): days for column, days in written.touched.items()}
-    writer = images.select(*(f"`{column.name}`" for column in target.columns)).writeTo(current.address)
+    writer = images.writeTo(current.address)
     for name, value in properties.items():
         writer = writer.option(f"snapshot-property.{name}", value)
     writer.option("check-nullability", False).append()
 
 
+def in_table_columns(rows: DataFrame, target: Target) -> DataFrame:
+    """The rows in the columns of the silver table."""
+    return rows.select(*(f"`{column.name}`" for column in target.columns))
+
+
 def count_rows(
-    catalog: Catalog, current: Attempt, target: Target, planned: Position, result: BatchResult
+    catalog: Catalog,
+    current: Attempt,
+    target: Target,
+    planned: Position,
+    result: BatchResult,
+    written: Written,
 ) -> BatchResult:
     """The result with the rows that Iceberg counted. Raises RowCountMismatch, before anything is published."""
     table = load_table(catalog, target.identifier)
@@ -68,6 +81,8 @@ def count_rows(
     counts = RowCounts(
         counted_in_files=result.rows_counted,
         read=result.rows_read,
+        used=written.changes.used,
+        quarantined=result.rows_quarantined,
         keys=result.keys,
         written=result.rows_written,
         added=sum(int(commit.get("added-records", "0")) for commit in commits),

@@ -7,25 +7,39 @@ here: what a batch does (`apply.py`), Dagster (`assets.py`).
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from lake_assets.bronze.damage import unreadable_files
 from lake_assets.bronze.file_log import LoggedFile
+from lake_assets.bronze.inspect import UnreadableFile
 from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.quarantine import State
 from lake_assets.config import Mode
 from lake_assets.errors import ApplyConflict, LakeError, TableStopped
-from lake_assets.iceberg.tables import create_table, load_table
+from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
+from lake_assets.schema.contract import Contracts, contract_of
+from lake_assets.schema.current import contracts_of_batch
 from lake_assets.silver.apply import apply_batch
 from lake_assets.silver.batch import BatchResult, TableResult
-from lake_assets.silver.plan import Waiting, plan_batch
-from lake_assets.silver.position import read_position
+from lake_assets.silver.evolution import evolved
+from lake_assets.silver.plan import Batch, Waiting, plan_batch
+from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.targets import Target
-from lake_assets.silver.work import Work
+from lake_assets.silver.work import Damaged, Work
 
 ATTEMPTS = 5
+
+
+class FilesDamaged(LakeError):
+    """Files of a batch look whole and are not; the batch is tried again without them."""
+
+
 LOST_RACE = "CommitFailedException"
 T = TypeVar("T")
 Progress = Callable[[Target, str], None]
@@ -54,10 +68,17 @@ def apply_tables(
 def apply_table(runtime: LakeRuntime, target: Target, progress: Progress) -> TableResult:
     """Brings one table up to what the log holds now. Never raises for a fault of the table: see its `error`."""
     result = TableResult(target)
+    damaged: Damaged = {}
     try:
+        # A reader would fail on these again.
+        damaged |= {
+            (held.key, held.version): UnreadableFile(held.key, held.reason)
+            for held in runtime.quarantine.open(target.identifier)
+            if held.row is None and held.state is State.HELD
+        }
         upto = runtime.file_log.head()
         while True:
-            outcome = _retrying(lambda: _next_batch(runtime, target, upto, progress))
+            outcome = _retrying(lambda: _next_batch(runtime, target, upto, progress, damaged))
             if not isinstance(outcome, BatchResult):
                 result.waiting = outcome.reason if isinstance(outcome, Waiting) else None
                 break
@@ -76,7 +97,7 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress) -> Tab
 
 def _retrying(call: Callable[[], T]) -> T:
     policy = Retrying(
-        retry=retry_if_exception_type(ApplyConflict),
+        retry=retry_if_exception_type((ApplyConflict, FilesDamaged)),
         stop=stop_after_attempt(ATTEMPTS),
         wait=wait_random_exponential(multiplier=0.2, max=5),
         reraise=True,
@@ -85,7 +106,7 @@ def _retrying(call: Callable[[], T]) -> T:
 
 
 def _next_batch(
-    runtime: LakeRuntime, target: Target, upto: int, progress: Progress
+    runtime: LakeRuntime, target: Target, upto: int, progress: Progress, damaged: Damaged
 ) -> BatchResult | Waiting | None:
     """Plans from the table as it is now, so that a batch another run has published meanwhile is not planned again."""
     table = load_table(runtime.catalog, target.identifier)
@@ -104,20 +125,44 @@ def _next_batch(
     if target.mode is Mode.CHANGE_LOG:
         _refuse_rewritten(target, logged, position.log_offset)
     spark = runtime.sessions.isolated()
-    if table is None:
-        version = {"format-version": str(target.config.format_version)}
-        create_table(spark, runtime.catalog, target.identifier, target.columns, target.partition_by, version)
     try:
-        return apply_batch(
-            Work(runtime, spark, target, position, batch, logged, lambda stage: progress(target, stage))
+        contracts = _contracts(runtime, target, position, batch, logged)
+        now = target.under(contracts)
+        work = Work(
+            runtime, spark, now, position, batch, logged, contracts, lambda s: progress(target, s), damaged
         )
+        with evolved(work, table) as changes:
+            result = apply_batch(work)
+        return replace(result, schema_changes=changes)
     except LakeError:
         raise
     except Exception as error:
         if LOST_RACE in str(error):
             raise ApplyConflict(f"{target.identifier}: another run committed first") from error
+        found = unreadable_files(spark, runtime.store(target.source), batch.files, target.dms)
+        versions = {file.key: file.version for file in batch.files}
+        new = {(broken.key, versions[broken.key]): broken for broken in found}
+        if not damaged.keys() >= new.keys():
+            damaged.update(new)
+            raise FilesDamaged(f"{target.identifier}: {found[0]}") from error
         files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
         raise LakeError(f"{target.identifier}: the batch of {files} failed: {_first_line(error)}") from error
+
+
+def _contracts(
+    runtime: LakeRuntime, target: Target, position: Position, batch: Batch, logged: Sequence[LoggedFile]
+) -> Contracts:
+    found = contracts_of_batch(
+        target.table,
+        contract_of(target.config, target.dms),
+        runtime.contracts.of(target.identifier),
+        target.schema_changes,
+        position.log_offset,
+        logged,
+        [file for file in batch.files if file.offset > position.log_offset],
+        partial(runtime.contracts.add, target.identifier),
+    )
+    return found.upto(max(batch.upto, position.log_offset + 1))
 
 
 def _refuse_rewritten(target: Target, logged: Sequence[LoggedFile], applied: int) -> None:
@@ -125,7 +170,7 @@ def _refuse_rewritten(target: Target, logged: Sequence[LoggedFile], applied: int
     building it anew may need files of earlier epochs that are gone."""
     seen = {file.key for file in logged if file.offset <= applied and file.kind is FileKind.CDC}
     for file in logged:
-        if file.offset > applied and file.key in seen:
+        if file.offset > applied and file.key in seen and not file.retry:
             raise TableStopped(
                 target.table,
                 f"{file.key} was rewritten after its rows had been appended to {target.identifier}.",

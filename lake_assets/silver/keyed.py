@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.batch import Written
+from lake_assets.silver.batch import Written, nothing_readable
 from lake_assets.silver.collapse import collapse, events, key_columns
 from lake_assets.silver.plan import epoch_members
 from lake_assets.silver.targets import Target
@@ -27,13 +27,15 @@ def current_rows(target: Target, changes: DataFrame) -> DataFrame:
 def replace_keys(work: Work, current: Attempt) -> Written:
     """Deletes the batch's keys on the branch; their new rows are left to the commit that bears the position."""
     target, position = work.target, work.position
-    reading = work.read(work.batch.files)
+    reading = work.read_batch()
+    if reading is None:
+        return nothing_readable()
     work.stage("read")
     with work.watch.stage("read"):
         # A checkpoint, not a cache: the delete's subquery and the append must see the very same rows.
         delta = _state(target, reading.good).localCheckpoint()
-    seen = reading.figures()
-    if seen.is_late(position.max_sequence):
+    seen = work.seen(reading)
+    if seen.is_late(position.max_sequence) or work.retries:
         delta = _replayed(work, delta)
     with work.watch.stage("read"):
         counts = delta.agg(F.count(F.lit(1)), F.count_if(~F.col("_tombstone"))).first()
@@ -64,9 +66,12 @@ def _replayed(work: Work, delta: DataFrame) -> DataFrame:
     """A late batch: the state of its keys from every file of the epoch, as if nothing had been applied yet."""
     work.stage("replay")
     with work.watch.stage("replay"):
-        reading = work.read_again(epoch_members(work.logged, work.batch.epoch, work.batch.upto))
         affected = delta.select(*key_columns(work.target.key))
-        if affected.count() <= MOST_BROADCAST_KEYS:
+        if not (keys := affected.count()):
+            return delta  # a join with nothing would not read the files, and they would seem to have no rows
+        reading = work.read_again(epoch_members(work.logged, work.batch.epoch, work.batch.upto))
+        assert reading is not None, "the batch's own files are among them"
+        if keys <= MOST_BROADCAST_KEYS:
             affected = F.broadcast(affected)
         state = _state(work.target, reading.good, only=affected).localCheckpoint()
         reading.figures()
@@ -74,7 +79,7 @@ def _replayed(work: Work, delta: DataFrame) -> DataFrame:
 
 
 def _state(target: Target, changes: DataFrame, only: DataFrame | None = None) -> DataFrame:
-    found = events(changes, target.key, before_images=target.dms.before_image_prefix is not None)
+    found = events(changes, target.key, before_images=target.before_images)
     if only is not None:
         found = found.join(only, on=key_columns(target.key), how="left_semi")
     return collapse(found, target.key)

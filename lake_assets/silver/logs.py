@@ -15,7 +15,7 @@ from lake_assets.bronze.typed_rows import SYNTHETIC_TAIL
 from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.batch import Written
+from lake_assets.silver.batch import Written, nothing_readable
 from lake_assets.silver.collapse import ChangeFigures
 from lake_assets.silver.plan import epoch_members
 from lake_assets.silver.targets import Target
@@ -31,25 +31,27 @@ def log_rows(work: Work, changes: DataFrame) -> DataFrame:
 
 def append(work: Work, current: Attempt) -> Written:
     """Reads the batch; its rows are left to the commit that bears the position."""
-    reading = work.read(work.batch.files)
+    reading = work.read_batch()
+    if reading is None:
+        return nothing_readable()
     work.stage("read")
     with work.watch.stage("read"):
         delta = reading.good.localCheckpoint()
-    seen = reading.figures()
+    seen = work.seen(reading)
     refuse_changes(work.target, seen)
-    rows, late = seen.rows, seen.is_late(work.position.max_sequence)
+    rows, late = seen.used, seen.is_late(work.position.max_sequence)
     if _may_repeat(work, late=late):
         with work.watch.stage("repetitions"):
             delta = _each_once(delta)
             if late:
-                delta = _not_among(delta, _applied(work, current, delta))
+                delta = _not_applied(work, current, delta)
             delta = delta.localCheckpoint()
             rows = delta.count()
     return Written(
         strategy="append",
         changes=seen,
         rows_counted=reading.rows_counted,
-        keys=seen.rows,
+        keys=seen.used,
         rows=rows,
         images=_columns(work.target, delta),
     )
@@ -100,17 +102,20 @@ def _has_own_sequence() -> Column:
     return (F.col("_sequence") != "") & ~F.col("_sequence").endswith(SYNTHETIC_TAIL)
 
 
-def _applied(work: Work, current: Attempt, delta: DataFrame) -> DataFrame:
-    """What a late batch may repeat, in the columns of IDENTITY: from the log itself, if it has them."""
+def _not_applied(work: Work, current: Attempt, delta: DataFrame) -> DataFrame:
+    """What of a late batch is no repetition: of the log itself, if it has the columns of IDENTITY, else of the files
+    that were applied."""
     if work.target.mode is Mode.CHANGE_LOG:
         bounds = delta.agg(F.min("_commit_ts"), F.max("_commit_ts")).first()
         assert bounds is not None, "an aggregate without grouping has one row"
-        image = F.struct(*(F.col(f"`{column.name}`") for column in work.target.config.columns))
+        image = F.struct(*(F.col(f"`{column.name}`") for column in work.target.image_columns))
         # The table is partitioned by the day of its commits, and a repetition has the commit of its first delivery.
         rows = work.spark.table(current.table).filter(F.col("_commit_ts").between(*bounds))
-        return rows.select(*IDENTITY[:-1], image.alias("_image"))
+        return _not_among(delta, rows.select(*IDENTITY[:-1], image.alias("_image")))
     members = epoch_members(work.logged, work.batch.epoch, work.position.log_offset)
     reading = work.read_again([file for file in members if file.kind is FileKind.CDC])
+    if reading is None:
+        return delta
     applied = reading.good.localCheckpoint()
     reading.figures()
-    return applied
+    return _not_among(delta, applied)

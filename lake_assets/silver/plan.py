@@ -75,7 +75,7 @@ def plan_batch(
     wanted = tuple(f for f in members if f.offset > position.log_offset and f.kind is FileKind.CDC)
     applied = {f.key for f in files if f.offset <= position.log_offset}
     left_out = len(chunk) - len(wanted)
-    if any(f.key in applied for f in wanted):
+    if any(f.key in applied and not f.retry for f in wanted):
         # What its rows said before cannot be told from the file as it is now, so that the table is made anew.
         return Batch("full_load", members, upto, position.epoch, left_out)
     return Batch("cdc", wanted, upto, position.epoch, left_out)

@@ -1,19 +1,25 @@
 """A batch's files being read, with a witness of what was seen of them.
 
-Here: the usable changes of some files, and the refusal of files with rows that are unusable or went missing. Not here:
-what becomes of the changes (`keyed.py`, `logs.py`).
+Here: the usable changes of some files, each file by the contract that holds for it, and the refusal of files whose rows
+went missing. Not here: what becomes of the changes (`keyed.py`, `logs.py`), or of rows that cannot be used
+(`setting_aside.py`).
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import reduce
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.bad_rows import stop_for_bad_row, stop_for_missing_rows
+from lake_assets.bronze.bad_rows import stop_for_missing_rows
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.object_store import ObjectStore
+from lake_assets.bronze.places import in_places, placed
 from lake_assets.bronze.reader import read_changes
-from lake_assets.silver.collapse import ChangeFigures, figures, observe_changes
+from lake_assets.schema.contract import Contracts, ContractVersion
+from lake_assets.schema.images import today
+from lake_assets.silver.collapse import ChangeFigures, figures, observe_changes, observe_used
 from lake_assets.silver.targets import Target
 
 
@@ -21,29 +27,71 @@ class Reading:
     """The changes of `files`: compute something from `good`, then ask for `figures`."""
 
     def __init__(
-        self, spark: SparkSession, store: ObjectStore, target: Target, files: Sequence[LoggedFile]
+        self,
+        spark: SparkSession,
+        store: ObjectStore,
+        target: Target,
+        files: Sequence[LoggedFile],
+        contracts: Contracts,
+        only: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
-        """`files` with their own row counts. Raises TableStopped when a file's columns do not fit the contract."""
+        """`files` with their own row counts, at least one. `only`: of a file of that key, nothing but the rows at these
+        places, from 0. Raises TableStopped when a file's columns do not fit the contract."""
         self._table = target.table
-        self._files = files
-        self._changes = read_changes(
-            spark, store, files, name=target.table, table=target.config, dms=target.dms
-        )
-        observed, self._observation = observe_changes(self._changes)
-        self.good = observed.filter(F.col("_bad").isNull())
+        self._only = only or {}
+        self.files = files
+        groups: dict[int, list[LoggedFile]] = defaultdict(list)
+        for file in files:
+            groups[contracts.at(file.offset).number].append(file)
+        parts = [
+            self._read(spark, store, target, groups[version.number], contracts, version)
+            for version in contracts.versions
+            if version.number in groups
+        ]
+        self.changes = reduce(DataFrame.unionByName, parts)
+        """Every row, unusable ones included."""
+        if self._only:
+            addresses = {store.spark_uri(key): places for key, places in self._only.items()}
+            self.changes = in_places(spark, self.changes, addresses)
+        observed, self._observation = observe_changes(self.changes)
+        self.good, self._used = observe_used(observed.filter(F.col("_bad").isNull()))
         """The changes as `bronze.reader` describes them, without the unusable."""
+
+    def _read(
+        self,
+        spark: SparkSession,
+        store: ObjectStore,
+        target: Target,
+        files: Sequence[LoggedFile],
+        contracts: Contracts,
+        version: ContractVersion,
+    ) -> DataFrame:
+        contract = version.contract
+        changes = read_changes(
+            spark, store, files, name=target.table, table=contract.table(target.config), dms=contract.dms
+        )
+        if contract.columns == target.image_columns:
+            return changes
+        names = contracts.names_today(version.number, drops=target.schema_changes.dropped == "drop")
+        return today(
+            changes, contract.columns, names, target.image_columns, target.key, target.config.defaults
+        )
 
     @property
     def rows_counted(self) -> int:
         """Rows of the files by their own count, made without Spark."""
-        return sum(file.rows or 0 for file in self._files)
+        return sum(
+            len(self._only[file.key]) if file.key in self._only else file.rows or 0 for file in self.files
+        )
+
+    def bad_rows(self) -> DataFrame:
+        """`_file`, `_place` (from 0) and `_bad` of the rows that cannot be used; reads the files once more."""
+        return placed(self.changes).filter(F.col("_bad").isNotNull()).select("_file", "_place", "_bad")
 
     def figures(self) -> ChangeFigures:
-        """What was seen while `good` was computed; blocks until it has been. Raises TableStopped for rows that cannot
-        be used, and RowCountMismatch when the files hold more or fewer rows by their own count."""
-        seen = figures(self._observation)
-        if seen.bad_rows:
-            stop_for_bad_row(self._table, seen.bad_rows, seen.first_bad, self._changes)
+        """What was seen while `good` was computed; blocks until it has been. Raises RowCountMismatch when the files
+        hold more or fewer rows by their own count."""
+        seen = figures(self._observation, self._used)
         if seen.rows != self.rows_counted:
-            stop_for_missing_rows(self._table, self._files, self._changes)
+            stop_for_missing_rows(self._table, self.files, self.changes)
         return seen

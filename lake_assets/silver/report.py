@@ -42,6 +42,8 @@ def materialization_metadata(result: TableResult, now: datetime) -> dict[str, An
         **state_metadata(result.position),
         "rows_read": sum(b.rows_read for b in batches),
         **{f"rows_{name}": by_op[op] for op, name in OPERATIONS.items()},
+        "rows_quarantined": sum(b.rows_quarantined for b in batches),
+        "files_quarantined": sum(b.files_quarantined for b in batches),
         "rows_written": sum(b.rows_written for b in batches),
         "rows_removed": sum(b.rows_removed for b in batches),
         "files": sum(b.files for b in batches),
@@ -54,6 +56,8 @@ def materialization_metadata(result: TableResult, now: datetime) -> dict[str, An
         "seconds": round(sum(seconds.values()), 3),
         **{f"seconds_{stage}": round(value, 3) for stage, value in sorted(seconds.items())},
     }
+    if changes := [change for batch in batches for change in batch.schema_changes]:
+        metadata["schema_changes"] = "\n".join(changes)
     if newest is not None:
         metadata["lag_seconds"] = round((now - newest).total_seconds(), 3)
     return metadata

@@ -3,10 +3,20 @@
 Here: names and contract of each silver table. Not here: its state, or how it is written.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from lake_assets.config import Column, DmsSettings, Freshness, LakeConfig, Mode, SourceConfig, TableConfig
+from lake_assets.config import (
+    Column,
+    DmsSettings,
+    Freshness,
+    LakeConfig,
+    Mode,
+    SchemaChanges,
+    SourceConfig,
+    TableConfig,
+)
+from lake_assets.schema.contract import Contracts
 from lake_assets.silver.collapse import key_columns
 
 CHANGE_LOG_COLUMNS = (
@@ -29,6 +39,11 @@ class Target:
     config: TableConfig
     dms: DmsSettings
     freshness: Freshness
+    schema_changes: SchemaChanges
+    kept: tuple[Column, ...] = ()
+    """Columns that the silver table has beside the source's: dropped there, and kept."""
+    before_images: bool = False
+    """Whether some of its files may have before images."""
     track_days: tuple[str, ...] = ()
     """Timestamp columns whose touched days each commit must name, because a mart's days follow them."""
 
@@ -48,10 +63,34 @@ class Target:
     @property
     def columns(self) -> tuple[Column, ...]:
         """The silver table's columns: the source's own, and for a change log what identifies each change."""
+        return (*self._own_columns(self.config.columns), *self.kept)
+
+    def _own_columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:
         if self.mode is Mode.CHANGE_LOG:
             # A delete carries its key only, so no column of a change log can be required.
-            return CHANGE_LOG_COLUMNS + tuple(Column(name=c.name, type=c.type) for c in self.config.columns)
-        return self.config.columns
+            return CHANGE_LOG_COLUMNS + tuple(Column(name=c.name, type=c.type) for c in columns)
+        return tuple(columns)
+
+    @property
+    def image_columns(self) -> tuple[Column, ...]:
+        """The source's columns as silver has them, the kept ones included."""
+        return (*self.config.columns, *self.kept)
+
+    def under(self, contracts: Contracts) -> "Target":
+        """The table as the newest of these contracts has it, rather than lake.yaml."""
+        newest = contracts.versions[-1].contract
+        return replace(
+            self,
+            config=newest.table(self.config),
+            dms=newest.dms,
+            kept=contracts.kept(drops=self.schema_changes.dropped == "drop"),
+            before_images=any(v.contract.dms.before_image_prefix is not None for v in contracts.versions),
+        )
+
+    def created_with(self, contracts: Contracts) -> tuple[Column, ...]:
+        """The columns that the table is created with: its first contract's, so that built anew it gets the field ids
+        that it had."""
+        return self._own_columns(contracts.versions[0].contract.columns)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -84,8 +123,9 @@ def source_targets(
                     name=silver,
                     mode=shape,
                     config=config,
-                    dms=source.dms,
+                    dms=source.settings(table),
                     freshness=config.freshness or source.freshness,
+                    schema_changes=config.schema_changes or source.schema_changes,
                     track_days=tracked.get(silver, ()),
                 )
             )

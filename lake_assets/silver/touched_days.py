@@ -29,14 +29,14 @@ def touched_days(
     if not target.track_days:
         return {}
     matches = target.key_matches("k", "t")
+    instants = {column.name for column in target.columns if column.type == "timestamptz"}
     queries = []
     for column in target.track_days:
-        queries.append(
-            f"SELECT '{column}' AS c, to_date(_image.`{column}`) AS d FROM {keys_view} WHERE NOT _tombstone"
-        )
+        new, old = (_day(f"{row}.`{column}`", column in instants) for row in ("_image", "t"))
+        queries.append(f"SELECT '{column}' AS c, {new} AS d FROM {keys_view} WHERE NOT _tombstone")
         if snapshot_id is not None:
             queries.append(
-                f"SELECT '{column}', to_date(t.`{column}`) FROM {table} VERSION AS OF {snapshot_id} AS t "
+                f"SELECT '{column}', {old} FROM {table} VERSION AS OF {snapshot_id} AS t "
                 f"LEFT SEMI JOIN {keys_view} AS k ON {matches}"
             )
     rows = spark.sql(
@@ -48,3 +48,12 @@ def touched_days(
         for column in target.track_days
     }
     return {column: ALL if len(days) > MOST_DAYS else ",".join(days) for column, days in found.items()}
+
+
+def _day(value: str, is_instant: bool) -> str:
+    if not is_instant:
+        return f"to_date({value})"
+    # Not to_date: an instant's day would be the one in the session's zone.
+    return (
+        f"date_from_unix_date(CAST(floor(unix_micros({value}) / CAST(86400000000 AS DECIMAL(20, 0))) AS INT))"
+    )

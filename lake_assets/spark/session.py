@@ -44,6 +44,11 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
         # Batches are small: two hundred shuffle partitions would cost more than the work.
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.ansi.enabled": "true",
+        # It would cut a stage without rows out of the plan, and with it what was observed there: a batch whose rows are
+        # all unusable would have no figures.
+        "spark.sql.adaptive.optimizer.excludedRules": (
+            "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+        ),
         # Listing the paths of a batch as a Spark job of its own costs more than listing them here.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
         "spark.ui.enabled": "false",

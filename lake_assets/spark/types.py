@@ -1,4 +1,7 @@
-"""Spark SQL's names of the column types of lake.yaml."""
+"""The column types of lake.yaml: Spark SQL's names of them, and the Iceberg types that tables keep them as.
+
+Not here: what a value means under a type (`bronze/values.py`), or which types there are (`config/tables.py`).
+"""
 
 SPARK_TYPES = {
     "long": "bigint",
@@ -6,12 +9,21 @@ SPARK_TYPES = {
     "timestamptz": "timestamp",
 }
 
+STORED_AS_TEXT = frozenset({"time", "uuid", "json"})
+"""Types of the contract that no Iceberg column of theirs can be written for by Spark: kept as their canonical text."""
 
-def spark_type(iceberg_type: str) -> str:
-    """Spark SQL's name of an Iceberg type; the others have the same name in both."""
-    return SPARK_TYPES.get(iceberg_type, iceberg_type)
+
+def stored_type(declared: str) -> str:
+    """The Iceberg type that a table keeps a declared type as."""
+    return "string" if declared in STORED_AS_TEXT else declared
+
+
+def spark_type(declared: str) -> str:
+    """Spark SQL's name of a declared type; most have the same name in both."""
+    stored = stored_type(declared)
+    return SPARK_TYPES.get(stored, stored)
 
 
 def iceberg_type(spark_name: str) -> str:
-    """The inverse of `spark_type`."""
+    """The Iceberg type of Spark SQL's name: the inverse of `spark_type` for types that are stored as themselves."""
     return {spark: iceberg for iceberg, spark in SPARK_TYPES.items()}.get(spark_name, spark_name)

@@ -11,11 +11,15 @@ import dagster as dg
 import pytest
 from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.execution.retries import auto_reexecution_should_retry_run
+from pyspark.sql import SparkSession
 
 from lake_assets.automation.file_sensor import SCOPE
 from lake_assets.automation.heartbeat import HEARTBEAT
 from lake_assets.bronze import reports
-from lake_assets_tests.shop import BATCH, NOTES, SALES, Shop, add_run, failures, pass_time, plan_check
+from lake_assets.build import build_definitions, open_lake
+from lake_assets.config import TableConfig
+from lake_assets_tests.lakes import DMS, sequence, write_file
+from lake_assets_tests.shop import BATCH, NOTES, SALES, TABLES, Shop, add_run, failures, pass_time, plan_check
 
 HOUR = 3600.0
 
@@ -63,6 +67,42 @@ def test_files_are_reported_once_and_those_that_landed_later_by_themselves(
     (event,) = shop.tick().asset_events
     assert event.metadata["files"].value == 1
     assert event.metadata["first_key"].value == late
+
+
+@pytest.mark.spark
+def test_a_transaction_file_is_reported_for_each_table_that_lake_yaml_names(
+    spark: SparkSession, new_shop: Callable[..., Shop], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has records of the others, too, for which there is no asset yet."""
+    dms = DMS | {"preserve_transactions": True, "cdc_path": "cdc", "add_column_name": False}
+    shop = new_shop(source={"dms": dms}, tables={"public.sales": TABLES["public.sales"]})
+    stamp = "2026-03-01 10:00:00.000000"
+    rows = [
+        f"I,{table},public,{stamp},{key},n,{stamp},{sequence(key)},NULL"
+        for table, key in (("sales", 1), ("notes", 2), ("sales", 3), ("notes", 4))
+    ]
+    key = "cdc/CDC_TXN-20260301100100000.csv"
+    write_file(shop.folder, key, rows)
+    (event,) = shop.tick().asset_events
+    assert event.asset_key.path[-1] == "sales"
+    assert event.metadata["dagster/partition_row_count"].value == 2
+    assert shop.tick().asset_events == []
+    assert [r.getMessage() for r in caplog.records if "public.notes" in r.getMessage()] == [
+        "shop: 1 files of public.notes, which lake.yaml does not configure"
+    ]
+
+    source = shop.lake.config.sources["shop"]
+    notes = TableConfig.model_validate(TABLES["public.notes"])
+    source = source.model_copy(update={"tables": {**source.tables, "public.notes": notes}})
+    config = shop.lake.config.model_copy(update={"sources": {"shop": source}})
+    shop.lake = open_lake(config, marts=())
+    shop.definitions = build_definitions(shop.lake)
+    outcome = shop.tick()
+    (event,) = outcome.asset_events
+    assert (event.asset_key.path[-1], event.metadata["first_key"].value) == ("notes", key)
+    shop.run((outcome.run_requests or ())[0])
+    assert [row["id"] for row in shop.rows("silver_shop.sales")] == [1, 3]
+    assert [row["id"] for row in shop.rows("silver_shop.notes")] == [2, 4]
 
 
 def test_files_logged_by_a_tick_that_died_are_reported_by_the_next(new_shop: Callable[..., Shop]) -> None:

@@ -117,6 +117,29 @@ def test_order_over_tables(load, cdc):
     ]
 
 
+def test_the_parts_of_a_parallel_load(load):
+    """The same counter in two folders is two files of one epoch; whichever is rewritten first opens the next."""
+
+    def part(folder, version="v1"):
+        return load(1, version, key=f"public/trips/{folder}LOAD00000001.csv")
+
+    folders = ["", "SEGMENT1_", "p0/", "p1/"]
+    known = Known()
+    passes = [[part(f) for f in reversed(folders)], [part("p9/")], [part("p1/", "v2")], [part("", "v2")]]
+    offset, epochs = 0, []
+    for found in passes:
+        admitted = admit(found, known, based_on=offset)
+        assert [file.key for file, _ in admitted] == sorted(file.key for file in found)
+        for file, epoch in admitted:
+            offset += 1
+            values = {field.name: getattr(file, field.name) for field in fields(NewFile)}
+            known.add(
+                LoggedFile(offset=offset, source="s", logged_at=file.last_modified, epoch=epoch, **values)
+            )
+            epochs.append(epoch)
+    assert epochs == [1, 1, 1, 1, 1, 2, 2]
+
+
 def test_tables_have_epochs_of_their_own(load):
     passes = [[load(1, table="a"), load(1, table="b")], [load(1, "v2", table="b")], [load(2, table="a")]]
     assert [epoch for _, _, epoch in log_passes(*passes)] == [1, 1, 2, 1]

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.schema import Schema
 
 import lake_assets
 from lake_assets.bronze import file_log, file_log_upkeep
-from lake_assets.bronze.file_log import FileLog
+from lake_assets.bronze.file_log import FileLog, LoggedFile
 from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.log_record import to_arrow
+from lake_assets.bronze.log_record import LOG_SCHEMA, to_arrow
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -241,7 +242,7 @@ def test_threads_that_append_at_once(open_catalog, cdc, monkeypatch):
 WRITER = """
 import pickle, sys
 from pyiceberg.catalog.sql import SqlCatalog
-from lake_assets.bronze.file_log import FileLog
+from lake_assets.bronze.file_log import FileLog, LoggedFile
 
 folder, files = pickle.load(sys.stdin.buffer)
 uri, warehouse = f"sqlite:///{folder}/catalog.db?timeout=30", f"file://{folder}/warehouse"
@@ -273,3 +274,28 @@ def test_processes_that_append_at_once(open_catalog, tmp_path, cdc):
     assert (
         sorted(claimed) == [record.offset for record in FileLog(open_catalog()).files()] == list(range(1, 14))
     )
+
+
+def test_a_log_of_an_earlier_version_gains_the_columns_it_lacks(open_catalog, load, cdc):
+    """By name: in a log that gained `irregular` later, the column has another id than in one that began with it."""
+    earlier = Schema(*(field for field in LOG_SCHEMA.fields if field.name != "irregular"))
+    catalog = open_catalog()
+    catalog.create_namespace("lake_ops")
+    table = catalog.create_table("lake_ops.bronze_files", earlier, properties=file_log.PROPERTIES)
+    old = FileLog(open_catalog()).append("s", [])
+    assert old == []
+    known = [name for name in LOG_SCHEMA.column_names if name != "irregular" and "." not in name]
+    record = LoggedFile(
+        offset=1,
+        source="s",
+        epoch=1,
+        logged_at=NOON,
+        **{name: getattr(load(1), name) for name in file_log._COPIED},
+    )
+    table.append(to_arrow([record]).select(known))
+    assert FileLog(open_catalog()).files()[0] == record, "readable before any writer has come"
+    log = FileLog(open_catalog())
+    log.ensure()
+    log.append("s", [cdc(1, irregular="it has NUL characters", columns=("Op", "id"))])
+    assert [file.irregular for file in FileLog(open_catalog()).files()] == [None, "it has NUL characters"]
+    assert [file.columns for file in FileLog(open_catalog()).files()] == [("Op", "trip_id"), ("Op", "id")]

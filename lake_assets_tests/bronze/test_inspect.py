@@ -110,7 +110,7 @@ def test_header(inspect, content, columns):
 
 
 def test_no_header_no_columns(inspect):
-    assert inspect(f"{LOAD}.csv", b"1,2\n3,4\n", DmsSettings()) == FileInspection(2, None, None)
+    assert inspect(f"{LOAD}.csv", b"1,2\n3,4\n", DmsSettings()) == FileInspection(2, None, None, width=2)
 
 
 def test_without_rfc_4180_a_quote_is_a_letter(inspect):

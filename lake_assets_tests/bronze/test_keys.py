@@ -4,7 +4,15 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from lake_assets.bronze.keys import DataFile, FileKind, IgnoredKey, UnknownKey, parse_key
+from lake_assets.bronze.keys import (
+    DataFile,
+    FileKind,
+    IgnoredKey,
+    TransactionFile,
+    UnknownKey,
+    decode_event_key,
+    parse_key,
+)
 from lake_assets.config import DmsSettings
 
 PLAIN = DmsSettings()
@@ -27,6 +35,22 @@ def partitioned(sequence: str, delimiter: str) -> DmsSettings:
         ("LOAD00000009.csv.gz", "csv", "gzip"),
         ("LOAD0000000A.parquet", "parquet", "none"),
         ("LOADDEADBEEF.csv", "csv", "none"),
+        ("LOAD0000000F.csv", "csv", "none"),
+        ("LOAD00000010.csv", "csv", "none"),
+        ("LOAD00000001.parquet.gz", "parquet", "gzip"),
+        ("LOAD00000001.json", "json", "none"),
+        ("LOAD00000001.jsonl", "json", "none"),
+        ("LOAD00000001.json.gz", "json", "gzip"),
+        ("LOAD00000001.jsonl.gz", "json", "gzip"),
+        # MongoDB's and other unnamed segments of a parallel load
+        ("SEGMENT1_LOAD00000001.csv", "csv", "none"),
+        ("SEGMENT12_LOAD0000000A.csv.gz", "csv", "gzip"),
+        # a parallel load's folders, by partition or segment name
+        ("p0/LOAD00000001.csv", "csv", "none"),
+        ("SALES_2026 Q1/LOAD0000001F.parquet", "parquet", "none"),
+        ("region=eu/LOAD00000001.csv", "csv", "none"),
+        ("2026-03-01/LOAD00000001.csv", "csv", "none"),
+        ("p0/SEGMENT1_LOAD00000001.csv", "csv", "none"),
     ],
 )
 def test_full_load(name, file_format, compression):
@@ -140,8 +164,9 @@ def test_a_table_may_begin_with_an_underscore():
         ("public/trips/LOAD00000001.CSV", "neither LOAD"),
         ("public/trips/LOAD0000000a.csv", "neither LOAD"),
         ("public/trips/LOAD0000000G.csv", "neither LOAD"),
-        ("public/trips/LOAD00000001.parquet.gz", "neither LOAD"),
-        ("public/trips/LOAD00000001.json", "neither LOAD"),
+        ("public/trips/LOAD00000001.csv.bz2", "neither LOAD"),
+        ("public/trips/LOAD00000001.orc", "neither LOAD"),
+        ("public/trips/LOAD00000001.csv.gz.gz", "neither LOAD"),
         ("public/trips/LOAD00000001.csv\n", "neither LOAD"),
         ("public/trips/notes.txt", "neither LOAD"),
         ("public/trips/20221023-01383091.csv", "neither LOAD"),
@@ -152,11 +177,14 @@ def test_a_table_may_begin_with_an_underscore():
         ("public/trips/20221023-253830913.csv", "no date and time"),
         ("public/trips/20221023-016030913.csv", "no date and time"),
         ("public/trips/00000101-000000000.csv", "no date and time"),
-        ("public/trips/p0/LOAD00000001.csv", "full-load file in the folder 'p0'"),
+        ("public/trips/p0/p1/LOAD00000001.csv", "full-load file in the folder 'p0/p1'"),
         ("public/trips/2022/10/23/LOAD00000001.csv", "full-load file in the folder"),
         ("public/trips/p0/20221023-013830913.csv", "date_partition_enabled is false"),
-        ("public/trips/SEGMENT1_LOAD00000001.csv", "parallel load"),
-        ("cdc/CDC_TXN-20201117153046033.csv", "PreserveTransactions"),
+        ("public/trips/SEGMENT_LOAD00000001.csv", "neither LOAD"),
+        ("public/trips/SEGMENT1_20221023-013830913.csv", "neither LOAD"),
+        ("cdc/CDC_TXN-20201117153046033.csv", "dms.preserve_transactions to true and dms.cdc_path to 'cdc'"),
+        ("CDC_TXN-20201117153046033.csv", "dms.cdc_path to 'its CdcPath'"),
+        ("public/trips/CDC_TXN-20201117153046033.csv", "dms.cdc_path to 'public/trips'"),
     ],
 )
 def test_unknown(key, reason):
@@ -184,3 +212,132 @@ def test_a_folder_that_is_not_the_contracts_date(folder, sequence, delimiter):
     parsed = parse_key(f"public/trips/{folder}/20221023-013830913.csv", partitioned(sequence, delimiter))
     assert isinstance(parsed, UnknownKey)
     assert folder in parsed.reason
+
+
+# --- the zone of date folders and CDC names
+
+
+@pytest.mark.parametrize(
+    ("zone", "name", "flushed"),
+    [
+        (None, "20221023-230000000", datetime(2022, 10, 23, 23, tzinfo=UTC)),
+        ("Asia/Seoul", "20221024-080000000", datetime(2022, 10, 23, 23, tzinfo=UTC)),
+        ("America/New_York", "20221023-190000000", datetime(2022, 10, 23, 23, tzinfo=UTC)),
+        # an hour that comes twice: the later one, so that the file is not taken for one from before a full load
+        ("America/New_York", "20221106-013000000", datetime(2022, 11, 6, 6, 30, tzinfo=UTC)),
+    ],
+)
+def test_the_zone_of_date_partitions_is_that_of_cdc_names_too(zone, name, flushed):
+    dms = DmsSettings(date_partition_enabled=True, date_partition_timezone=zone)
+    file = parse_key(f"public/trips/2022/10/24/{name}.csv", dms)
+    assert isinstance(file, DataFile)
+    assert (file.flush_time, file.capture_date) == (flushed, date(2022, 10, 24))
+
+
+def test_a_zone_without_date_partitions_is_without_effect():
+    file = parse_key("public/trips/20221024-080000000.csv", DmsSettings(date_partition_timezone="Asia/Seoul"))
+    assert isinstance(file, DataFile)
+    assert file.flush_time == datetime(2022, 10, 24, 8, tzinfo=UTC)
+
+
+def test_a_local_time_before_the_first_year():
+    dms = DmsSettings(date_partition_enabled=True, date_partition_timezone="Asia/Seoul")
+    assert isinstance(parse_key("public/trips/00010101-000000000.csv", dms), UnknownKey)
+
+
+# --- names as they are
+
+
+@pytest.mark.parametrize("table", ["a b", "a+b", "100%", "a=b", "Grüße", "表", "a%20b", "it's", "a;b", "😀"])
+def test_a_listed_key_is_right_as_it_is(table):
+    file = parse_key(f"my schema/{table}/LOAD00000001.csv", PLAIN)
+    assert isinstance(file, DataFile)
+    assert file.qualified_table == f"my schema.{table}"
+
+
+@pytest.mark.parametrize(
+    ("encoded", "key"),
+    [
+        ("public/trips/LOAD00000001.csv", "public/trips/LOAD00000001.csv"),
+        ("public/Order+Lines/20221023-013830913.csv", "public/Order Lines/20221023-013830913.csv"),
+        ("public/a%2Bb/LOAD00000001.csv", "public/a+b/LOAD00000001.csv"),
+        ("public/year%3D2022/LOAD00000001.csv", "public/year=2022/LOAD00000001.csv"),
+        ("public/100%25/LOAD00000001.csv", "public/100%/LOAD00000001.csv"),
+        ("public/a%2520b/LOAD00000001.csv", "public/a%20b/LOAD00000001.csv"),
+        ("public/Gr%C3%BC%C3%9Fe/LOAD00000001.csv", "public/Grüße/LOAD00000001.csv"),
+        ("public/%F0%9F%98%80/LOAD00000001.csv", "public/😀/LOAD00000001.csv"),
+    ],
+)
+def test_the_keys_of_events_are_encoded(encoded, key):
+    assert decode_event_key(encoded) == key
+
+
+def test_an_events_key_that_is_no_text():
+    with pytest.raises(ValueError, match="utf-8"):
+        decode_event_key("public/%FF/LOAD00000001.csv")
+
+
+def transactions(cdc_path):
+    return DmsSettings(preserve_transactions=True, cdc_path=cdc_path, data_format="parquet")
+
+
+@pytest.mark.parametrize(
+    ("cdc_path", "key", "compression", "flushed"),
+    [
+        (
+            "cdc",
+            "cdc/CDC_TXN-20201117153046033.csv",
+            "none",
+            datetime(2020, 11, 17, 15, 30, 46, 33_000, tzinfo=UTC),
+        ),
+        (
+            "cdc",
+            "cdc/CDC_TXN-20201117153046033.csv.gz",
+            "gzip",
+            datetime(2020, 11, 17, 15, 30, 46, 33_000, tzinfo=UTC),
+        ),
+        (
+            "/a/b c/",
+            "a/b c/CDC_TXN-20240229235959999.csv",
+            "none",
+            datetime(2024, 2, 29, 23, 59, 59, 999_000, tzinfo=UTC),
+        ),
+        (
+            "public/trips",
+            "public/trips/CDC_TXN-20240101000000000.csv",
+            "none",
+            datetime(2024, 1, 1, tzinfo=UTC),
+        ),
+        ("_cdc", "_cdc/CDC_TXN-20240101000000000.csv", "none", datetime(2024, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_transaction_files_are_csv_below_cdc_path(cdc_path, key, compression, flushed):
+    """Whatever data_format says. The time is that of the flush, UTC, and there is no other."""
+    parsed = parse_key(key, transactions(cdc_path))
+    assert parsed == TransactionFile(key, compression, flushed)
+    assert isinstance(parsed, TransactionFile)
+    assert (parsed.kind, parsed.format, parsed.capture_date) == ("cdc", "transactions", flushed.date())
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("CDC_TXN-20201117153046033.csv", "in the folder '', but dms.cdc_path is 'cdc'"),
+        ("other/CDC_TXN-20201117153046033.csv", "in the folder 'other', but dms.cdc_path is 'cdc'"),
+        ("cdc/2020/11/17/CDC_TXN-20201117153046033.csv", "in the folder 'cdc/2020/11/17'"),
+        ("cdc/CDC_TXN-20201117153046033.parquet", "with .csv or .csv.gz"),
+        ("cdc/CDC_TXN-2020111715304603.csv", "is not CDC_TXN-<17 digits>"),
+        ("cdc/CDC_TXN-202011171530460333.csv", "is not CDC_TXN-<17 digits>"),
+        ("cdc/CDC_TXN-20201317153046033.csv", "no date and time"),
+    ],
+)
+def test_what_is_no_transaction_file(key, reason):
+    parsed = parse_key(key, transactions("cdc"))
+    assert isinstance(parsed, UnknownKey)
+    assert reason in parsed.reason
+
+
+def test_a_table_file_of_the_time_before_preserve_transactions():
+    parsed = parse_key("public/trips/20221023-013830913.csv", transactions("cdc"))
+    assert isinstance(parsed, DataFile)
+    assert parsed.kind == "cdc"

@@ -82,7 +82,9 @@ def test_rfc_4180(files: Files) -> None:
         + T
         + b"6,NULL,NULL\n"
         + T
-        + "7,Zoë ☕,é".encode(),
+        + "7,Zoë ☕,é\n".encode()
+        + T
+        + b"8,cut,of",
     )
     assert files.images() == [
         (1, "a\rb", "x"),
@@ -92,6 +94,7 @@ def test_rfc_4180(files: Files) -> None:
         (5, "", ""),
         "name is NULL",
         (7, "Zoë ☕", "é"),
+        "the file ends without a row delimiter after it, so that it may be cut off",
     ]
 
 
@@ -159,6 +162,7 @@ def test_rows_that_cannot_be_used_say_why(files: Files) -> None:
                 b"U" + at + b"1,a,b,1,one",
                 b"I" + at + b"1,a,b,1,one",
                 b"I" + at + b"1",
+                b"",
             ]
         ),
     )

@@ -88,6 +88,7 @@ def test_trips_that_were_open_end_in_the_feed(copy):
     [
         DmsWriterSettings(data_format="parquet"),
         DmsWriterSettings(change_sequence_column=None, add_column_name=False),
+        DmsWriterSettings(preserve_transactions=True, cdc_path="cdc", add_column_name=False),
     ],
 )
 def test_the_feed_writes_like_its_history(tmp_path, settings):
@@ -206,6 +207,24 @@ def test_stop_event(copy):
     thread.join(timeout=10)
     assert not thread.is_alive()
     assert agree(copy)
+
+
+def test_a_kill_in_the_flush_of_whole_transactions(tmp_path, monkeypatch):
+    settings = DmsWriterSettings(preserve_transactions=True, cdc_path="cdc", add_column_name=False)
+    made = make_history(tmp_path, settings, changes=500, days=1)
+
+    def dying_forget(self, key, *rest):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Outbox, "_forget", dying_forget)
+        with pytest.raises(Killed):
+            feed(made)
+    assert waiting(made) > 0
+    before = made.files()
+    feed(made, duration=0)
+    assert made.files() == before, "the same name and the same bytes"
+    assert agree(made)
 
 
 def test_signal_handlers_are_given_back(copy):

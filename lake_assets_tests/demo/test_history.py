@@ -3,14 +3,16 @@
 import re
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from lake_assets.demo.dms_settings import DmsWriterSettings
-from lake_assets.demo.replay import read_files
+from lake_assets.demo.replay import read_files, split_csv
 from lake_assets.demo.schema import TABLES
 from lake_assets_tests.demo.histories import END, differences, make_history
 
+TRANSACTIONS: dict[str, Any] = {"preserve_transactions": True, "cdc_path": "cdc", "add_column_name": False}
 SETTINGS = {
     "defaults": DmsWriterSettings(),
     "no header, gzip": DmsWriterSettings(add_column_name=False, compression="gzip"),
@@ -25,6 +27,10 @@ SETTINGS = {
     "parquet, no op, gzip": DmsWriterSettings(
         data_format="parquet", include_op_for_full_load=False, compression="gzip", change_sequence_column=None
     ),
+    "whole transactions": DmsWriterSettings(**TRANSACTIONS),
+    "whole transactions beside parquet loads, gzip, no sequence": DmsWriterSettings(
+        **TRANSACTIONS, data_format="parquet", compression="gzip", change_sequence_column=None
+    ),
 }
 
 
@@ -34,6 +40,23 @@ def test_files_reproduce_the_database(tmp_path, name):
     assert differences(made.folder, made.database, made.settings) == {}
     assert all(made.written.rows[table] for table in TABLES), "a table without CDC files"
     assert made.written.changes >= 1_500
+
+
+def test_transaction_files_keep_the_order_of_commits_across_tables(tmp_path):
+    """One file for all tables, named for its flush with 17 digits; no table has CDC files of its own."""
+    made = make_history(tmp_path, DmsWriterSettings(**TRANSACTIONS), changes=1_500, days=1)
+    names = [key for key in made.files() if "LOAD" not in key]
+    assert len(names) == made.written.cdc_files > 5
+    assert all(re.fullmatch(r"cdc/CDC_TXN-\d{17}\.csv", name) for name in names)
+    rows = [row for key in names for row in split_csv(made.files()[key].decode())]
+    sequences = [next(f for f, _ in reversed(row) if re.fullmatch(r"\d{35}", f)) for row in rows]
+    assert sequences == sorted(sequences)
+    assert {row[1][0] for row in rows} == set(TABLES)
+    assert len({len(row) for row in rows}) > 3, "rows of several widths in one file"
+    commits: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        commits[row[3][0]].add(row[1][0])
+    assert max(map(len, commits.values())) > 1, "transactions that span tables"
 
 
 def test_a_lost_file_is_noticed(tmp_path):

@@ -55,6 +55,7 @@ class BikeLake:
                 "primary_key": [KEYS[name]],
                 "columns": {column.name: column.declaration for column in TABLES[name].columns},
                 "full_load_complete": "immediately",
+                "quarantine": {"max_rows": 0},
             }
             for name in USED
         }

@@ -164,6 +164,7 @@ def test_a_kill_between_two_runs_of_a_list_loses_nothing(bikes: BikeLake) -> Non
     bikes.check()
 
 
+@pytest.mark.long
 def test_silver_moves_between_the_plan_and_the_run(bikes: BikeLake) -> None:
     commit(bikes, *trips_changed("U", {"trip_id": 2, "fare": "1.00"}))
     bikes.apply("trips")
@@ -177,6 +178,7 @@ def test_silver_moves_between_the_plan_and_the_run(bikes: BikeLake) -> None:
     bikes.check()
 
 
+@pytest.mark.long
 def test_two_runs_of_one_mart_at_once(bikes: BikeLake) -> None:
     """The second one publishes while the first computes: the first computes again, from what it finds then."""
     commit(bikes, *(("trips", "U", {"trip_id": n, "fare": "2.00"}) for n in (1, 7)))
@@ -201,6 +203,7 @@ def test_two_runs_of_one_mart_at_once(bikes: BikeLake) -> None:
     bikes.check()
 
 
+@pytest.mark.long
 def test_a_range_by_hand(bikes: BikeLake) -> None:
     commit(bikes, *(("trips", "U", {"trip_id": n, "fare": "9.00"}) for n in (6, 8)))
     bikes.apply("trips")
@@ -291,6 +294,7 @@ def test_a_position_that_moves_without_rows_is_no_change(bikes: BikeLake) -> Non
     bikes.check()
 
 
+@pytest.mark.long
 def test_a_reload_tells_what_was_missed(bikes: BikeLake) -> None:
     """The change log takes the reload's rows as what is so since then, not as what was so before everything."""
     commit(bikes, ("station_status", "U", status(3, 0, bikes.clock)))
@@ -304,6 +308,7 @@ def test_a_reload_tells_what_was_missed(bikes: BikeLake) -> None:
     assert bikes.rows("gold.racks_empty_now") == []
 
 
+@pytest.mark.long
 def test_midnight_passes(bikes: BikeLake) -> None:
     """A rack is empty over midnight and nothing happens to it: the old day and the new ones have minutes."""
     commit(bikes, ("station_status", "U", status(2, 0, bikes.clock)))
@@ -317,6 +322,7 @@ def test_midnight_passes(bikes: BikeLake) -> None:
     bikes.check()
 
 
+@pytest.mark.long
 def test_days_without_a_partition_are_told(bikes: BikeLake) -> None:
     never = datetime.fromisoformat("9999-12-31T00:00:00+00:00")
     commit(
@@ -333,6 +339,7 @@ def test_days_without_a_partition_are_told(bikes: BikeLake) -> None:
     bikes.check()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1])
 def test_files_in_any_order_and_runs_killed_anywhere(
     spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, seed: int

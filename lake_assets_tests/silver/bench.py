@@ -14,10 +14,11 @@ from pyiceberg.table import Table
 
 from lake_assets.bronze.arrivals import log_arrivals
 from lake_assets.build import Lake, open_lake
+from lake_assets.config import TableConfig
 from lake_assets.silver.batch import BatchResult, TableResult
 from lake_assets.silver.engine import apply_tables
 from lake_assets_tests import oracle
-from lake_assets_tests.dms_files import DmsFile, csv_bytes, parquet_bytes, put
+from lake_assets_tests.dms_files import DmsFile, csv_bytes, parquet_bytes, put, transactions_csv
 from lake_assets_tests.lakes import DMS, small_lake
 
 AT_ONCE = {"full_load_complete": "immediately"}
@@ -34,12 +35,14 @@ class Bench:
     sections: Mapping[str, Any] = field(default_factory=dict)
     location: Path | None = None
     """Where the files are put; `folder`/bronze by default."""
+    source: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings of the source."""
 
     def __post_init__(self) -> None:
         self.dms = DMS | dict(self.dms)
         self.location = self.location or self.folder / "bronze"
         tables = {name: AT_ONCE | dict(table) for name, table in self.tables.items()}
-        source = {"dms": self.dms, "location": str(self.location)}
+        source = {"dms": self.dms, "location": str(self.location), **self.source}
         self.lake: Lake = small_lake(self.folder, tables, source=source, **self.sections)
         self.bucket: dict[str, DmsFile] = {}
         self.tracked: dict[str, tuple[str, ...]] = {}
@@ -48,6 +51,16 @@ class Bench:
     def reopened(self) -> Lake:
         """The same lake as another process would open it."""
         return open_lake(self.lake.config, marts=self.lake.marts)
+
+    def edit(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
+        """lake.yaml is edited, and the lake opened again."""
+        assert isinstance(self.dms, dict)
+        self.tables = tables
+        config = self.lake.config
+        source = config.sources["shop"]
+        edited = {name: TableConfig.model_validate(AT_ONCE | dict(table)) for name, table in tables.items()}
+        sources = {"shop": source.model_copy(update={"tables": edited})}
+        self.lake = open_lake(config.model_copy(update={"sources": sources}), marts=())
 
     def columns(self, table: str) -> list[str]:
         return list(self.tables[table]["columns"])
@@ -60,6 +73,10 @@ class Bench:
         assert self.location is not None
         for file in files:
             self.bucket[file.key] = file
+            if file.has_transactions:
+                layouts = {name: (self.columns(name), self.key(name)) for name in self.tables}
+                put(self.location, file.key, transactions_csv(file, layouts, self.dms))
+                continue
             columns, key = self.columns(self._table(file)), self.key(self._table(file))
             if file.name.endswith(".parquet"):
                 content = parquet_bytes(file, columns, key, self.dms, types or {})
@@ -78,7 +95,8 @@ class Bench:
 
     def files(self, table: str) -> list[DmsFile]:
         """What the bucket holds of a table."""
-        return [file for file in self.bucket.values() if self._table(file) == table]
+        own = [f for f in self.bucket.values() if not f.has_transactions and self._table(f) == table]
+        return own + [file.of_table(table) for file in self.bucket.values() if file.has_transactions]
 
     def look(self) -> None:
         """New files enter the log."""

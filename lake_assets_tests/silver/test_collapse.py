@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.silver.collapse import collapse, events, figures, key_columns, observe_changes
+from lake_assets.silver.collapse import collapse, events, figures, key_columns, observe_changes, observe_used
 
 SCHEMA = (
     "_op string, _commit_ts timestamp, _sequence string, _file string, _row bigint, _bad string, "
@@ -151,8 +151,10 @@ def test_figures_are_taken_while_the_rows_are_read(spark: SparkSession) -> None:
         "_bad", F.when(F.col("_row") >= 2, F.concat(F.lit("no "), F.col("_row").cast("string")))
     )
     observed, observation = observe_changes(spoilt)
-    assert observed.filter(F.col("_bad").isNull()).collect()
-    seen = figures(observation)
+    good, used = observe_used(observed.filter(F.col("_bad").isNull()))
+    assert good.collect()
+    seen = figures(observation, used)
+    assert seen.used == 2
     assert (seen.rows, seen.by_op) == (4, {"I": 2, "U": 1, "D": 1})
     assert (seen.min_sequence, seen.max_sequence, seen.max_commit_ts) == ("5", "7", AT)
     assert (seen.bad_rows, seen.first_bad) == (2, {"_file": "f", "_row": 2, "_bad": "no 2"})
@@ -167,10 +169,15 @@ def test_nothing_to_read_is_seen_as_nothing(spark: SparkSession, kind: str) -> N
     if kind == "filtered away":
         changes = frame(spark, [("I", "1", 1, "a", None)]).filter(F.col("_op") == "X")
     observed, observation = observe_changes(changes)
-    states: list[Any] = (
-        collapse(events(observed, ["id"], before_images=True), ["id"]).localCheckpoint().collect()
-    )
+    good, used = observe_used(observed)
+    states: list[Any] = collapse(events(good, ["id"], before_images=True), ["id"]).localCheckpoint().collect()
     assert states == []
-    seen = figures(observation)
-    assert (seen.rows, seen.min_sequence, seen.max_sequence, seen.max_commit_ts) == (0, "", "", None)
+    seen = figures(observation, used)
+    assert (seen.rows, seen.used, seen.min_sequence, seen.max_sequence, seen.max_commit_ts) == (
+        0,
+        0,
+        "",
+        "",
+        None,
+    )
     assert not seen.is_late("9")

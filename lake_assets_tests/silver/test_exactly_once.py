@@ -118,7 +118,10 @@ class Shop:
         policy, now = target.config.full_load_complete, datetime.now(UTC)
         batch = plan_batch(position, logged, mode=Mode.CURRENT, policy=policy, now=now, max_files=100)
         assert isinstance(batch, Batch)
-        return Work(runtime, runtime.sessions.root(), target, position, batch, logged)
+        contracts = runtime.contracts.of(target.identifier)
+        return Work(
+            runtime, runtime.sessions.root(), target.under(contracts), position, batch, logged, contracts
+        )
 
     def sql(self, statement: str) -> None:
         name = self.bench.lake.config.catalog.name
@@ -331,6 +334,7 @@ def test_one_table_fails_alone(wide: Shop, monkeypatch: pytest.MonkeyPatch) -> N
     wide.check()
 
 
+@pytest.mark.long
 def test_real_processes(wide: Shop) -> None:
     """One is killed between delete and append; then another and this one apply the same files at once."""
     wide.change()

@@ -40,7 +40,8 @@ def test_headerless_gzip_without_sequence_in_local_time(spark: SparkSession, tmp
             "include_op_for_full_load": False,
             "change_sequence_column": None,
             "csv_null_value": "",
-            "timestamp_zone": "Europe/Berlin",
+            # A zone whose clocks never go back: commit times of others do not order changes.
+            "timestamp_zone": "Asia/Kathmandu",
         },
     )
 
@@ -53,7 +54,7 @@ def test_headerless_gzip_without_sequence_in_local_time(spark: SparkSession, tmp
             "n": n,
         }
 
-    c = Clock(datetime(2026, 3, 29, 0, 59, 50, tzinfo=UTC))  # ten seconds before the clocks go forward
+    c = Clock(datetime(2026, 3, 29, 0, 59, 50, tzinfo=UTC))
     bench.put(load_file("public.items", [row(n, 'x, "y"\nz', "é") for n in range(5)], extension="csv.gz"))
     first = [c.change("U", row(1, "one"))]
     first += [c.change("U", row(1, name), same_transaction=True) for name in ("two", "three")]
@@ -86,7 +87,9 @@ def test_parquet_with_types_that_changed(spark: SparkSession, tmp_path: Path) ->
         "ok": "boolean",
     }
     bench = Bench(
-        tmp_path, {"public.items": {"columns": columns, "primary_key": ["id"]}}, {"data_format": "parquet"}
+        tmp_path,
+        {"public.items": {"columns": columns, "primary_key": ["id"], "quarantine": {"max_rows": 0}}},
+        {"data_format": "parquet"},
     )
     types = {
         "id": pa.int64(),

@@ -22,7 +22,7 @@ from lake_assets_tests.dms_files import NOON, Clock, DmsFile, Row, cdc_file, loa
 from lake_assets_tests.silver.bench import Bench, comparable
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-FIRST, COUNT = (int(number) for number in os.environ.get("LAKE_HISTORIES", "0:8").split(":"))
+FIRST, COUNT = (int(number) for number in os.environ.get("LAKE_HISTORIES", "0:5").split(":"))
 TABLE = "public.items"
 COLUMNS = {"v": "string", "id": "long not null", "part": "string not null", "n": "int not null"}
 Key = tuple[int, str]

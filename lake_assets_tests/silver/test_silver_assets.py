@@ -58,7 +58,9 @@ def test_a_failing_table_stops_neither_the_others_nor_their_marts(shop: Shop) ->
     assert outcomes(run) == {
         ("sales", "applied"): True,
         ("sales", "row_count"): True,
+        ("sales", "quarantine"): True,
         ("sales", "freshness"): True,
+        ("notes", "quarantine"): True,
         ("notes", "applied"): False,
         ("notes", "freshness"): True,
         ("shop_batch", "no_table_failed"): False,
@@ -119,6 +121,7 @@ def test_every_check_is_evaluated_and_none_is_left_planned(shop: Shop) -> None:
     assert outcomes(run) == {
         ("sales", "applied"): True,
         ("sales", "row_count"): True,
+        ("sales", "quarantine"): True,
         ("sales", "freshness"): True,
         ("shop_batch", "no_table_failed"): True,
     }

@@ -1,0 +1,65 @@
+"""The bytes of an object, decompressed, or that they cannot be had.
+
+Here: streams of text files, gzip taken strictly. Not here: what the text says (`inspect.py`), Parquet.
+"""
+
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from lake_assets.bronze.object_store import ObjectStore
+from lake_assets.errors import LakeError
+
+CHUNK = 1 << 20
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+class UnreadableFile(LakeError):
+    """A file whose content is not what its name promises."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"{key} cannot be read: {reason}")
+        self.key = key
+        self.reason = reason
+
+
+def chunks(store: ObjectStore, key: str, compression: str) -> Iterator[bytes]:
+    """The content in pieces of at most a mebibyte. Raises UnreadableFile for a damaged gzip stream (`compression`
+    "gzip"), StoreError if the object cannot be fetched."""
+    with store.open(key) as stream:
+        yield from _inflated(stream, key) if compression == "gzip" else _pieces(stream)
+
+
+def whole(store: ObjectStore, key: str, compression: str, limit: int) -> bytes:
+    """All of the content. Raises as `chunks`, and UnreadableFile for more than `limit` bytes."""
+    content = bytearray()
+    for chunk in chunks(store, key, compression):
+        content += chunk
+        if len(content) > limit:
+            raise UnreadableFile(key, f"it is irregular and larger than {limit >> 20} MiB")
+    return bytes(content)
+
+
+def _pieces(stream: BinaryIO) -> Iterator[bytes]:
+    while chunk := stream.read(CHUNK):
+        yield chunk
+
+
+def _inflated(stream: BinaryIO, key: str) -> Iterator[bytes]:
+    """By zlib and not by Python's gzip, which forgives what follows the stream; Spark's decompressor may not."""
+    member = zlib.decompressobj(wbits=31)
+    try:
+        for piece in _pieces(stream):
+            compressed = piece
+            while compressed:
+                if member.eof:
+                    member = zlib.decompressobj(wbits=31)
+                if chunk := member.decompress(compressed, CHUNK):
+                    yield chunk
+                compressed = member.unused_data if member.eof else member.unconsumed_tail
+        while not member.eof and (chunk := member.decompress(member.unconsumed_tail, CHUNK)):
+            yield chunk
+    except zlib.error as error:
+        raise UnreadableFile(key, f"the gzip stream is damaged or incomplete ({error})") from error
+    if not member.eof:
+        raise UnreadableFile(key, "the gzip stream is damaged or incomplete (it ends too early)")

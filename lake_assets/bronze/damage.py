@@ -1,0 +1,53 @@
+"""Which of a batch's files cannot be read, asked after the batch failed.
+
+Here: looking at each file by itself. Not here: what becomes of such a file. Parquet is not read whole when it is
+inspected, so that damage inside of it shows only now.
+"""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from lake_assets.bronze.content import UnreadableFile
+from lake_assets.bronze.inspect import inspect_file
+from lake_assets.bronze.log_record import LoggedFile
+from lake_assets.bronze.object_store import ObjectStore
+from lake_assets.bronze.text_rows import literal_path
+from lake_assets.config import DmsSettings
+
+
+def unreadable_files(
+    spark: SparkSession, store: ObjectStore, files: Iterable[LoggedFile], dms: DmsSettings
+) -> list[UnreadableFile]:
+    """The files that cannot be read, each with its reason, as errors to raise or to keep. Reads each file whole, and
+    Parquet twice. Raises StoreError when a file is gone."""
+    found = []
+    for file in files:
+        try:
+            inspect_file(store, file, dms)
+            if file.format == "parquet":
+                _read_parquet(spark, store, file)
+        except UnreadableFile as error:
+            found.append(error)
+    return found
+
+
+def _read_parquet(spark: SparkSession, store: ObjectStore, file: LoggedFile) -> None:
+    try:
+        with store.open(file.key, seekable=True) as stream, pq.ParquetFile(stream) as parquet:
+            for batch in parquet.iter_batches():
+                batch.validate()
+    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+        raise UnreadableFile(file.key, f"its data is damaged ({_first_line(error)})") from error
+    try:
+        spark.read.parquet(literal_path(store.spark_uri(file.key))).write.format("noop").mode(
+            "overwrite"
+        ).save()
+    except Exception as error:  # whatever it is: Spark names some faults of a file, and dies of others
+        raise UnreadableFile(file.key, f"Spark cannot read it ({_first_line(error)})") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0][:300] if str(error) else type(error).__name__

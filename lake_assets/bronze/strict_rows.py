@@ -1,0 +1,97 @@
+"""Irregular text files, read record by record in this process.
+
+Here: the records of a CSV or JSON-lines file as rows for Spark, the bad ones with their reasons. Not here: how a
+record is parsed (`csv_records.py`, `json_lines.py`), or which files come here (`inspect.py`).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from urllib.parse import quote
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from lake_assets.bronze.content import whole
+from lake_assets.bronze.csv_dialect import CsvDialect
+from lake_assets.bronze.csv_records import csv_records
+from lake_assets.bronze.csv_structure import BOM
+from lake_assets.bronze.formats import Layout
+from lake_assets.bronze.inspect import LARGEST_IRREGULAR
+from lake_assets.bronze.json_lines import json_lines
+from lake_assets.bronze.log_record import LoggedFile
+from lake_assets.bronze.object_store import ObjectStore
+from lake_assets.bronze.text_rows import field_names, width_fault
+from lake_assets.config import DmsSettings, TableConfig
+
+EMPTY_LINE = "an empty line"
+_Row = tuple[Sequence[str | None], str | None]
+"""The fields, and why they cannot be used. An empty CSV field is None, as Spark has it."""
+
+
+def strict_rows(
+    spark: SparkSession,
+    store: ObjectStore,
+    files: Iterable[LoggedFile],
+    layout: Layout,
+    table: TableConfig,
+    dms: DmsSettings,
+) -> DataFrame:
+    """The rows of files of one layout as `text_rows.regular_csv` or `regular_json` give them; `_row` is the ordinal of
+    the record from 0, the header not counted. Raises StoreError for a file that is gone, UnreadableFile for one that is
+    too large."""
+    names = [*field_names(layout), "_file", "_row", "_bad"]
+    types = [*(pa.string() for _ in layout.columns), pa.string(), pa.int64(), pa.string()]
+    schema = pa.schema(list(zip(names, types, strict=True)))
+    nothing: Sequence[None] = [None] * len(layout.columns)
+    tables = []
+    for file in files:
+        content = whole(store, file.key, file.compression, LARGEST_IRREGULAR)
+        records = _json(content, layout) if file.format == "json" else _csv(content, layout, table, dms)
+        address = spark_address(store.spark_uri(file.key))
+        rows = [
+            (*(nothing if bad else fields), address, ordinal, bad)
+            for ordinal, (fields, bad) in enumerate(records)
+        ]
+        columns = list(zip(*rows, strict=True)) or [()] * len(names)
+        arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
+        tables.append(pa.Table.from_arrays(arrays, schema=schema))
+    return spark.createDataFrame(pa.concat_tables(tables))
+
+
+def _csv(content: bytes, layout: Layout, table: TableConfig, dms: DmsSettings) -> Iterator[_Row]:
+    width = len(layout.columns)
+    records = csv_records(content, CsvDialect.of(dms))
+    doubtful = None
+    if content.startswith(BOM) and not dms.add_column_name:
+        texts = {column.name for column in table.columns if column.type == "string"}
+        # Before a text nobody can tell whether it is a mark or a letter.
+        doubtful = "a byte order mark before it may belong to its first value"
+        doubtful = doubtful if layout.columns[0] in texts else None
+    for record in records[1:] if dms.add_column_name else records:
+        if record.fields is None or doubtful is not None:
+            yield (), record.fault or doubtful
+        elif len(record.fields) != width:
+            empty = content[record.start : record.end].strip(b"\r\n") == b""
+            yield (), EMPTY_LINE if empty else width_fault(width)
+        else:
+            yield [field or None for field in record.fields], None
+        doubtful = None
+
+
+def _json(content: bytes, layout: Layout) -> Iterator[_Row]:
+    for _, _, found in json_lines(content):
+        if isinstance(found, str):
+            yield (), found
+        else:
+            yield [found.get(name) for name in layout.columns], None
+
+
+def spark_address(uri: str) -> str:
+    """A path as `_metadata.file_path` spells it: rows of one table must sort by file however each file was read."""
+    # What java.net.URI escapes of a path: all of ASCII that has no business there, and spaces and controls of Unicode.
+    return re.sub(
+        r"[^A-Za-z0-9_\-!.~'()*:@&=+$,;/\u00a1-\U0010ffff]|[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]",
+        lambda found: quote(found[0], safe=""),
+        # Hadoop lists local files without the empty host.
+        re.sub("^file:/+", "file:/", uri),
+    )

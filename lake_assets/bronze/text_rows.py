@@ -1,0 +1,132 @@
+"""Text files in Spark: the text of each field, before anything is known of its type.
+
+Here: Spark's own readers for regular CSV and JSON lines, and null tokens. Not here: irregular files
+(`strict_rows.py`), types (`typed_rows.py`), which files (`reader.py`). DataFrame API only.
+
+The frames that the readers make have `_0`, `_1`… in the order of the layout, `_file` (the address as Spark spells it),
+`_row` (rises with the line within a file) and `_bad` (why the row cannot be used, else NULL).
+"""
+
+import re
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from lake_assets.bronze.csv_structure import WIDEST
+from lake_assets.bronze.formats import Layout
+from lake_assets.config import DmsSettings, TableConfig
+
+UNUSED = "\x00\x1f"
+"""Stands for an empty CSV field: Spark turns its `nullValue` into NULL, and empty fields too, so that only a token
+that no regular file contains keeps the empty string, NULL and the endpoint's own null token apart."""
+CORRUPT = "\x00corrupt"
+
+
+def field_names(layout: Layout) -> list[str]:
+    """`_0`, `_1`…"""
+    return [f"_{position}" for position in range(len(layout.columns))]
+
+
+def width_fault(width: int) -> str:
+    """Why a row of another width is bad."""
+    return f"not {width} fields"
+
+
+def literal_path(path: str) -> str:
+    """A path in which Spark finds nothing to expand."""
+    return re.sub(r"([{}\[\]*?\\])", r"\\\1", path)
+
+
+def csv_options(dms: DmsSettings) -> dict[str, str]:
+    """How Spark takes a record apart, wherever it comes from. A field that is empty without quotes is NULL then."""
+    quote = '"' if dms.rfc_4180 else ""
+    return {
+        # Spark reads a backslash as the start of an escape.
+        "sep": "\\\\" if dms.csv_delimiter == "\\" else dms.csv_delimiter,
+        "quote": quote,
+        "escape": quote,
+        "multiLine": str(dms.rfc_4180),
+        # Not left to detection, which takes a carriage return in the first row for the end of every row, and
+        # rewrites line ends inside of quotes.
+        "lineSep": dms.csv_row_delimiter,
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": "_corrupt",
+        "nullValue": UNUSED,
+        "emptyValue": "",
+        "maxColumns": str(WIDEST),
+    }
+
+
+def regular_csv(spark: SparkSession, paths: list[str], layout: Layout, dms: DmsSettings) -> DataFrame:
+    """The fields of regular CSV files, an empty one as NULL."""
+    fields = field_names(layout)
+    schema = ", ".join(f"{field} string" for field in (*fields, "_corrupt"))
+    # Without pruning, a row of the wrong width is noticed whichever columns are asked for.
+    reader = spark.read.schema(schema).options(**csv_options(dms)).option("columnPruning", False)
+    frame = reader.csv(paths, header=dms.add_column_name)
+    bad = F.when(F.col("_corrupt").isNotNull(), F.lit(width_fault(len(layout.columns))))
+    return frame.select(*fields, *place(bad))
+
+
+def regular_json(spark: SparkSession, paths: list[str], layout: Layout) -> DataFrame:
+    """The texts of the layout's keys of regular JSON lines: strings as they are, all else as it stands in the file;
+    NULL for null and for a key that is not there."""
+    schema = StructType([StructField(name, StringType()) for name in (*layout.columns, CORRUPT)])
+    frame = spark.read.schema(schema).json(
+        paths,
+        lineSep="\n",
+        mode="PERMISSIVE",
+        columnNameOfCorruptRecord=CORRUPT,
+        allowSingleQuotes=False,
+        allowNonNumericNumbers=False,
+    )
+    # What the inspection let pass and Spark does not: never seen, and not to be lost if it is.
+    bad = F.when(F.col(f"`{CORRUPT}`").isNotNull(), F.lit("it is no JSON object to Spark"))
+    names = (F.col(f"`{name.replace('`', '``')}`") for name in layout.columns)
+    return frame.select(
+        *(column.alias(field) for column, field in zip(names, field_names(layout), strict=True)), *place(bad)
+    )
+
+
+def place(bad: Column) -> tuple[Column, Column, Column]:
+    """`_file`, `_row` and `_bad` of a row of a text file."""
+    return (
+        F.col("_metadata.file_path").alias("_file"),
+        F.monotonically_increasing_id().alias("_row"),
+        bad.alias("_bad"),
+    )
+
+
+def csv_values(rows: DataFrame, layout: Layout, table: TableConfig, dms: DmsSettings) -> DataFrame:
+    """The same rows with NULL for the null token and the empty text for an empty field; and, where the endpoint marks
+    values that were not supplied, `_unsupplied`, an array of the names of the source columns that have none."""
+    fields, types = field_names(layout), {column.name: column.type for column in table.columns}
+    bad, *most, last = F.col("_bad"), *(F.col(field) for field in fields)
+    if dms.csv_row_delimiter == "\n":
+        if types.get(layout.columns[-1]) == "string":
+            windows = F.lit("ends with a carriage return; set CsvRowDelimiter to \\n")
+            bad = F.coalesce(bad, F.when(last.endswith("\r"), windows))
+        else:
+            last = F.regexp_replace(last, "\r$", "")
+    texts = [*most, last]
+    empty = F.lit(None) if dms.csv_null_value == "" else F.lit("")
+    known = [F.when(text.isNull(), empty).when(text != dms.csv_null_value, text) for text in texts]
+    missing: list[Column] = []
+    if dms.csv_no_sup_value is not None:
+        marked = [F.coalesce(text, F.lit("")) == dms.csv_no_sup_value for text in texts]
+        known = [F.when(~mark, value) for mark, value in zip(marked, known, strict=True)]
+        missing = [_named(layout.columns, marked, types)]
+    return rows.select(
+        *(value.alias(field) for value, field in zip(known, fields, strict=True)),
+        "_file",
+        "_row",
+        bad.alias("_bad"),
+        *(names.alias("_unsupplied") for names in missing),
+    )
+
+
+def _named(columns: Sequence[str], marked: Sequence[Column], source: dict[str, str]) -> Column:
+    names = (F.when(mark, F.lit(name)) for name, mark in zip(columns, marked, strict=True) if name in source)
+    return F.array_compact(F.array(*names))

@@ -1,0 +1,57 @@
+"""One table's rows of transaction files, taken apart by that table's own layout.
+
+Here: getting at whole records in Spark, and choosing the table's. Not here: whose rows a file holds
+(`transactions.py`), what fields mean (`reader.py`, `typed_rows.py`). DataFrame API only.
+
+The rows of one file are of many widths. Spark's reader fits every row to one schema: it takes the width from the first
+row where it is told none, cuts wider rows and fills up narrower ones. So the files are read for whole records, whose
+first three fields name the table, and each record is taken apart a second time by its table's schema, where a row of
+another width is noticed.
+"""
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lake_assets.bronze.formats import Layout
+from lake_assets.bronze.text_rows import csv_options, field_names, place, width_fault
+from lake_assets.config import DmsSettings
+
+
+def table_rows(
+    spark: SparkSession,
+    paths: list[str],
+    layout: Layout,
+    name: str,
+    dms: DmsSettings,
+) -> DataFrame:
+    """The rows of the table `name` (`schema.table`) in the files' own order, read in one job, as
+    `text_rows.regular_csv` gives those of a file of one table; the layout has neither TABLE nor SCHEMA."""
+    options = csv_options(dms)
+    schema, _, table = name.partition(".")
+    reader = spark.read.schema("_op string, _table string, _schema string, _corrupt string")
+    records = (
+        reader.options(**options)
+        .option("columnPruning", False)
+        .csv(paths, header=False)
+        # A record of any other width than the schema's is a bad one to Spark, and those it keeps whole. One of just
+        # three fields is no row of a table, which has a column.
+        .select(
+            "_table",
+            "_schema",
+            F.col("_corrupt").alias("_record"),
+            *place(F.lit(None)),
+        )
+        .filter((F.col("_table") == table) & (F.col("_schema") == schema))
+    )
+    fields = field_names(layout)
+    typed = ", ".join(
+        f"{field} string" for field in (fields[0], "_table", "_schema", *fields[1:], "_corrupt")
+    )
+    taken_apart = F.from_csv("_record", typed, dict(options)).alias("_taken_apart")
+    strange = F.col("_record").isNull() | F.col("_taken_apart._corrupt").isNotNull()
+    return records.select("_record", "_file", "_row", taken_apart).select(
+        *(F.col(f"_taken_apart.{field}").alias(field) for field in fields),
+        "_file",
+        "_row",
+        F.when(strange, F.lit(width_fault(len(fields) + 2))).alias("_bad"),
+    )

@@ -1,0 +1,93 @@
+"""What a table does when its source's columns change, and what it knows of layouts that are gone.
+
+Here: policies, earlier layouts, limits of the quarantine. Not here: what a policy means for a change
+(`silver/evolve.py`).
+"""
+
+import re
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from lake_assets.config.base import Model
+from lake_assets.config.columns import Columns
+
+_FLUSH_TIME = re.compile(r"\d{8}-\d{9,10}")
+
+
+class Policy(StrEnum):
+    """Of one kind of change."""
+
+    EVOLVE = "evolve"
+    IGNORE = "ignore"
+    STOP = "stop"
+
+
+class SchemaChanges(Model):
+    """What becomes of a column that the source adds, drops or widens. One word stands for all three."""
+
+    added: Policy = Policy.EVOLVE
+    """evolve: silver gets it (Parquet says its type; a CSV column needs its type in lake.yaml). ignore: not read."""
+    dropped: Policy | Literal["drop"] = Policy.EVOLVE
+    """evolve: silver keeps it, NULL from then on. drop: silver drops it once lake.yaml no longer has it. ignore: as
+    evolve, untold."""
+    widened: Policy = Policy.EVOLVE
+    """evolve: silver's column is promoted. ignore: it stays, and a value that does not fit is a bad row."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_word(cls, value: Any) -> Any:
+        return {"added": value, "dropped": value, "widened": value} if isinstance(value, str) else value
+
+
+class EarlierLayout(Model):
+    """The columns that files had before a change of the source, where nothing in the files tells: CSV without a
+    header."""
+
+    until_file: str | None = None
+    """`YYYYMMDD-HHMMSSmmm`, as in the name of the first file of the next layout."""
+    until_sequence: str | None = None
+    """35 digits: the change sequence of the first change of the next layout."""
+    columns: Columns
+
+    @field_validator("until_file")
+    @classmethod
+    def _a_flush_time(cls, value: str | None) -> str | None:
+        if value is not None and not _FLUSH_TIME.fullmatch(value):
+            raise ValueError(
+                f"{value!r} is not the name of a CDC file without its extension: YYYYMMDD-HHMMSSmmm"
+            )
+        return value
+
+    @field_validator("until_sequence")
+    @classmethod
+    def _a_sequence(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"\d{35}", value):
+            raise ValueError(f"{value!r} is not a change sequence of 35 digits")
+        return value
+
+    @model_validator(mode="after")
+    def _one_end(self) -> "EarlierLayout":
+        if (self.until_file is None) == (self.until_sequence is None):
+            raise ValueError("an earlier layout ends with until_file or with until_sequence, one of them")
+        return self
+
+    @property
+    def until(self) -> datetime:
+        """When the next layout begins, UTC."""
+        digits = (self.until_file or self.until_sequence or "").replace("-", "")
+        fraction = digits[14:17] if self.until_file else digits[14:16]
+        whole = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        return whole.replace(microsecond=int(fraction.ljust(6, "0")))
+
+
+class QuarantineLimits(Model):
+    """How much of a batch may be set aside before its table stops instead."""
+
+    max_rows: int = Field(default=100, ge=0)
+    max_share: float = Field(default=0.1, ge=0, le=1)
+    """Of the batch's rows, from twenty rows on."""
+    max_files: int = Field(default=3, ge=0)
+    """CDC files that cannot be read at all. A part of a full load is never set aside: its table would lack rows."""

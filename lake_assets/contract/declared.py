@@ -1,0 +1,94 @@
+"""What a source column is declared as in lake.yaml, or why that takes a human.
+
+Here: the answer's form, type names taken apart, and what all engines share. Not here: an engine's own types.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+UNDECIDED = "undecided"
+"""Stands in lake.yaml where nothing is guessed: `lake-assets validate` refuses it, by its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A column's type in lake.yaml."""
+
+    type: str
+    """`undecided` where the documentation of DMS gives no exact answer."""
+    comment: str | None = None
+    """What to know, or what to decide."""
+
+    @property
+    def is_decided(self) -> bool:
+        return self.type != UNDECIDED
+
+
+def undecided(comment: str) -> Declared:
+    """A column that lake.yaml cannot declare before somebody has decided."""
+    return Declared(UNDECIDED, comment)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeName:
+    """A type as DDL spells it, taken apart: `INTEGER(11) UNSIGNED` is INTEGER, (11,), UNSIGNED."""
+
+    name: str
+    """Upper case, one space between words, without what is in parentheses: `TIMESTAMP WITH TIME ZONE`."""
+    arguments: tuple[int, ...] = ()
+    unsigned: bool = False
+
+    @property
+    def text(self) -> str:
+        arguments = f"({', '.join(map(str, self.arguments))})" if self.arguments else ""
+        return f"{self.name}{arguments}{' UNSIGNED' if self.unsigned else ''}".lower()
+
+
+_TEXTS = re.compile(r"'(?:[^']|'')*'")
+_ARGUMENTS = re.compile(r"\(([^()]*)\)")
+_NO_PART_OF_A_TYPE = re.compile(r"\b(CHARACTER SET|COLLATE|CHARSET)\b.*")
+
+
+def parse_type(text: str) -> TypeName:
+    """DDL's text of a type, such as `NUMERIC(10, 2)` or `TIMESTAMP(3) WITH TIME ZONE`."""
+    upper = _NO_PART_OF_A_TYPE.sub("", _TEXTS.sub("", text.upper()))
+    found = _ARGUMENTS.search(upper)
+    numbers = re.findall(r"-?\d+", found[1]) if found is not None else []
+    words = _ARGUMENTS.sub(" ", upper.replace('"', "")).split()
+    unsigned = "UNSIGNED" in words or "ZEROFILL" in words
+    name = " ".join(word for word in words if word not in ("UNSIGNED", "ZEROFILL", "SIGNED"))
+    return TypeName(name, tuple(map(int, numbers)), unsigned)
+
+
+def decimal(kind: TypeName, beyond: Declared) -> Declared:
+    """An exact number with its digits; `beyond` for one of more than 38, which neither Parquet's readers nor Iceberg
+    have."""
+    precision, scale = (*kind.arguments, 0)[:2]
+    if not 0 <= scale <= precision:
+        return undecided(
+            f"{kind.text} has more decimals than digits, or less than none: look at what DMS writes, and declare "
+            "decimal(p, s), double or string"
+        )
+    return Declared(f"decimal({precision}, {scale})") if precision <= 38 else beyond
+
+
+def fractional_seconds(kind: TypeName, declared: str, most: int, default: int) -> Declared:
+    """A time or timestamp whose seconds may have more decimals than the six that Iceberg keeps."""
+    digits = kind.arguments[0] if kind.arguments else default
+    if digits <= 6:
+        return Declared(declared)
+    return Declared(
+        declared,
+        f"{kind.text}: a value with more than six decimals is a bad row; declare string where {most} are used",
+    )
+
+
+def by_name(kind: TypeName, names: Mapping[str, str], engine: str) -> Declared:
+    """The declared type of a name in the engine's table; undecided for one that the table does not have."""
+    if (declared := names.get(kind.name)) is not None:
+        return Declared(declared)
+    return undecided(
+        f"the DMS user guide has no mapping of {engine}'s {kind.text}: look at what DMS writes, and declare that, "
+        "or remove the column from the task's mapping and from here"
+    )

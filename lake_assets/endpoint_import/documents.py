@@ -1,0 +1,174 @@
+"""The JSON documents of AWS DMS: which of them a file holds, told by its content.
+
+Here: `describe-endpoints`, `describe-replication-tasks`, `describe-replication-configs` (serverless), and the files of
+table mappings and task settings that tasks are created from. Not here: what they say (`s3_settings.py`,
+`task_settings.py`, `table_mappings.py`).
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lake_assets.errors import DocumentError
+
+_LISTS = {
+    "Endpoints": "Endpoint",
+    "ReplicationTasks": "ReplicationTask",
+    "ReplicationConfigs": "ReplicationConfig",
+}
+_SETTINGS = {
+    "TargetMetadata",
+    "FullLoadSettings",
+    "ControlTablesSettings",
+    "ChangeProcessingTuning",
+    "ValidationSettings",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An S3 target."""
+
+    name: str
+    arn: str | None
+    settings: Mapping[str, Any]
+    """S3Settings."""
+    extra: str
+    """ExtraConnectionAttributes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A replication task, or a serverless replication."""
+
+    name: str
+    target_arn: str | None = None
+    migration_type: str | None = None
+    rules: tuple[Mapping[str, Any], ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Documents:
+    endpoints: list[Endpoint] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=list)
+    loose_settings: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    """Settings files, by file name."""
+
+    def tasks_of(self, endpoint: Endpoint) -> list[Task]:
+        """The tasks that write to the endpoint. One whose target nobody told writes to the only endpoint there is."""
+        alone = len(self.endpoints) == 1
+        return [
+            task
+            for task in self.tasks
+            if (task.target_arn is None and alone)
+            or (task.target_arn is not None and task.target_arn == endpoint.arn)
+        ]
+
+
+def read_documents(texts: Mapping[str, str]) -> Documents:
+    """What the files, by name, hold. Raises DocumentError for one that is no JSON or nothing of DMS's, for files
+    without an S3 target, and for a task that writes to none of them."""
+    found = Documents()
+    for file, text in texts.items():
+        before = len(found.endpoints), len(found.tasks), len(found.loose_settings)
+        others = 0
+        for entry in _entries(_json(text, file)):
+            others += not _take(entry, file, found)
+        if not others and before == (len(found.endpoints), len(found.tasks), len(found.loose_settings)):
+            raise DocumentError(
+                f"{file} is none of the documents of DMS: expected the output of describe-endpoints, "
+                "describe-replication-tasks or describe-replication-configs, table mappings, or task settings."
+            )
+    for file, settings in found.loose_settings:
+        if len(found.tasks) != 1:
+            raise DocumentError(
+                f"{file} holds the settings of a task, but {len(found.tasks)} tasks are described: give the settings "
+                "together with the one task's description or table mappings."
+            )
+        found.tasks[0] = replace(found.tasks[0], settings={**found.tasks[0].settings, **settings})
+    if not found.endpoints:
+        raise DocumentError(
+            f"{', '.join(texts)} describe no S3 target endpoint: add the output of `aws dms describe-endpoints`."
+        )
+    for task in found.tasks:
+        if not any(task in found.tasks_of(endpoint) for endpoint in found.endpoints):
+            raise DocumentError(
+                f"the task {task.name} writes to none of the S3 targets {', '.join(e.name for e in found.endpoints)}: "
+                "add the description of its target endpoint, or leave the task out."
+            )
+    return found
+
+
+def _json(text: str, file: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise DocumentError(f"{file} is no JSON: {error}.") from error
+
+
+def _entries(document: Any) -> Iterator[Mapping[str, Any]]:
+    """The things described, out of the lists and objects that the API wraps them in."""
+    if isinstance(document, list):
+        for item in document:
+            yield from _entries(item)
+    elif isinstance(document, dict):
+        for many, one in _LISTS.items():
+            if many in document or one in document:
+                yield from _entries(document.get(many, document.get(one)))
+                return
+        yield document
+
+
+def _take(entry: Mapping[str, Any], file: str, found: Documents) -> bool:
+    """Adds the entry to what was found; False for an endpoint that is no S3 target, which is of no interest here."""
+    if "TableMappings" in entry:
+        found.tasks.append(_task(entry, file))
+    elif "EndpointIdentifier" in entry or "S3Settings" in entry or "EngineName" in entry:
+        is_target = str(entry.get("EndpointType", "target")).lower() == "target"
+        if not is_target or str(entry.get("EngineName", "s3")).lower() != "s3":
+            return False
+        found.endpoints.append(
+            Endpoint(
+                name=str(entry.get("EndpointIdentifier") or "dms"),
+                arn=entry.get("EndpointArn"),
+                settings=_embedded(entry.get("S3Settings") or {}, f"{file}: S3Settings"),
+                extra=str(entry.get("ExtraConnectionAttributes") or ""),
+            )
+        )
+    elif isinstance(entry.get("rules"), list):
+        found.tasks.append(Task(name=file, rules=_rules(entry, file)))
+    elif _SETTINGS & set(entry):
+        found.loose_settings.append((file, entry))
+    return True
+
+
+def _task(entry: Mapping[str, Any], file: str) -> Task:
+    name = str(
+        entry.get("ReplicationTaskIdentifier") or entry.get("ReplicationConfigIdentifier") or "unnamed"
+    )
+    mappings = _embedded(entry["TableMappings"], f"{file}: TableMappings of {name}")
+    settings = entry.get("ReplicationTaskSettings") or entry.get("ReplicationSettings") or {}
+    return Task(
+        name=name,
+        target_arn=entry.get("TargetEndpointArn"),
+        migration_type=entry.get("MigrationType") or entry.get("ReplicationType"),
+        rules=_rules(mappings, f"{file}: TableMappings of {name}"),
+        settings=_embedded(settings, f"{file}: settings of {name}"),
+    )
+
+
+def _rules(mappings: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], ...]:
+    rules = mappings.get("rules", [])
+    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
+        raise DocumentError(f"{where}: rules is no list of JSON objects.")
+    return tuple(rules)
+
+
+def _embedded(value: Any, where: str) -> Mapping[str, Any]:
+    """The API has these documents as strings; people who edit them, as what they are."""
+    parsed = _json(value, where) if isinstance(value, str) else value
+    if not isinstance(parsed, dict):
+        raise DocumentError(f"{where} is no JSON object.")
+    return parsed

@@ -1,0 +1,86 @@
+"""A small table of the platform's own, such as the contracts and the quarantine: appended to, and read whole.
+
+Here: appending by compare-and-set with PyIceberg, without a JVM, and a copy of the rows in memory as of one snapshot.
+Not here: what the rows mean. The file log, which grows with every file, has ways of its own (`bronze/file_log.py`).
+"""
+
+from collections.abc import Callable, Sequence
+from threading import RLock
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from lake_assets.iceberg.catalog import ensure_namespace
+
+NAMESPACE = "lake_ops"
+PROPERTIES = {
+    # PyIceberg would retry a refused append by itself, on top of rows that the decision to append did not see.
+    "commit.retry.num-retries": "0",
+    "commit.manifest-merge.enabled": "true",
+    "commit.manifest.min-count-to-merge": "10",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "10",
+}
+Row = dict[str, Any]
+
+
+class OpsTable:
+    """May be shared between threads; any number of processes may append. A table that was never written to is empty."""
+
+    def __init__(self, catalog: Catalog, name: str, schema: Schema) -> None:
+        self._catalog = catalog
+        self._identifier = f"{NAMESPACE}.{name}"
+        self._schema = schema
+        self._lock = RLock()
+        self._snapshot_id: int | None = None
+        self._rows: list[Row] = []
+
+    def rows(self) -> Sequence[Row]:
+        """Every row, in no particular order."""
+        with self._lock:
+            self._refresh()
+            return self._rows
+
+    def append(self, decide: Callable[[Sequence[Row]], Sequence[Row]]) -> list[Row]:
+        """Appends what `decide` makes of the rows that there are, and returns it; asks it again if another process
+        appended meanwhile. Raises PyIceberg's CommitFailedException if others were faster thirty times in a row."""
+        policy = Retrying(
+            retry=retry_if_exception_type((CommitFailedException, FileNotFoundError)),
+            wait=wait_random_exponential(multiplier=0.02, max=1),
+            stop=stop_after_attempt(30),
+            reraise=True,
+        )
+        with self._lock:
+            for attempt in policy:
+                with attempt:
+                    table = self._refresh()
+                    new = list(decide(self._rows))
+                    if new:
+                        (table or self._create()).append(
+                            pa.Table.from_pylist(new, schema=self._schema.as_arrow())
+                        )
+                    return new
+        raise AssertionError("tenacity re-raises")
+
+    def _create(self) -> Table:
+        ensure_namespace(self._catalog, NAMESPACE)
+        return self._catalog.create_table_if_not_exists(self._identifier, self._schema, properties=PROPERTIES)
+
+    def _refresh(self) -> Table | None:
+        try:
+            table = self._catalog.load_table(self._identifier)
+        except NoSuchTableError:
+            self._snapshot_id, self._rows = None, []
+            return None
+        snapshot = table.current_snapshot()
+        if snapshot is None:
+            self._snapshot_id, self._rows = None, []
+        elif snapshot.snapshot_id != self._snapshot_id:
+            self._rows = table.scan().to_arrow().to_pylist()
+            self._snapshot_id = snapshot.snapshot_id
+        return table

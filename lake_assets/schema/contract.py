@@ -1,0 +1,126 @@
+"""The contract that a table's files are read by, and its versions.
+
+Here: what of lake.yaml decides how a row is read, which version holds for which file, and under which name a column of
+one version goes on in a later one. Not here: keeping the versions (`contract_log.py`), what a difference between two of
+them does to silver (`evolve.py`). Pure.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import Field
+
+from lake_assets.config import DmsSettings, EarlierLayout, Model, TableConfig
+from lake_assets.config.columns import Column, Columns
+
+
+class Contract(Model):
+    """What a row of a file is, independent of what silver makes of it."""
+
+    columns: Columns
+    primary_key: tuple[str, ...] = ()
+    renamed_from: dict[str, str] = Field(default_factory=dict)
+    defaults: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    earlier: tuple[EarlierLayout, ...] = ()
+    dms: DmsSettings = DmsSettings()
+
+    def table(self, config: TableConfig) -> TableConfig:
+        """The table of lake.yaml as this version knew it."""
+        return config.model_copy(
+            update={
+                "columns": self.columns,
+                "primary_key": self.primary_key,
+                "renamed_from": self.renamed_from,
+                "defaults": self.defaults,
+                "earlier": self.earlier,
+            }
+        )
+
+    def column(self, name: str) -> Column | None:
+        return next((column for column in self.columns if column.name == name), None)
+
+    def with_column(self, column: Column) -> "Contract":
+        """With the column in the place of one of its name, or as the last."""
+        if self.column(column.name) is None:
+            return self.model_copy(update={"columns": (*self.columns, column)})
+        columns = tuple(column if c.name == column.name else c for c in self.columns)
+        return self.model_copy(update={"columns": columns})
+
+
+def contract_of(table: TableConfig, dms: DmsSettings) -> Contract:
+    """What lake.yaml says today."""
+    return Contract(
+        columns=table.columns,
+        primary_key=table.primary_key,
+        renamed_from=table.renamed_from,
+        defaults=table.defaults,
+        earlier=table.earlier,
+        dms=dms,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ContractVersion:
+    """A contract of one silver table, from a file of the log on."""
+
+    number: int
+    """From 1."""
+    from_offset: int
+    contract: Contract
+    origin: str
+    """Why it came to be; a sentence for the user."""
+    configured: Contract
+    """What lake.yaml said then."""
+    recorded_at: datetime
+    """UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contracts:
+    """Every version for one silver table, in the order in which they were recorded."""
+
+    versions: tuple[ContractVersion, ...] = ()
+
+    @property
+    def newest(self) -> ContractVersion | None:
+        return self.versions[-1] if self.versions else None
+
+    def at(self, offset: int) -> ContractVersion:
+        """The version by which the file of that log offset was, or is to be, decided."""
+        return next(version for version in reversed(self.versions) if version.from_offset <= offset)
+
+    def upto(self, offset: int) -> "Contracts":
+        """The versions that files up to that offset can know of."""
+        return Contracts(tuple(version for version in self.versions if version.from_offset <= offset))
+
+    def and_then(self, version: ContractVersion) -> "Contracts":
+        return Contracts((*self.versions, version))
+
+    def names_today(self, number: int, *, drops: bool) -> dict[str, str]:
+        """For each column of a version, its name in the newest one. A column that was dropped since has the name that
+        it had; with `drops` (silver drops what the source drops) it has none."""
+        (held,) = (version for version in self.versions if version.number == number)
+        names = {column.name: column.name for column in held.contract.columns}
+        for version in self.versions[self.versions.index(held) + 1 :]:
+            names = _renamed(names, version.contract)
+            if drops:
+                names = {name: now for name, now in names.items() if version.contract.column(now) is not None}
+        return names
+
+    def kept(self, *, drops: bool) -> tuple[Column, ...]:
+        """The columns that silver has beside those of the newest version: dropped by the source, and kept."""
+        if drops or not self.versions:
+            return ()
+        newest, found = self.versions[-1].contract, dict[str, Column]()
+        for version in self.versions[:-1]:
+            names = self.names_today(version.number, drops=False)
+            for column in version.contract.columns:
+                today = names[column.name]
+                if newest.column(today) is None:
+                    found[today] = column.model_copy(update={"name": today, "required": False})
+        return tuple(found.values())
+
+
+def _renamed(names: dict[str, str], contract: Contract) -> dict[str, str]:
+    to = {old: new for new, old in contract.renamed_from.items() if contract.column(old) is None}
+    return {name: to.get(today, today) for name, today in names.items()}

@@ -1,0 +1,87 @@
+"""Every contract that silver tables were ever read by: the Iceberg table `lake_ops.contracts`.
+
+A replay reads each file as it was first decided, though lake.yaml has moved on. Here: reading the versions and adding
+one. Not here: when there is a new one (`current.py`), what it says (`contract.py`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestamptzType
+
+from lake_assets.iceberg.ops_table import OpsTable, Row
+from lake_assets.schema.contract import Contract, Contracts, ContractVersion
+
+SCHEMA = Schema(
+    NestedField(1, "silver_table", StringType(), required=True),
+    NestedField(2, "number", IntegerType(), required=True),
+    NestedField(3, "from_offset", LongType(), required=True),
+    NestedField(4, "contract", StringType(), required=True),
+    NestedField(5, "origin", StringType(), required=True),
+    NestedField(6, "configured", StringType(), required=True),
+    NestedField(7, "recorded_at", TimestamptzType(), required=True),
+)
+
+
+class ContractLog:
+    """The contracts of one catalog's silver tables. May be shared between threads and processes."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._table = OpsTable(catalog, "contracts", SCHEMA)
+
+    def of(self, silver_table: str) -> Contracts:
+        """The versions of a table (`namespace.table`)."""
+        return _contracts(self._table.rows(), silver_table)
+
+    def add(self, silver_table: str, known: Contracts, version: ContractVersion) -> Contracts:
+        """The versions with this one, which takes the next number; if another process has added one since `known` was
+        read, nothing is added and what there is is returned: decide again."""
+
+        def next_version(rows: Sequence[Row]) -> list[Row]:
+            found = len(_contracts(rows, silver_table).versions)
+            return (
+                []
+                if found > len(known.versions)
+                else [_row(silver_table, replace(version, number=found + 1))]
+            )
+
+        self._table.append(next_version)
+        return self.of(silver_table)
+
+
+def new_version(contract: Contract, from_offset: int, origin: str, configured: Contract) -> ContractVersion:
+    """A version that is yet to get its number."""
+    return ContractVersion(0, from_offset, contract, origin, configured, datetime.now(UTC))
+
+
+def _row(silver_table: str, version: ContractVersion) -> Row:
+    return {
+        "silver_table": silver_table,
+        "number": version.number,
+        "from_offset": version.from_offset,
+        "contract": version.contract.model_dump_json(exclude_defaults=True),
+        "origin": version.origin,
+        "configured": version.configured.model_dump_json(exclude_defaults=True),
+        "recorded_at": version.recorded_at,
+    }
+
+
+def _contracts(rows: Sequence[Row], silver_table: str) -> Contracts:
+    own = sorted(
+        (row for row in rows if row["silver_table"] == silver_table), key=lambda row: int(row["number"])
+    )
+    return Contracts(tuple(map(_version, own)))
+
+
+def _version(row: Row) -> ContractVersion:
+    return ContractVersion(
+        number=row["number"],
+        from_offset=row["from_offset"],
+        contract=Contract.model_validate_json(row["contract"]),
+        origin=row["origin"],
+        configured=Contract.model_validate_json(row["configured"]),
+        recorded_at=row["recorded_at"].astimezone(UTC),
+    )

@@ -1,0 +1,60 @@
+"""The contracts of one silver table as of a batch: what was recorded, what lake.yaml says by now, and what the batch's
+own files bring.
+
+Here: when a new version begins. Not here: what a difference means (`evolve.py`), rows.
+"""
+
+from collections.abc import Callable, Sequence
+
+from lake_assets.bronze.log_record import LoggedFile
+from lake_assets.config import SchemaChanges
+from lake_assets.schema.contract import Contract, Contracts, ContractVersion
+from lake_assets.schema.contract_log import new_version
+from lake_assets.schema.evolve import earlier_types, observed, transition
+
+Add = Callable[[Contracts, ContractVersion], Contracts]
+"""Records a version, or finds that another run has recorded others: what there is then."""
+BY_CONFIG = "lake.yaml"
+
+
+def contracts_of_batch(
+    name: str,
+    configured: Contract,
+    recorded: Contracts,
+    policies: SchemaChanges,
+    position: int,
+    logged: Sequence[LoggedFile],
+    pending: Sequence[LoggedFile],
+    add: Add,
+) -> Contracts:
+    """Every version that the batch needs, newest last.
+
+    `position` is the table's log offset, `logged` all its files, `pending` those of the batch above the position.
+    Raises TableStopped for a change that the policies or Iceberg refuse; then no version is recorded for it.
+    """
+    newest = recorded.newest
+    if newest is None:
+        recorded = add(recorded, new_version(configured, 1, BY_CONFIG, configured))
+    elif newest.configured != configured:
+        contract = _with_what_files_brought(configured, newest)
+        transition(name, newest.contract, contract, policies)
+        recorded = add(recorded, new_version(contract, position + 1, BY_CONFIG, configured))
+    for file in sorted(pending, key=lambda file: file.offset):
+        newest = recorded.at(file.offset)
+        before = earlier_types(f for f in logged if f.offset < file.offset)
+        contract, told = observed(name, newest.contract, file, policies, before)
+        if told:
+            transition(name, newest.contract, contract, policies)
+            recorded = add(recorded, new_version(contract, file.offset, "; ".join(told), configured))
+    return recorded
+
+
+def _with_what_files_brought(configured: Contract, newest: ContractVersion) -> Contract:
+    """lake.yaml may be edited for another reason: columns, widths and NULLs that files have brought stay."""
+    contract = configured
+    for column in newest.contract.columns:
+        before, now = newest.configured.column(column.name), configured.column(column.name)
+        gone = now is None and before is None and column.name not in configured.renamed_from.values()
+        if gone or (now is not None and now == before != column):
+            contract = contract.with_column(column)
+    return contract

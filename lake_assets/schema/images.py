@@ -1,0 +1,48 @@
+"""Rows of an older contract as rows of today's silver table.
+
+Here: the images and before images of changes that were read by one contract version, under the names and types of the
+newest. Not here: reading them (`bronze/reader.py`). DataFrame API only.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lake_assets.config import Column as ColumnConfig
+from lake_assets.spark.types import spark_type
+
+
+def today(
+    changes: DataFrame,
+    had: Sequence[ColumnConfig],
+    names: Mapping[str, str],
+    wanted: Sequence[ColumnConfig],
+    key: Sequence[str],
+    defaults: Mapping[str, str | int | float | bool],
+) -> DataFrame:
+    """`changes` as `read_changes` returns them, with `_image` in the columns `wanted` and `_before` in those of `key`.
+
+    `had` are the columns of the contract that read them, `names` their names today; one that is not in `names` is left
+    out. A column that the contract did not have has its default, else NULL.
+    """
+    source = {names[column.name]: column.name for column in had if column.name in names}
+    image = [_value("_image", source, column, defaults).alias(column.name) for column in wanted]
+    frame = changes.withColumn("_image", F.struct(*image))
+    if "_before" in changes.columns:
+        types = {column.name: column for column in wanted}
+        before = [_value("_before", source, types[name], {}).alias(name) for name in key]
+        frame = frame.withColumn("_before", F.struct(*before))
+    return frame
+
+
+def _value(
+    struct: str,
+    source: Mapping[str, str],
+    column: ColumnConfig,
+    defaults: Mapping[str, str | int | float | bool],
+) -> Column:
+    kind = spark_type(column.type)
+    if column.name in source:
+        return F.col(struct)[source[column.name]].cast(kind)
+    return F.lit(defaults.get(column.name)).cast(kind)

@@ -1,0 +1,135 @@
+"""A silver table's columns brought to a contract.
+
+Here: carrying out what `evolve.py` decides. Not here: deciding; rows.
+
+Spark's ALTER TABLE, since PyIceberg does not write format v3. Each statement is a commit of its own that shows on main
+at once, so what adds comes before the data that needs it, what drops follows the publish of data that does not have it
+any more, and everything may be done twice: the table says which contract version it has come to, and a run that was
+killed on the way is made good by the next one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyiceberg.table import Table
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from lake_assets.config import SchemaChanges
+from lake_assets.errors import ApplyConflict, TableStopped
+from lake_assets.schema.contract import Contracts
+from lake_assets.schema.evolve import Kind, SchemaChange, transition
+from lake_assets.spark.types import spark_type, stored_type
+
+VERSION = "lake.contract-version"
+"""Table property: the contract version that the table's columns have come to."""
+BY_ANOTHER_RUN = ("FIELD_ALREADY_EXISTS", "UNRESOLVED_COLUMN", "FIELD_NOT_FOUND")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The changes from one contract version to the next."""
+
+    version: int
+    origin: str
+    changes: tuple[SchemaChange, ...]
+
+    @property
+    def drops(self) -> tuple[SchemaChange, ...]:
+        return tuple(change for change in self.changes if change.kind is Kind.DROP)
+
+
+def steps(name: str, at_version: int, contracts: Contracts, policies: SchemaChanges) -> list[Step]:
+    """What is left to be done to a table at that version, until the newest of `contracts`. Raises TableStopped as
+    `transition`."""
+    found = []
+    for before, after in zip(contracts.versions, contracts.versions[1:], strict=False):
+        if after.number > at_version:
+            changes = transition(name, before.contract, after.contract, policies)
+            found.append(Step(after.number, after.origin, tuple(changes)))
+    return found
+
+
+def version_of(table: Table) -> int:
+    """The contract version that the table's columns have come to."""
+    return int(table.properties.get(VERSION, "1"))
+
+
+class SilverSchema:
+    """The columns of one silver table, as Spark alters them."""
+
+    def __init__(self, spark: SparkSession, address: str, table: Table, name: str) -> None:
+        """`address` is the table's name in Spark; `name` the source's table, for messages."""
+        self._spark = spark
+        self._address = address
+        self._name = name
+        self._types = {field.name: str(field.field_type) for field in table.schema().fields}
+
+    def add(self, todo: Sequence[Step]) -> None:
+        """Makes every change but the drops; of those, only what a later step needs the name of."""
+        for place, step in enumerate(todo):
+            later = _added_after(todo, place)
+            for change in step.changes:
+                if change.kind is not Kind.DROP:
+                    self._make(change)
+                elif change.column in later:
+                    self._drop(change.column)
+
+    def finish(self, todo: Sequence[Step]) -> None:
+        """Makes the drops, and says that the table has come to the last of the steps."""
+        for place, step in enumerate(todo):
+            later = _added_after(todo, place)
+            for change in step.drops:
+                if change.column not in later:
+                    self._drop(change.column)
+        if todo:
+            self._alter(f"SET TBLPROPERTIES ('{VERSION}' = '{todo[-1].version}')")
+
+    def _drop(self, column: str) -> None:
+        if column in self._types:
+            self._alter(f"DROP COLUMN `{column}`")
+            del self._types[column]
+
+    def _make(self, change: SchemaChange) -> None:
+        if change.kind is Kind.RENAME:
+            assert change.old is not None
+            if change.old in self._types and change.column not in self._types:
+                self._alter(f"RENAME COLUMN `{change.old}` TO `{change.column}`")
+                self._types[change.column] = self._types.pop(change.old)
+        elif change.kind is Kind.ADD:
+            assert change.new is not None
+            if change.column not in self._types:
+                self._alter(f"ADD COLUMN `{change.column}` {spark_type(change.new)}")
+                self._types[change.column] = stored_type(change.new)
+            else:
+                self._widen(change.column, change.new)
+        elif change.kind is Kind.WIDEN:
+            assert change.new is not None
+            self._widen(change.column, change.new)
+        elif change.kind is Kind.RELAX:
+            self._alter(f"ALTER COLUMN `{change.column}` DROP NOT NULL")
+
+    def _widen(self, column: str, wanted: str) -> None:
+        if self._types[column] == stored_type(wanted):
+            return
+        try:
+            self._alter(f"ALTER COLUMN `{column}` TYPE {spark_type(wanted)}")
+        except AnalysisException as error:
+            raise TableStopped(
+                self._name,
+                f"column {column} cannot become {wanted}: silver has kept it as {self._types[column]}.",
+                "Set the type back, or drop the silver table to have it built anew.",
+            ) from error
+        self._types[column] = stored_type(wanted)
+
+    def _alter(self, change: str) -> None:
+        try:
+            self._spark.sql(f"ALTER TABLE {self._address} {change}")
+        except AnalysisException as error:
+            if any(name in str(error) for name in BY_ANOTHER_RUN):
+                raise ApplyConflict(f"{self._name}: another run changes the table's columns") from error
+            raise
+
+
+def _added_after(todo: Sequence[Step], place: int) -> set[str]:
+    return {c.column for step in todo[place + 1 :] for c in step.changes if c.kind is Kind.ADD}

@@ -1,0 +1,77 @@
+"""A silver table's columns around a batch: what the batch's rows need before it, what they have left behind after it.
+
+Here: the order of those steps, and the rows that were there before an added column with a default. Not here: what is to
+be done (`schema/evolve.py`), how (`schema/silver_schema.py`).
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyiceberg.table import Table
+
+from lake_assets.iceberg.publish import attempt
+from lake_assets.iceberg.tables import create_table, load_table
+from lake_assets.schema.evolve import Kind, SchemaChange
+from lake_assets.schema.silver_schema import VERSION, SilverSchema, Step, steps, version_of
+from lake_assets.silver.position import read_position
+from lake_assets.silver.work import Work
+
+
+@contextmanager
+def evolved(work: Work, table: Table | None) -> Iterator[tuple[str, ...]]:
+    """Creates the table, or brings it to the contract, drops excepted; after the block, drops. Gives what changes, a
+    sentence each. Raises TableStopped before anything is changed, and ApplyConflict for another run that does the same.
+    """
+    runtime, target = work.runtime, work.target
+    if table is None:
+        table = _created(work)
+    todo = steps(target.table, version_of(table), work.contracts, target.schema_changes)
+    catalog = runtime.lake.catalog.name
+    schema = SilverSchema(work.spark, f"{catalog}.{target.identifier}", table, target.table)
+    schema.add(todo)
+    _fill_defaults(work, todo)
+    yield tuple(str(change) for step in todo for change in step.changes)
+    schema.finish(todo)
+
+
+def _created(work: Work) -> Table:
+    runtime, target = work.runtime, work.target
+    columns = target.created_with(work.contracts)
+    version = work.contracts.versions[0].number
+    names = {column.name for column in columns}
+    if not all(names.intersection(re.findall(r"\w+", entry)) for entry in target.partition_by):
+        # Partitioned by a column that the first files did not have: it begins as it is today.
+        columns, version = target.columns, work.contracts.versions[-1].number
+    properties = {"format-version": str(target.config.format_version), VERSION: str(version)}
+    create_table(work.spark, runtime.catalog, target.identifier, columns, target.partition_by, properties)
+    table = load_table(runtime.catalog, target.identifier)
+    assert table is not None, "it was just created"
+    return table
+
+
+def _fill_defaults(work: Work, todo: list[Step]) -> None:
+    """Spark does not write Iceberg's own column defaults: the rows that are there get theirs, in a commit of their own
+    that leaves the position where it is. Rows of this contract, which may say NULL, are not there yet."""
+    added = [
+        change
+        for step in todo
+        for change in step.changes
+        if change.kind is Kind.ADD and change.default is not None
+    ]
+    if not added or work.position.snapshot_id is None or not work.position.rows:
+        return
+    catalog, identifier = work.runtime.lake.catalog.name, work.target.identifier
+    with attempt(work.spark, catalog, identifier, work.position.snapshot_id) as current:
+        for change in added:
+            work.spark.sql(_update(current.address, change), args={"value": change.default})
+        writer = work.spark.table(current.table).limit(0).writeTo(current.address)
+        for name, value in work.position.properties().items():
+            writer = writer.option(f"snapshot-property.{name}", value)
+        writer.append()
+        current.publish()
+    work.position = read_position(load_table(work.runtime.catalog, identifier))
+
+
+def _update(address: str, change: SchemaChange) -> str:
+    return f"UPDATE {address} SET `{change.column}` = :value WHERE `{change.column}` IS NULL"

@@ -1,0 +1,109 @@
+"""Rows and files that cannot be used: into the quarantine, as long as they are few.
+
+Here: how many are too many, and naming each row that is set aside. Not here: the quarantine's table
+(`bronze/quarantine.py`), deciding that a row is bad (`bronze/typed_rows.py`).
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from urllib.parse import unquote
+
+from pyspark.sql import Row
+
+from lake_assets.bronze.bad_rows import stop_for_bad_row
+from lake_assets.bronze.file_log import LoggedFile
+from lake_assets.bronze.inspect import UnreadableFile
+from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.object_store import ObjectStore
+from lake_assets.bronze.places import plain
+from lake_assets.bronze.quarantine import Held
+from lake_assets.bronze.raw_rows import RawRow, raw_records
+from lake_assets.errors import TableStopped
+from lake_assets.schema.contract import Contracts
+from lake_assets.silver.collapse import ChangeFigures
+from lake_assets.silver.reading import Reading
+from lake_assets.silver.targets import Target
+
+SHARE_FROM = 20
+"""Rows of a batch from which on a share of them says anything."""
+
+
+def bad_rows(
+    target: Target,
+    store: ObjectStore,
+    reading: Reading,
+    seen: ChangeFigures,
+    contracts: Contracts,
+    known: Sequence[Held],
+) -> list[Held]:
+    """The rows of a batch that cannot be used. Raises TableStopped when they are more than the table's limits allow;
+    those that are `known`, of files that are read again, are no news."""
+    if not seen.bad_rows:
+        return []
+    limits = target.config.quarantine
+    versions = {(file.key, file.version) for file in reading.files}
+    new = seen.bad_rows - sum((held.key, held.version) in versions for held in known if held.row is not None)
+    if new > limits.max_rows or (seen.rows >= SHARE_FROM and new / seen.rows > limits.max_share):
+        stop_for_bad_row(target.table, seen.bad_rows, seen.first_bad, reading.changes)
+    by_address = {plain(store.spark_uri(file.key)): file for file in reading.files}
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in reading.bad_rows().collect():
+        found[plain(unquote(row["_file"]))].append(row)
+    held: list[Held] = []
+    for address, rows in sorted(found.items()):
+        file = by_address[address]
+        dms = contracts.at(file.offset).contract.dms
+        places = sorted((row["_place"], row["_bad"]) for row in rows)
+        raw = raw_records(store, file, dms, [place for place, _ in places])
+        held += (_held(target, file, reading.files, bad, place, raw.get(place)) for place, bad in places)
+    return held
+
+
+def unreadable_file(
+    target: Target, file: LoggedFile, batch: Sequence[LoggedFile], error: UnreadableFile
+) -> Held:
+    """A file that cannot be read at all. Raises TableStopped for a part of a full load, which would leave a hole in the
+    table that it replaces."""
+    if file.kind is FileKind.LOAD:
+        raise TableStopped(
+            target.table,
+            f"{error}.",
+            "A full load is published with all its parts or not at all: have DMS reload the table.",
+        ) from error
+    return _held(target, file, batch, str(error), None, None)
+
+
+def refuse_too_many_files(target: Target, held: Sequence[Held]) -> None:
+    """Raises TableStopped."""
+    most = target.config.quarantine.max_files
+    if len(held) > most:
+        raise TableStopped(
+            target.table,
+            f"{held[0].reason}, and {len(held)} files of the batch cannot be read; quarantine.max_files is {most}.",
+            "Have DMS write them again, or raise the limit to go on without them.",
+        )
+
+
+def _held(
+    target: Target,
+    file: LoggedFile,
+    batch: Sequence[LoggedFile],
+    reason: str,
+    place: int | None,
+    raw: RawRow | None,
+) -> Held:
+    return Held(
+        silver_table=target.identifier,
+        source=target.source,
+        table=target.table,
+        key=file.key,
+        version=file.version,
+        log_offset=file.offset,
+        row=place,
+        line=raw.line if raw is not None else None,
+        raw=raw.text if raw is not None else None,
+        reason=reason,
+        batch=f"{batch[0].key} to {batch[-1].key}",
+        at=datetime.now(UTC),
+    )

@@ -1,0 +1,78 @@
+"""Files in a folder, inspected and read as a batch would read them.
+
+Here: what the tests of reading do again and again, without a catalog. Not here: the cases.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lake_assets.bronze.inspect import UnreadableFile, inspect_file
+from lake_assets.bronze.keys import DataFile, parse_key
+from lake_assets.bronze.log_record import LoggedFile
+from lake_assets.bronze.object_store import LocalStore
+from lake_assets.bronze.reader import read_changes
+from lake_assets.config import DmsSettings, TableConfig
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def logged(store: LocalStore, key: str, dms: DmsSettings, offset: int = 1) -> LoggedFile:
+    """The file as the log would have it. Raises UnreadableFile."""
+    file = parse_key(key, dms)
+    assert isinstance(file, DataFile), file
+    found = inspect_file(store, file, dms)
+    return LoggedFile(
+        offset=offset,
+        source="shop",
+        schema=file.schema,
+        table=file.table,
+        key=key,
+        version="v",
+        kind=file.kind,
+        format=file.format,
+        compression=file.compression,
+        size=1,
+        last_modified=NOON,
+        logged_at=NOON,
+        flush_time=file.flush_time,
+        capture_date=NOON.date(),
+        epoch=1,
+        rows=found.rows,
+        columns=found.columns,
+        first_commit_ts=found.first_commit_ts,
+        irregular=found.irregular,
+    )
+
+
+class Folder:
+    """A bucket in a folder, with one table's contract."""
+
+    def __init__(self, folder: Path, columns: Mapping[str, str], key: Sequence[str], **dms: Any) -> None:
+        self.store = LocalStore(folder)
+        self.folder = folder
+        self.dms = DmsSettings.model_validate(dms)
+        self.table = TableConfig.model_validate({"columns": dict(columns), "primary_key": list(key)})
+        self.files: list[LoggedFile] = []
+        self.unreadable: dict[str, str] = {}
+
+    def put(self, key: str, content: bytes) -> LoggedFile | None:
+        """Writes the bytes as they are; None for a file that is held because it cannot be read at all."""
+        path = self.folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        try:
+            file = logged(self.store, key, self.dms, len(self.files) + 1)
+        except UnreadableFile as error:
+            self.unreadable[key] = error.reason
+            return None
+        self.files.append(file)
+        return file
+
+    def changes(self, spark: SparkSession) -> DataFrame:
+        """All files that can be read."""
+        name = "public.items"
+        return read_changes(spark, self.store, self.files, name=name, table=self.table, dms=self.dms)

@@ -1,0 +1,90 @@
+"""Which configured table a folder is: exact names, case, settings of the table's own."""
+
+from datetime import date
+
+import pytest
+
+from lake_assets.bronze.keys import DataFile, UnknownKey
+from lake_assets.bronze.table_folders import TableFolders, UnconfiguredKey, strangers
+from lake_assets.config import SourceConfig
+
+TABLE = {"columns": {"id": "long"}, "primary_key": ["id"]}
+NAME = "LOAD00000001.csv"
+
+
+def folders(*tables: str, ignore_case: bool = False, **own) -> TableFolders:
+    # `own` are endpoint settings of the first table.
+    filled = {name: {**TABLE, "name": f"t{number}"} for number, name in enumerate(tables)}
+    filled[tables[0]]["dms"] = own
+    return TableFolders(
+        SourceConfig.model_validate({"location": "b", "ignore_case": ignore_case, "tables": filled})
+    )
+
+
+@pytest.mark.parametrize(
+    ("folder", "ignore_case", "table"),
+    [
+        ("public/trips", False, "public.trips"),
+        ("sales/trips", False, "sales.trips"),
+        ("hr/trips", False, None),
+        ("PUBLIC/TRIPS", False, None),
+        ("PUBLIC/TRIPS", True, "public.trips"),
+        ("Sales/trips", True, "sales.trips"),
+        ("hr/trips", True, None),
+        ("hr/Staff", True, "HR.STAFF"),
+        ("HR/STAFF", False, "HR.STAFF"),
+    ],
+)
+def test_tables(folder, ignore_case, table):
+    known = folders("public.trips", "sales.trips", "HR.STAFF", ignore_case=ignore_case)
+    found = known.parse(f"{folder}/{NAME}")
+    if table is None:
+        assert found == UnconfiguredKey(f"{folder}/{NAME}", folder.replace("/", "."))
+    else:
+        assert isinstance(found, DataFile)
+        assert (found.qualified_table, found.key) == (table, f"{folder}/{NAME}")
+
+
+def test_a_hint_names_the_configured_table():
+    known = folders("public.Trips")
+    assert known.hint("PUBLIC.trips") == "public.Trips"
+    assert known.hint("public.tripz") is None
+
+
+def test_a_table_has_settings_of_its_own():
+    known = folders("a.parts", "a.plain", date_partition_enabled=True, date_partition_delimiter="dash")
+    found = known.parse("a/parts/2022-10-23/20221024-000012345.csv")
+    assert isinstance(found, DataFile)
+    assert found.capture_date == date(2022, 10, 23)
+    assert isinstance(known.parse("a/plain/2022-10-23/20221024-000012345.csv"), UnknownKey)
+
+
+def test_two_tables_that_ignore_case_cannot_tell_apart():
+    assert isinstance(folders("a.t", "A.T").parse(f"A/T/{NAME}"), DataFile)
+    with pytest.raises(ValueError, match=r"differs from a\.t only by case"):
+        folders("a.t", "A.T", ignore_case=True)
+
+
+EXACT, UPPER, MIXED = ("public", "trips"), ("PUBLIC", "TRIPS"), ("Public", "Trips")
+
+
+@pytest.mark.parametrize(
+    ("case", "listed", "logged", "refused"),
+    [
+        ("one folder, as configured", [EXACT], set(), []),
+        ("one folder, in another case", [UPPER], set(), []),
+        ("the exact one first", [EXACT, UPPER], set(), [UPPER]),
+        ("none is exact", [UPPER, MIXED], set(), [UPPER, MIXED]),
+        ("the one that the log knows", [EXACT, UPPER], {UPPER}, [EXACT]),
+        ("whose files are gone", [EXACT], {UPPER}, [EXACT]),
+        ("both were logged before", [EXACT, UPPER], {EXACT, UPPER}, []),
+    ],
+)
+def test_two_folders_are_not_mixed(case, listed, logged, refused):
+    known = folders("public.trips", ignore_case=True)
+    files = [known.parse(f"{'/'.join(folder)}/{NAME}") for folder in listed]
+    found = strangers(
+        [file for file in files if isinstance(file, DataFile)], {"public.trips": logged} if logged else {}
+    )
+    assert sorted(found) == sorted(f"{'/'.join(folder)}/{NAME}" for folder in refused)
+    assert all("differ only by case" in reason for reason in found.values())

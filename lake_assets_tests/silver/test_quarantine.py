@@ -1,0 +1,319 @@
+"""Rows and files that cannot be used are set aside, found again, and come back in their rightful order.
+
+Here: the engine with the quarantine and the commands on it. Not here: why a row is bad (`bronze/test_reader.py`), rows
+that stop their table (`test_bad_rows.py`).
+"""
+
+import json
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.bronze.quarantine import State
+from lake_assets.commands.quarantine import chosen, discard, retry
+from lake_assets.commands.status import status
+from lake_assets.errors import LakeError, TableStopped
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver.work import Work
+from lake_assets_tests.dms_files import NOON, Clock, cdc_file, load_file
+from lake_assets_tests.silver.bench import Bench
+
+pytestmark = pytest.mark.spark
+TABLE = "public.items"
+ONE, LONG = Decimal("1.0"), Decimal("123.4")
+WIDE = {"id": "long not null", "v": "string", "n": "decimal(4, 1)"}
+TIGHT = WIDE | {"n": "decimal(3, 1)"}
+
+
+def config(columns: dict[str, str] = TIGHT, **more: Any) -> dict[str, Any]:
+    return {TABLE: {"columns": columns, "primary_key": ["id"], "also": ["change_log"], **more}}
+
+
+class Shop:
+    """A table with a change log, whose column n is declared too narrow for 123.4."""
+
+    def __init__(self, folder: Path, **more: Any) -> None:
+        self.bench = Bench(folder, config(**more))
+        self.clock = Clock()
+        self.bench.put(load_file(TABLE, [{"id": n, "v": "loaded", "n": ONE} for n in range(1, 6)]))
+        self.bench.apply()
+
+    def put(self, *changes: dict[str, Any]) -> str:
+        self.clock.now += timedelta(minutes=1)
+        file = cdc_file(TABLE, self.clock.now, changes)
+        self.bench.put(file)
+        return file.key
+
+    def change(self, op: str, key: int, v: str, n: Decimal = ONE) -> dict[str, Any]:
+        return self.clock.change(op, {"id": key, "v": v, "n": n})
+
+    @property
+    def runtime(self) -> Any:
+        return self.bench.lake.runtime
+
+    def held(self, name: str = "items") -> list[Any]:
+        return self.runtime.quarantine.open(f"silver_shop.{name}")
+
+    def values(self) -> dict[int, str]:
+        return {row["id"]: row["v"] for row in self.bench.table().scan().to_arrow().to_pylist()}
+
+    def check_current(self) -> None:
+        assert self.bench.rows() == self.bench.truth()
+
+    def check(self) -> None:
+        """As if nothing had ever been set aside."""
+        assert self.bench.rows() == self.bench.truth()
+        assert self.bench.rows("items_changes") == self.bench.truth(shape="change_log")
+
+
+@pytest.fixture(scope="module")
+def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    return Shop(tmp_path_factory.mktemp("shop"))
+
+
+def test_a_bad_row_is_set_aside_and_the_others_are_applied(shop: Shop) -> None:
+    key = shop.put(
+        shop.change("U", 1, "good"),
+        shop.change("U", 2, 'bad, "quoted"\nover two lines', LONG),
+        shop.change("U", 3, "bad too", LONG),
+        shop.change("I", 6, "good"),
+    )
+    batches = shop.bench.apply()
+    assert [(b.rows_read, b.rows_quarantined) for b in batches["items"]] == [(4, 2)]
+    assert shop.values() == {1: "good", 2: "loaded", 3: "loaded", 4: "loaded", 5: "loaded", 6: "good"}
+    first, second = shop.held()
+    assert (first.table, first.key, first.row, first.line) == (TABLE, key, 1, 3)
+    assert (second.row, second.line) == (2, 5)
+    assert first.reason == "n is not decimal(3, 1)"
+    assert 'bad, ""quoted""\nover two lines' in first.raw
+    assert [held.row for held in shop.held("items_changes")] == [1, 2], "each shape decides by itself"
+    assert shop.bench.summary()["lake.batch.rows-quarantined"] == "2"
+    assert {s.table: s.quarantined for s in status(shop.bench.lake)} == {
+        "silver_shop.items": 2,
+        "silver_shop.items_changes": 2,
+    }
+
+
+def test_later_changes_of_its_key_apply(shop: Shop) -> None:
+    shop.put(shop.change("U", 2, "later"))
+    shop.bench.apply()
+    assert shop.values()[2] == "later"
+    assert len(shop.held()) == 2
+
+
+def test_a_retry_with_the_old_contract_changes_nothing(shop: Shop) -> None:
+    before = shop.bench.rows(), shop.bench.rows("items_changes")
+    logged = retry(shop.runtime, chosen(shop.runtime, TABLE, []))
+    assert [file.retry for file in logged] == [True]
+    shop.bench.apply()
+    assert (shop.bench.rows(), shop.bench.rows("items_changes")) == before
+    assert [(held.row, held.state) for held in shop.held()] == [(1, State.HELD), (2, State.HELD)]
+
+
+def test_a_late_file_replays_past_it(shop: Shop) -> None:
+    """The replay reads the file again as it was first decided: its bad rows stay out."""
+    late = cdc_file(
+        TABLE,
+        NOON + timedelta(minutes=3),
+        [Clock(NOON + timedelta(minutes=2)).change("U", {"id": 4, "v": "late", "n": ONE})],
+    )
+    shop.bench.put(late)
+    (batch,) = shop.bench.apply()["items"]
+    assert batch.replayed_bytes > 0
+    assert shop.values()[4] == "late"
+    assert len(shop.held()) == 2
+
+
+def test_a_retry_with_a_corrected_contract_comes_in_its_rightful_order(shop: Shop) -> None:
+    shop.bench.edit(config(WIDE))
+    first, second = shop.held()
+    changes_of_it = [held for held in shop.held("items_changes") if held.row == first.row]
+    retry(shop.runtime, [first, *changes_of_it])
+    shop.bench.apply()
+    assert shop.values()[2] == "later", "what came after it is newer"
+    assert shop.values()[3] == "loaded", "nobody asked for that one"
+    assert [held.id for held in shop.held()] == [second.id]
+    retry(shop.runtime, chosen(shop.runtime, TABLE, []))
+    shop.bench.apply()
+    assert shop.values()[3] == "bad too"
+    assert shop.held() == shop.held("items_changes") == []
+    assert {held.state for held in shop.runtime.quarantine.all()} == {State.RELEASED}
+    shop.check()
+
+
+def test_from_the_beginning_it_is_the_same(shop: Shop) -> None:
+    """Each file by the contract of its newest record in the log."""
+    before = shop.bench.rows()
+    shop.runtime.catalog.drop_table("silver_shop.items")
+    shop.bench.apply()
+    assert shop.bench.rows() == before
+    assert shop.held() == []
+
+
+def test_ids_that_are_nobodys_or_several_rows(shop: Shop) -> None:
+    with pytest.raises(
+        LakeError, match="nothing that is set aside has it; `lake-assets quarantine list` names"
+    ):
+        chosen(shop.runtime, None, ["zzz"])
+    with pytest.raises(LakeError, match="rows begin with it"):
+        chosen(shop.runtime, None, [""], every=True)
+
+
+def test_a_discarded_row_stays_out(spark: SparkSession, tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.put(shop.change("U", 1, "bad", LONG))
+    shop.bench.apply()
+    assert len(discard(shop.runtime, shop.held())) == 1
+    assert shop.held() == []
+    shop.put(shop.change("U", 2, "good"))
+    shop.bench.apply()
+    assert shop.values() == {1: "loaded", 2: "good", 3: "loaded", 4: "loaded", 5: "loaded"}
+    assert [held.state for held in shop.runtime.quarantine.all("silver_shop.items")] == [State.DISCARDED]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("killed", ["before publishing", "after publishing"])
+def test_a_run_that_dies_sets_nothing_aside_twice(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: str
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill(*anything: Any) -> None:
+        raise Killed
+
+    shop = Shop(tmp_path, also=[])
+    shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"))
+    if killed == "before publishing":
+        monkeypatch.setattr(Attempt, "publish", kill)
+    else:
+        monkeypatch.setattr(Work, "release", kill)
+    with pytest.raises(Killed):
+        shop.bench.apply()
+    monkeypatch.undo()
+    shop.bench.lake = shop.bench.reopened()
+    shop.bench.apply()
+    assert [held.row for held in shop.held()] == [0]
+    shop.bench.edit(config(WIDE, also=[]))
+    retry(shop.runtime, shop.held())
+    if killed == "after publishing":
+        monkeypatch.setattr(Work, "release", kill)
+        with pytest.raises(Killed):
+            shop.bench.apply()
+        monkeypatch.undo()
+        assert len(shop.held()) == 1, "applied, and not yet told"
+        shop.put(shop.change("U", 3, "next"))
+    shop.bench.apply()
+    assert shop.values()[1] == "bad"
+    assert shop.held() == []
+
+
+def test_a_contract_that_was_corrected_before_anything_was_published(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The batch is set aside, dies, and is read by another contract the next time."""
+    shop = Shop(tmp_path, also=[])
+    shop.put(shop.change("U", 1, "bad", LONG))
+    runtime = shop.runtime
+    shop.bench.look()
+    with pytest.MonkeyPatch.context() as patched:
+
+        def kill(*anything: Any) -> None:
+            raise KeyboardInterrupt
+
+        patched.setattr(Attempt, "publish", kill)
+        with pytest.raises(KeyboardInterrupt):
+            shop.bench.apply()
+    assert len(runtime.quarantine.open()) == 1
+    shop.bench.edit(config(WIDE, also=[]))
+    shop.bench.apply()
+    assert shop.values()[1] == "bad"
+    assert shop.held() == []
+
+
+def test_a_file_that_cannot_be_read_is_set_aside_whole(spark: SparkSession, tmp_path: Path) -> None:
+    shop = Shop(tmp_path, also=[])
+    assert shop.bench.location is not None
+    shop.clock.now += timedelta(minutes=1)
+    damaged = cdc_file(TABLE, shop.clock.now, [shop.change("U", 1, "whole")], "csv.gz")
+    shop.bench.put(damaged)
+    path = shop.bench.location / damaged.key
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    shop.put(shop.change("U", 2, "good"))
+    (batch,) = shop.bench.apply()["items"]
+    assert (batch.files_quarantined, batch.rows_quarantined, batch.rows_read) == (1, 0, 1)
+    assert shop.values()[2] == "good"
+    (held,) = shop.held()
+    assert (held.key, held.row, held.line) == (damaged.key, None, None)
+    assert "gzip" in held.reason
+    # DMS writes it again: the new version of the file is applied, in its order.
+    path.write_bytes(whole)
+    shop.bench.apply()
+    assert shop.values()[1] == "whole"
+    shop.check_current()
+
+
+def test_limits_stop_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    shop = Shop(tmp_path, also=[], quarantine={"max_rows": 1})
+    shop.put(*(shop.change("U", n, "bad", LONG) for n in (1, 2)))
+    error = shop.bench.turn()["items"].error
+    assert isinstance(error, TableStopped)
+    assert "(2 rows in all)" in str(error)
+    assert shop.held() == []
+    shop.bench.edit(config(also=[], quarantine={"max_rows": 50, "max_share": 0.05}))
+    shop.put(*(shop.change("U", 1 + n % 5, "good") for n in range(18)))
+    error = shop.bench.turn()["items"].error
+    assert isinstance(error, TableStopped), "2 of 20 is more than a twentieth"
+    shop.bench.edit(config(also=[], quarantine={"max_rows": 50, "max_share": 0.1}))
+    shop.bench.apply()
+    assert len(shop.held()) == 2
+
+
+def test_what_is_known_already_is_no_news(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows that were set aside batch by batch, within the limits, do not stop a table that is built anew."""
+    shop = Shop(tmp_path, also=[], quarantine={"max_rows": 1})
+    for n in (1, 2, 3):
+        shop.put(shop.change("U", n, "bad", LONG))
+        shop.bench.apply()
+    first, *others = shop.held()
+    discard(shop.runtime, [first])
+    before = shop.bench.rows()
+    shop.runtime.catalog.drop_table("silver_shop.items")
+    shop.bench.apply()
+    assert shop.bench.rows() == before
+    assert [held.id for held in shop.held()] == [held.id for held in others], (
+        "and what was discarded stays so"
+    )
+
+
+def test_what_the_command_line_says(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer.testing import CliRunner
+
+    from lake_assets.commands import quarantine_cli
+
+    shop = Shop(tmp_path, also=[])
+    shop.put(shop.change("U", 1, "bad", LONG))
+    shop.bench.apply()
+    monkeypatch.setattr(quarantine_cli, "_lake", lambda context: shop.bench.lake)
+
+    def call(*arguments: str) -> str:
+        result = CliRunner().invoke(quarantine_cli.quarantine, [*arguments])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    (row,) = json.loads(call("list", "--json"))
+    assert (row["table"], row["row"], row["line"], row["state"]) == (TABLE, 0, 2, "held")
+    assert row["id"] in call("list")
+    assert "raw: U," in call("show", row["id"][:6])
+    assert call("retry", row["id"]).startswith("1 are to be read again from 1 files")
+    assert call("discard", "--table", TABLE) == "1 are given up.\n"
+    assert call("list") == "Nothing is set aside.\n"
+    assert "discarded" in call("list", "--all")
+    assert CliRunner().invoke(quarantine_cli.quarantine, ["retry"]).exit_code == 2

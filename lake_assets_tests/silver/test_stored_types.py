@@ -1,0 +1,145 @@
+"""What the tables hold of each declared type, as three readers see it: Spark, PyIceberg, and DuckDB through PyIceberg.
+
+Here: the whole engine. Not here: how a value is read (`test_types_by_contract.py` of bronze).
+"""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lake_assets_tests.silver.bench import Bench, comparable
+
+ROOT = Path(__file__).resolve().parents[2]
+
+COLUMNS = {
+    "id": "uuid not null",
+    "t": "time",
+    "doc": "json",
+    "unsigned": "decimal(20, 0)",
+    "digits": "decimal(38, 10)",
+    "raw": "binary",
+    "near": "float",
+    "old": "date",
+    "at": "timestamptz",
+    "wall": "timestamp",
+    "flag": "boolean",
+    "code": "string",
+}
+HEADER = f"Op,commit_ts,{','.join(COLUMNS)}"
+AT = "2026-03-01 12:00:00.000000"
+ONE, TWO = "6F9619FF-8B86-D011-B42D-00C04FC964FF", "00000000-8B86-D011-B42D-00C04FC964FF"
+ROWS = (
+    f'I,{AT},{ONE},09:05:00.5,"{{""a"": 1}}",18446744073709551615,1234567890123456789012345678.0123456789,00ff,'
+    "+3.23800011e+01,1500-02-28,1582-10-10 23:30:00.000001,1582-10-10 23:30:00.000001,t,05021 ",
+    f"I,{AT},{TWO},NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,",
+)
+CHANGES = (f"D,2026-03-01 12:00:01,{TWO.lower()}" + ",NULL" * 11,)
+UPDATE = f"U,2026-03-01 12:00:02,{ONE}" + ",NULL" * 7 + ",2026-03-01 23:30:00,NULL,NULL,NULL"
+BEFORE_1582 = datetime(1582, 10, 10, 23, 30, 0, 1, UTC)
+EXPECTED = {
+    "id": ONE.lower(),
+    "t": "09:05:00.500000",
+    "doc": '{"a": 1}',
+    "unsigned": Decimal(2**64 - 1),
+    "digits": Decimal("1234567890123456789012345678.0123456789"),
+    "raw": b"\x00\xff",
+    "near": 32.380001068115234,
+    "old": date(1500, 2, 28),
+    "at": BEFORE_1582,
+    "wall": BEFORE_1582.replace(tzinfo=None),
+    "flag": True,
+    "code": "05021 ",
+}
+
+
+def filled_lake(folder: Path, **conf: str) -> Bench:
+    """A lake with the rows above, deleted key included, applied."""
+    bench = Bench(
+        folder,
+        {"public.items": {"columns": COLUMNS, "primary_key": ["id"], "partition_by": ["day(at)"]}},
+        {"change_sequence_column": None, "before_image_prefix": None},
+        {"spark": {"conf": conf}},
+    )
+    bench.put_text("public/items/LOAD00000001.csv", HEADER, *ROWS)
+    bench.put_text("public/items/20260301-120100000.csv", HEADER, *CHANGES)
+    bench.apply()
+    return bench
+
+
+def seen(bench: Bench) -> dict[str, Any]:
+    """By reader, the table's rows."""
+    pyiceberg = bench.table().scan().to_arrow().to_pylist()
+    names = ", ".join(f'"{name}"' for name in COLUMNS)
+    duckdb = bench.table().scan().to_duckdb("items").execute(f"SELECT {names} FROM items").fetchall()
+    catalog = bench.lake.config.catalog.name
+    table = bench.lake.runtime.sessions.root().table(f"{catalog}.silver_shop.items")
+    # Without the clock of this machine, in which PySpark shows instants.
+    spark = table.withColumn("at", F.unix_micros("at")).collect()
+    return {
+        "pyiceberg": pyiceberg,
+        "duckdb": [dict(zip(COLUMNS, row, strict=True)) for row in duckdb],
+        "spark": [row.asDict() for row in spark],
+    }
+
+
+@pytest.mark.spark
+def test_three_readers_see_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    found = seen(filled_lake(tmp_path))
+    micros = (BEFORE_1582 - datetime(1970, 1, 1, tzinfo=UTC)) // (datetime.resolution)
+    assert found["pyiceberg"] == [EXPECTED]
+    assert found["spark"] == [EXPECTED | {"at": micros, "raw": bytearray(b"\x00\xff")}]
+    (row,) = found["duckdb"]
+    assert row | {"at": row["at"].astimezone(UTC)} == EXPECTED
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.spark
+def test_neither_the_machines_zone_nor_the_sessions_matters(tmp_path: Path) -> None:
+    """The same files, applied in a process whose clock is in one zone and whose Spark session is in another."""
+    found = subprocess.run(
+        [sys.executable, "-m", "lake_assets_tests.silver.test_stored_types", str(tmp_path)],
+        cwd=ROOT,
+        env=os.environ | {"TZ": "America/St_Johns"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr[-2000:]
+    told = json.loads(found.stdout.splitlines()[-1])
+    assert told == {
+        "zone": "America/St_Johns",
+        "rows": comparable([EXPECTED]),
+        "days": ["1582-10-10"],
+        "touched": "1582-10-10,2026-03-01",
+    }
+
+
+if __name__ == "__main__":
+    here = filled_lake(
+        Path(sys.argv[1]), **{"spark.sql.session.timeZone": "Asia/Kolkata", "spark.master": "local[1]"}
+    )
+    root = here.lake.runtime.sessions.root()
+    assert root.conf.get("spark.sql.session.timeZone") == "Asia/Kolkata"
+    jvm_zone = root.sql("SELECT reflect('java.util.TimeZone', 'getDefault')").first()
+    told_rows = here.rows()
+    partitions = here.table().inspect.partitions().to_pylist()
+    # The deleted row had no day.
+    days = [str(day) for entry in partitions if (day := entry["partition"]["at_day"]) is not None]
+    zone = "America/St_Johns" if "America/St_Johns" in str(jvm_zone) else str(jvm_zone)
+    # An update half an hour before midnight, UTC: in Kolkata it is the next day, old image and new.
+    here.tracked["items"] = ("at",)
+    here.put_text("public/items/20260301-120200000.csv", HEADER, UPDATE)
+    here.apply()
+    touched = here.summary()["lake.touched-days.at"]
+    print(json.dumps({"zone": zone, "rows": told_rows, "days": days, "touched": touched}))
