@@ -41,7 +41,7 @@ demo: $(JARS)  ## a lake of bike trips on this machine, from DMS files to marts
 dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new files
 	.venv/bin/lake-assets dev --feed
 
-test: $(JARS)  ## the tests, in about ten minutes on two cores
+test: $(JARS)  ## the tests, in about a quarter of an hour on two cores
 	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
 test-long: $(JARS)  ## those that take long

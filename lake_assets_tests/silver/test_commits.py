@@ -61,7 +61,6 @@ class Turns:
         return summary
 
 
-@pytest.mark.long
 def test_fifteen_batches(bench: Bench) -> None:
     """In one test, since each stands on the one before."""
     # A full load that is a header and nothing else: the table is there, empty, and at a position.
