@@ -8,6 +8,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from pyspark.sql import DataFrame
+
+from lake_assets.bronze.discovery import discover
+from lake_assets.bronze.object_store import open_store
+from lake_assets.bronze.reader import read_changes
 from lake_assets.build import Lake, open_lake
 from lake_assets.config import LakeConfig
 from lake_assets.gold.mart import Mart
@@ -66,6 +71,15 @@ def small_lake(
 ) -> Lake:
     """An open lake over `lake_config`."""
     return open_lake(lake_config(folder, tables, **sections), marts=marts)
+
+
+def read_of(lake: Lake, table: str) -> DataFrame:
+    """What one look at the bucket of `shop` finds of a table (`schema.table`), as typed changes."""
+    source = lake.config.sources["shop"]
+    store = open_store(source.location, source.s3)
+    found = discover("shop", source, store, lake.runtime.file_log)
+    spark = lake.runtime.sessions.root()
+    return read_changes(spark, store, found.logged, name=table, table=source.tables[table], dms=source.dms)
 
 
 def write_file(folder: Path, key: str, lines: Sequence[str]) -> Path:

@@ -27,18 +27,11 @@ from lake_assets.bronze.file_log_upkeep import is_due, tend
 from lake_assets.bronze.log_record import LOG_SCHEMA, LoggedFile, NewFile, above, to_arrow
 from lake_assets.bronze.log_view import LogView, scan
 from lake_assets.iceberg.catalog import ensure_namespace
+from lake_assets.iceberg.ops_table import NAMESPACE, PROPERTIES
 
 __all__ = ["FileLog", "LoggedFile", "NewFile"]
 
-NAMESPACE = "lake_ops"
 TABLE = f"{NAMESPACE}.bronze_files"
-PROPERTIES = {
-    "commit.retry.num-retries": "0",
-    "commit.manifest-merge.enabled": "true",
-    "commit.manifest.min-count-to-merge": "10",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "10",
-}
 _COPIED = tuple(field.name for field in fields(NewFile))
 _logger = logging.getLogger(__name__)
 

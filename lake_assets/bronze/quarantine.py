@@ -8,7 +8,7 @@ silver table, file version and place in the file, so that a batch that is tried 
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -87,16 +87,24 @@ _SCHEMA = Schema(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    newest: Mapping[str, Held]
+    """By id, in the order in which they were first set aside."""
+    number: int
+    """Of the newest event."""
+
+
 class Quarantine:
     """One catalog's quarantine. May be shared between threads and processes."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self._table = OpsTable(catalog, "quarantine", _SCHEMA)
+        self._table = OpsTable(catalog, "quarantine", _SCHEMA, _known)
 
     def all(self, silver_table: str | None = None) -> list[Held]:
         """Everything that was ever set aside, in its present state, the oldest first."""
         return [
-            held for held in _newest(self._table.rows()).values() if silver_table in (None, held.silver_table)
+            held for held in self._table.parsed().newest.values() if silver_table in (None, held.silver_table)
         ]
 
     def open(self, silver_table: str | None = None) -> list[Held]:
@@ -120,23 +128,21 @@ class Quarantine:
             return []
         by_id = {held.id: held for held in found}
 
-        def new(rows: Sequence[Row]) -> list[Row]:
-            known = _newest(rows)
-            number = max((row["number"] for row in rows), default=0)
-            chosen = [held for held in by_id.values() if wanted(known.get(held.id), held)]
+        def new(known: _Known) -> list[Row]:
+            chosen = [held for held in by_id.values() if wanted(known.newest.get(held.id), held)]
             return [
-                {**asdict(held), "id": held.id, "number": number + place}
+                {**asdict(held), "id": held.id, "number": known.number + place}
                 for place, held in enumerate(chosen, start=1)
             ]
 
         return [by_id[row["id"]] for row in self._table.append(new)]
 
 
-def _newest(rows: Sequence[Row]) -> dict[str, Held]:
-    """By id, in the order in which they were first set aside."""
+def _known(rows: Sequence[Row]) -> _Known:
     found: dict[str, Held] = {}
+    number = 0
     for row in sorted(rows, key=lambda row: int(row["number"])):
         values = {name: value for name, value in row.items() if name not in ("id", "number")}
         values["state"], values["at"] = State(values["state"]), values["at"].astimezone(UTC)
-        found[row["id"]] = Held(**values)
-    return found
+        found[row["id"]], number = Held(**values), row["number"]
+    return _Known(found, number)

@@ -4,16 +4,16 @@ Here: deciding as a run would, and recording nothing. Not here: printing.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from lake_assets.build import Lake
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.tables import load_table
-from lake_assets.schema.contract import Contracts, ContractVersion, contract_of
-from lake_assets.schema.current import contracts_of_batch
+from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.silver_schema import Step, steps, version_of
+from lake_assets.silver.evolution import batch_contracts
 from lake_assets.silver.pending import TableState, table_states
 from lake_assets.silver.plan import Batch
 
@@ -44,15 +44,8 @@ def _plan(lake: Lake, state: TableState) -> PlannedSchema:
     target = state.target
     files = state.next_batch.files if isinstance(state.next_batch, Batch) else ()
     try:
-        contracts = contracts_of_batch(
-            target.table,
-            contract_of(target.config, target.dms),
-            lake.runtime.contracts.of(target.identifier),
-            target.schema_changes,
-            state.position.log_offset,
-            state.logged,
-            [file for file in files if file.offset > state.position.log_offset],
-            _only_thought_of,
+        contracts = batch_contracts(
+            lake.runtime, target, state.position, state.logged, files, _only_thought_of
         )
         table = load_table(lake.runtime.catalog, target.identifier)
         todo = steps(target.table, version_of(table), contracts, target.schema_changes) if table else []
@@ -66,12 +59,4 @@ def _sentences(todo: Sequence[Step]) -> list[str]:
 
 
 def _only_thought_of(known: Contracts, version: ContractVersion) -> Contracts:
-    numbered = ContractVersion(
-        len(known.versions) + 1,
-        version.from_offset,
-        version.contract,
-        version.origin,
-        version.configured,
-        version.recorded_at,
-    )
-    return known.and_then(numbered)
+    return known.and_then(replace(version, number=len(known.versions) + 1))

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from lake_assets.automation.heartbeat import Heartbeat
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.errors import ApplyConflict, ColumnMismatch, PartitionMismatch
-from lake_assets.iceberg.publish import attempt
+from lake_assets.iceberg.publish import attempt, with_properties
 from lake_assets.iceberg.tables import create_table, current_snapshot, live_rows, load_table, summary
 from lake_assets.runtime import LakeRuntime
 from lake_assets.spark.types import iceberg_type
@@ -128,9 +128,7 @@ class IcebergIOManager(dg.IOManager):
         assert planned is None or isinstance(planned, int)
         with attempt(spark, self._runtime.lake.catalog.name, identifier, planned) as current_attempt:
             writer = frame.writeTo(current_attempt.address).option("check-nullability", False)
-            for name, value in computed.properties.items():
-                writer = writer.option(f"snapshot-property.{name}", value)
-            writer.overwrite(only)
+            with_properties(writer, computed.properties).overwrite(only)
             return current_attempt.publish()
 
 

@@ -1,12 +1,13 @@
 """A small table of the platform's own, such as the contracts and the quarantine: appended to, and read whole.
 
-Here: appending by compare-and-set with PyIceberg, without a JVM, and a copy of the rows in memory as of one snapshot.
-Not here: what the rows mean. The file log, which grows with every file, has ways of its own (`bronze/file_log.py`).
+Here: appending by compare-and-set with PyIceberg, without a JVM, and what the rows amount to, in memory as of one
+snapshot. Not here: what the rows mean. The file log, which grows with every file, has ways of its own
+(`bronze/file_log.py`).
 """
 
 from collections.abc import Callable, Sequence
 from threading import RLock
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
@@ -27,27 +28,33 @@ PROPERTIES = {
     "write.metadata.previous-versions-max": "10",
 }
 Row = dict[str, Any]
+T = TypeVar("T")
 
 
-class OpsTable:
+class OpsTable(Generic[T]):
     """May be shared between threads; any number of processes may append. A table that was never written to is empty."""
 
-    def __init__(self, catalog: Catalog, name: str, schema: Schema) -> None:
+    def __init__(
+        self, catalog: Catalog, name: str, schema: Schema, parse: Callable[[Sequence[Row]], T]
+    ) -> None:
+        """`parse` makes what is asked for out of all the rows, in no particular order; it is called once a snapshot,
+        and nobody changes what it returns."""
         self._catalog = catalog
         self._identifier = f"{NAMESPACE}.{name}"
         self._schema = schema
         self._lock = RLock()
         self._snapshot_id: int | None = None
-        self._rows: list[Row] = []
+        self._parse = parse
+        self._parsed = parse([])
 
-    def rows(self) -> Sequence[Row]:
-        """Every row, in no particular order."""
+    def parsed(self) -> T:
+        """What the rows amount to now."""
         with self._lock:
             self._refresh()
-            return self._rows
+            return self._parsed
 
-    def append(self, decide: Callable[[Sequence[Row]], Sequence[Row]]) -> list[Row]:
-        """Appends what `decide` makes of the rows that there are, and returns it; asks it again if another process
+    def append(self, decide: Callable[[T], Sequence[Row]]) -> list[Row]:
+        """Appends what `decide` makes of what is there, and returns it; asks it again if another process
         appended meanwhile. Raises PyIceberg's CommitFailedException if others were faster thirty times in a row."""
         policy = Retrying(
             retry=retry_if_exception_type((CommitFailedException, FileNotFoundError)),
@@ -59,7 +66,7 @@ class OpsTable:
             for attempt in policy:
                 with attempt:
                     table = self._refresh()
-                    new = list(decide(self._rows))
+                    new = list(decide(self._parsed))
                     if new:
                         (table or self._create()).append(
                             pa.Table.from_pylist(new, schema=self._schema.as_arrow())
@@ -75,12 +82,12 @@ class OpsTable:
         try:
             table = self._catalog.load_table(self._identifier)
         except NoSuchTableError:
-            self._snapshot_id, self._rows = None, []
+            self._snapshot_id, self._parsed = None, self._parse([])
             return None
         snapshot = table.current_snapshot()
         if snapshot is None:
-            self._snapshot_id, self._rows = None, []
+            self._snapshot_id, self._parsed = None, self._parse([])
         elif snapshot.snapshot_id != self._snapshot_id:
-            self._rows = table.scan().to_arrow().to_pylist()
+            self._parsed = self._parse(table.scan().to_arrow().to_pylist())
             self._snapshot_id = snapshot.snapshot_id
         return table

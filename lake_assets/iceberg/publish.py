@@ -9,13 +9,13 @@ shared, or that starts at whatever main is by then, doubles rows.
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import uuid4
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrameWriterV2, SparkSession
 
 from lake_assets.errors import ApplyConflict
 
@@ -70,6 +70,13 @@ class Attempt:
     def _run(self, statement: str) -> dict[str, Any]:
         row = self._spark.sql(statement).first()
         return row.asDict() if row is not None else {}
+
+
+def with_properties(writer: DataFrameWriterV2, properties: Mapping[str, str]) -> DataFrameWriterV2:
+    """The writer, whose commit carries the properties in its summary."""
+    for name, value in properties.items():
+        writer = writer.option(f"snapshot-property.{name}", value)
+    return writer
 
 
 @contextlib.contextmanager

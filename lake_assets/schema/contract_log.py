@@ -4,7 +4,8 @@ A replay reads each file as it was first decided, though lake.yaml has moved on.
 one. Not here: when there is a new one (`current.py`), what it says (`contract.py`).
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -30,18 +31,18 @@ class ContractLog:
     """The contracts of one catalog's silver tables. May be shared between threads and processes."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self._table = OpsTable(catalog, "contracts", SCHEMA)
+        self._table = OpsTable(catalog, "contracts", SCHEMA, _by_table)
 
     def of(self, silver_table: str) -> Contracts:
         """The versions of a table (`namespace.table`)."""
-        return _contracts(self._table.rows(), silver_table)
+        return self._table.parsed().get(silver_table, Contracts())
 
     def add(self, silver_table: str, known: Contracts, version: ContractVersion) -> Contracts:
         """The versions with this one, which takes the next number; if another process has added one since `known` was
         read, nothing is added and what there is is returned: decide again."""
 
-        def next_version(rows: Sequence[Row]) -> list[Row]:
-            found = len(_contracts(rows, silver_table).versions)
+        def next_version(recorded: Mapping[str, Contracts]) -> list[Row]:
+            found = len(recorded.get(silver_table, Contracts()).versions)
             return (
                 []
                 if found > len(known.versions)
@@ -69,11 +70,11 @@ def _row(silver_table: str, version: ContractVersion) -> Row:
     }
 
 
-def _contracts(rows: Sequence[Row], silver_table: str) -> Contracts:
-    own = sorted(
-        (row for row in rows if row["silver_table"] == silver_table), key=lambda row: int(row["number"])
-    )
-    return Contracts(tuple(map(_version, own)))
+def _by_table(rows: Sequence[Row]) -> Mapping[str, Contracts]:
+    found: dict[str, list[ContractVersion]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: int(row["number"])):
+        found[row["silver_table"]].append(_version(row))
+    return {silver_table: Contracts(tuple(versions)) for silver_table, versions in found.items()}
 
 
 def _version(row: Row) -> ContractVersion:

@@ -10,7 +10,7 @@ from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.config import SchemaChanges
 from lake_assets.schema.contract import Contract, Contracts, ContractVersion
 from lake_assets.schema.contract_log import new_version
-from lake_assets.schema.evolve import earlier_types, observed, transition
+from lake_assets.schema.evolve import observed, transition, types_of
 
 Add = Callable[[Contracts, ContractVersion], Contracts]
 """Records a version, or finds that another run has recorded others: what there is then."""
@@ -39,13 +39,22 @@ def contracts_of_batch(
         contract = _with_what_files_brought(configured, newest)
         transition(name, newest.contract, contract, policies)
         recorded = add(recorded, new_version(contract, position + 1, BY_CONFIG, configured))
-    for file in sorted(pending, key=lambda file: file.offset):
-        newest = recorded.at(file.offset)
-        before = earlier_types(f for f in logged if f.offset < file.offset)
-        contract, told = observed(name, newest.contract, file, policies, before)
-        if told:
-            transition(name, newest.contract, contract, policies)
-            recorded = add(recorded, new_version(contract, file.offset, "; ".join(told), configured))
+    due = {file.offset for file in pending}
+    before: LoggedFile | None = None
+    quiet = None
+    for file in sorted(logged, key=lambda file: file.offset):
+        if file.offset in due:
+            newest = recorded.at(file.offset)
+            # Files of one kind follow each other by the thousand, and what the first has not changed none does.
+            look = (newest.number, file.format, file.columns, before and before.columns)
+            if look != quiet:
+                contract, told = observed(name, newest.contract, file, policies, types_of(before))
+                quiet = None if told else look
+                if told:
+                    transition(name, newest.contract, contract, policies)
+                    recorded = add(recorded, new_version(contract, file.offset, "; ".join(told), configured))
+        if file.format == "parquet" and file.columns:
+            before = file
     return recorded
 
 

@@ -3,7 +3,7 @@
 Here: the decisions, by policy. Not here: carrying them out (`silver_schema.py`). Pure.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -146,12 +146,9 @@ def file_types(file: LoggedFile) -> dict[str, str | None]:
     return {column.name: column.arrow for column in parquet_columns(file.columns or ())}
 
 
-def earlier_types(files: Iterable[LoggedFile]) -> dict[str, str]:
-    """Of the newest of these Parquet files, the lake types of its columns."""
-    newest = max(
-        (f for f in files if f.format == "parquet" and f.columns), key=lambda f: f.offset, default=None
-    )
-    types = file_types(newest) if newest is not None else {}
+def types_of(file: LoggedFile | None) -> dict[str, str]:
+    """The lake types of a Parquet file's columns; none without a file."""
+    types = file_types(file) if file is not None else {}
     return {column: kind for column, arrow in types.items() if (kind := lake_type(arrow or "")) is not None}
 
 

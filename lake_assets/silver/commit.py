@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.checks.row_count import RowCounts, row_count_problem
 from lake_assets.errors import RowCountMismatch
-from lake_assets.iceberg.publish import Attempt
+from lake_assets.iceberg.publish import Attempt, with_properties
 from lake_assets.iceberg.tables import live_rows, load_table, summary
 from lake_assets.silver.batch import BatchResult, Written
 from lake_assets.silver.collapse import ChangeFigures
@@ -55,9 +55,7 @@ def stamp(
         images = spark.table(current.table).filter(F.lit(False))
     properties = result.position.properties() | result.properties()
     properties |= {touched_days_property(column): days for column, days in written.touched.items()}
-    writer = images.writeTo(current.address)
-    for name, value in properties.items():
-        writer = writer.option(f"snapshot-property.{name}", value)
+    writer = with_properties(images.writeTo(current.address), properties)
     writer.option("check-nullability", False).append()
 
 

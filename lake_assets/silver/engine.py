@@ -23,13 +23,11 @@ from lake_assets.config import Mode
 from lake_assets.errors import ApplyConflict, LakeError, TableStopped
 from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
-from lake_assets.schema.contract import Contracts, contract_of
-from lake_assets.schema.current import contracts_of_batch
 from lake_assets.silver.apply import apply_batch
 from lake_assets.silver.batch import BatchResult, TableResult
-from lake_assets.silver.evolution import evolved
-from lake_assets.silver.plan import Batch, Waiting, plan_batch
-from lake_assets.silver.position import Position, read_position
+from lake_assets.silver.evolution import batch_contracts, evolved
+from lake_assets.silver.plan import Waiting, plan_batch
+from lake_assets.silver.position import read_position
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged, Work
 
@@ -126,7 +124,9 @@ def _next_batch(
         _refuse_rewritten(target, logged, position.log_offset)
     spark = runtime.sessions.isolated()
     try:
-        contracts = _contracts(runtime, target, position, batch, logged)
+        record = partial(runtime.contracts.add, target.identifier)
+        contracts = batch_contracts(runtime, target, position, logged, batch.files, record)
+        contracts = contracts.upto(max(batch.upto, position.log_offset + 1))
         now = target.under(contracts)
         work = Work(
             runtime, spark, now, position, batch, logged, contracts, lambda s: progress(target, s), damaged
@@ -147,22 +147,6 @@ def _next_batch(
             raise FilesDamaged(f"{target.identifier}: {found[0]}") from error
         files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
         raise LakeError(f"{target.identifier}: the batch of {files} failed: {_first_line(error)}") from error
-
-
-def _contracts(
-    runtime: LakeRuntime, target: Target, position: Position, batch: Batch, logged: Sequence[LoggedFile]
-) -> Contracts:
-    found = contracts_of_batch(
-        target.table,
-        contract_of(target.config, target.dms),
-        runtime.contracts.of(target.identifier),
-        target.schema_changes,
-        position.log_offset,
-        logged,
-        [file for file in batch.files if file.offset > position.log_offset],
-        partial(runtime.contracts.add, target.identifier),
-    )
-    return found.upto(max(batch.upto, position.log_offset + 1))
 
 
 def _refuse_rewritten(target: Target, logged: Sequence[LoggedFile], applied: int) -> None:

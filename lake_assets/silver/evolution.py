@@ -1,21 +1,48 @@
 """A silver table's columns around a batch: what the batch's rows need before it, what they have left behind after it.
 
-Here: the order of those steps, and the rows that were there before an added column with a default. Not here: what is to
-be done (`schema/evolve.py`), how (`schema/silver_schema.py`).
+Here: which contracts a batch needs, the order of those steps, and the rows that were there before an added column with
+a default. Not here: what is to be done (`schema/evolve.py`), how (`schema/silver_schema.py`).
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pyiceberg.table import Table
 
-from lake_assets.iceberg.publish import attempt
+from lake_assets.bronze.file_log import LoggedFile
+from lake_assets.iceberg.publish import attempt, with_properties
 from lake_assets.iceberg.tables import create_table, load_table
+from lake_assets.runtime import LakeRuntime
+from lake_assets.schema.contract import Contracts, contract_of
+from lake_assets.schema.current import Add, contracts_of_batch
 from lake_assets.schema.evolve import Kind, SchemaChange
 from lake_assets.schema.silver_schema import VERSION, SilverSchema, Step, steps, version_of
-from lake_assets.silver.position import read_position
+from lake_assets.silver.position import Position, read_position
+from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Work
+
+
+def batch_contracts(
+    runtime: LakeRuntime,
+    target: Target,
+    position: Position,
+    logged: Sequence[LoggedFile],
+    files: Sequence[LoggedFile],
+    add: Add,
+) -> Contracts:
+    """The contracts that a batch of `files` needs; `logged` are all files of the table. Raises as
+    `contracts_of_batch`."""
+    return contracts_of_batch(
+        target.table,
+        contract_of(target.config, target.dms),
+        runtime.contracts.of(target.identifier),
+        target.schema_changes,
+        position.log_offset,
+        logged,
+        [file for file in files if file.offset > position.log_offset],
+        add,
+    )
 
 
 @contextmanager
@@ -66,9 +93,7 @@ def _fill_defaults(work: Work, todo: list[Step]) -> None:
         for change in added:
             work.spark.sql(_update(current.address, change), args={"value": change.default})
         writer = work.spark.table(current.table).limit(0).writeTo(current.address)
-        for name, value in work.position.properties().items():
-            writer = writer.option(f"snapshot-property.{name}", value)
-        writer.append()
+        with_properties(writer, work.position.properties()).append()
         current.publish()
     work.position = read_position(load_table(work.runtime.catalog, identifier))
 

@@ -16,11 +16,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, TimestampType
 
-from lake_assets.bronze.discovery import discover
-from lake_assets.bronze.object_store import open_store
-from lake_assets.bronze.reader import read_changes
 from lake_assets_tests.dms_files import put
-from lake_assets_tests.lakes import DMS, TINY, small_lake
+from lake_assets_tests.lakes import DMS, TINY, read_of, small_lake
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, UTC)
@@ -80,17 +77,7 @@ class Items:
             source={"dms": settings | self.dms},
             spark={"conf": TINY | self.conf},
         )
-        source = lake.config.sources["shop"]
-        store = open_store(source.location, source.s3)
-        found = discover("shop", source, store, lake.runtime.file_log)
-        return read_changes(
-            lake.runtime.sessions.root(),
-            store,
-            found.logged,
-            name="public.items",
-            table=source.tables["public.items"],
-            dms=source.dms,
-        )
+        return read_of(lake, "public.items")
 
     def rows(self) -> list[Any]:
         """The values beside the key, in the order of the keys, or why a row is bad."""

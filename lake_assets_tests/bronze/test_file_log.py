@@ -18,6 +18,7 @@ from lake_assets.bronze import file_log, file_log_upkeep
 from lake_assets.bronze.file_log import FileLog, LoggedFile
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.log_record import LOG_SCHEMA, to_arrow
+from lake_assets.iceberg.ops_table import PROPERTIES
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -281,7 +282,7 @@ def test_a_log_of_an_earlier_version_gains_the_columns_it_lacks(open_catalog, lo
     earlier = Schema(*(field for field in LOG_SCHEMA.fields if field.name != "irregular"))
     catalog = open_catalog()
     catalog.create_namespace("lake_ops")
-    table = catalog.create_table("lake_ops.bronze_files", earlier, properties=file_log.PROPERTIES)
+    table = catalog.create_table("lake_ops.bronze_files", earlier, properties=PROPERTIES)
     old = FileLog(open_catalog()).append("s", [])
     assert old == []
     known = [name for name in LOG_SCHEMA.column_names if name != "irregular" and "." not in name]

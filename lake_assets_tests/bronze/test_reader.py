@@ -12,12 +12,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.discovery import discover
-from lake_assets.bronze.object_store import open_store
-from lake_assets.bronze.reader import read_changes
 from lake_assets.build import Lake
 from lake_assets_tests.dms_files import put
-from lake_assets_tests.lakes import DMS, small_lake
+from lake_assets_tests.lakes import DMS, read_of, small_lake
 
 COLUMNS = {"id": "long not null", "name": "string not null", "note": "string"}
 
@@ -36,17 +33,7 @@ class Files:
     def read(self) -> DataFrame:
         table = {"columns": self.columns, "primary_key": ["id"]}
         lake: Lake = small_lake(self.folder, {"public.items": table}, source={"dms": DMS | self.dms})
-        source = lake.config.sources["shop"]
-        store = open_store(source.location, source.s3)
-        found = discover("shop", source, store, lake.runtime.file_log)
-        return read_changes(
-            lake.runtime.sessions.root(),
-            store,
-            found.logged,
-            name="public.items",
-            table=source.tables["public.items"],
-            dms=source.dms,
-        )
+        return read_of(lake, "public.items")
 
     def images(self) -> list[Any]:
         """(id, name, note), or why not, in the order of file and line."""

@@ -15,7 +15,7 @@ from lake_assets.config import DmsSettings, SchemaChanges, TableConfig
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract import Contract, Contracts, contract_of
 from lake_assets.schema.contract_log import new_version
-from lake_assets.schema.evolve import earlier_types, observed, transition
+from lake_assets.schema.evolve import observed, transition, types_of
 
 COLUMNS = {"id": "long not null", "name": "string", "size": "int", "price": "decimal(10, 2)"}
 DMS = DmsSettings(
@@ -105,7 +105,7 @@ KINDS = {
 def test_what_a_file_shows(kind: str, word: str) -> None:
     ddl, policies = KINDS[kind], SchemaChanges.model_validate(word)
     expected = getattr(ddl, word)
-    before = earlier_types([parquet()])
+    before = types_of(parquet())
     if isinstance(expected, str):
         with pytest.raises(TableStopped) as stopped:
             observed("public.items", contract(), ddl.file, policies, before)
