@@ -15,6 +15,7 @@ from lake_assets.bronze.object_store import open_store
 from lake_assets.bronze.reader import read_changes
 from lake_assets.build import Lake, open_lake
 from lake_assets.config import LakeConfig
+from lake_assets.config.lake import SESSION_ZONE
 from lake_assets.gold.mart import Mart
 
 ITEMS = {
@@ -51,7 +52,10 @@ def lake_config(folder: Path, tables: dict[str, Any] | None = None, **sections: 
         "tables": tables or {"public.items": ITEMS},
     }
     source |= sections.pop("source", {})
-    return LakeConfig.model_validate(
+    spark: dict[str, Any] = {"conf": TINY} | sections.pop("spark", {})
+    zone = {name: value for name, value in spark["conf"].items() if name == SESSION_ZONE}
+    spark["conf"] = {name: value for name, value in spark["conf"].items() if name != SESSION_ZONE}
+    config = LakeConfig.model_validate(
         {
             "catalog": {
                 "name": f"lake_{uuid4().hex[:8]}",
@@ -60,10 +64,13 @@ def lake_config(folder: Path, tables: dict[str, Any] | None = None, **sections: 
             },
             "sources": {"shop": source},
             "gold": {"start_date": "2026-03-01"},
-            "spark": {"conf": TINY},
+            "spark": spark,
             **sections,
         }
     )
+    # lake.yaml may not change the zone; the tests do, to see that nothing depends on it.
+    conf = config.spark.conf | zone
+    return config.model_copy(update={"spark": config.spark.model_copy(update={"conf": conf})})
 
 
 def small_lake(

@@ -370,6 +370,15 @@ def test_no_model_quotes_its_input():
 # --- the rest
 
 
+def test_spark_shows_instants_in_utc_only():
+    zone = "spark.sql.session.timeZone"
+    assert SparkConfig.model_validate({"conf": {zone: "UTC"}}).conf == {zone: "UTC"}
+    with pytest.raises(
+        ValidationError, match="the days of silver's partitions and of the marts are UTC days"
+    ):
+        SparkConfig.model_validate({"conf": {zone: "Europe/Berlin"}})
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -96,6 +96,11 @@ class LoggedFile:
     def qualified_table(self) -> str:
         return f"{self.schema}.{self.table}"
 
+    @property
+    def written_at(self) -> datetime:
+        """When the file was written, or for a full load begun: on DMS's clock, if it has told it."""
+        return self.flush_time or self.first_commit_ts or self.last_modified
+
 
 _TYPES: dict[str, tuple[IcebergType, bool]] = {
     "offset": (LongType(), True),

@@ -15,7 +15,7 @@ from pyspark.sql.types import StringType
 
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.formats import Layout, added_names, file_layout
-from lake_assets.bronze.headerless import headerless_layout
+from lake_assets.bronze.headerless import headerless_layout, layouts_by_row
 from lake_assets.bronze.keys import TRANSACTIONS
 from lake_assets.bronze.object_store import ObjectStore
 from lake_assets.bronze.parquet_types import (
@@ -52,20 +52,27 @@ def read_changes(
     (why the row cannot be used, else NULL), `_image` struct of the table's columns with their declared types, and
     for a table with a key `_before` struct of the key columns before an update (NULL where DMS wrote none); with
     csv_no_sup_value also `_unsupplied`, an array of the names of columns whose values the source did not supply.
-    Structs, because a source column may have any name. Regular files of one layout are one read; irregular ones are
-    read here, record by record (`strict_rows.py`). Raises TableStopped when a file's columns do not fit the contract,
-    UnreadableFile for an irregular file that is too large.
+    Structs, because a source column may have any name. Regular files of one layout are one read; irregular ones, and
+    those into which a change of the source's columns falls, are read here, record by record (`strict_rows.py`). Raises
+    TableStopped when a file's columns do not fit the contract, UnreadableFile for a file to be read here that is too
+    large.
     """
     groups: dict[Hashable, list[LoggedFile]] = defaultdict(list)
+    parts = []
     for file in files:
-        if file.format == "parquet":
+        if (by_row := layouts_by_row(file, table, dms)) is not None:
+            for layout in by_row.layouts:
+                rows = strict_rows(spark, store, [file], layout, table, dms, by_row)
+                parts.append(
+                    typed_rows(csv_values(rows, layout, table, dms), file.kind, layout, None, table, dms)
+                )
+        elif file.format == "parquet":
             # One schema a read: Spark fails on, or misreads, files of others.
             file = counted(store, file, dms, ())
             groups[file.format, file.kind, file.columns].append(file)
         else:
             layout = _text_layout(file, name, table, dms)
             groups[file.format, file.kind, layout].append(file)
-    parts = []
     for members in groups.values():
         first = members[0]
         if first.format == "parquet":

@@ -16,6 +16,7 @@ from lake_assets.bronze.csv_dialect import CsvDialect
 from lake_assets.bronze.csv_records import csv_records
 from lake_assets.bronze.csv_structure import BOM
 from lake_assets.bronze.formats import Layout
+from lake_assets.bronze.headerless import LayoutsByRow
 from lake_assets.bronze.inspect import LARGEST_IRREGULAR
 from lake_assets.bronze.json_lines import json_lines
 from lake_assets.bronze.log_record import LoggedFile
@@ -24,8 +25,8 @@ from lake_assets.bronze.text_rows import field_names, width_fault
 from lake_assets.config import DmsSettings, TableConfig
 
 EMPTY_LINE = "an empty line"
-_Row = tuple[Sequence[str | None], str | None]
-"""The fields, and why they cannot be used. An empty CSV field is None, as Spark has it."""
+_Row = tuple[int, tuple[Sequence[str | None], str | None]]
+"""The ordinal; the fields, and why they cannot be used. An empty CSV field is None, as Spark has it."""
 
 
 def strict_rows(
@@ -35,10 +36,11 @@ def strict_rows(
     layout: Layout,
     table: TableConfig,
     dms: DmsSettings,
+    among: LayoutsByRow | None = None,
 ) -> DataFrame:
     """The rows of files of one layout as `text_rows.regular_csv` or `regular_json` give them; `_row` is the ordinal of
-    the record from 0, the header not counted. Raises StoreError for a file that is gone, UnreadableFile for one that is
-    too large."""
+    the record from 0, the header not counted. `among`: of CSV files that have several layouts, the rows of this one.
+    Raises StoreError for a file that is gone, UnreadableFile for one that is too large."""
     names = [*field_names(layout), "_file", "_row", "_bad"]
     types = [*(pa.string() for _ in layout.columns), pa.string(), pa.int64(), pa.string()]
     schema = pa.schema(list(zip(names, types, strict=True)))
@@ -46,19 +48,20 @@ def strict_rows(
     tables = []
     for file in files:
         content = whole(store, file.key, file.compression, LARGEST_IRREGULAR)
-        records = _json(content, layout) if file.format == "json" else _csv(content, layout, table, dms)
+        records = (
+            _json(content, layout) if file.format == "json" else _csv(content, layout, table, dms, among)
+        )
         address = spark_address(store.spark_uri(file.key))
-        rows = [
-            (*(nothing if bad else fields), address, ordinal, bad)
-            for ordinal, (fields, bad) in enumerate(records)
-        ]
+        rows = [(*(nothing if bad else fields), address, ordinal, bad) for ordinal, (fields, bad) in records]
         columns = list(zip(*rows, strict=True)) or [()] * len(names)
         arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
         tables.append(pa.Table.from_arrays(arrays, schema=schema))
     return spark.createDataFrame(pa.concat_tables(tables))
 
 
-def _csv(content: bytes, layout: Layout, table: TableConfig, dms: DmsSettings) -> Iterator[_Row]:
+def _csv(
+    content: bytes, layout: Layout, table: TableConfig, dms: DmsSettings, among: LayoutsByRow | None
+) -> Iterator[_Row]:
     width = len(layout.columns)
     records = csv_records(content, CsvDialect.of(dms))
     doubtful = None
@@ -67,23 +70,25 @@ def _csv(content: bytes, layout: Layout, table: TableConfig, dms: DmsSettings) -
         # Before a text nobody can tell whether it is a mark or a letter.
         doubtful = "a byte order mark before it may belong to its first value"
         doubtful = doubtful if layout.columns[0] in texts else None
-    for record in records[1:] if dms.add_column_name else records:
-        if record.fields is None or doubtful is not None:
-            yield (), record.fault or doubtful
+    for ordinal, record in enumerate(records[1:] if dms.add_column_name else records):
+        if among is not None and among.of(record.fields) != layout:
+            pass  # a row of another layout
+        elif record.fields is None or doubtful is not None:
+            yield ordinal, ((), record.fault or doubtful)
         elif len(record.fields) != width:
             empty = content[record.start : record.end].strip(b"\r\n") == b""
-            yield (), EMPTY_LINE if empty else width_fault(width)
+            yield ordinal, ((), EMPTY_LINE if empty else width_fault(width))
         else:
-            yield [field or None for field in record.fields], None
+            yield ordinal, ([field or None for field in record.fields], None)
         doubtful = None
 
 
 def _json(content: bytes, layout: Layout) -> Iterator[_Row]:
-    for _, _, found in json_lines(content):
+    for ordinal, (_, _, found) in enumerate(json_lines(content)):
         if isinstance(found, str):
-            yield (), found
+            yield ordinal, ((), found)
         else:
-            yield [found.get(name) for name in layout.columns], None
+            yield ordinal, ([found.get(name) for name in layout.columns], None)
 
 
 def spark_address(uri: str) -> str:

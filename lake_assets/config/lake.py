@@ -16,6 +16,7 @@ from lake_assets.config.dms_rules import conflicts
 from lake_assets.config.evolution import SchemaChanges
 from lake_assets.config.tables import Freshness, Mode, TableConfig
 
+SESSION_ZONE = "spark.sql.session.timeZone"
 _NAME = re.compile(r"^[a-z_][a-z0-9_]*$")
 
 
@@ -70,6 +71,17 @@ class SparkConfig(Model):
     def _available(cls, value: str) -> str:
         if value == "connect":
             raise ValueError("connect is not available in this version; use embedded")
+        return value
+
+    @field_validator("conf")
+    @classmethod
+    def _in_utc(cls, value: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+        zone = value.get(SESSION_ZONE, "UTC")
+        if zone != "UTC":
+            raise ValueError(
+                f"{SESSION_ZONE} is {zone}: the days of silver's partitions and of the marts are UTC days; remove it, "
+                "and convert where a table is shown"
+            )
         return value
 
 

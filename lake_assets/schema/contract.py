@@ -5,6 +5,7 @@ one version goes on in a later one. Not here: keeping the versions (`contract_lo
 them does to silver (`evolve.py`). Pure.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,18 +24,24 @@ class Contract(Model):
     defaults: dict[str, str | int | float | bool] = Field(default_factory=dict)
     earlier: tuple[EarlierLayout, ...] = ()
     dms: DmsSettings = DmsSettings()
+    dropped_at: dict[str, datetime] = Field(default_factory=dict)
+    """Since when, UTC, files lack a column that older ones had: it is NULL in them, whatever its default."""
 
-    def table(self, config: TableConfig) -> TableConfig:
-        """The table of lake.yaml as this version knew it."""
+    def table(self, config: TableConfig, gone: Collection[str] = ()) -> TableConfig:
+        """The table of lake.yaml as this version knew it, for files whose source had dropped the columns `gone`."""
         return config.model_copy(
             update={
                 "columns": self.columns,
                 "primary_key": self.primary_key,
                 "renamed_from": self.renamed_from,
-                "defaults": self.defaults,
+                "defaults": {name: value for name, value in self.defaults.items() if name not in gone},
                 "earlier": self.earlier,
             }
         )
+
+    def gone_at(self, when: datetime) -> frozenset[str]:
+        """The columns with a default that the source had dropped by then: it is not theirs."""
+        return frozenset(name for name, at in self.dropped_at.items() if at <= when and name in self.defaults)
 
     def column(self, name: str) -> Column | None:
         return next((column for column in self.columns if column.name == name), None)

@@ -10,6 +10,7 @@ from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.config import SchemaChanges
 from lake_assets.schema.contract import Contract, Contracts, ContractVersion
 from lake_assets.schema.contract_log import new_version
+from lake_assets.schema.dropped import first_seen, newly_dropped
 from lake_assets.schema.evolve import observed, transition, types_of
 
 Add = Callable[[Contracts, ContractVersion], Contracts]
@@ -40,15 +41,20 @@ def contracts_of_batch(
         transition(name, newest.contract, contract, policies)
         recorded = add(recorded, new_version(contract, position + 1, BY_CONFIG, configured))
     due = {file.offset for file in pending}
+    seen = first_seen(logged)
     before: LoggedFile | None = None
     quiet = None
     for file in sorted(logged, key=lambda file: file.offset):
         if file.offset in due:
             newest = recorded.at(file.offset)
             # Files of one kind follow each other by the thousand, and what the first has not changed none does.
+            dropped = newly_dropped(newest.contract, file, seen, policies)
             look = (newest.number, file.format, file.columns, before and before.columns)
-            if look != quiet:
+            if look != quiet or dropped:
                 contract, told = observed(name, newest.contract, file, policies, types_of(before))
+                if dropped:
+                    contract = contract.model_copy(update={"dropped_at": contract.dropped_at | dropped})
+                    told += [f"{file.key} no longer has column {column}" for column in dropped]
                 quiet = None if told else look
                 if told:
                     transition(name, newest.contract, contract, policies)
@@ -66,4 +72,7 @@ def _with_what_files_brought(configured: Contract, newest: ContractVersion) -> C
         gone = now is None and before is None and column.name not in configured.renamed_from.values()
         if gone or (now is not None and now == before != column):
             contract = contract.with_column(column)
-    return contract
+    today = {old: new for new, old in configured.renamed_from.items() if configured.column(old) is None}
+    dropped = {today.get(name, name): at for name, at in newest.contract.dropped_at.items()}
+    kept = {name: at for name, at in dropped.items() if contract.column(name) is not None}
+    return contract.model_copy(update={"dropped_at": kept})

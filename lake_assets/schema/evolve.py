@@ -73,6 +73,7 @@ def transition(name: str, before: Contract, after: Contract, policies: SchemaCha
             "Rows of two keys cannot be told apart: drop the silver table to have it built anew, or set it back.",
         )
     held = {renamed.get(column.name, column.name): column for column in before.columns}
+    dropped = {renamed.get(name, name) for name in before.dropped_at}
     for column in after.columns:
         if (old := held.get(column.name)) is None:
             default = after.defaults.get(column.name)
@@ -88,8 +89,10 @@ def transition(name: str, before: Contract, after: Contract, policies: SchemaCha
             found.append(SchemaChange(Kind.WIDEN, column.name, old=old.type, new=column.type))
         if old.required and not column.required:
             found.append(SchemaChange(Kind.RELAX, column.name))
+        if column.name in after.dropped_at and column.name not in dropped:
+            found.append(SchemaChange(Kind.KEEP, column.name))
     for column_name in held:
-        if after.column(column_name) is None:
+        if after.column(column_name) is None and (policies.dropped == "drop" or column_name not in dropped):
             found.append(SchemaChange(Kind.DROP if policies.dropped == "drop" else Kind.KEEP, column_name))
     return found
 

@@ -31,7 +31,7 @@ from lake_assets.silver.batch import TableResult
 from lake_assets.silver.batch_check import FAILED_TABLES, batch_check
 from lake_assets.silver.engine import Progress, apply_tables
 from lake_assets.silver.pending import table_states
-from lake_assets.silver.report import materialization_metadata
+from lake_assets.silver.report import materialization_metadata, schema_observations
 from lake_assets.silver.targets import Target
 
 CHUNK = 50
@@ -139,6 +139,8 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
     counted = row_count_evaluation(result)
     held = quarantine_evaluation(target, runtime.quarantine.open(target.identifier))
     checks = [e for e in (applied_evaluation(result), counted, held, fresh) if e is not None]
+    for change in schema_observations(result):
+        context.log_event(change)
     metadata = materialization_metadata(result, now) if result.batches else {}
     if result.error is not None:
         context.log.error("%s failed: %s", target.identifier, result.error)

@@ -40,13 +40,15 @@ class Reading:
         self._table = target.table
         self._only = only or {}
         self.files = files
-        groups: dict[int, list[LoggedFile]] = defaultdict(list)
+        groups: dict[tuple[int, frozenset[str]], list[LoggedFile]] = defaultdict(list)
         for file in files:
-            groups[contracts.at(file.offset).number].append(file)
+            version = contracts.at(file.offset)
+            groups[version.number, version.contract.gone_at(file.written_at)].append(file)
         parts = [
-            self._read(spark, store, target, groups[version.number], contracts, version)
+            self._read(spark, store, target, groups[number, gone], contracts, version, gone)
             for version in contracts.versions
-            if version.number in groups
+            for number, gone in groups
+            if number == version.number
         ]
         self.changes = reduce(DataFrame.unionByName, parts)
         """Every row, unusable ones included."""
@@ -65,11 +67,11 @@ class Reading:
         files: Sequence[LoggedFile],
         contracts: Contracts,
         version: ContractVersion,
+        gone: frozenset[str],
     ) -> DataFrame:
         contract = version.contract
-        changes = read_changes(
-            spark, store, files, name=target.table, table=contract.table(target.config), dms=contract.dms
-        )
+        table = contract.table(target.config, gone)
+        changes = read_changes(spark, store, files, name=target.table, table=table, dms=contract.dms)
         if contract.columns == target.image_columns:
             return changes
         names = contracts.names_today(version.number, drops=target.schema_changes.dropped == "drop")

@@ -1,9 +1,11 @@
-"""What a table's turn looks like in Dagster: the metadata of its materialization.
+"""What a table's turn looks like in Dagster: the metadata of its materialization, and
+an event for each change of its columns.
 
 Here: figures into metadata, so that the UI plots them. Not here: taking the figures, yielding events (`assets.py`).
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +29,17 @@ def state_metadata(position: Position) -> dict[str, Any]:
     if position.max_commit_ts is not None:
         metadata["newest_commit"] = dg.MetadataValue.timestamp(position.max_commit_ts)
     return metadata
+
+
+def schema_observations(result: TableResult) -> Iterator[dg.AssetObservation]:
+    """One event for each change of the silver table's columns."""
+    for batch in result.batches:
+        for change in batch.schema_changes:
+            yield dg.AssetObservation(
+                dg.AssetKey(result.target.asset_key),
+                description=change,
+                metadata={"schema_change": change, **state_metadata(batch.position)},
+            )
 
 
 def materialization_metadata(result: TableResult, now: datetime) -> dict[str, Any]:

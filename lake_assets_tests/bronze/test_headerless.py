@@ -3,12 +3,13 @@
 Here: decisions, as a table. Not here: files that name their columns (`test_layouts.py`), reading (`test_reader.py`).
 """
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 
-from lake_assets.bronze.headerless import headerless_layout
+from lake_assets.bronze.headerless import headerless_layout, layouts_by_row
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.config import DmsSettings, TableConfig
@@ -88,6 +89,28 @@ def test_a_width_that_two_layouts_explain_stops_the_table() -> None:
     told = str(stopped.value)
     assert "(Op, ts, id, part, title, size, host, app)" in told
     assert "(Op, ts, id, part, title, size, BI_id, BI_part)" in told
+
+
+@pytest.mark.parametrize(
+    ("first", "flushed", "width", "by_row"),
+    [
+        ("2024-07-05 10:14:00", "2024-07-05 10:16:00", 10, True),
+        ("2024-07-05 10:14:00", "2024-07-05 10:16:00", 11, True),
+        ("2024-07-05 10:14:00", "2024-07-05 10:14:30", 10, True),  # by a clock that is late
+        ("2024-07-05 10:14:00", "2024-07-05 10:16:00", 9, False),  # a width of neither
+        ("2024-07-05 10:15:00", "2024-07-05 10:16:00", 11, False),
+        ("2024-07-05 08:14:00", "2024-07-05 08:15:00", 10, False),
+        ("2024-02-28 23:00:00", "2024-03-01 01:00:00", 9, False),  # that layout ends with a file
+    ],
+)
+def test_a_change_of_columns_may_fall_into_a_file(first: str, flushed: str, width: int, by_row: bool) -> None:
+    begin, end = (datetime.fromisoformat(f"{moment}+00:00") for moment in (first, flushed))
+    found = replace(file(width), first_commit_ts=begin, flush_time=end)
+    layouts = layouts_by_row(found, TableConfig.model_validate(TABLE), DmsSettings.model_validate(DMS))
+    assert (layouts is not None) == by_row
+    if layouts is not None:
+        assert [len(layout.columns) for layout in layouts.layouts] == [10, 11]
+        assert layouts.ends == ("2024070510150000" + "0" * 19,)
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,7 @@ def test_every_change_is_told(spark: SparkSession, tmp_path: Path) -> None:
         "add column colour string",
         "widen column size from int to long",
         "let column name be NULL",
+        "keep column name, NULL from now on",
         "rename column price to cost",
         "widen column cost from decimal(6, 2) to decimal(9, 2)",
         "add column stock int default 7",
@@ -246,3 +247,69 @@ def test_a_column_that_silver_drops(spark: SparkSession, tmp_path: Path) -> None
     bench.lake.runtime.catalog.drop_table("silver_shop.items")
     bench.apply()
     assert (rows(bench), fields(bench)) == before
+
+
+def test_a_default_is_for_rows_from_before_the_column_not_from_after_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    edited = config({"id": "int not null", "a": "string", "stock": "int"}, defaults={"stock": 7})
+    bench = Bench(tmp_path, edited)
+    bench.tables = config({"id": "int not null", "a": "string"})
+    bench.put(load_file(TABLE, [{"id": 1, "a": "x"}]))
+    clock = Clock()
+
+    def put(minute: int, key: int, columns: list[str], **image: Any) -> None:
+        clock.now = Clock().now + timedelta(minutes=minute)
+        bench.tables = {TABLE: {"columns": columns, "primary_key": ["id"]}}
+        bench.put(cdc_file(TABLE, clock.now, [clock.change("I", {"id": key, "a": "y"} | image)]))
+        bench.apply()
+
+    put(10, 2, ["id", "a", "stock"], stock=1)
+    put(20, 3, ["id", "a"])
+    put(5, 4, ["id", "a"])  # late: from before the column
+    put(15, 5, ["id", "a"])  # late as well, and from after the column was dropped
+    put(30, 6, ["id", "a", "stock"], stock=2)
+    expected = {1: 7, 2: 1, 3: None, 4: 7, 5: None, 6: 2}
+    assert {row["id"]: row["stock"] for row in rows(bench)} == expected
+    bench.edit(
+        config(
+            {"id": "int not null", "a": "string", "left": "int"},
+            defaults={"left": 7},
+            renamed_from={"left": "stock"},
+        )
+    )
+    put(40, 7, ["id", "a"])
+    put(3, 8, ["id", "a"])
+    assert {row["id"]: row["left"] for row in rows(bench)} == expected | {7: None, 8: 7}
+    bench.lake.runtime.catalog.drop_table("silver_shop.items")
+    bench.apply()
+    assert {row["id"]: row["left"] for row in rows(bench)} == expected | {7: None, 8: 7}
+
+
+def test_a_change_of_columns_in_the_middle_of_a_file_without_a_header(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Of the same width before and after, so that only the sequence of each row tells."""
+    end = "2026030112060000" + "0" * 19
+    earlier = [{"until_sequence": end, "columns": {"id": "int", "a": "string", "b": "string"}}]
+    today = {"id": "int not null", "b": "string", "c": "string"}
+    bench = Bench(tmp_path, config(today, earlier=earlier), dms={"add_column_name": False})
+    bench.put_text(
+        "public/items/20260301-120700000.csv",
+        f"I,2026-03-01 12:05:59.000000,1,old a,old b,2026030112055900{1:019d},NULL",
+        f"I,2026-03-01 12:06:00.000000,2,new b,new c,{end[:-1]}2,NULL",
+        f"U,2026-03-01 12:06:00.000000,1,newer b,newer c,{end[:-1]}3,NULL",
+        "I,2026-03-01 12:06:01.000000,3,too,many,fields,2,NULL,NULL",
+        f"I,2026-03-01 12:06:02.000000,4,b,c,{end[:-1]}5,NULL",
+        f"I,2026-03-01 12:05:59.500000,5,late a,late b,2026030112055950{6:019d},NULL",
+    )
+    (batch,) = bench.apply()["items"]
+    assert (batch.rows_read, batch.rows_quarantined) == (6, 1)
+    (held,) = bench.lake.runtime.quarantine.open("silver_shop.items")
+    assert (held.row, held.line, held.reason) == (3, 4, "not 7 fields")
+    assert rows(bench) == [
+        {"id": 1, "b": "newer b", "c": "newer c"},
+        {"id": 2, "b": "new b", "c": "new c"},
+        {"id": 4, "b": "b", "c": "c"},
+        {"id": 5, "b": "late b", "c": None},
+    ]

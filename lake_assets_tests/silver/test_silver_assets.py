@@ -15,7 +15,7 @@ from lake_assets.silver.assets import batch_keys
 from lake_assets.silver.batch import TableResult
 from lake_assets.silver.batch_check import FAILED_TABLES, _failed_tables
 from lake_assets.silver.targets import Target
-from lake_assets_tests.lakes import small_lake
+from lake_assets_tests.lakes import sequence, small_lake, write_file
 from lake_assets_tests.shop import BATCH, DAILY, NOTES, SALES, Shop, failures, open_shop
 
 GOLD = dg.AssetKey(["gold", "sales_daily"])
@@ -113,6 +113,20 @@ def test_what_a_materialization_says(shop: Shop) -> None:
     snapshot = table.current_snapshot()
     assert snapshot is not None
     assert metadata["snapshot_id"] == str(snapshot.snapshot_id)
+
+
+def test_a_change_of_columns_is_an_event_on_the_asset(shop: Shop) -> None:
+    shop.change("sales", [1])
+    shop.apply()
+    moment = "2026-03-01 12:00:00.000000"
+    lines = ["Op,commit_ts,id,at,change_seq,BI_id", f"I,{moment},2,{moment},{sequence(9_000)},NULL"]
+    write_file(shop.folder, "public/sales/20260301-120000000.csv", lines)
+    run = shop.apply()
+    (event,) = run.filter_events(lambda event: event.event_type == dg.DagsterEventType.ASSET_OBSERVATION)
+    observed = event.asset_observation_data.asset_observation
+    assert (observed.asset_key, observed.description) == (SALES, "keep column name, NULL from now on")
+    assert observed.metadata["position"].value == 2
+    assert materialized(run)["sales"]["schema_changes"] == observed.description
 
 
 def test_every_check_is_evaluated_and_none_is_left_planned(shop: Shop) -> None:

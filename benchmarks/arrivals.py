@@ -1,0 +1,93 @@
+"""How long a file took to reach silver and the marts, in a lake that is running or has run.
+
+`python -m benchmarks.arrivals [--config lake.yaml] [--minutes N]` reads the file log and the snapshots of silver and
+gold: what a reader of the tables could see. Here: the measurement. Not here: the feed (`lake-assets dev --feed`), a
+pass or a fail.
+"""
+
+import argparse
+import statistics
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pyiceberg.table import Table
+
+from lake_assets.bronze.keys import FileKind
+from lake_assets.build import Lake, open_lake
+from lake_assets.config_file import load_lake
+from lake_assets.gold.consumption import read_consumption
+from lake_assets.iceberg.tables import load_table, summary
+from lake_assets.silver.position import LOG_OFFSET
+
+Commit = tuple[datetime, int]
+"""When it was made, UTC, and up to which log offset it has the files."""
+
+
+def silver_commits(table: Table) -> dict[int, Commit]:
+    """By snapshot id, the commits that bear a position."""
+    return {
+        snapshot.snapshot_id: (_at(snapshot.timestamp_ms), int(summary(snapshot)[LOG_OFFSET]))
+        for snapshot in table.snapshots()
+        if LOG_OFFSET in summary(snapshot)
+    }
+
+
+def mart_commits(table: Table, input_table: str, silver: dict[int, Commit]) -> list[Commit]:
+    """The mart's commits that left nothing of their work list undone, by what they have of one input."""
+    found = []
+    for snapshot in table.snapshots():
+        state = read_consumption(summary(snapshot))
+        consumed = silver.get(state.snapshots.get(input_table, -1))
+        if consumed is not None and not state.pending:
+            found.append((_at(snapshot.timestamp_ms), consumed[1]))
+    return found
+
+
+def measured(lake: Lake, since: datetime) -> dict[str, list[float]]:
+    """Seconds from a CDC file's appearance to each stage that it has reached, of the files since then."""
+    catalog, seconds = lake.runtime.catalog, defaultdict[str, list[float]](list)
+    for target in lake.targets:
+        table = load_table(catalog, target.identifier)
+        if table is None:
+            continue
+        silver = silver_commits(table)
+        marts = {}
+        for mart in lake.marts:
+            own = load_table(catalog, mart.identifier)
+            if own is not None and target.identifier in {rule.identifier for rule in mart.rules}:
+                marts[mart.identifier] = mart_commits(own, target.identifier, silver)
+        for file in lake.runtime.file_log.files(target.source, target.table):
+            if file.kind is not FileKind.CDC or file.last_modified < since:
+                continue
+            landed = file.last_modified
+            seconds["file log"].append((file.logged_at - landed).total_seconds())
+            for name, commits in {"silver": silver.values(), **marts}.items():
+                reached = [at for at, offset in commits if offset >= file.offset]
+                if reached:
+                    seconds[name].append((min(reached) - landed).total_seconds())
+    return seconds
+
+
+def _at(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--config", type=Path, default=Path("lake.yaml"))
+    parser.add_argument(
+        "--minutes", type=float, default=10, help="of files that landed in the last so many minutes"
+    )
+    options = parser.parse_args()
+    lake = open_lake(load_lake(options.config))
+    found = measured(lake, datetime.now(UTC) - timedelta(minutes=options.minutes))
+    print("| from file to | files | p50 s | p90 s | longest s |\n|---|---|---|---|---|")
+    for stage, seconds in found.items():
+        tenths = statistics.quantiles(seconds, n=10) if len(seconds) > 1 else seconds * 9
+        print(f"| {stage} | {len(seconds)} | {tenths[4]:.1f} | {tenths[8]:.1f} | {max(seconds):.1f} |")
+
+
+if __name__ == "__main__":
+    main()
