@@ -16,7 +16,7 @@ from rich.console import Console
 
 from lake_assets.commands.quarantine_cli import quarantine
 from lake_assets.commands.schema_cli import schema
-from lake_assets.config import LakeConfig
+from lake_assets.commands.spark_cli import spark
 from lake_assets.config_file import ConfigError, lake_path, load_lake
 from lake_assets.errors import DocumentError, LakeError
 from lake_assets.preflight import PreflightError
@@ -32,6 +32,7 @@ demo = typer.Typer(no_args_is_help=True, help="The bike-sharing demonstration.")
 app.add_typer(demo, name="demo")
 app.add_typer(quarantine, name="quarantine")
 app.add_typer(schema, name="schema")
+app.add_typer(spark, name="spark")
 
 WIDE = 150
 """Width of a table that goes to a file or a pipe, columns."""
@@ -258,18 +259,24 @@ def _generate(config: Path, changes: int, days: float, seed: int) -> None:
 def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers: bool = False) -> int:
     from lake_assets.build import open_lake
     from lake_assets.commands import sync as syncing
+    from lake_assets.commands.folder import local_folder
     from lake_assets.commands.instance import dagster_instance
     from lake_assets.commands.progress import ProgressBar
     from lake_assets.commands.show import show_layers, show_sync
     from lake_assets.preflight import check_java
     from lake_assets.runtime import LakeRuntime
+    from lake_assets.spark.session import check_server
 
-    check_java()
     config = load_lake(path)
+    if config.spark.mode == "connect":
+        check_server(config.spark.remote)
+    else:
+        check_java()
     _known(config.sources, source, "source")
     _known({name for s in config.sources.values() for name in s.tables}, table, "table")
     folder = path.absolute().parent
-    lake = open_lake(config, LakeRuntime(config, spark_log=_spark_log(config, folder)))
+    # Spark has much to say that nobody at a prompt wants to read.
+    lake = open_lake(config, LakeRuntime(config, spark_log=local_folder(config, path) / "spark.log"))
     start = time.perf_counter()
     with dagster_instance(folder) as instance, ProgressBar(err) as bar:
         result = syncing.sync(lake, instance, source=source, table=table, gold=gold, progress=bar)
@@ -298,13 +305,6 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
             f"{len(result.applied)} tables and {len(result.marts)} marts in {time.perf_counter() - start:.1f} s"
         )
     return result.exit_code
-
-
-def _spark_log(config: LakeConfig, folder: Path) -> Path:
-    """Beside the lake where it is a local one: Spark has much to say that nobody at a prompt wants to read."""
-    if config.catalog.type == "sqlite" and config.catalog.uri is not None:
-        folder = Path(config.catalog.uri.get_secret_value()).parent
-    return folder / "spark.log"
 
 
 def _known(names: object, name: str | None, kind: str) -> None:

@@ -1,14 +1,20 @@
 """One Spark and one S3 server for the whole test session: starting them takes longer than most tests."""
 
+import os
+import socket
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.config import S3Config
-from lake_assets.spark.session import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
+from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.session import SparkSessions
+from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
+from lake_assets_tests.lakes import SPARK, lake_config
 
 
 @pytest.hookimpl(trylast=True)
@@ -19,9 +25,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session that every lake of the tests takes its own from; with the jars for S3, which must be there before
-    Spark starts."""
+    Spark starts. With LAKE_TEST_SPARK=connect, every lake of the tests uses a Spark Connect server instead."""
+    if os.environ.get("LAKE_TEST_SPARK") == "connect":
+        yield from _connected(tmp_path_factory.mktemp("spark"))
+    else:
+        yield from _embedded()
+
+
+def _connected(folder: Path) -> Iterator[SparkSession]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        remote = f"sc://127.0.0.1:{probe.getsockname()[1]}"
+    SPARK.update(mode="connect", remote=remote)
+    server = ConnectServer(lake_config(folder), folder)
+    server.start()
+    try:
+        yield SparkSessions(lake_config(folder)).root()
+    finally:
+        server.stop()
+
+
+def _embedded() -> Iterator[SparkSession]:
     session = (
         SparkSession.builder.master("local[2]")
         .appName("lake_assets tests")

@@ -25,6 +25,9 @@ ITEMS = {
 }
 """A small keyed table, `public.items`, which stops at the first bad row."""
 
+SPARK: dict[str, Any] = {}
+"""Where Spark is, if not in this process: see `conftest.spark`."""
+
 TINY = {
     "spark.sql.shuffle.partitions": 1,
     "spark.sql.codegen.wholeStage": False,
@@ -52,7 +55,7 @@ def lake_config(folder: Path, tables: dict[str, Any] | None = None, **sections: 
         "tables": tables or {"public.items": ITEMS},
     }
     source |= sections.pop("source", {})
-    spark: dict[str, Any] = {"conf": TINY} | sections.pop("spark", {})
+    spark: dict[str, Any] = {"conf": TINY} | SPARK | sections.pop("spark", {})
     zone = {name: value for name, value in spark["conf"].items() if name == SESSION_ZONE}
     spark["conf"] = {name: value for name, value in spark["conf"].items() if name != SESSION_ZONE}
     config = LakeConfig.model_validate(

@@ -446,7 +446,6 @@ LATER = [
         {"columns": {"id": "long"}, "primary_key": ["id"], "full_load_complete": "dms"},
         "dms is not",
     ),
-    (SparkConfig, {"mode": "connect"}, "connect is not available"),
 ]
 
 

@@ -4,8 +4,10 @@ Here: the processes and their end. Started from Python, because `dagster dev &` 
 signals that should stop it.
 """
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,15 +15,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
+from lake_assets.commands.folder import local_folder
+from lake_assets.config_file import load_lake
 from lake_assets.errors import LakeError
 from lake_assets.preflight import check_java, check_port
+from lake_assets.spark.connect_server import LOCAL_HOSTS, ConnectServer, port_in_use
+from lake_assets.spark.session import DEFAULT_PORT, server_address
 
 GRACE_SECONDS = 15
 
 
 def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callable[[], None]) -> int:
     """Runs until interrupted or until Dagster ends; its exit code. `feed`: arguments of `demo feed`, None for none.
-    `started` is called once the processes are.
+    `started` is called once the processes are. Where lake.yaml lets LAKE_SPARK_MODE choose, or says `connect`, a Spark
+    Connect server on this machine comes first, and what this starts it also stops.
 
     Raises PreflightError when the machine lacks Java or the port is taken, LakeError without a workspace.yaml.
     """
@@ -32,7 +39,11 @@ def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callabl
         )
     check_java()
     check_port(port, "the Dagster UI")
-    environment = os.environ | {"LAKE_CONFIG": str(config.absolute())}
+    server, chosen = warm_spark(config)
+    own_server = server is not None and server.running() is None
+    if server is not None:
+        server.start()
+    environment = os.environ | {"LAKE_CONFIG": str(config.absolute())} | chosen
     bin_folder = Path(sys.executable).parent
     commands = [[str(bin_folder / "dagster"), "dev", "-w", "workspace.yaml", "-p", str(port)]]
     if feed is not None:
@@ -53,9 +64,36 @@ def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callabl
     try:
         while not interrupted and children[0].poll() is None:
             time.sleep(0.2)
+            if own_server and server is not None:
+                server.start()  # if it has died meanwhile
         return 0 if interrupted else children[0].returncode
     finally:
         stop(children)
+        if own_server and server is not None:
+            server.stop()
+
+
+def warm_spark(config: Path) -> tuple[ConnectServer | None, dict[str, str]]:
+    """The server for the processes of this lake and the environment by which they find it; None where lake.yaml says
+    that each has a Spark of its own, or that the server is on another machine."""
+    lake = load_lake(config)
+    folder = local_folder(lake, config)
+    chosen = {}
+    if lake.spark.mode != "connect":
+        port = port_in_use(folder) or _free_port()
+        chosen = {"LAKE_SPARK_MODE": "connect", "SPARK_REMOTE": f"sc://localhost:{port}"}
+        lake = load_lake(config, environ=os.environ | chosen)
+    local = server_address(lake.spark.remote)[0] in LOCAL_HOSTS
+    return (ConnectServer(lake, folder), chosen) if lake.spark.mode == "connect" and local else (None, {})
+
+
+def _free_port() -> int:
+    for port in (DEFAULT_PORT, 0):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
+    raise LakeError("This machine has no free port for a Spark Connect server.")
 
 
 def stop(children: Sequence["subprocess.Popen[bytes]"]) -> None:

@@ -66,11 +66,11 @@ class SparkConfig(Model):
     """Of a Spark Connect server."""
     conf: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
-    @field_validator("mode")
+    @field_validator("remote")
     @classmethod
-    def _available(cls, value: str) -> str:
-        if value == "connect":
-            raise ValueError("connect is not available in this version; use embedded")
+    def _an_address(cls, value: str) -> str:
+        if not value.startswith("sc://"):
+            raise ValueError("is no address of a Spark Connect server, such as sc://localhost:15002")
         return value
 
     @field_validator("conf")

@@ -23,6 +23,7 @@ from lake_assets.errors import ApplyConflict, ColumnMismatch, PartitionMismatch
 from lake_assets.iceberg.publish import attempt, with_properties
 from lake_assets.iceberg.tables import create_table, current_snapshot, live_rows, load_table, summary
 from lake_assets.runtime import LakeRuntime
+from lake_assets.spark.checkpoint import checkpointed
 from lake_assets.spark.types import iceberg_type
 
 PARTITION_COLUMN = "lake/partition_column"
@@ -83,19 +84,19 @@ class IcebergIOManager(dg.IOManager):
             f"{identifier}: the computed frame", computed.frame.columns, computed, "Correct either one."
         )
         start = time.perf_counter()
-        spark = self._runtime.sessions.isolated()
-        table = load_table(self._runtime.catalog, identifier)
-        if table is None:
-            partition_by = () if column is None else (column,)
-            create_table(spark, self._runtime.catalog, identifier, computed.columns, partition_by)
-        else:
-            fix = "Alter the table, or drop it to have it built anew."
-            _require_columns(f"the table {identifier}", table.schema().column_names, computed, fix)
-        # Computed once; counting and writing a lazy plan would compute it twice.
-        frame = computed.frame.select(*(f"`{c.name}`" for c in computed.columns)).localCheckpoint()
-        rows = _count(frame, identifier, column, days)
-        computed_seconds = time.perf_counter() - start
-        snapshot_id = self._overwrite(spark, identifier, computed, frame, _only(column, days))
+        with self._runtime.sessions.isolated() as spark:
+            table = load_table(self._runtime.catalog, identifier)
+            if table is None:
+                partition_by = () if column is None else (column,)
+                create_table(spark, self._runtime.catalog, identifier, computed.columns, partition_by)
+            else:
+                fix = "Alter the table, or drop it to have it built anew."
+                _require_columns(f"the table {identifier}", table.schema().column_names, computed, fix)
+            # Computed once; counting and writing a lazy plan would compute it twice.
+            frame = checkpointed(computed.frame.select(*(f"`{c.name}`" for c in computed.columns)))
+            rows = _count(frame, identifier, column, days)
+            computed_seconds = time.perf_counter() - start
+            snapshot_id = self._overwrite(spark, identifier, computed, frame, _only(column, days))
         current = current_snapshot(load_table(self._runtime.catalog, identifier))
         context.add_output_metadata(
             {

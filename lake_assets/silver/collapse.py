@@ -5,6 +5,7 @@ old key and an image of the new one. A key's state is its event with the highest
 figures of a batch. Not here: which files, or how the state reaches the table. DataFrame API only.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,8 +13,10 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+
+from lake_assets.spark.checkpoint import Observed
 
 ORDER = ("_sequence", "_file", "_row")
 """Sequence first; rows without one of their own (or with one twice) in the order of file and line."""
@@ -41,12 +44,12 @@ class ChangeFigures:
         return "" < self.min_sequence <= max_sequence
 
 
-def observe_changes(changes: DataFrame) -> tuple[DataFrame, Observation]:
+def observe_changes(changes: DataFrame) -> tuple[DataFrame, Observed]:
     """The same rows, and the observation that counts them while they are read for the first time: no second read."""
-    observation = Observation()
+    seen = Observed()
     bad = F.col("_bad").isNotNull()
     observed = changes.observe(
-        observation,
+        seen.observation,
         F.count(F.lit(1)).alias("rows"),
         *(F.count_if(F.col("_op") == op).alias(f"op_{op}") for op in "IUD"),
         # Full-load rows have the empty sequence; the lowest one that counts is that of a change.
@@ -54,21 +57,21 @@ def observe_changes(changes: DataFrame) -> tuple[DataFrame, Observation]:
         F.max("_sequence").alias("max_sequence"),
         F.max(F.unix_micros("_commit_ts")).alias("max_commit_micros"),
         F.count_if(bad).alias("bad_rows"),
-        F.min(F.when(bad, F.struct("_file", "_row", "_bad"))).alias("first_bad"),
+        F.to_json(F.min(F.when(bad, F.struct("_file", "_row", "_bad")))).alias("first_bad"),
         F.min(F.when(F.col("_op") != "I", F.col("_file"))).alias("first_change_file"),
     )
-    return observed, observation
+    return observed, seen
 
 
-def observe_used(changes: DataFrame) -> tuple[DataFrame, Observation]:
+def observe_used(changes: DataFrame) -> tuple[DataFrame, Observed]:
     """The same rows, and the observation that counts them."""
-    observation = Observation()
-    return changes.observe(observation, F.count(F.lit(1)).alias("rows")), observation
+    used = Observed()
+    return changes.observe(used.observation, F.count(F.lit(1)).alias("rows")), used
 
 
-def figures(observation: Observation, used: Observation) -> ChangeFigures:
+def figures(changes: Observed, used: Observed) -> ChangeFigures:
     """The figures of observations whose rows have been read. Blocks until they are known."""
-    seen = observation.get
+    seen = changes.observation.get
     micros = seen["max_commit_micros"]
     first_bad = seen["first_bad"]
     return ChangeFigures(
@@ -77,9 +80,9 @@ def figures(observation: Observation, used: Observation) -> ChangeFigures:
         min_sequence=seen["min_sequence"] or "",
         max_sequence=seen["max_sequence"] or "",
         max_commit_ts=None if micros is None else _instant(micros),
-        used=used.get["rows"],
+        used=used.observation.get["rows"],
         bad_rows=seen["bad_rows"],
-        first_bad=None if first_bad is None else dict(zip(("_file", "_row", "_bad"), first_bad, strict=True)),
+        first_bad=None if first_bad is None else json.loads(first_bad),
         first_change_file=seen["first_change_file"],
     )
 

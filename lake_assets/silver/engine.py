@@ -122,31 +122,41 @@ def _next_batch(
         return batch
     if target.mode is Mode.CHANGE_LOG:
         _refuse_rewritten(target, logged, position.log_offset)
-    spark = runtime.sessions.isolated()
-    try:
-        record = partial(runtime.contracts.add, target.identifier)
-        contracts = batch_contracts(runtime, target, position, logged, batch.files, record)
-        contracts = contracts.upto(max(batch.upto, position.log_offset + 1))
-        now = target.under(contracts)
-        work = Work(
-            runtime, spark, now, position, batch, logged, contracts, lambda s: progress(target, s), damaged
-        )
-        with evolved(work, table) as changes:
-            result = apply_batch(work)
-        return replace(result, schema_changes=changes)
-    except LakeError:
-        raise
-    except Exception as error:
-        if LOST_RACE in str(error):
-            raise ApplyConflict(f"{target.identifier}: another run committed first") from error
-        found = unreadable_files(spark, runtime.store(target.source), batch.files, target.dms)
-        versions = {file.key: file.version for file in batch.files}
-        new = {(broken.key, versions[broken.key]): broken for broken in found}
-        if not damaged.keys() >= new.keys():
-            damaged.update(new)
-            raise FilesDamaged(f"{target.identifier}: {found[0]}") from error
-        files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
-        raise LakeError(f"{target.identifier}: the batch of {files} failed: {_first_line(error)}") from error
+    with runtime.sessions.isolated() as spark:
+        try:
+            record = partial(runtime.contracts.add, target.identifier)
+            contracts = batch_contracts(runtime, target, position, logged, batch.files, record)
+            contracts = contracts.upto(max(batch.upto, position.log_offset + 1))
+            now = target.under(contracts)
+            work = Work(
+                runtime,
+                spark,
+                now,
+                position,
+                batch,
+                logged,
+                contracts,
+                lambda s: progress(target, s),
+                damaged,
+            )
+            with evolved(work, table) as changes:
+                result = apply_batch(work)
+            return replace(result, schema_changes=changes)
+        except LakeError:
+            raise
+        except Exception as error:
+            if LOST_RACE in str(error):
+                raise ApplyConflict(f"{target.identifier}: another run committed first") from error
+            found = unreadable_files(spark, runtime.store(target.source), batch.files, target.dms)
+            versions = {file.key: file.version for file in batch.files}
+            new = {(broken.key, versions[broken.key]): broken for broken in found}
+            if not damaged.keys() >= new.keys():
+                damaged.update(new)
+                raise FilesDamaged(f"{target.identifier}: {found[0]}") from error
+            files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
+            raise LakeError(
+                f"{target.identifier}: the batch of {files} failed: {_first_line(error)}"
+            ) from error
 
 
 def _refuse_rewritten(target: Target, logged: Sequence[LoggedFile], applied: int) -> None:

@@ -33,7 +33,7 @@ def replace_keys(work: Work, current: Attempt) -> Written:
     work.stage("read")
     with work.watch.stage("read"):
         # A checkpoint, not a cache: the delete's subquery and the append must see the very same rows.
-        delta = _state(target, reading.good).localCheckpoint()
+        delta = reading.checkpointed(_state(target, reading.good))
     seen = work.seen(reading)
     if seen.is_late(position.max_sequence) or work.retries:
         delta = _replayed(work, delta)
@@ -73,7 +73,7 @@ def _replayed(work: Work, delta: DataFrame) -> DataFrame:
         assert reading is not None, "the batch's own files are among them"
         if keys <= MOST_BROADCAST_KEYS:
             affected = F.broadcast(affected)
-        state = _state(work.target, reading.good, only=affected).localCheckpoint()
+        state = reading.checkpointed(_state(work.target, reading.good, only=affected))
         reading.figures()
         return state
 

@@ -20,6 +20,7 @@ from lake_assets.silver.collapse import ChangeFigures
 from lake_assets.silver.plan import epoch_members
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Work
+from lake_assets.spark.checkpoint import checkpointed
 
 IDENTITY = ("_sequence", "_op", "_commit_ts", "_image")
 
@@ -36,7 +37,7 @@ def append(work: Work, current: Attempt) -> Written:
         return nothing_readable()
     work.stage("read")
     with work.watch.stage("read"):
-        delta = reading.good.localCheckpoint()
+        delta = reading.checkpointed(reading.good)
     seen = work.seen(reading)
     refuse_changes(work.target, seen)
     rows, late = seen.used, seen.is_late(work.position.max_sequence)
@@ -45,7 +46,7 @@ def append(work: Work, current: Attempt) -> Written:
             delta = _each_once(delta)
             if late:
                 delta = _not_applied(work, current, delta)
-            delta = delta.localCheckpoint()
+            delta = checkpointed(delta)
             rows = delta.count()
     return Written(
         strategy="append",
@@ -116,6 +117,6 @@ def _not_applied(work: Work, current: Attempt, delta: DataFrame) -> DataFrame:
     reading = work.read_again([file for file in members if file.kind is FileKind.CDC])
     if reading is None:
         return delta
-    applied = reading.good.localCheckpoint()
+    applied = reading.checkpointed(reading.good)
     reading.figures()
     return _not_among(delta, applied)

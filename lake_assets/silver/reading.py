@@ -21,6 +21,7 @@ from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.images import today
 from lake_assets.silver.collapse import ChangeFigures, figures, observe_changes, observe_used
 from lake_assets.silver.targets import Target
+from lake_assets.spark.checkpoint import checkpointed
 
 
 class Reading:
@@ -78,6 +79,10 @@ class Reading:
         return today(
             changes, contract.columns, names, target.image_columns, target.key, target.config.defaults
         )
+
+    def checkpointed(self, rows: DataFrame) -> DataFrame:
+        """Rows computed from `good`, which are computed now."""
+        return checkpointed(rows, (self._observation, self._used))
 
     @property
     def rows_counted(self) -> int:

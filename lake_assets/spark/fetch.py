@@ -1,7 +1,7 @@
 """`python -m lake_assets.spark.fetch`: download Spark's jars into the machine's cache, those for S3 included.
 
 Done once at installation, so that nothing later needs a network, and no two processes ever download the same jar at the
-same time. Not here: which jars (`session.py`).
+same time. Not here: which jars (`settings.py`).
 """
 
 import sys
@@ -9,7 +9,7 @@ import sys
 from pyspark.sql import SparkSession
 
 from lake_assets.preflight import PreflightError, check_java
-from lake_assets.spark.session import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
+from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
 
 
 def fetch() -> None:

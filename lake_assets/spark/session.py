@@ -1,96 +1,33 @@
-"""The Spark session: which jars, which settings, and how work is kept apart in it.
+"""Spark sessions: one to read with, and one of its own for each unit of work.
 
-Here: the settings that lake.yaml and the platform ask for, starting the session, a session of its own per unit of
-work. Not here: reading or writing data. The only module that may know whether Spark is in this process.
+Here: starting Spark in this process, or connecting to a Spark Connect server. Not here: settings (`settings.py`),
+reading or writing data. The only module that may know whether Spark is in this process.
 """
 
+import atexit
 import contextlib
 import os
+import socket
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
-from lake_assets.config import LakeConfig, S3Config
-from lake_assets.iceberg.catalog import spark_catalog_conf
-from lake_assets.preflight import check_java
+from lake_assets.config import LakeConfig
+from lake_assets.preflight import PreflightError, check_java
+from lake_assets.spark.settings import session_conf, spark_conf
 
-ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.50.3.0"
-S3_JARS = (
-    "org.apache.hadoop:hadoop-aws:3.4.2",
-    "org.apache.iceberg:iceberg-aws-bundle:1.12.0",
-    "software.amazon.awssdk:apache-client:2.35.4",
-    "software.amazon.awssdk:s3-transfer-manager:2.35.4",
-)
-S3_EXCLUDES = "software.amazon.awssdk:bundle"
-"""What hadoop-aws asks for is 600 MB; the two AWS modules above are what is used of it."""
-
-
-def spark_conf(lake: LakeConfig) -> dict[str, str]:
-    """Every setting of the session; what `spark.conf` of lake.yaml says wins."""
-    packages = [ICEBERG]
-    if lake.catalog.type == "sqlite":
-        packages.append(SQLITE_JDBC)
-    conf = {
-        "spark.master": lake.spark.master,
-        "spark.app.name": "lake_assets",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        # Timestamps are instants; no result may depend on the machine's zone.
-        "spark.sql.session.timeZone": "UTC",
-        # Batches are small: two hundred shuffle partitions would cost more than the work.
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.ansi.enabled": "true",
-        # It would cut a stage without rows out of the plan, and with it what was observed there: a batch whose rows are
-        # all unusable would have no figures.
-        "spark.sql.adaptive.optimizer.excludedRules": (
-            "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
-        ),
-        # Listing the paths of a batch as a Spark job of its own costs more than listing them here.
-        "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.driver.memory": "2g",
-        **spark_catalog_conf(lake.catalog),
-    }
-    s3_sources = [s.s3 for s in lake.sources.values() if s.location.startswith("s3://")]
-    if s3_sources:
-        packages += S3_JARS
-        conf["spark.jars.excludes"] = S3_EXCLUDES
-        for source in lake.sources.values():
-            if source.location.startswith("s3://"):
-                conf |= _s3a_conf(source.location.removeprefix("s3://").split("/")[0], source.s3)
-    conf["spark.jars.packages"] = ",".join(packages)
-    return conf | {key: _text(value) for key, value in lake.spark.conf.items()}
-
-
-def _text(value: str | int | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _s3a_conf(bucket: str, s3: S3Config) -> dict[str, str]:
-    prefix = f"spark.hadoop.fs.s3a.bucket.{bucket}"
-    conf = {}
-    if s3.endpoint:
-        conf[f"{prefix}.endpoint"] = s3.endpoint
-        conf[f"{prefix}.connection.ssl.enabled"] = str(s3.endpoint.startswith("https")).lower()
-    if s3.region:
-        conf[f"{prefix}.endpoint.region"] = s3.region
-    if s3.path_style:
-        conf[f"{prefix}.path.style.access"] = "true"
-    if s3.access_key_id and s3.secret_access_key:
-        conf[f"{prefix}.access.key"] = s3.access_key_id.get_secret_value()
-        conf[f"{prefix}.secret.key"] = s3.secret_access_key.get_secret_value()
-        conf[f"{prefix}.aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
-    return conf
+CONNECT_SECONDS = 10.0
+DEFAULT_PORT = 15002
 
 
 class SparkSessions:
-    """Starts Spark on first use and hands out sessions.
+    """Starts Spark, or connects to it, on first use and hands out sessions.
 
     Iceberg's snapshot properties for SQL statements are session settings that would mark every later commit of the
     session, and temporary views are visible to all of it, so each piece of work gets a session of its own; they share
@@ -99,33 +36,94 @@ class SparkSessions:
 
     def __init__(self, lake: LakeConfig, spark_log: Path | None = None) -> None:
         """`spark_log`: where Spark's own messages go, for a command line that has better things to print."""
+        self._remote = lake.spark.remote if lake.spark.mode == "connect" else None
         self._conf = spark_conf(lake)
+        self._session_conf = session_conf(lake)
         self._resource = LazyPySparkResource(spark_config=self._conf)
         self._spark_log = spark_log
         self._lock = threading.Lock()
         self._root: SparkSession | None = None
+        self._idle: list[SparkSession] = []
+        """Connect sessions that nobody uses now: opening one takes longer than a small statement."""
 
     def root(self) -> SparkSession:
-        """The lake's shared session, for reading. Raises PreflightError when there is no Java that Spark can run on."""
+        """The lake's shared session, for reading. Raises PreflightError when there is no Java that Spark can run on,
+        or no server."""
         with self._lock:
             if self._root is None:
-                check_java()
-                with _redirected(self._spark_log):
-                    self._root = self._new(self._resource.spark_session)
+                self._root = self._connected() if self._remote is not None else self._embedded()
             return self._root
 
-    def isolated(self) -> SparkSession:
-        """A session whose settings and temporary views nobody else sees."""
-        return self._new(self.root())
+    @contextlib.contextmanager
+    def isolated(self) -> Iterator[SparkSession]:
+        """A session whose settings and temporary views nobody else sees. Raises as `root`."""
+        if self._remote is None:
+            yield self._new(self.root())
+            return
+        with self._lock:
+            session = self._idle.pop() if self._idle else None
+        session = session or self._connected()
+        # One that failed may have failed for good, and is not used again.
+        yield session
+        with self._lock:
+            self._idle.append(session)
+
+    def _embedded(self) -> SparkSession:
+        check_java()
+        with _redirected(self._spark_log):
+            return self._new(self._resource.spark_session)
 
     def _new(self, base: SparkSession) -> SparkSession:
         session = base.newSession()
         # A session that was there before this lake (another lake's in the same process) has other settings.
-        for key, value in self._conf.items():
-            name = key.removeprefix("spark.hadoop.")
-            if name != key or key.startswith("spark.sql.catalog.") or session.conf.isModifiable(key):
-                session.conf.set(name, value)
+        for key, value in self._session_conf.items():
+            if not key.startswith("spark.sql.") or _settable(session, key):
+                session.conf.set(key, value)
         return session
+
+    def _connected(self) -> SparkSession:
+        assert self._remote is not None
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+
+        check_server(self._remote)
+        builder: Any = SparkSession.Builder().remote(self._remote).config(map=dict(self._session_conf))
+        session: Any = builder.create()
+        # As it ships, a call to a server that is gone is tried again for minutes.
+        session.client.set_retry_policies(
+            [DefaultPolicy(max_retries=5, initial_backoff=50, max_backoff=2000)]
+        )
+        # The server would keep it, and what it has cached, for an hour. Not `stop()`, which closes what all sessions of
+        # the process share, and waits for ever when a frame is collected meanwhile.
+        atexit.register(_release, session)
+        found: SparkSession = session
+        return found
+
+
+def _release(session: Any) -> None:
+    with contextlib.suppress(Exception):
+        session.client.release_session()
+
+
+def _settable(session: SparkSession, key: str) -> bool:
+    return key.startswith("spark.sql.catalog.") or session.conf.isModifiable(key)
+
+
+def server_address(remote: str) -> tuple[str, int]:
+    """Host and port of `sc://host:port/;parameters`."""
+    parts = urlsplit(remote)
+    return parts.hostname or "localhost", parts.port or DEFAULT_PORT
+
+
+def check_server(remote: str) -> None:
+    """Raises PreflightError unless something listens there; asking Spark's client would take minutes to fail."""
+    host, port = server_address(remote)
+    try:
+        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        raise PreflightError(
+            f"No Spark Connect server answers at {host}:{port} ({error.strerror or error}): start one on this machine "
+            "with `lake-assets spark start`, correct spark.remote in lake.yaml, or set spark.mode to embedded."
+        ) from error
 
 
 @contextlib.contextmanager

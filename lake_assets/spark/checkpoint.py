@@ -1,0 +1,47 @@
+"""Computing a DataFrame once, and what was observed of it on the way, wherever Spark is.
+
+Here: what Spark Connect's client (4.1) does otherwise than Spark in this process. Not here: what is observed.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql.utils import is_remote
+
+
+class Observed:
+    """An observation with a name that is known."""
+
+    def __init__(self) -> None:
+        self.name = f"observed_{uuid4().hex}"
+        self.observation = Observation(self.name)
+
+
+def checkpointed(frame: DataFrame, observed: Iterable[Observed] = ()) -> DataFrame:
+    """The rows of the frame, computed now, from whose plan nothing is left. Fills the observations in its plan."""
+    if not is_remote():
+        return frame.localCheckpoint()
+    with _active(frame.sparkSession):
+        done = frame.localCheckpoint()
+    # What was observed reaches the observations of reads and writes, not those of a checkpoint.
+    known = {each.name: each.observation for each in observed}
+    for name, values in frame.executionInfo.flows if frame.executionInfo is not None else ():
+        if name in known:
+            known[name].get.update(values)
+    return done
+
+
+@contextmanager
+def _active(session: SparkSession) -> Iterator[None]:
+    """The client looks for a checkpoint in the thread's active session, which of several is the first one made."""
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    threads = ConnectSession._active_session
+    before = getattr(threads, "session", None)
+    threads.session = session
+    try:
+        yield
+    finally:
+        threads.session = before

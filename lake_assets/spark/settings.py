@@ -1,0 +1,87 @@
+"""What Spark is started with: jars and settings, by lake.yaml and by what the engine relies on.
+
+Here: the settings of a lake. Not here: sessions (`session.py`), a server of its own (`connect_server.py`).
+"""
+
+from lake_assets.config import LakeConfig, S3Config
+from lake_assets.iceberg.catalog import spark_catalog_conf
+
+ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.50.3.0"
+S3_JARS = (
+    "org.apache.hadoop:hadoop-aws:3.4.2",
+    "org.apache.iceberg:iceberg-aws-bundle:1.12.0",
+    "software.amazon.awssdk:apache-client:2.35.4",
+    "software.amazon.awssdk:s3-transfer-manager:2.35.4",
+)
+S3_EXCLUDES = "software.amazon.awssdk:bundle"
+"""What hadoop-aws asks for is 600 MB; the two AWS modules above are what is used of it."""
+
+
+def spark_conf(lake: LakeConfig) -> dict[str, str]:
+    """Every setting of the session; what `spark.conf` of lake.yaml says wins."""
+    packages = [ICEBERG]
+    if lake.catalog.type == "sqlite":
+        packages.append(SQLITE_JDBC)
+    conf = {
+        "spark.master": lake.spark.master,
+        "spark.app.name": "lake_assets",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        # Timestamps are instants; no result may depend on the machine's zone.
+        "spark.sql.session.timeZone": "UTC",
+        # Batches are small: two hundred shuffle partitions would cost more than the work.
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.ansi.enabled": "true",
+        # It would cut a stage without rows out of the plan, and with it what was observed there: a batch whose rows are
+        # all unusable would have no figures.
+        "spark.sql.adaptive.optimizer.excludedRules": (
+            "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+        ),
+        # Listing the paths of a batch as a Spark job of its own costs more than listing them here.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.memory": "2g",
+        **spark_catalog_conf(lake.catalog),
+    }
+    s3_sources = [s.s3 for s in lake.sources.values() if s.location.startswith("s3://")]
+    if s3_sources:
+        packages += S3_JARS
+        conf["spark.jars.excludes"] = S3_EXCLUDES
+        for source in lake.sources.values():
+            if source.location.startswith("s3://"):
+                conf |= _s3a_conf(source.location.removeprefix("s3://").split("/")[0], source.s3)
+    conf["spark.jars.packages"] = ",".join(packages)
+    return conf | {key: _text(value) for key, value in lake.spark.conf.items()}
+
+
+def _text(value: str | int | float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _s3a_conf(bucket: str, s3: S3Config) -> dict[str, str]:
+    prefix = f"spark.hadoop.fs.s3a.bucket.{bucket}"
+    conf = {}
+    if s3.endpoint:
+        conf[f"{prefix}.endpoint"] = s3.endpoint
+        conf[f"{prefix}.connection.ssl.enabled"] = str(s3.endpoint.startswith("https")).lower()
+    if s3.region:
+        conf[f"{prefix}.endpoint.region"] = s3.region
+    if s3.path_style:
+        conf[f"{prefix}.path.style.access"] = "true"
+    if s3.access_key_id and s3.secret_access_key:
+        conf[f"{prefix}.access.key"] = s3.access_key_id.get_secret_value()
+        conf[f"{prefix}.secret.key"] = s3.secret_access_key.get_secret_value()
+        conf[f"{prefix}.aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+    return conf
+
+
+def session_conf(lake: LakeConfig) -> dict[str, str]:
+    """What of it a session can be told, on a Spark that was started for whatever else."""
+    conf = {key.removeprefix("spark.hadoop."): value for key, value in spark_conf(lake).items()}
+    return {
+        key: value
+        for key, value in conf.items()
+        if key.startswith(("spark.sql.", "fs.")) and key != "spark.sql.extensions"
+    }
