@@ -11,9 +11,11 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.batch import Written, nothing_readable
 from lake_assets.silver.collapse import collapse, events, key_columns
 from lake_assets.silver.plan import epoch_members
+from lake_assets.silver.reading import Reading
 from lake_assets.silver.targets import Target
 from lake_assets.silver.touched_days import touched_days
 from lake_assets.silver.work import Work
+from lake_assets.spark.checkpoint import Observed
 
 KEYS_VIEW = "batch_keys"
 MOST_BROADCAST_KEYS = 1_000_000
@@ -33,13 +35,10 @@ def replace_keys(work: Work, current: Attempt) -> Written:
     work.stage("read")
     with work.watch.stage("read"):
         # A checkpoint, not a cache: the delete's subquery and the append must see the very same rows.
-        delta = reading.checkpointed(_state(target, reading.good))
+        delta, counts = _counted(reading, _state(target, reading.good))
     seen = work.seen(reading)
     if seen.is_late(position.max_sequence) or work.retries:
-        delta = _replayed(work, delta)
-    with work.watch.stage("read"):
-        counts = delta.agg(F.count(F.lit(1)), F.count_if(~F.col("_tombstone"))).first()
-        assert counts is not None, "an aggregate without grouping has one row"
+        delta, counts = _replayed(work, delta, counts)
     delta.createOrReplaceTempView(KEYS_VIEW)
     with work.watch.stage("touched_days"):
         touched = touched_days(work.spark, current.table, position.snapshot_id, target, KEYS_VIEW)
@@ -55,27 +54,35 @@ def replace_keys(work: Work, current: Attempt) -> Written:
         strategy="delete_and_append",
         changes=seen,
         rows_counted=reading.rows_counted,
-        keys=counts[0],
-        rows=counts[1],
+        keys=counts["keys"],
+        rows=counts["rows"],
         images=_living(delta),
         touched=touched,
     )
 
 
-def _replayed(work: Work, delta: DataFrame) -> DataFrame:
+def _counted(reading: Reading, state: DataFrame) -> tuple[DataFrame, dict[str, int]]:
+    """The state, computed, with the number of its keys and of the rows that they have."""
+    counted = Observed()
+    rows = F.count_if(~F.col("_tombstone")).alias("rows")
+    state = state.observe(counted.observation, F.count(F.lit(1)).alias("keys"), rows)
+    return reading.checkpointed(state, counted), counted.observation.get
+
+
+def _replayed(work: Work, delta: DataFrame, counts: dict[str, int]) -> tuple[DataFrame, dict[str, int]]:
     """A late batch: the state of its keys from every file of the epoch, as if nothing had been applied yet."""
     work.stage("replay")
     with work.watch.stage("replay"):
         affected = delta.select(*key_columns(work.target.key))
-        if not (keys := affected.count()):
-            return delta  # a join with nothing would not read the files, and they would seem to have no rows
+        if not (keys := counts["keys"]):
+            return delta, counts  # a join with nothing would not read the files, as if they had no rows
         reading = work.read_again(epoch_members(work.logged, work.batch.epoch, work.batch.upto))
         assert reading is not None, "the batch's own files are among them"
         if keys <= MOST_BROADCAST_KEYS:
             affected = F.broadcast(affected)
-        state = reading.checkpointed(_state(work.target, reading.good, only=affected))
+        found = _counted(reading, _state(work.target, reading.good, only=affected))
         reading.figures()
-        return state
+        return found
 
 
 def _state(target: Target, changes: DataFrame, only: DataFrame | None = None) -> DataFrame:

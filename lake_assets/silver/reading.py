@@ -21,7 +21,7 @@ from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.images import today
 from lake_assets.silver.collapse import ChangeFigures, figures, observe_changes, observe_used
 from lake_assets.silver.targets import Target
-from lake_assets.spark.checkpoint import checkpointed
+from lake_assets.spark.checkpoint import Observed, checkpointed
 
 
 class Reading:
@@ -80,9 +80,9 @@ class Reading:
             changes, contract.columns, names, target.image_columns, target.key, target.config.defaults
         )
 
-    def checkpointed(self, rows: DataFrame) -> DataFrame:
-        """Rows computed from `good`, which are computed now."""
-        return checkpointed(rows, (self._observation, self._used))
+    def checkpointed(self, rows: DataFrame, *observed: Observed) -> DataFrame:
+        """Rows computed from `good`, which are computed now; fills the observations that are in their plan."""
+        return checkpointed(rows, (self._observation, self._used, *observed))
 
     @property
     def rows_counted(self) -> int:
