@@ -33,6 +33,7 @@ from lake_assets.demo.schema import TABLES
 from lake_assets.gold.work import mart_work
 from lake_assets.iceberg.tables import load_table
 from lake_assets.preflight import PreflightError, check_java
+from lake_assets_tests.lakes import TINY
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ("stations", "station_status", "trips")
@@ -171,7 +172,8 @@ def write_lake(folder: Path, start: datetime) -> None:
     tables = lake["sources"]["bikeshare"]["tables"]
     lake["sources"]["bikeshare"]["tables"] = {f"public.{name}": tables[f"public.{name}"] for name in KEPT}
     lake["gold"]["start_date"] = start.date()
-    lake["spark"]["conf"] = {"spark.driver.memory": "1g"}
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # as in `conftest.py`
+    lake["spark"]["conf"] = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": java, **TINY}
     lake["automation"] = {"heartbeat_interval": "1s", "heartbeat_timeout": "12s", "backoff_base": "1s"}
     (folder / "lake.yaml").write_text(yaml.safe_dump(lake, sort_keys=False))
 

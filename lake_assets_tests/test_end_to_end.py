@@ -51,7 +51,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-BRIEF = ("parquet", "whole transactions in one file")
+BRIEF = ("whole transactions in one file",)
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,8 @@ def no_bytes(file: DmsFile) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("data_format", "files", "encode"), [("csv", 60, as_csv), ("parquet", 24, as_parquet)]
+    ("data_format", "files", "encode"),
+    [("csv", 60, as_csv), pytest.param("parquet", 24, as_parquet, marks=pytest.mark.long)],
 )
 def test_silver_equals_what_the_bucket_says(
     spark: SparkSession,

@@ -175,6 +175,7 @@ def test_a_failing_mart_backs_off_alone(
     assert shop.refusal("marts") == "every mart is up to date"
 
 
+@pytest.mark.long
 def test_a_mart_that_fails_on_one_stretch_backs_off_though_it_succeeded_on_another(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,6 +129,7 @@ def test_a_correction_touches_the_old_days_and_the_new_ones_alone(bikes: BikeLak
     assert date(2024, 3, 5) not in bikes.files(REVENUE), "its last row is gone"
 
 
+@pytest.mark.long
 def test_a_renamed_district_touches_every_day(bikes: BikeLake) -> None:
     commit(bikes, ("stations", "U", {"station_id": 2, "district": "harbour"}))
     bikes.apply("stations")
@@ -218,6 +219,7 @@ def test_a_range_by_hand(bikes: BikeLake) -> None:
     bikes.check()
 
 
+@pytest.mark.long
 def test_a_failed_table_stops_its_marts_alone(bikes: BikeLake) -> None:
     """A trip that cannot be decoded. The marts that read trips wait, the one that does not is computed."""
     good = trip(103, at(6, "09:00"), at(6, "09:10"))
@@ -243,6 +245,7 @@ def test_a_failed_table_stops_its_marts_alone(bikes: BikeLake) -> None:
     bikes.check()
 
 
+@pytest.mark.long
 def test_maintenance_is_no_change(bikes: BikeLake) -> None:
     """Files of silver and gold rewritten, properties repeated in a commit without rows, snapshots expired."""
     catalog, session = bikes.lake.config.catalog.name, bikes.lake.runtime.sessions.root()

@@ -163,6 +163,7 @@ def test_ids_that_are_nobodys_or_several_rows(shop: Shop) -> None:
         chosen(shop.runtime, None, [""], every=True)
 
 
+@pytest.mark.long
 def test_a_discarded_row_stays_out(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     shop.put(shop.change("U", 1, "bad", LONG))
@@ -274,6 +275,7 @@ def test_limits_stop_the_table(spark: SparkSession, tmp_path: Path) -> None:
     assert len(shop.held()) == 2
 
 
+@pytest.mark.long
 def test_what_is_known_already_is_no_news(spark: SparkSession, tmp_path: Path) -> None:
     """Rows that were set aside batch by batch, within the limits, do not stop a table that is built anew."""
     shop = Shop(tmp_path, also=[], quarantine={"max_rows": 1})

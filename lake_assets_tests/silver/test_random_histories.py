@@ -155,7 +155,10 @@ def dying(random: Random, patched: pytest.MonkeyPatch) -> bool:
     return True
 
 
-@pytest.fixture(params=range(FIRST, FIRST + COUNT))
+SEEDS = range(FIRST, FIRST + COUNT)
+
+
+@pytest.fixture(params=[*SEEDS[:2], *(pytest.param(seed, marks=pytest.mark.long) for seed in SEEDS[2:])])
 def told(request: pytest.FixtureRequest) -> History:
     return history(request.param)
 

@@ -174,6 +174,7 @@ def test_any_order_any_batches_with_repetitions(spark: SparkSession, tmp_path: P
         assert_all_equal(bench, [*tables])
 
 
+@pytest.mark.long
 def test_before_and_after_preserve_transactions(bench: Bench) -> None:
     """Both layouts in one lake: a task was given the setting in the course of its life, and another one lost it."""
     c = Clock()
@@ -189,6 +190,7 @@ def test_before_and_after_preserve_transactions(bench: Bench) -> None:
     assert "by table again" in str(bench.rows())
 
 
+@pytest.mark.long
 def test_the_name_of_the_file_orders_changes_that_have_nothing_else(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -292,6 +294,7 @@ def failures(bench: Bench) -> Mapping[str, str]:
     return {name: str(result.error) for name, result in bench.turn().items() if result.error is not None}
 
 
+@pytest.mark.long
 def test_an_unreadable_file_stops_every_table(bench: Bench) -> None:
     """A row that could be anybody's: none of the tables goes on without it, and each says why."""
     c = Clock()
