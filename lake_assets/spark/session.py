@@ -94,13 +94,14 @@ class SparkSessions:
         )
         # The server would keep it, and what it has cached, for an hour. Not `stop()`, which closes what all sessions of
         # the process share, and waits for ever when a frame is collected meanwhile.
-        atexit.register(_release, session)
+        atexit.register(_release, session, self._remote)
         found: SparkSession = session
         return found
 
 
-def _release(session: Any) -> None:
+def _release(session: Any, remote: str) -> None:
     with contextlib.suppress(Exception):
+        check_server(remote)  # one that is gone would be asked again for each session
         session.client.release_session()
 
 
