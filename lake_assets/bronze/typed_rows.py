@@ -158,9 +158,10 @@ def _certain(text: Column, column: ColumnConfig, operation: Column, in_key: bool
 
 def _unknown(operation: Column) -> list[_Fault]:
     # isin() of a NULL operation is NULL, not false.
-    unknown = ~F.coalesce(operation.isin("I", "U", "D"), F.lit(False))
+    written = F.coalesce(operation, F.lit(""))
     named = F.concat(F.lit("unknown operation "), operation.substr(1, 20))
-    return [(unknown & (operation != ""), named), (unknown, F.lit("no operation"))]
+    reason = F.when(written == "", F.lit("no operation")).otherwise(named)
+    return [(~written.isin("I", "U", "D"), reason)]
 
 
 def _unreadable(column: ColumnConfig, value: Column, image: Column, *, text: bool) -> _Fault:
