@@ -109,7 +109,7 @@ def csv_values(rows: DataFrame, layout: Layout, table: TableConfig, dms: DmsSett
             windows = F.lit("ends with a carriage return; set CsvRowDelimiter to \\n")
             bad = F.coalesce(bad, F.when(last.endswith("\r"), windows))
         else:
-            last = F.regexp_replace(last, "\r$", "")
+            last = F.when(last.contains("\r"), F.regexp_replace(last, "\r$", "")).otherwise(last)
     texts = [*most, last]
     empty = F.lit(None) if dms.csv_null_value == "" else F.lit("")
     known = [F.when(text.isNull(), empty).when(text != dms.csv_null_value, text) for text in texts]

@@ -4,8 +4,10 @@ Here: operation, commit time, sequence, images, and what makes a row unusable. N
 (`reader.py`), or what a single value means (`values.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -19,6 +21,8 @@ from lake_assets.config import Column as ColumnConfig
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.spark.types import spark_type
 
+_Fault = tuple[Column, Column]
+"""Whether a row has it, and what is said of it then."""
 _YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
 SYNTHETIC_TAIL = "0" * 19
 """Ends the sequence of a change that DMS gave none: its own counters are never zero."""
@@ -40,78 +44,77 @@ def typed_rows(
     at |= {name: F.lit(table.defaults.get(name)).cast("string") for name in absent}
     if types is not None:
         types = {**types, **dict.fromkeys(absent, "string")}
-    stage: dict[str, Column] = {}
-
-    def once(name: str, column: Column) -> Column:
-        """Has Spark compute it in a projection of its own, once, however often it is used."""
-        stage[name] = column.alias(name)
-        return F.col(name)
 
     def typed(name: str, value: Column, declared: str) -> Column:
         if types is None:
             return exactly(value, StringType(), declared, dms.timestamp_zone)
         return from_parquet(value, types[name], declared, dms.timestamp_zone)
 
-    operation = once("_op", _operation(kind, at, dms))
+    operation = _operation(kind, at, dms)
     key = set(table.primary_key)
-    values, images = {}, {}
-    for number, c in enumerate(table.columns):
+    images: dict[str, Column] = {}
+    faults = _unknown(operation)
+    for c in table.columns:
         value = at[c.name]
         if types is None:
-            value = _certain(value, c, _operation(kind, at, dms), c.name in key, dms)
-        values[c.name] = once(f"_value_{number}", value)
-        images[c.name] = once(f"_image_{number}", typed(c.name, value, c.type))
-    # A value that is there but does not fit must not become NULL in silence.
-    unreadable = [_unreadable(c, values[c.name], images[c.name], text=types is None) for c in table.columns]
+            value = _certain(value, c, operation, c.name in key, dms)
+        images[c.name] = typed(c.name, value, c.type)
+        # A text as a text is itself.
+        if types is not None or c.type != "string":
+            faults.append(_unreadable(c, value, images[c.name], text=types is None))
     before = []
     written = _before_images(at, table, dms, text=types is None)
-    for number, c in enumerate(c for c in table.columns if c.name in key):
+    for c in (c for c in table.columns if c.name in key):
         present = before_image(dms, c.name)
         old = F.lit(None).cast(spark_type(c.type))
         if present is not None and present in written:
             value = written[present]
-            old = once(f"_before_{number}", typed(present, value, c.type))
-            was_written = once(f"_written_{number}", value.isNotNull())
-            lost = (operation == "U") & was_written & old.isNull()
-            unreadable.append(F.when(lost, F.lit(f"{present} is not {c.type}")))
+            old = typed(present, value, c.type)
+            lost = (operation == "U") & value.isNotNull() & old.isNull()
+            faults.append((lost, F.lit(f"{present} is not {c.type}")))
         before.append(old.alias(c.name))
-    commit_ts = F.lit(None).cast("timestamp")
     # A delete carries its key only, so the other columns' NOT NULL does not bind it.
-    missing = [
-        F.when(
-            images[c.name].isNull() & (F.lit(c.name in key) | (operation != "D")), F.lit(f"{c.name} is NULL")
-        )
-        for c in table.columns
-        if c.required or c.name in key
-    ]
+    for c in table.columns:
+        if c.name in key:
+            faults.append((images[c.name].isNull(), F.lit(f"{c.name} is NULL")))
+        elif c.required:
+            faults.append((images[c.name].isNull() & (operation != "D"), F.lit(f"{c.name} is NULL")))
+    commit_ts = F.lit(None).cast("timestamp")
     if dms.timestamp_column_name is not None and dms.timestamp_column_name in at:
-        instants = typed(dms.timestamp_column_name, at[dms.timestamp_column_name], "timestamptz")
-        commit_ts = once("_commit_ts", instants)
+        commit_ts = typed(dms.timestamp_column_name, at[dms.timestamp_column_name], "timestamptz")
         # Spark knows the year 202026, and nothing else that is told the time does.
-        usable = F.coalesce(commit_ts.between(*_YEARS), F.lit(False))
-        missing.append(F.when(~usable, F.lit(f"{dms.timestamp_column_name} is not a timestamp")))
-        commit_ts = F.when(usable, commit_ts)
+        commit_ts = F.when(commit_ts.between(*_YEARS), commit_ts)
+        faults.append((commit_ts.isNull(), F.lit(f"{dms.timestamp_column_name} is not a timestamp")))
     own = None
     if dms.change_sequence_column is not None and dms.change_sequence_column in at:
-        own = once("_own_sequence", at[dms.change_sequence_column].cast("string"))
+        own = at[dms.change_sequence_column].cast("string")
         if kind is not FileKind.LOAD:
             # As texts, only those of one form sort by time.
             unsortable = (own != "") & ~own.rlike(r"^\d{35}$")
-            missing.append(F.when(unsortable, F.lit(f"{dms.change_sequence_column} is not 35 digits")))
-    sequence = _sequence(kind, own, at, dms, commit_ts)
-    if dms.csv_no_sup_value is not None:
-        stage["_unsupplied"] = _unsupplied(rows)
-    return rows.select("_file", "_row", "_bad", *stage.values()).select(
+            faults.append((unsortable, F.lit(f"{dms.change_sequence_column} is not 35 digits")))
+    return rows.select(
         operation.alias("_op"),
         commit_ts.alias("_commit_ts"),
-        sequence.alias("_sequence"),
+        _sequence(kind, own, at, dms, commit_ts).alias("_sequence"),
         "_file",
         "_row",
-        F.coalesce(F.col("_bad"), *_unknown(operation), *unreadable, *missing).alias("_bad"),
+        _reason(faults).alias("_bad"),
         F.struct(*(image.alias(name) for name, image in images.items())).alias("_image"),
         *([F.struct(*before).alias("_before")] if before else []),
-        *(["_unsupplied"] if "_unsupplied" in stage else []),
+        *([_unsupplied(rows)] if dms.csv_no_sup_value is not None else []),
     )
+
+
+def _reason(faults: Sequence[_Fault]) -> Column:
+    """Why the row cannot be used, if it cannot: the first of the faults that it has.
+
+    Nearly every row has none. So whether there is any is asked first, and the reason after that.
+    """
+    bad = F.col("_bad")
+    chain = F.when(bad.isNotNull(), bad)
+    for fault, reason in faults:
+        chain = chain.when(fault, reason)
+    return F.when(reduce(or_, (fault for fault, _ in faults)), chain).otherwise(bad)
 
 
 def _unsupplied(rows: DataFrame) -> Column:
@@ -153,14 +156,16 @@ def _certain(text: Column, column: ColumnConfig, operation: Column, in_key: bool
     return text
 
 
-def _unknown(operation: Column) -> tuple[Column, Column]:
+def _unknown(operation: Column) -> list[_Fault]:
     # isin() of a NULL operation is NULL, not false.
-    known = F.coalesce(operation.isin("I", "U", "D"), F.lit(False))
-    named = F.when(~known & (operation != ""), F.concat(F.lit("unknown operation "), operation.substr(1, 20)))
-    return named, F.when(~known, F.lit("no operation"))
+    written = F.coalesce(operation, F.lit(""))
+    named = F.concat(F.lit("unknown operation "), operation.substr(1, 20))
+    reason = F.when(written == "", F.lit("no operation")).otherwise(named)
+    return [(~written.isin("I", "U", "D"), reason)]
 
 
-def _unreadable(column: ColumnConfig, value: Column, image: Column, *, text: bool) -> Column:
+def _unreadable(column: ColumnConfig, value: Column, image: Column, *, text: bool) -> _Fault:
+    """A value that is there but does not fit must not become NULL in silence."""
     lost = value.isNotNull() & image.isNull()
     reason = F.lit(f"{column.name} is not {column.type}")
     if text:
@@ -168,7 +173,7 @@ def _unreadable(column: ColumnConfig, value: Column, image: Column, *, text: boo
             f"{column.name} is empty, which is not {column.type} (is csv_null_value the endpoint's?)"
         )
         reason = F.when(value == "", hint).otherwise(reason)
-    return F.when(lost, reason)
+    return lost, reason
 
 
 def _sequence(

@@ -70,8 +70,12 @@ def exactly(value: Column, found: DataType, declared: str, zone: str) -> Column:
 
 def instant(text: Column, zone: str) -> Column:
     """A timestamp's text as an instant. Its own zone counts; without one it is a wall-clock time in `zone`."""
-    zoned = F.when(text.rlike(f"{_WALL_CLOCK}$"), F.concat(text, F.lit(f" {zone}")))
-    return zoned.when(text.rlike(f"{_WALL_CLOCK}{_ZONE}$"), text).try_cast("timestamp")
+    unzoned = text.rlike(f"{_WALL_CLOCK}$")
+    zoned = F.when(unzoned, F.concat(text, F.lit(f" {zone}")))
+    at = zoned.when(text.rlike(f"{_WALL_CLOCK}{_ZONE}$"), text).try_cast("timestamp")
+    # Spark looks a zone up by its name for every value. Where the session's is the same it need not; and which that is
+    # Spark puts into the plan, so that only one of the two is left of it.
+    return F.when((F.current_timezone() == zone) & unzoned, text.try_cast("timestamp")).otherwise(at)
 
 
 def utc_wall_clock(at: Column) -> Column:
@@ -137,12 +141,16 @@ def _real(text: Column, target: str) -> Column:
     """The nearest value that the type has, if there is one: not infinity or zero for what is neither."""
     # Java reads `1d` and `0x1p3` as numbers; to a source they are texts.
     value = F.when(~text.rlike(r"[0-9.][dDfF]\s*$|[xX]"), text).try_cast(target)
-    infinite = F.abs(value) == F.lit("infinity").cast(target)
-    return (
-        F.when(infinite, F.when(text.rlike("[iI]"), value))
+    infinity = F.lit("infinity").cast(target)
+    exact = (
+        F.when(F.abs(value) == infinity, F.when(text.rlike("[iI]"), value))
         .when(value == 0, F.when(~text.rlike("^[^eE]*[1-9]"), value))
         .otherwise(value)
     )
+    # Of digits only, and neither too large nor too small: nearly every value, and then all of the above is true of it.
+    plain = text.try_cast(target)
+    usual = ~text.rlike("[^-+.0-9eE]") & (plain != 0) & (F.abs(plain) != infinity)
+    return F.when(usual, plain).otherwise(exact)
 
 
 def _decimal(text: Column, target: str, scale: int) -> Column:
@@ -152,5 +160,6 @@ def _decimal(text: Column, target: str, scale: int) -> Column:
     digits = F.concat(whole, fraction)
     zeros = F.length(digits) - F.length(F.regexp_replace(digits, "0+$", ""))
     decimals = F.length(fraction) - exponent.try_cast("int") - zeros
-    scientific = text.rlike(_SCIENTIFIC) & ((decimals <= scale) | (value == 0) & (zeros == F.length(digits)))
-    return F.when(plain | scientific, value)
+    exact = (decimals <= scale) | (value == 0) & (zeros == F.length(digits))
+    # A CASE of three: of an OR, Spark computes every part for every value that occurs in it twice.
+    return F.when(plain, value).when(text.rlike(_SCIENTIFIC), F.when(exact, value))

@@ -77,7 +77,7 @@ class SparkSessions:
         session = base.newSession()
         # A session that was there before this lake (another lake's in the same process) has other settings.
         for key, value in self._session_conf.items():
-            if not key.startswith("spark.sql.") or _settable(session, key):
+            if key.startswith(("fs.", "spark.sql.catalog.")) or session.conf.isModifiable(key):
                 session.conf.set(key, value)
         return session
 
@@ -103,10 +103,6 @@ def _release(session: Any, remote: str) -> None:
     with contextlib.suppress(Exception):
         check_server(remote)  # one that is gone would be asked again for each session
         session.client.release_session()
-
-
-def _settable(session: SparkSession, key: str) -> bool:
-    return key.startswith("spark.sql.catalog.") or session.conf.isModifiable(key)
 
 
 def server_address(remote: str) -> tuple[str, int]:

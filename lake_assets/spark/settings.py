@@ -39,6 +39,10 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
         ),
         # Listing the paths of a batch as a Spark job of its own costs more than listing them here.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+        # Java never compiles a method of more than 8,000 bytes. Beyond that, code of several methods is faster.
+        "spark.sql.codegen.hugeMethodLimit": "8000",
+        # Noting for every expression which line made it doubles the time that a plan takes to write.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
@@ -83,5 +87,5 @@ def session_conf(lake: LakeConfig) -> dict[str, str]:
     return {
         key: value
         for key, value in conf.items()
-        if key.startswith(("spark.sql.", "fs.")) and key != "spark.sql.extensions"
+        if key.startswith(("spark.sql.", "spark.python.sql.", "fs.")) and key != "spark.sql.extensions"
     }
