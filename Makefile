@@ -41,10 +41,10 @@ demo: $(JARS)  ## a lake of bike trips on this machine, from DMS files to marts
 dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new files
 	.venv/bin/lake-assets dev --feed
 
-test: $(JARS)  ## the tests, in about a quarter of an hour on two cores
+test: $(JARS)  ## the tests, in less than ten minutes on two cores
 	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
-test-long: $(JARS)  ## those that take long
+test-long: $(JARS)  ## those that take long, of which a shorter one is among the tests
 	.venv/bin/python -m pytest -n 2 --dist loadfile -m long
 
 lint: $(INSTALLED)  ## style, formatting and types

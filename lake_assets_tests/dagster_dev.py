@@ -172,8 +172,7 @@ def write_lake(folder: Path, start: datetime) -> None:
     tables = lake["sources"]["bikeshare"]["tables"]
     lake["sources"]["bikeshare"]["tables"] = {f"public.{name}": tables[f"public.{name}"] for name in KEPT}
     lake["gold"]["start_date"] = start.date()
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # as in `conftest.py`
-    lake["spark"]["conf"] = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": java, **TINY}
+    lake["spark"]["conf"] = {"spark.driver.memory": "1g", **TINY}
     lake["automation"] = {"heartbeat_interval": "1s", "heartbeat_timeout": "12s", "backoff_base": "1s"}
     (folder / "lake.yaml").write_text(yaml.safe_dump(lake, sort_keys=False))
 

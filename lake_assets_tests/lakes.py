@@ -28,12 +28,17 @@ ITEMS = {
 SPARK: dict[str, Any] = {}
 """Where Spark is, if not in this process: see `conftest.spark`."""
 
+COMPILED = {"spark.sql.shuffle.partitions": 1, "spark.sql.codegen.wholeStage": False}
+"""For tests of what a value means: Spark compiles its expressions."""
+
 TINY = {
-    "spark.sql.shuffle.partitions": 1,
-    "spark.sql.codegen.wholeStage": False,
+    **COMPILED,
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Of a process that starts a Spark of its own; as in `conftest.py`.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 """A dozen rows are done before the code that Spark would compile for them is. What is compiled is seen by the tests of
-the demonstration, which compare two hundred thousand changes with their source."""
+`bronze`, and by those of the demonstration, which compare thousands of changes with their source."""
 
 DMS = {
     "add_column_name": True,

@@ -17,6 +17,7 @@ MARTS = ("station_daily", "trip_revenue_daily", "racks_empty_now")
 TABLES = ("stations", "bikes", "members", "trips", "station_status", "maintenance_tickets", "app_events")
 
 
+@pytest.mark.long
 def test_the_demonstration_proves_itself_and_notices_a_wrong_row(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -51,12 +51,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-BRIEF = ("whole transactions in one file",)
-
-
-@pytest.mark.parametrize(
-    "name", [name if name in BRIEF else pytest.param(name, marks=pytest.mark.long) for name in SETTINGS]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", SETTINGS)
 def test_silver_equals_the_source(spark: SparkSession, tmp_path: Path, name: str) -> None:
     settings = DmsWriterSettings(**SETTINGS[name])
     config = load_lake(ROOT / "lake.yaml", environ={"LAKE_HOME": str(tmp_path)})

@@ -4,7 +4,7 @@ Here: looking at each file by itself. Not here: what becomes of such a file. Par
 inspected, so that damage inside of it shows only now.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,14 +19,18 @@ from lake_assets.config import DmsSettings
 
 
 def unreadable_files(
-    spark: SparkSession, store: ObjectStore, files: Iterable[LoggedFile], dms: DmsSettings
+    spark: SparkSession,
+    store: ObjectStore,
+    files: Iterable[LoggedFile],
+    dms: Callable[[LoggedFile], DmsSettings],
 ) -> list[UnreadableFile]:
-    """The files that cannot be read, each with its reason, as errors to raise or to keep. Reads each file whole, and
-    Parquet twice. Raises StoreError when a file is gone."""
+    """The files that cannot be read, each with its reason, as errors to raise or to keep; `dms` gives each its
+    settings. Reads each file whole, and Parquet twice. Raises StoreError when a file is gone, and what Spark raises
+    when it is Spark that fails."""
     found = []
     for file in files:
         try:
-            inspect_file(store, file, dms)
+            inspect_file(store, file, dms(file))
             if file.format == "parquet":
                 _read_parquet(spark, store, file)
         except UnreadableFile as error:
@@ -46,6 +50,8 @@ def _read_parquet(spark: SparkSession, store: ObjectStore, file: LoggedFile) -> 
             "overwrite"
         ).save()
     except Exception as error:  # whatever it is: Spark names some faults of a file, and dies of others
+        # It may be Spark that is gone, and then no file is at fault: this raises.
+        spark.range(1).collect()
         raise UnreadableFile(file.key, f"Spark cannot read it ({_first_line(error)})") from error
 
 

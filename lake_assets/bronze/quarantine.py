@@ -29,6 +29,8 @@ class State(StrEnum):
     """To be read again by the next batch."""
     RELEASED = "released"
     """Applied after all."""
+    SUPERSEDED = "superseded"
+    """Its file was written again since, or a reload holds what it would have said."""
     DISCARDED = "discarded"
     """Given up by somebody's decision."""
 

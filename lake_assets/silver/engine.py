@@ -123,11 +123,11 @@ def _next_batch(
     if target.mode is Mode.CHANGE_LOG:
         _refuse_rewritten(target, logged, position.log_offset)
     with runtime.sessions.isolated() as spark:
+        record = partial(runtime.contracts.add, target.identifier)
+        contracts = batch_contracts(runtime, target, position, logged, batch.files, record)
+        contracts = contracts.upto(max(batch.upto, position.log_offset + 1))
+        now = target.under(contracts)
         try:
-            record = partial(runtime.contracts.add, target.identifier)
-            contracts = batch_contracts(runtime, target, position, logged, batch.files, record)
-            contracts = contracts.upto(max(batch.upto, position.log_offset + 1))
-            now = target.under(contracts)
             work = Work(
                 runtime,
                 spark,
@@ -147,7 +147,8 @@ def _next_batch(
         except Exception as error:
             if LOST_RACE in str(error):
                 raise ApplyConflict(f"{target.identifier}: another run committed first") from error
-            found = unreadable_files(spark, runtime.store(target.source), batch.files, target.dms)
+            store = runtime.store(target.source)
+            found = unreadable_files(spark, store, batch.files, lambda f: contracts.at(f.offset).contract.dms)
             versions = {file.key: file.version for file in batch.files}
             new = {(broken.key, versions[broken.key]): broken for broken in found}
             if not damaged.keys() >= new.keys():

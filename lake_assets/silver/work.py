@@ -13,11 +13,12 @@ from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.inspect import UnreadableFile
 from lake_assets.bronze.quarantine import Held, State
 from lake_assets.bronze.recount import counted
+from lake_assets.config import Mode
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.batch import Stopwatch
 from lake_assets.silver.collapse import ChangeFigures
-from lake_assets.silver.plan import Batch
+from lake_assets.silver.plan import Batch, epoch_members, newest_versions
 from lake_assets.silver.position import Position
 from lake_assets.silver.reading import Reading
 from lake_assets.silver.setting_aside import bad_rows, refuse_too_many_files, unreadable_file
@@ -86,18 +87,31 @@ class Work:
         self.runtime.quarantine.becomes(self.held, State.HELD)  # those that were asked for again in vain
 
     def release(self) -> None:
-        """Once the batch is published: what was held of its files and is not any more was applied."""
+        """Once the batch is published: what was held of its files and is not any more was applied, and what was held of
+        files that the table is no longer made of is nobody's concern."""
         still = {held.id for held in self.held}
         read = {(file.key, file.version) for file in self.batch.files if file.key not in self.only}
         # A run that died after its publish has left some of these to the next one.
         asked = {(f.key, f.version) for f in self.logged if f.retry and f.offset <= self.batch.upto}
-        applied = [
-            held
-            for held in self.runtime.quarantine.open(self.target.identifier)
-            if held.id not in still
-            and (held.key, held.version) in (read if held.state is State.HELD else asked)
-        ]
+        known = [f for f in self.logged if f.offset <= self.batch.upto]
+        made_of = {(f.key, f.version) for f in self._made_of(known)}
+        applied, superseded = [], []
+        for held in self.runtime.quarantine.open(self.target.identifier):
+            if (held.key, held.version) not in made_of:
+                # Not those of a batch that another run is about to publish.
+                superseded += [held] if held.log_offset <= self.batch.upto else []
+            elif held.id not in still and (held.key, held.version) in (
+                read if held.state is State.HELD else asked
+            ):
+                applied.append(held)
         self.runtime.quarantine.becomes(applied, State.RELEASED)
+        self.runtime.quarantine.becomes(superseded, State.SUPERSEDED)
+
+    def _made_of(self, files: Sequence[LoggedFile]) -> Sequence[LoggedFile]:
+        """The files that the table's state is a function of."""
+        if self.target.mode is Mode.CHANGE_LOG:
+            return newest_versions(files)
+        return epoch_members(files, self.batch.epoch, self.batch.upto)
 
     def _reading(
         self, files: Sequence[LoggedFile], only: Mapping[str, Sequence[int]] | None = None

@@ -144,6 +144,7 @@ def test_a_failed_check_of_an_input_holds_its_marts_back(shop: Shop) -> None:
     assert shop.rows("gold.sales_total") == []
 
 
+@pytest.mark.long
 def test_a_failing_mart_backs_off_alone(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

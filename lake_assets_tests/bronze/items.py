@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, TimestampType
 
 from lake_assets_tests.dms_files import put
-from lake_assets_tests.lakes import DMS, TINY, read_of, small_lake
+from lake_assets_tests.lakes import COMPILED, DMS, read_of, small_lake
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, UTC)
@@ -75,7 +75,7 @@ class Items:
             self.folder,
             {"public.items": table},
             source={"dms": settings | self.dms},
-            spark={"conf": TINY | self.conf},
+            spark={"conf": COMPILED | self.conf},
         )
         return read_of(lake, "public.items")
 

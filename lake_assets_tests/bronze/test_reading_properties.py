@@ -195,4 +195,5 @@ def test_what_was_written_is_read(spark: SparkSession, share: int) -> None:
         read_back_many(kind, -(-examples // share))
     print(f"written and read: {dict(seen)}")
     assert sum(seen[kind] for kind in EXAMPLES) >= CASES // share
-    assert min(seen["to Spark's reader"], seen["to the strict one"]) > 0
+    if share == 1:
+        assert min(seen["to Spark's reader"], seen["to the strict one"]) > 0

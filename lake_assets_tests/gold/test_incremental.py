@@ -137,6 +137,7 @@ def test_a_renamed_district_touches_every_day(bikes: BikeLake) -> None:
     bikes.check()
 
 
+@pytest.mark.long
 def test_a_late_status_touches_its_day_and_all_later_ones(bikes: BikeLake) -> None:
     """Files whose commits are older than what is applied: a spell begins on the 7th and ends on the 8th."""
     bikes.change(at(7, "23:50"), ("station_status", "U", status(1, 0, at(7, "23:50"))))

@@ -249,6 +249,7 @@ def test_a_column_that_silver_drops(spark: SparkSession, tmp_path: Path) -> None
     assert (rows(bench), fields(bench)) == before
 
 
+@pytest.mark.long
 def test_a_default_is_for_rows_from_before_the_column_not_from_after_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -195,6 +195,7 @@ TABLES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.long
 def test_names_keys_and_format_versions(spark: SparkSession, tmp_path: Path) -> None:
     """Three tables at once: odd names of columns, tables and folders; keys of every type; Iceberg's format v2."""
     bench = Bench(tmp_path, TABLES, location=tmp_path / "bucket {1} [a] %41 =#?")

@@ -114,6 +114,7 @@ def test_a_folder_in_another_case(spark: SparkSession, tmp_path: Path) -> None:
     assert bench.table().scan().to_arrow().to_pylist() == [{"id": 1, "name": "b"}]
 
 
+@pytest.mark.long
 def test_settings_of_one_tables_own(spark: SparkSession, tmp_path: Path) -> None:
     """Beside tables of the source's settings: another writer's words for the operation, an endpoint that only inserts
     and says no operation, and one that does not say which of insert and update."""

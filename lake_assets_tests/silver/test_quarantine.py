@@ -19,7 +19,7 @@ from lake_assets.commands.status import status
 from lake_assets.errors import LakeError, TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.work import Work
-from lake_assets_tests.dms_files import NOON, Clock, cdc_file, load_file
+from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench
 
 pytestmark = pytest.mark.spark
@@ -257,6 +257,32 @@ def test_a_file_that_cannot_be_read_is_set_aside_whole(spark: SparkSession, tmp_
     shop.bench.apply()
     assert shop.values()[1] == "whole"
     shop.check_current()
+    assert shop.held() == []
+    (told,) = chosen(shop.runtime, TABLE, [], every=True)
+    assert told.state is State.SUPERSEDED
+
+
+def test_what_is_superseded_is_no_longer_held(spark: SparkSession, tmp_path: Path) -> None:
+    shop = Shop(tmp_path, also=[])
+    assert shop.bench.location is not None
+    rewritten = shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"))
+    shop.put(shop.change("U", 3, "bad too", LONG))
+    shop.bench.apply()
+    first, second = shop.held()
+    # Asked for again, and then the file is another one: its rows at that place are not those that were held.
+    retry(shop.runtime, [first])
+    changes = [shop.change("U", 2, "other"), shop.change("U", 1, "corrected")]
+    shop.bench.put(DmsFile(rewritten, tuple(changes)))
+    shop.bench.apply()
+    assert shop.values() == {1: "corrected", 2: "other", 3: "loaded", 4: "loaded", 5: "loaded"}
+    assert [held.id for held in shop.held()] == [second.id]
+    # A reload has everything that was flushed before it began.
+    began = shop.clock.now + timedelta(hours=1)
+    shop.bench.put(load_file(TABLE, [{"id": 3, "v": "reloaded", "n": ONE}], at=began))
+    shop.bench.apply()
+    assert shop.values() == {3: "reloaded"}
+    assert shop.held() == []
+    assert {held.state for held in chosen(shop.runtime, TABLE, [], every=True)} == {State.SUPERSEDED}
 
 
 def test_limits_stop_the_table(spark: SparkSession, tmp_path: Path) -> None:
