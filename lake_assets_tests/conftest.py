@@ -58,7 +58,7 @@ def _embedded() -> Iterator[SparkSession]:
         # Short work on two cores, shared by two of these: the second compiler and a parallel collector only cost.
         .config(
             "spark.driver.extraJavaOptions",
-            "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-BytecodeVerificationRemote",
+            "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         )
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
