@@ -45,7 +45,7 @@ test: $(JARS)  ## the tests, in less than ten minutes on two cores
 	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
 test-long: $(JARS)  ## those that take long, of which a shorter one is among the tests
-	.venv/bin/python -m pytest -n 2 --dist loadfile -m long
+	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
 
 lint: $(INSTALLED)  ## style, formatting and types
 	.venv/bin/ruff check

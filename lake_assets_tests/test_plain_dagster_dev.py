@@ -6,7 +6,7 @@ import pytest
 
 from lake_assets_tests.dagster_dev import history_lands, running
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.slow]
 
 
 def test_files_that_land_become_silver_and_marts(tmp_path: Path) -> None:

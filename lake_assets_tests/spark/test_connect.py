@@ -23,12 +23,13 @@ from lake_assets.spark.connect_server import ConnectServer, port_in_use
 from lake_assets.spark.session import SparkSessions
 from lake_assets_tests.test_cli import ROOT, write_items
 
+# With the longest test of all: it begins first.
+pytestmark = pytest.mark.slow
+
 AGAIN = (
     "silver/test_apply.py",
-    "silver/test_late_files.py",
     "silver/test_quarantine.py",
     "silver/test_stored_types.py",
-    "schema/test_silver_schema.py",
     "iceberg/test_io_manager.py",
 )
 
