@@ -6,7 +6,7 @@ pass or a fail.
 """
 
 import argparse
-import statistics
+import math
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -44,8 +44,9 @@ def mart_commits(table: Table, input_table: str, silver: dict[int, Commit]) -> l
     return found
 
 
-def measured(lake: Lake, since: datetime) -> dict[str, list[float]]:
-    """Seconds from a CDC file's appearance to each stage that it has reached, of the files since then."""
+def measured(lake: Lake, since: datetime, until: datetime) -> dict[str, list[float]]:
+    """Seconds from a CDC file's appearance to each stage, of the files between then; infinite for one that has not
+    come there yet."""
     catalog, seconds = lake.runtime.catalog, defaultdict[str, list[float]](list)
     for target in lake.targets:
         table = load_table(catalog, target.identifier)
@@ -58,14 +59,13 @@ def measured(lake: Lake, since: datetime) -> dict[str, list[float]]:
             if own is not None and target.identifier in {rule.identifier for rule in mart.rules}:
                 marts[mart.identifier] = mart_commits(own, target.identifier, silver)
         for file in lake.runtime.file_log.files(target.source, target.table):
-            if file.kind is not FileKind.CDC or file.last_modified < since:
+            if file.kind is not FileKind.CDC or not since <= file.last_modified <= until:
                 continue
             landed = file.last_modified
             seconds["file log"].append((file.logged_at - landed).total_seconds())
             for name, commits in {"silver": silver.values(), **marts}.items():
                 reached = [at for at, offset in commits if offset >= file.offset]
-                if reached:
-                    seconds[name].append((min(reached) - landed).total_seconds())
+                seconds[name].append((min(reached) - landed).total_seconds() if reached else math.inf)
     return seconds
 
 
@@ -80,13 +80,19 @@ def main() -> None:
     parser.add_argument(
         "--minutes", type=float, default=10, help="of files that landed in the last so many minutes"
     )
+    parser.add_argument(
+        "--settled", type=float, default=2, help="but not in the last so many: theirs is not known"
+    )
     options = parser.parse_args()
     lake = open_lake(load_lake(options.config))
-    found = measured(lake, datetime.now(UTC) - timedelta(minutes=options.minutes))
-    print("| from file to | files | p50 s | p90 s | longest s |\n|---|---|---|---|---|")
+    now = datetime.now(UTC)
+    found = measured(lake, now - timedelta(minutes=options.minutes), now - timedelta(minutes=options.settled))
+    print("| from file to | files | p50 s | p90 s | longest s | over a minute |\n|---|---|---|---|---|---|")
     for stage, seconds in found.items():
-        tenths = statistics.quantiles(seconds, n=10) if len(seconds) > 1 else seconds * 9
-        print(f"| {stage} | {len(seconds)} | {tenths[4]:.1f} | {tenths[8]:.1f} | {max(seconds):.1f} |")
+        ordered = sorted(seconds)
+        p50, p90 = (ordered[int(len(ordered) * share)] for share in (0.5, 0.9))
+        late = sum(each > 60 for each in seconds)
+        print(f"| {stage} | {len(seconds)} | {p50:.1f} | {p90:.1f} | {ordered[-1]:.1f} | {late} |")
 
 
 if __name__ == "__main__":
