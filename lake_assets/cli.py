@@ -208,10 +208,10 @@ def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed
     from lake_assets.build import open_lake
     from lake_assets.commands import demo as demonstration
     from lake_assets.commands.show import show_comparison, show_rows
-    from lake_assets.preflight import check_java
+    from lake_assets.spark.session import check_spark
 
-    check_java()
     config = load_lake(context.obj)
+    check_spark(config)
     source = demonstration.demo_source(config)
     if source.exists:
         flushed = demonstration.flush_leftovers(source)
@@ -263,15 +263,11 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
     from lake_assets.commands.instance import dagster_instance
     from lake_assets.commands.progress import ProgressBar
     from lake_assets.commands.show import show_layers, show_sync
-    from lake_assets.preflight import check_java
     from lake_assets.runtime import LakeRuntime
-    from lake_assets.spark.session import check_server
+    from lake_assets.spark.session import check_spark
 
     config = load_lake(path)
-    if config.spark.mode == "connect":
-        check_server(config.spark.remote)
-    else:
-        check_java()
+    check_spark(config)
     _known(config.sources, source, "source")
     _known({name for s in config.sources.values() for name in s.tables}, table, "table")
     folder = path.absolute().parent

@@ -1,7 +1,6 @@
 """One Spark and one S3 server for the whole test session: starting them takes longer than most tests."""
 
 import os
-import socket
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -14,7 +13,7 @@ from lake_assets.config import S3Config
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.session import SparkSessions
 from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
-from lake_assets_tests.lakes import SPARK, lake_config
+from lake_assets_tests.lakes import SPARK, free_port, lake_config
 
 
 @pytest.hookimpl(trylast=True)
@@ -35,10 +34,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def _connected(folder: Path) -> Iterator[SparkSession]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        remote = f"sc://127.0.0.1:{probe.getsockname()[1]}"
-    SPARK.update(mode="connect", remote=remote)
+    SPARK.update(mode="connect", remote=f"sc://127.0.0.1:{free_port()}")
     server = ConnectServer(lake_config(folder), folder)
     server.start()
     try:

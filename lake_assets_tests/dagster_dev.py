@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -33,7 +32,7 @@ from lake_assets.demo.schema import TABLES
 from lake_assets.gold.work import mart_work
 from lake_assets.iceberg.tables import load_table
 from lake_assets.preflight import PreflightError, check_java
-from lake_assets_tests.lakes import TINY
+from lake_assets_tests.lakes import TINY, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ("stations", "station_status", "trips")
@@ -158,12 +157,6 @@ class Dev:
         while left := self.processes():
             assert time.monotonic() < end, [(process.pid, process.name()) for process in left]
             time.sleep(0.2)
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 def write_lake(folder: Path, start: datetime) -> None:

@@ -3,6 +3,7 @@
 Here: what several rooms' tests need. Not here: the demonstration source (`lake_assets.demo`), the oracle (`oracle.py`).
 """
 
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,13 @@ DMS = {
     "change_sequence_column": "change_seq",
     "before_image_prefix": "BI_",
 }
+
+
+def free_port() -> int:
+    """A port of this machine that nothing listens to."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
 
 
 def lake_config(folder: Path, tables: dict[str, Any] | None = None, **sections: Any) -> LakeConfig:

@@ -40,9 +40,9 @@ def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callabl
     check_java()
     check_port(port, "the Dagster UI")
     server, chosen = warm_spark(config)
-    own_server = server is not None and server.running() is None
-    if server is not None:
-        server.start()
+    own = server if server is not None and server.running() is None else None
+    if own is not None:
+        own.start()
     environment = os.environ | {"LAKE_CONFIG": str(config.absolute())} | chosen
     bin_folder = Path(sys.executable).parent
     commands = [[str(bin_folder / "dagster"), "dev", "-w", "workspace.yaml", "-p", str(port)]]
@@ -64,13 +64,13 @@ def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callabl
     try:
         while not interrupted and children[0].poll() is None:
             time.sleep(0.2)
-            if own_server and server is not None:
-                server.start()  # if it has died meanwhile
+            if own is not None:
+                own.start()  # if it has died meanwhile
         return 0 if interrupted else children[0].returncode
     finally:
         stop(children)
-        if own_server and server is not None:
-            server.stop()
+        if own is not None:
+            own.stop()
 
 
 def warm_spark(config: Path) -> tuple[ConnectServer | None, dict[str, str]]:

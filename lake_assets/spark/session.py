@@ -105,6 +105,14 @@ def _release(session: Any, remote: str) -> None:
         session.client.release_session()
 
 
+def check_spark(lake: LakeConfig) -> None:
+    """Raises PreflightError unless Spark can be had: a Java for one in the process, or a server that answers."""
+    if lake.spark.mode == "connect":
+        check_server(lake.spark.remote)
+    else:
+        check_java()
+
+
 def server_address(remote: str) -> tuple[str, int]:
     """Host and port of `sc://host:port/;parameters`."""
     parts = urlsplit(remote)

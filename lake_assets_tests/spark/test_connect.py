@@ -6,7 +6,6 @@ process of their own, since a process has Spark inside or outside and never both
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from lake_assets.config_file import load_lake
 from lake_assets.preflight import PreflightError
 from lake_assets.spark.connect_server import ConnectServer, port_in_use
 from lake_assets.spark.session import SparkSessions
+from lake_assets_tests.lakes import DMS, ITEMS, free_port
 from lake_assets_tests.test_cli import ROOT, write_items
 
 # With the longest test of all: it begins first.
@@ -37,16 +37,11 @@ AGAIN = (
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with the lake of `test_cli.py`, which has a server at a port of its own."""
-    from lake_assets_tests.lakes import DMS, ITEMS
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     config = {
         "catalog": {"uri": "catalog.db", "warehouse": "warehouse"},
         "spark": {
             "mode": "${LAKE_SPARK_MODE:-connect}",
-            "remote": f"${{SPARK_REMOTE:-sc://localhost:{port}}}",
+            "remote": f"${{SPARK_REMOTE:-sc://localhost:{free_port()}}}",
             "conf": {"spark.driver.memory": "1g"},
         },
         "sources": {"shop": {"location": "bronze", "dms": DMS, "tables": {"public.items": ITEMS}}},
