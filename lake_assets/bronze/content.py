@@ -4,7 +4,7 @@ Here: streams of text files, gzip taken strictly. Not here: what the text says (
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from lake_assets.bronze.object_store import ObjectStore
@@ -21,6 +21,14 @@ class UnreadableFile(LakeError):
         super().__init__(f"{key} cannot be read: {reason}")
         self.key = key
         self.reason = reason
+
+
+class FilesUnusable(LakeError):
+    """Files of a batch that look whole cannot be used; the batch is tried again without them."""
+
+    def __init__(self, files: Sequence[UnreadableFile]) -> None:
+        super().__init__(str(files[0]))
+        self.files = tuple(files)
 
 
 def chunks(store: ObjectStore, key: str, compression: str) -> Iterator[bytes]:

@@ -42,6 +42,7 @@ def read_changes(
     name: str,
     table: TableConfig,
     dms: DmsSettings,
+    partial: bool = False,
 ) -> DataFrame:
     """The rows of `files`, one per DMS row, none dropped; of a transaction file, those of the table `name`
     (`schema.table`).
@@ -51,7 +52,8 @@ def read_changes(
     change), `_file` string (address of the file), `_row` long (rises with the line within a file), `_bad` string
     (why the row cannot be used, else NULL), `_image` struct of the table's columns with their declared types, and
     for a table with a key `_before` struct of the key columns before an update (NULL where DMS wrote none); with
-    csv_no_sup_value also `_unsupplied`, an array of the names of columns whose values the source did not supply.
+    csv_no_sup_value also `_unsupplied`, an array of the names of columns whose values the source did not supply. An
+    insert without all its values is bad, and so is an update unless the caller can use it (`partial`).
     Structs, because a source column may have any name. Regular files of one layout are one read; irregular ones, and
     those into which a change of the source's columns falls, are read here, record by record (`strict_rows.py`). Raises
     TableStopped when a file's columns do not fit the contract, UnreadableFile for a file to be read here that is too
@@ -63,9 +65,8 @@ def read_changes(
         if (by_row := layouts_by_row(file, table, dms)) is not None:
             for layout in by_row.layouts:
                 rows = strict_rows(spark, store, [file], layout, table, dms, by_row)
-                parts.append(
-                    typed_rows(csv_values(rows, layout, table, dms), file.kind, layout, None, table, dms)
-                )
+                rows = csv_values(rows, layout, table, dms)
+                parts.append(typed_rows(rows, file.kind, layout, None, table, dms))
         elif file.format == "parquet":
             # One schema a read: Spark fails on, or misreads, files of others.
             file = counted(store, file, dms, ())
@@ -102,7 +103,7 @@ def read_changes(
                 rows = _texts(spark, store, members, layout, table, dms)
             parts.append(typed_rows(rows, first.kind, layout, texts, table, dms))
     changes = reduce(DataFrame.unionByName, parts)
-    return changes if dms.csv_no_sup_value is None else _without_partial_rows(changes)
+    return changes if dms.csv_no_sup_value is None else _without_partial_rows(changes, partial)
 
 
 def _text_layout(file: LoggedFile, name: str, table: TableConfig, dms: DmsSettings) -> Layout:
@@ -155,10 +156,10 @@ def _texts(
     return rows if json else csv_values(rows, layout, table, dms)
 
 
-def _without_partial_rows(changes: DataFrame) -> DataFrame:
-    """A value that was not supplied is none: until such a row can leave the column as it is, the row is bad. A delete
-    needs its key only."""
-    lacking = (F.size("_unsupplied") > 0) & F.col("_op").isin("I", "U")
+def _without_partial_rows(changes: DataFrame, partial: bool) -> DataFrame:
+    """A value that was not supplied is none: in an insert, and in an update that cannot leave the column as it is, the
+    row is bad. A delete needs its key only."""
+    lacking = (F.size("_unsupplied") > 0) & F.col("_op").isin("I", *(() if partial else "U"))
     reason = F.concat(
         F.array_join("_unsupplied", ", "),
         F.lit(" was not supplied by the source: have its supplemental log carry every column"),

@@ -73,12 +73,15 @@ def typed_rows(
             lost = (operation == "U") & value.isNotNull() & old.isNull()
             faults.append((lost, F.lit(f"{present} is not {c.type}")))
         before.append(old.alias(c.name))
-    # A delete carries its key only, so the other columns' NOT NULL does not bind it.
+    # A delete carries its key only, so the other columns' NOT NULL does not bind it; nor what was not supplied.
     for c in table.columns:
         if c.name in key:
             faults.append((images[c.name].isNull(), F.lit(f"{c.name} is NULL")))
         elif c.required:
-            faults.append((images[c.name].isNull() & (operation != "D"), F.lit(f"{c.name} is NULL")))
+            missing = images[c.name].isNull() & (operation != "D")
+            if "_unsupplied" in rows.columns:
+                missing &= ~F.array_contains("_unsupplied", c.name)
+            faults.append((missing, F.lit(f"{c.name} is NULL")))
     commit_ts = F.lit(None).cast("timestamp")
     if dms.timestamp_column_name is not None and dms.timestamp_column_name in at:
         commit_ts = typed(dms.timestamp_column_name, at[dms.timestamp_column_name], "timestamptz")

@@ -22,6 +22,8 @@ class RowCounts:
     """Rows after the collapse to one per key; for logs the rows read."""
     written: int
     """Rows that the writer was handed."""
+    replaced: int
+    """Of those, rows of a full load's first pass that its second one took back."""
     added: int
     """Rows that Iceberg says were added."""
     removed: int
@@ -47,8 +49,11 @@ def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
     if counts.added != counts.written:
         return f"{counts.written} rows were written, but Iceberg counts {counts.added} added"
     if replaces:
-        if counts.after != counts.written:
-            return f"{counts.written} rows were written to replace the table, which now holds {counts.after}"
+        if counts.after != counts.written - counts.replaced:
+            return (
+                f"{counts.written} rows were written to replace the table, {counts.replaced} of them taken back, "
+                f"and it now holds {counts.after}"
+            )
         return None
     if counts.removed > counts.keys:
         return f"{counts.removed} rows were removed for {counts.keys} keys, so that some key was there twice"

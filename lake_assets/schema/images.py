@@ -33,6 +33,9 @@ def today(
         types = {column.name: column for column in wanted}
         before = [_value("_before", source, types[name], {}).alias(name) for name in key]
         frame = frame.withColumn("_before", F.struct(*before))
+    if "_unsupplied" in changes.columns:
+        renamed = (F.when(F.array_contains("_unsupplied", old), F.lit(new)) for new, old in source.items())
+        frame = frame.withColumn("_unsupplied", F.array_compact(F.array(*renamed)))
     return frame
 
 

@@ -10,17 +10,13 @@ anywhere before it has published nothing, and one killed after it has nothing le
 
 from dataclasses import replace
 
-from pyspark.sql import Observation
-from pyspark.sql import functions as F
-
 from lake_assets.config import Mode
 from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.silver.batch import BatchResult, Written, nothing_readable
-from lake_assets.silver.commit import count_rows, in_table_columns, next_position, stamp
-from lake_assets.silver.keyed import current_rows, replace_keys
-from lake_assets.silver.logs import append, log_rows, refuse_changes
+from lake_assets.silver.commit import count_rows, next_position, stamp
+from lake_assets.silver.keyed import replace_keys, replace_table
+from lake_assets.silver.logs import append, replace_log
 from lake_assets.silver.position import Position
-from lake_assets.silver.touched_days import all_days
 from lake_assets.silver.work import Work
 
 
@@ -48,36 +44,10 @@ def apply_batch(work: Work) -> BatchResult:
 def _write(work: Work, current: Attempt) -> Written:
     if not work.batch.files:
         return nothing_readable()
+    current_rows = work.target.mode is Mode.CURRENT
     if work.batch.kind == "full_load":
-        return _replace_table(work, current)
-    return replace_keys(work, current) if work.target.mode is Mode.CURRENT else append(work, current)
-
-
-def _replace_table(work: Work, current: Attempt) -> Written:
-    """A full load and the CDC that belongs to it: the whole table anew, read and written in one pass."""
-    reading = work.read_batch()
-    assert reading is not None, "a part of a full load that cannot be read stops the table"
-    if work.target.mode is Mode.CURRENT:
-        rows = current_rows(work.target, reading.good)
-    else:
-        rows = log_rows(work, reading.good)
-    counted = Observation()
-    rows = in_table_columns(rows, work.target).observe(counted, F.count(F.lit(1)).alias("rows"))
-    work.stage("write")
-    with work.watch.stage("write"):
-        writer = rows.writeTo(current.address)
-        writer.option("check-nullability", False).overwrite(F.lit(True))
-    seen = work.seen(reading)
-    refuse_changes(work.target, seen)
-    # What the position needs is known only now, so that the commit that bears it comes second, without rows.
-    return Written(
-        strategy="overwrite",
-        changes=seen,
-        rows_counted=reading.rows_counted,
-        keys=seen.used,
-        rows=int(counted.get["rows"]),
-        touched=all_days(work.target),
-    )
+        return replace_table(work, current) if current_rows else replace_log(work, current)
+    return replace_keys(work, current) if current_rows else append(work, current)
 
 
 def _result(work: Work, written: Written, position: Position) -> BatchResult:
@@ -98,6 +68,8 @@ def _result(work: Work, written: Written, position: Position) -> BatchResult:
         rows_before=work.position.rows,
         position=position,
         replayed_bytes=work.replayed_bytes,
+        unseen_updates=written.unseen_updates,
+        min_sequence=written.changes.min_sequence,
         superseded_files=work.batch.superseded_files,
         rows_quarantined=sum(held.row is not None for held in work.held),
         files_quarantined=sum(held.row is None for held in work.held),

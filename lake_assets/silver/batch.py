@@ -14,6 +14,8 @@ from lake_assets.silver.collapse import ChangeFigures
 from lake_assets.silver.position import BATCH, Position
 from lake_assets.silver.targets import Target
 
+NO_CHANGES = "none"
+"""As the lowest sequence of a batch that has no changes."""
 OPERATIONS = {"I": "inserted", "U": "updated", "D": "deleted"}
 
 
@@ -33,6 +35,9 @@ class Written:
     """Rows still to be appended; None when they are on the branch already."""
     touched: dict[str, str] = field(default_factory=dict)
     """Per tracked column the days that old and new images lie in, as the summary carries them."""
+    replaced: int = 0
+    """Rows among `rows` that were written by a first pass and taken back by a second."""
+    unseen_updates: int = 0
 
 
 def nothing_readable() -> Written:
@@ -61,7 +66,11 @@ class BatchResult:
     rows_before: int
     position: Position
     replayed_bytes: int = 0
-    """Bytes read again because a file came late; 0 for a batch in order."""
+    """Bytes read again, because a file came late or a key's last change does not tell its state; else 0."""
+    unseen_updates: int = 0
+    """Updates of keys that the table did not have, which no before image explains; each became a row."""
+    min_sequence: str = ""
+    """The lowest of the batch's changes; empty when it has none."""
     superseded_files: int = 0
     rows_quarantined: int = 0
     files_quarantined: int = 0
@@ -83,6 +92,7 @@ class BatchResult:
             "bytes": self.bytes,
             "rows-read": self.rows_read,
             "rows-quarantined": self.rows_quarantined,
+            "min-sequence": self.min_sequence or NO_CHANGES,
             **{f"rows-{name}": self.by_op[op] for op, name in OPERATIONS.items()},
         }
         return {f"{BATCH}{name}": str(value) for name, value in figures.items()}

@@ -1,7 +1,8 @@
 """From changes to the state of each key: the rule that silver is computed by.
 
 Every DMS row becomes events of a key: an image or a tombstone; a key update with a before image is a tombstone of the
-old key and an image of the new one. A key's state is its event with the highest sequence. Here: that rule, and the
+old key and an image of the new one. A key's state is its event with the highest sequence, but for keys of which that
+cannot be said from their last event alone: they are marked, and settled by `settle.py`. Here: that rule, and the
 figures of a batch. Not here: which files, or how the state reaches the table. DataFrame API only.
 """
 
@@ -16,10 +17,14 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.typed_rows import SYNTHETIC_TAIL
 from lake_assets.spark.checkpoint import Observed
 
-ORDER = ("_sequence", "_file", "_row")
-"""Sequence first; rows without one of their own (or with one twice) in the order of file and line."""
+COMMIT_DIGITS = 16
+"""The leading digits of a sequence that are the time of its transaction's commit."""
+
+INSERTED, MOVED_HERE, UPDATED, DELETED, MOVED_AWAY = "I", "M", "U", "D", "A"
+"""Kinds of events; the first two bring a row to a key, the last two take one away."""
 
 
 @dataclass(slots=True)
@@ -93,25 +98,42 @@ def _instant(micros: int) -> datetime:
 
 
 def events(changes: DataFrame, key: Sequence[str], *, before_images: bool) -> DataFrame:
-    """One row per event: `_key_0`, `_key_1`… (the key's values), `_order` struct, `_tombstone` boolean, `_image`."""
+    """One row per event: `_key_0`, `_key_1`… (the key's values), `_kind` string, `_tombstone` boolean, `_order` struct,
+    `_image`, `_unsupplied` array of the columns that the image lacks."""
     image = F.col("_image")
     values = [image[name] for name in key]
-    own = _event(values, F.col("_op") == "D")
-    found: Column = F.array(own)
+    kind, moved = F.col("_op"), F.lit(False)
     if before_images:
         old = [F.coalesce(F.col("_before")[name], image[name]) for name in key]
-        moved = reduce(or_, (before != now for before, now in zip(old, values, strict=True)))
+        differs = reduce(or_, (before != now for before, now in zip(old, values, strict=True)))
         # Some engines fill before images always: only one that differs is a key update.
-        moved = F.coalesce(moved & (F.col("_op") == "U"), F.lit(False))
-        found = F.when(moved, F.array(own, _event(old, F.lit(True)))).otherwise(found)
-    return changes.select(
-        F.explode(found).alias("_event"), F.struct(*ORDER).alias("_order"), "_image"
-    ).select("_event.*", "_order", "_image")
+        moved = F.coalesce(differs & (F.col("_op") == UPDATED), F.lit(False))
+        kind = F.when(moved, F.lit(MOVED_HERE)).otherwise(kind)
+    found: Column = F.array(_event(values, kind))
+    if before_images:
+        found = F.when(moved, F.array(_event(values, kind), _event(old, F.lit(MOVED_AWAY)))).otherwise(found)
+    nothing = F.array().cast("array<string>")
+    lacking = F.col("_unsupplied") if "_unsupplied" in changes.columns else nothing
+    each = changes.select(
+        F.explode(found).alias("_event"), order_of_change(), "_image", lacking.alias("_unsupplied")
+    )
+    tombstone = F.col("_event._kind").isin(DELETED, MOVED_AWAY).alias("_tombstone")
+    return each.select("_event.*", tombstone, "_order", "_image", "_unsupplied")
 
 
-def _event(values: Sequence[Column], tombstone: Column) -> Column:
+def order_of_change() -> Column:
+    """`_order`, by which changes are sorted: the sequence; of rows that have none of their own, the time in the file's
+    name (folders of dates may sort otherwise); then file and line, so that no two rows are level."""
+    in_name = F.regexp_extract("_file", r"(\d{8}-?\d{9,10})\.[^/]*$", 1)
+    flushed = F.when(F.col("_sequence").endswith(SYNTHETIC_TAIL), F.regexp_replace(in_name, "-", ""))
+    return F.struct("_sequence", F.coalesce(flushed, F.lit("")).alias("_flushed"), "_file", "_row").alias(
+        "_order"
+    )
+
+
+def _event(values: Sequence[Column], kind: Column) -> Column:
     keys = (value.alias(name) for name, value in zip(key_columns(values), values, strict=True))
-    return F.struct(*keys, tombstone.alias("_tombstone"))
+    return F.struct(*keys, kind.alias("_kind"))
 
 
 def key_columns(key: Sequence[object]) -> list[str]:
@@ -119,8 +141,29 @@ def key_columns(key: Sequence[object]) -> list[str]:
     return [f"_key_{position}" for position in range(len(key))]
 
 
-def collapse(found: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The state of each key that the events mention: `_key_0`…, `_tombstone`, `_image` struct."""
+def commit_of(sequence: str) -> str:
+    """The commit time in a sequence, as digits; equal for all changes of a transaction."""
+    return sequence[:COMMIT_DIGITS]
+
+
+def collapse(found: DataFrame, key: Sequence[str], *, applied_commit: str = "") -> DataFrame:
+    """The state of each key that the events mention: `_key_0`…, `_tombstone`, `_image` struct, `_first` (the kind of
+    its first event) and `_doubtful` boolean.
+
+    Doubtful is a key whose last event does not say what it is. One that loses a row in the very transaction in which it
+    got one may have had two for a moment (a swap, `id = id + 1`): then the older is gone. So may one that loses a row
+    in a transaction of which a part was applied before, up to `applied_commit`. And an image may lack columns.
+    """
     keys = key_columns(key)
-    last = F.max_by(F.struct("_tombstone", "_image"), F.col("_order")).alias("_last")
-    return found.groupBy(*keys).agg(last).select(*keys, "_last.*")
+    commit = F.substring("_order._sequence", 1, COMMIT_DIGITS)
+    image = F.struct("_tombstone", "_image", commit.alias("_commit"))
+    states = found.groupBy(*keys).agg(
+        F.max_by(image, F.col("_order")).alias("_last"),
+        F.min_by("_kind", F.col("_order")).alias("_first"),
+        F.max(F.when(F.col("_kind").isin(INSERTED, MOVED_HERE), commit)).alias("_arrived"),
+        F.bool_or(~F.col("_tombstone") & (F.size("_unsupplied") > 0)).alias("_partial"),
+    )
+    last = F.col("_last._commit")
+    lost = F.col("_last._tombstone") & ((F.col("_arrived") == last) | (last <= applied_commit))
+    doubtful = F.coalesce(lost, F.lit(False)) | F.col("_partial")
+    return states.select(*keys, "_last._tombstone", "_last._image", "_first", doubtful.alias("_doubtful"))

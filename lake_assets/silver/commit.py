@@ -59,6 +59,12 @@ def stamp(
     writer.option("check-nullability", False).append()
 
 
+def write_all(rows: DataFrame, current: Attempt, target: Target) -> None:
+    """The rows, instead of all that are on the branch."""
+    writer = in_table_columns(rows, target).writeTo(current.address)
+    writer.option("check-nullability", False).overwrite(F.lit(True))
+
+
 def in_table_columns(rows: DataFrame, target: Target) -> DataFrame:
     """The rows in the columns of the silver table."""
     return rows.select(*(f"`{column.name}`" for column in target.columns))
@@ -75,7 +81,7 @@ def count_rows(
     """The result with the rows that Iceberg counted. Raises RowCountMismatch, before anything is published."""
     table = load_table(catalog, target.identifier)
     assert table is not None, "a branch was just written to it"
-    commits = _commits(table, current.branch, planned.snapshot_id)
+    commits = branch_commits(table, current.branch, planned.snapshot_id)
     counts = RowCounts(
         counted_in_files=result.rows_counted,
         read=result.rows_read,
@@ -83,8 +89,9 @@ def count_rows(
         quarantined=result.rows_quarantined,
         keys=result.keys,
         written=result.rows_written,
+        replaced=written.replaced,
         added=sum(int(commit.get("added-records", "0")) for commit in commits),
-        removed=sum(_removed(commit) for commit in commits),
+        removed=sum(rows_removed(commit) for commit in commits),
         before=planned.rows,
         after=live_rows(commits[0]),
     )
@@ -97,13 +104,13 @@ def count_rows(
     return replace(result, rows_removed=counts.removed, position=replace(result.position, rows=counts.after))
 
 
-def _removed(commit: dict[str, str]) -> int:
+def rows_removed(commit: dict[str, str]) -> int:
     """Rows that a commit deleted: newly marked positions, and rows of dropped files that were not marked before."""
     marked = int(commit.get("added-position-deletes", "0")) - int(commit.get("removed-position-deletes", "0"))
     return marked + int(commit.get("deleted-records", "0"))
 
 
-def _commits(table: Table, branch: str, planned: int | None) -> list[dict[str, str]]:
+def branch_commits(table: Table, branch: str, planned: int | None) -> list[dict[str, str]]:
     """Summaries of the branch's own commits, newest first."""
     found = []
     snapshot_id: int | None = table.metadata.refs[branch].snapshot_id

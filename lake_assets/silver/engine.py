@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from lake_assets.bronze.content import FilesUnusable
 from lake_assets.bronze.damage import unreadable_files
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.inspect import UnreadableFile
@@ -26,16 +27,12 @@ from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply import apply_batch
 from lake_assets.silver.batch import BatchResult, TableResult
 from lake_assets.silver.evolution import batch_contracts, evolved
-from lake_assets.silver.plan import Waiting, plan_batch
+from lake_assets.silver.plan import Batch, Waiting, plan_batch
 from lake_assets.silver.position import read_position
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged, Work
 
 ATTEMPTS = 5
-
-
-class FilesDamaged(LakeError):
-    """Files of a batch look whole and are not; the batch is tried again without them."""
 
 
 LOST_RACE = "CommitFailedException"
@@ -95,7 +92,7 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress) -> Tab
 
 def _retrying(call: Callable[[], T]) -> T:
     policy = Retrying(
-        retry=retry_if_exception_type((ApplyConflict, FilesDamaged)),
+        retry=retry_if_exception_type((ApplyConflict, FilesUnusable)),
         stop=stop_after_attempt(ATTEMPTS),
         wait=wait_random_exponential(multiplier=0.2, max=5),
         reraise=True,
@@ -142,6 +139,9 @@ def _next_batch(
             with evolved(work, table) as changes:
                 result = apply_batch(work)
             return replace(result, schema_changes=changes)
+        except FilesUnusable as unusable:
+            _without(unusable, batch, damaged)
+            raise
         except LakeError:
             raise
         except Exception as error:
@@ -149,15 +149,23 @@ def _next_batch(
                 raise ApplyConflict(f"{target.identifier}: another run committed first") from error
             store = runtime.store(target.source)
             found = unreadable_files(spark, store, batch.files, lambda f: contracts.at(f.offset).contract.dms)
-            versions = {file.key: file.version for file in batch.files}
-            new = {(broken.key, versions[broken.key]): broken for broken in found}
-            if not damaged.keys() >= new.keys():
-                damaged.update(new)
-                raise FilesDamaged(f"{target.identifier}: {found[0]}") from error
+            if found:
+                broken = FilesUnusable(found)
+                if _without(broken, batch, damaged):
+                    raise broken from error
             files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
             raise LakeError(
                 f"{target.identifier}: the batch of {files} failed: {_first_line(error)}"
             ) from error
+
+
+def _without(unusable: FilesUnusable, batch: Batch, damaged: Damaged) -> bool:
+    """The next attempt leaves these files out. Whether this is news."""
+    versions = {file.key: file.version for file in batch.files}
+    new = {(file.key, versions[file.key]): file for file in unusable.files}
+    known = damaged.keys() >= new.keys()
+    damaged.update(new)
+    return not known
 
 
 def _refuse_rewritten(target: Target, logged: Sequence[LoggedFile], applied: int) -> None:

@@ -1,29 +1,21 @@
 """A batch of a table of current rows: what it says of its keys replaces what the table says.
 
-Here: the state of the batch's keys, also when a file came late, and its way onto the branch. Not here: the rule of a
-key's state (`collapse.py`), the order of the steps (`apply.py`).
+Here: the state of the batch's keys, and its way onto the branch. Not here: the rule of a key's state (`collapse.py`),
+a batch that comes late or does not tell by itself (`replay.py`), the order of the steps (`apply.py`).
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from lake_assets.iceberg.publish import Attempt
+from lake_assets.iceberg.tables import load_table
 from lake_assets.silver.batch import Written, nothing_readable
-from lake_assets.silver.collapse import collapse, events, key_columns
-from lake_assets.silver.plan import epoch_members
-from lake_assets.silver.reading import Reading
-from lake_assets.silver.targets import Target
-from lake_assets.silver.touched_days import touched_days
+from lake_assets.silver.collapse import commit_of
+from lake_assets.silver.commit import branch_commits, rows_removed, write_all
+from lake_assets.silver.replay import replayed, settled_again, settled_in_order
+from lake_assets.silver.states import Counts, counted, living, observe_states, state_of
+from lake_assets.silver.touched_days import all_days, touched_days
 from lake_assets.silver.work import Work
 from lake_assets.spark.checkpoint import Observed
 
 KEYS_VIEW = "batch_keys"
-MOST_BROADCAST_KEYS = 1_000_000
-
-
-def current_rows(target: Target, changes: DataFrame) -> DataFrame:
-    """The rows that the changes leave behind, in the table's columns."""
-    return _living(_state(target, changes))
 
 
 def replace_keys(work: Work, current: Attempt) -> Written:
@@ -34,63 +26,100 @@ def replace_keys(work: Work, current: Attempt) -> Written:
         return nothing_readable()
     work.stage("read")
     with work.watch.stage("read"):
-        # A checkpoint, not a cache: the delete's subquery and the append must see the very same rows.
-        delta, counts = _counted(reading, _state(target, reading.good))
+        state = state_of(target, reading.good, applied_commit=commit_of(position.max_sequence))
+        delta, counts = counted(reading, state)
     seen = work.seen(reading)
-    if seen.is_late(position.max_sequence) or work.retries:
-        delta, counts = _replayed(work, delta, counts)
+    late = seen.is_late(position.max_sequence) or work.retries
+    if late:
+        delta, counts = replayed(work, reading, delta, counts, seen)
+    elif counts.doubtful:
+        delta, counts = settled_in_order(work, current, reading, delta, counts, seen)
     delta.createOrReplaceTempView(KEYS_VIEW)
     with work.watch.stage("touched_days"):
         touched = touched_days(work.spark, current.table, position.snapshot_id, target, KEYS_VIEW)
     work.stage("write")
+    unseen = 0
     if position.snapshot_id is not None:
-        matches = target.key_matches("k", "t")
-        with work.watch.stage("delete"):
-            work.spark.sql(
-                f"DELETE FROM {current.address} AS t WHERE EXISTS (SELECT 1 FROM {KEYS_VIEW} AS k WHERE {matches})"
-            )
+        _delete(work, current)
+    if not late:
+        unseen = _unseen_updates(work, current, counts)
     work.spark.catalog.dropTempView(KEYS_VIEW)
     return Written(
         strategy="delete_and_append",
         changes=seen,
         rows_counted=reading.rows_counted,
-        keys=counts["keys"],
-        rows=counts["rows"],
-        images=_living(delta),
+        keys=counts.keys,
+        rows=counts.rows,
+        images=living(delta),
         touched=touched,
+        unseen_updates=unseen,
     )
 
 
-def _counted(reading: Reading, state: DataFrame) -> tuple[DataFrame, dict[str, int]]:
-    """The state, computed, with the number of its keys and of the rows that they have."""
-    counted = Observed()
-    rows = F.count_if(~F.col("_tombstone")).alias("rows")
-    state = state.observe(counted.observation, F.count(F.lit(1)).alias("keys"), rows)
-    return reading.checkpointed(state, counted), counted.observation.get
+def replace_table(work: Work, current: Attempt) -> Written:
+    """A full load and the CDC that belongs to it: the whole table anew, read and written in one pass. Keys that a pass
+    does not settle are replaced in a second one."""
+    target, reading = work.target, work.read_batch()
+    assert reading is not None, "a part of a full load that cannot be read stops the table"
+    observed = Observed()
+    state = observe_states(state_of(target, reading.good), observed)
+    work.stage("write")
+    with work.watch.stage("write"):
+        write_all(living(state), current, target)
+    seen = work.seen(reading)
+    counts = Counts.of(observed)
+    images, rows, replaced = None, counts.rows, 0
+    if counts.doubtful:
+        delta, found = settled_again(work)
+        delta.createOrReplaceTempView(KEYS_VIEW)
+        replaced = _there(work, current)
+        _delete(work, current)
+        work.spark.catalog.dropTempView(KEYS_VIEW)
+        images, rows = living(delta), rows + found.rows
+    return Written(
+        strategy="overwrite",
+        changes=seen,
+        rows_counted=reading.rows_counted,
+        keys=seen.used + rows - counts.rows,
+        rows=rows,
+        images=images,
+        touched=all_days(target),
+        replaced=replaced,
+    )
 
 
-def _replayed(work: Work, delta: DataFrame, counts: dict[str, int]) -> tuple[DataFrame, dict[str, int]]:
-    """A late batch: the state of its keys from every file of the epoch, as if nothing had been applied yet."""
-    work.stage("replay")
-    with work.watch.stage("replay"):
-        affected = delta.select(*key_columns(work.target.key))
-        if not (keys := counts["keys"]):
-            return delta, counts  # a join with nothing would not read the files, as if they had no rows
-        reading = work.read_again(epoch_members(work.logged, work.batch.epoch, work.batch.upto))
-        assert reading is not None, "the batch's own files are among them"
-        if keys <= MOST_BROADCAST_KEYS:
-            affected = F.broadcast(affected)
-        found = _counted(reading, _state(work.target, reading.good, only=affected))
-        reading.figures()
-        return found
+def _delete(work: Work, current: Attempt) -> None:
+    matches = work.target.key_matches("k", "t")
+    with work.watch.stage("delete"):
+        work.spark.sql(
+            f"DELETE FROM {current.address} AS t WHERE EXISTS (SELECT 1 FROM {KEYS_VIEW} AS k WHERE {matches})"
+        )
 
 
-def _state(target: Target, changes: DataFrame, only: DataFrame | None = None) -> DataFrame:
-    found = events(changes, target.key, before_images=target.before_images)
-    if only is not None:
-        found = found.join(only, on=key_columns(target.key), how="left_semi")
-    return collapse(found, target.key)
+def _there(work: Work, current: Attempt) -> int:
+    """Rows on the branch that have one of the keys."""
+    matches = work.target.key_matches("k", "t")
+    (row,) = work.spark.sql(
+        f"SELECT count(*) AS there FROM {current.address} AS t LEFT SEMI JOIN {KEYS_VIEW} AS k ON {matches}"
+    ).collect()
+    return int(row["there"])
 
 
-def _living(state: DataFrame) -> DataFrame:
-    return state.filter(~F.col("_tombstone")).select("_image.*")
+def _unseen_updates(work: Work, current: Attempt, counts: Counts) -> int:
+    """Updates of keys that the table does not have, and that nothing in the batch brought there. Looked for only when
+    the rows that were removed are not as many as the changes speak of."""
+    if not counts.updated:
+        return 0
+    if work.position.snapshot_id is None:
+        return counts.updated
+    table = load_table(work.runtime.catalog, work.target.identifier)
+    assert table is not None, "its rows were just deleted"
+    commits = branch_commits(table, current.branch, work.position.snapshot_id)
+    if sum(rows_removed(commit) for commit in commits) == counts.present:
+        return 0
+    matches = work.target.key_matches("k", "t")
+    (row,) = work.spark.sql(
+        f"SELECT count(*) AS unseen FROM {KEYS_VIEW} AS k WHERE k._first = 'U' AND NOT EXISTS "
+        f"(SELECT 1 FROM {current.table} AS t WHERE {matches})"
+    ).collect()
+    return int(row["unseen"])

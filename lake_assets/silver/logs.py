@@ -7,7 +7,7 @@ whole content, so that no two different changes are ever taken for one.
 Here: the rows of a log, and that recognition. Not here: the order of the steps (`apply.py`).
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.keys import FileKind
@@ -17,17 +17,37 @@ from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.batch import Written, nothing_readable
 from lake_assets.silver.collapse import ChangeFigures
+from lake_assets.silver.commit import write_all
 from lake_assets.silver.plan import epoch_members
 from lake_assets.silver.targets import Target
+from lake_assets.silver.touched_days import all_days
 from lake_assets.silver.work import Work
 from lake_assets.spark.checkpoint import checkpointed
 
 IDENTITY = ("_sequence", "_op", "_commit_ts", "_image")
 
 
-def log_rows(work: Work, changes: DataFrame) -> DataFrame:
-    """The rows that the changes are in the log, in the table's columns."""
-    return _columns(work.target, _each_once(changes) if _may_repeat(work, late=False) else changes)
+def replace_log(work: Work, current: Attempt) -> Written:
+    """A full load and the CDC that belongs to it: the whole log anew, read and written in one pass."""
+    target, reading = work.target, work.read_batch()
+    assert reading is not None, "a part of a full load that cannot be read stops the table"
+    rows = _each_once(reading.good) if _may_repeat(work, late=False) else reading.good
+    counted = Observation()
+    rows = _columns(target, rows).observe(counted, F.count(F.lit(1)).alias("rows"))
+    work.stage("write")
+    with work.watch.stage("write"):
+        write_all(rows, current, target)
+    seen = work.seen(reading)
+    refuse_changes(target, seen)
+    # What the position needs is known only now, so that the commit that bears it comes second, without rows.
+    return Written(
+        strategy="overwrite",
+        changes=seen,
+        rows_counted=reading.rows_counted,
+        keys=seen.used,
+        rows=int(counted.get["rows"]),
+        touched=all_days(target),
+    )
 
 
 def append(work: Work, current: Attempt) -> Written:

@@ -17,6 +17,7 @@ from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.object_store import ObjectStore
 from lake_assets.bronze.places import in_places, placed
 from lake_assets.bronze.reader import read_changes
+from lake_assets.config import Mode
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.images import today
 from lake_assets.silver.collapse import ChangeFigures, figures, observe_changes, observe_used
@@ -51,7 +52,7 @@ class Reading:
             for number, gone in groups
             if number == version.number
         ]
-        self.changes = reduce(DataFrame.unionByName, parts)
+        self.changes = reduce(_union, parts)
         """Every row, unusable ones included."""
         if self._only:
             addresses = {store.spark_uri(key): places for key, places in self._only.items()}
@@ -72,7 +73,15 @@ class Reading:
     ) -> DataFrame:
         contract = version.contract
         table = contract.table(target.config, gone)
-        changes = read_changes(spark, store, files, name=target.table, table=table, dms=contract.dms)
+        changes = read_changes(
+            spark,
+            store,
+            files,
+            name=target.table,
+            table=table,
+            dms=contract.dms,
+            partial=target.mode is Mode.CURRENT,
+        )
         if contract.columns == target.image_columns:
             return changes
         names = contracts.names_today(version.number, drops=target.schema_changes.dropped == "drop")
@@ -102,3 +111,11 @@ class Reading:
         if seen.rows != self.rows_counted:
             stop_for_missing_rows(self._table, self.files, self.changes)
         return seen
+
+
+def _union(one: DataFrame, other: DataFrame) -> DataFrame:
+    """Contracts of one table may differ in whether a marker for what is not supplied is known."""
+    both = one.unionByName(other, allowMissingColumns=True)
+    if one.columns == other.columns or "_unsupplied" not in both.columns:
+        return both
+    return both.withColumn("_unsupplied", F.coalesce("_unsupplied", F.array().cast("array<string>")))

@@ -44,6 +44,8 @@ class Target:
     """Columns that the silver table has beside the source's: dropped there, and kept."""
     before_images: bool = False
     """Whether some of its files may have before images."""
+    may_be_partial: bool = False
+    """Whether updates in some of its files may lack columns, and say which."""
     track_days: tuple[str, ...] = ()
     """Timestamp columns whose touched days each commit must name, because a mart's days follow them."""
 
@@ -85,6 +87,7 @@ class Target:
             dms=newest.dms,
             kept=contracts.kept(drops=self.schema_changes.dropped == "drop"),
             before_images=any(v.contract.dms.before_image_prefix is not None for v in contracts.versions),
+            may_be_partial=any(v.contract.dms.csv_no_sup_value is not None for v in contracts.versions),
         )
 
     def created_with(self, contracts: Contracts) -> tuple[Column, ...]:

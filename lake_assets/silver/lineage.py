@@ -1,0 +1,117 @@
+"""Which row of the source each change belongs to, where a key alone does not tell.
+
+A database checks its keys at a transaction's end, so that inside of one a key may have several rows: in a swap, or in
+`id = id + 1`, a row moves to a key before the row that had it has moved away. And an update that names some of its
+columns only goes on with what its row was before, wherever that row was. Both are told by following the rows.
+
+Here: that, for the few keys concerned, without their values. Not here: which keys those are (`collapse.py`), where the
+steps come from and what becomes of the answer (`settle.py`). Pure.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lake_assets.silver.collapse import (
+    DELETED,
+    INSERTED,
+    MOVED_AWAY,
+    MOVED_HERE,
+    UPDATED,
+    commit_of,
+)
+
+Place = tuple[str, int]
+"""File and row of a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event of a key."""
+
+    key: int
+    """A number that stands for the key."""
+    kind: str
+    sequence: str
+    flushed: str
+    file: str
+    row: int
+    partial: bool = False
+    """Whether the image lacks columns."""
+    repeats: bool = False
+    """Whether a change with the same sequence is the same change: it is DMS's own."""
+
+    @property
+    def place(self) -> Place:
+        return self.file, self.row
+
+    @property
+    def order(self) -> tuple[str, str, str, int, bool]:
+        # A row leaves its old key before it is at the new one.
+        return self.sequence, self.flushed, self.file, self.row, self.kind != MOVED_AWAY
+
+
+class Undecidable(Exception):
+    """The changes do not say which of two rows is meant, or what a row was before."""
+
+    def __init__(self, step: Step, reason: str) -> None:
+        super().__init__(reason)
+        self.step = step
+
+
+@dataclass(slots=True)
+class _Row:
+    """A row of the source: the changes that make its image, the oldest one complete."""
+
+    images: list[Step] = field(default_factory=list)
+
+    def takes(self, step: Step) -> None:
+        if not step.partial:
+            self.images.clear()
+        self.images.append(step)
+
+
+def survivors(steps: Iterable[Step]) -> dict[int, list[Place]]:
+    """For each key that has a row in the end, the changes that its image is made of, the oldest first.
+
+    A key that loses a row loses the one that it has had longest: a row that moves in during a swap is not the one that
+    moves out. Between two transactions a key has one row at most; where it seems to have more, because a full load has
+    read rows that later changes speak of, the last one counts. Raises Undecidable for an update of one of
+    several rows of a key, and for a row of which nothing but a partial image is known.
+    """
+    rows: dict[int, list[_Row]] = {}
+    commits: dict[int, str] = {}
+    moving: dict[Place, _Row] = {}
+    told: set[tuple[int, str, str]] = set()
+    for step in sorted(steps, key=lambda s: s.order):
+        if step.repeats:
+            if (change := (step.key, step.kind, step.sequence)) in told:
+                continue
+            told.add(change)
+        present = rows.setdefault(step.key, [])
+        if commits.get(step.key) != commit_of(step.sequence):
+            commits[step.key] = commit_of(step.sequence)
+            del present[:-1]
+        if step.kind in (DELETED, MOVED_AWAY):
+            gone = present.pop(0) if present else _Row()
+            if step.kind == MOVED_AWAY:
+                moving[step.place] = gone
+        elif step.kind in (INSERTED, MOVED_HERE):
+            row = moving.pop(step.place, None) or _Row()
+            row.takes(step)
+            present.append(row)
+        else:
+            assert step.kind == UPDATED, step
+            if len(present) > 1:
+                raise Undecidable(
+                    step, "an update does not say which of the rows it is about that have its key then"
+                )
+            if not present:
+                present.append(_Row())
+            present[0].takes(step)
+    found = {key: present[-1] for key, present in rows.items() if present}
+    for row in found.values():
+        if (first := row.images[0]).partial:
+            raise Undecidable(
+                first, "an update names some of its columns only, and what its row was before is not known"
+            )
+    return {key: [step.place for step in row.images] for key, row in found.items()}

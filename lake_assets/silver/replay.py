@@ -1,0 +1,127 @@
+"""Keys that are computed again: of a batch that came late, and of one that does not tell by itself.
+
+Here: from which files, and putting the outcome in the place of the batch's own. Not here: how far back the files reach
+(`basis.py`), following rows from key to key (`settle.py`).
+"""
+
+from dataclasses import replace
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lake_assets.bronze.content import FilesUnusable, UnreadableFile
+from lake_assets.bronze.damage import gone
+from lake_assets.bronze.places import plain
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.iceberg.tables import load_table
+from lake_assets.silver.basis import Basis, basis
+from lake_assets.silver.collapse import UPDATED, ChangeFigures, commit_of, key_columns
+from lake_assets.silver.reading import Reading
+from lake_assets.silver.settle import settled
+from lake_assets.silver.states import Counts, counted, observe_states, state_of
+from lake_assets.silver.work import Work
+from lake_assets.spark.checkpoint import Observed, checkpointed
+
+MOST_BROADCAST_KEYS = 1_000_000
+
+States = tuple[DataFrame, Counts]
+
+
+def replayed(work: Work, reading: Reading, delta: DataFrame, counts: Counts, seen: ChangeFigures) -> States:
+    """The state of a late batch's keys from every file that tells of its time or a later one. Raises FilesUnusable when
+    one of these is gone."""
+    if not counts.keys:
+        return delta, counts  # a join with nothing would not read the files, as if they had no rows
+    work.stage("replay")
+    with work.watch.stage("replay"):
+        told = _told_since(work, seen, reading)
+        affected = delta.select(*key_columns(work.target.key))
+        if counts.keys <= MOST_BROADCAST_KEYS:
+            affected = F.broadcast(affected)
+        again = work.read_again(told.files)
+        assert again is not None, "the batch's own files are among them"
+        done, found = counted(again, state_of(work.target, again.good, only=affected))
+        again.figures()
+        if found.doubtful:
+            done, found = _with_settled(work, done, found, told, _rows_at(work, told))
+        return done, found
+
+
+def settled_in_order(
+    work: Work, current: Attempt, reading: Reading, delta: DataFrame, counts: Counts, seen: ChangeFigures
+) -> States:
+    """The state of an in-order batch's keys with the doubtful ones settled. Raises FilesUnusable as `replayed`."""
+    with work.watch.stage("replay"):
+        if commit_of(seen.min_sequence) > commit_of(work.position.max_sequence):
+            # Nothing of its transactions was applied before.
+            return _with_settled(
+                work, delta, counts, Basis(work.batch.files), work.spark.table(current.table)
+            )
+        told = _told_since(work, seen, reading)
+        return _with_settled(work, delta, counts, told, _rows_at(work, told))
+
+
+def settled_again(work: Work) -> States:
+    """The states of the doubtful keys of a full load, which has no earlier state."""
+    reading = work.read_again(work.batch.files)
+    assert reading is not None, "the batch was just read"
+    states, _ = counted(reading, state_of(work.target, reading.good).filter("_doubtful"))
+    return _computed(_settled(work, states, Basis(work.batch.files), None))
+
+
+def _with_settled(
+    work: Work, delta: DataFrame, counts: Counts, told: Basis, base: DataFrame | None
+) -> States:
+    found = _settled(work, delta.filter("_doubtful"), told, base)
+    # Keys that were found on the way of a row are in both.
+    names = key_columns(work.target.key)
+    rest = delta.join(found.select(*names), on=names, how="left_anti")
+    done, now = _computed(rest.unionByName(found))
+    return done, replace(now, present=counts.present, updated=counts.updated)
+
+
+def _settled(work: Work, doubtful: DataFrame, told: Basis, base: DataFrame | None) -> DataFrame:
+    reading = work.read_again(told.files)
+    assert reading is not None, "the batch's own files are among them"
+    keys = doubtful.select(*key_columns(work.target.key))
+    done = checkpointed(settled(work.spark, work.target, reading.good, keys, base))
+    return done.withColumns({"_first": F.lit(UPDATED), "_doubtful": F.lit(False)})
+
+
+def _computed(states: DataFrame) -> States:
+    observed = Observed()
+    return checkpointed(observe_states(states, observed), [observed]), Counts.of(observed)
+
+
+def _told_since(work: Work, seen: ChangeFigures, reading: Reading) -> Basis:
+    table = load_table(work.runtime.catalog, work.target.identifier)
+    assert table is not None, "it was created before the batch"
+    told = basis(table, work.position.snapshot_id, work.batch, work.logged, seen.min_sequence)
+    batch = {file.key for file in work.batch.files}
+    needed = [file for file in told.files if file.key not in batch]
+    if missing := gone(work.runtime.store(work.target.source), needed):
+        raise FilesUnusable(_held_back(work, reading, missing[0].key))
+    return told
+
+
+def _held_back(work: Work, reading: Reading, missing: str) -> list[UnreadableFile]:
+    """The batch's files that reach back to what was applied before."""
+    applied = commit_of(work.position.max_sequence)
+    lowest = reading.changes.filter("_sequence != ''").groupBy("_file").agg(F.min("_sequence").alias("first"))
+    back = {plain(unquote(row["_file"])) for row in lowest.collect() if commit_of(row["first"]) <= applied}
+    store = work.runtime.store(work.target.source)
+    reason = f"it comes late, and {missing}, which is needed to know what it changes, is gone from the bucket"
+    return [
+        UnreadableFile(file.key, reason)
+        for file in reading.files
+        if file.retry or plain(store.spark_uri(file.key)) in back
+    ]
+
+
+def _rows_at(work: Work, told: Basis) -> DataFrame | None:
+    """The table as it was before those files."""
+    if told.snapshot_id is None:
+        return None
+    name = f"{work.runtime.lake.catalog.name}.{work.target.identifier}"
+    return work.spark.sql(f"SELECT * FROM {name} VERSION AS OF {told.snapshot_id}")

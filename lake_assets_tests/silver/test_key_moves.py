@@ -1,0 +1,254 @@
+"""Keys that change hands: swaps, `id = id + 1`, chains over batches, moves that come late, updates that lack columns.
+
+Here: one lake after the other, through files, in every split into batches. Not here: the rule alone
+(`test_lineage.py`), histories by chance (`test_random_histories.py`).
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.commands.quarantine import retry
+from lake_assets.errors import TableStopped
+from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.silver.bench import Bench
+
+pytestmark = pytest.mark.spark
+TABLE = "public.items"
+COLUMNS = {"id": "long not null", "v": "string not null", "note": "string"}
+MISSING = "(not supplied)"
+
+
+class Keys:
+    """A lake whose table has the rows 1, 2 and 3, and a clock for what happens to them."""
+
+    def __init__(self, folder: Path, dms: Mapping[str, Any] | None = None, rows: int = 3) -> None:
+        self.bench = Bench(folder, {TABLE: {"columns": COLUMNS, "primary_key": ["id"]}}, dms or {})
+        self.clock = Clock()
+        self.files = 0
+        self.load = load_file(TABLE, [{"id": n, "v": f"v{n}", "note": f"n{n}"} for n in range(1, rows + 1)])
+
+    def change(
+        self,
+        op: str,
+        key: int,
+        v: str | None = None,
+        before: int | None = None,
+        *,
+        more: bool = True,
+        note: str | None = None,
+    ) -> dict[str, Any]:
+        """`more`: in the same transaction as the change before."""
+        image = {"id": key, "v": v, "note": note}
+        return self.clock.change(op, image, None if before is None else {"id": before}, more)
+
+    def moved(self, old: int, new: int, v: str, *, more: bool = True) -> dict[str, Any]:
+        return self.change("U", new, v, old, more=more)
+
+    def file(self, *rows: Any) -> DmsFile:
+        self.files += 1
+        return cdc_file(TABLE, self.clock.now + timedelta(seconds=self.files), rows)
+
+    def apply(self, *files: DmsFile) -> Any:
+        self.bench.put(*files)
+        return self.bench.apply()["items"]
+
+    @property
+    def rows(self) -> dict[int, str]:
+        return {row["id"]: row["v"] for row in self.bench.table().scan().to_arrow().to_pylist()}
+
+
+def plus_one(keys: Keys) -> list[dict[str, Any]]:
+    """`UPDATE items SET id = id + 1`, as it comes upon the rows."""
+    keys.clock.now += timedelta(seconds=10)
+    return [keys.moved(n, n + 1, f"v{n}") for n in (1, 2, 3)]
+
+
+def swap(keys: Keys) -> list[dict[str, Any]]:
+    keys.clock.now += timedelta(seconds=10)
+    return [keys.moved(1, 2, "v1"), keys.moved(2, 1, "v2")]
+
+
+def pairs(keys: Keys) -> list[dict[str, Any]]:
+    """A swap as SQL Server has it: deletes and inserts."""
+    keys.clock.now += timedelta(seconds=10)
+    changes = [("D", 1, None), ("I", 2, "v1"), ("D", 2, None), ("I", 1, "v2")]
+    return [keys.change(op, key, v) for op, key, v in changes]
+
+
+SWAPPED = {1: "v2", 2: "v1", 3: "v3"}
+CASES = [
+    pytest.param(swap, SWAPPED, id="swap"),
+    pytest.param(plus_one, {2: "v1", 3: "v2", 4: "v3"}, id="plus one", marks=pytest.mark.long),
+    pytest.param(pairs, SWAPPED, id="pairs", marks=pytest.mark.long),
+]
+
+
+@pytest.mark.parametrize(("made", "expected"), CASES)
+def test_in_one_batch(spark: SparkSession, tmp_path: Path, made: Any, expected: dict[int, str]) -> None:
+    """After the load was applied; the rows of before are read from the table, not from the files."""
+    keys = Keys(tmp_path)
+    keys.apply(keys.load)
+    (batch,) = keys.apply(keys.file(*made(keys)))
+    assert keys.rows == expected
+    assert 0 < batch.replayed_bytes < sum(path.stat().st_size for path in tmp_path.glob("bronze/**/*.csv"))
+
+
+@pytest.mark.parametrize(("made", "expected"), CASES)
+def test_with_the_full_load(spark: SparkSession, tmp_path: Path, made: Any, expected: dict[int, str]) -> None:
+    """The changes were logged before it, and belong to it."""
+    keys = Keys(tmp_path)
+    keys.bench.put(keys.file(*made(keys)))
+    keys.bench.look()
+    (batch,) = keys.apply(keys.load)
+    assert (batch.kind, keys.rows) == ("full_load", expected)
+    assert batch.rows == len(expected)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(("made", "expected"), CASES)
+def test_a_transaction_over_several_batches(
+    spark: SparkSession, tmp_path: Path, made: Any, expected: dict[int, str], late: bool
+) -> None:
+    """Each change in a file and a batch of its own; `late`: the first one comes last, after changes of others."""
+    keys = Keys(tmp_path)
+    changes = made(keys)
+    first, *rest = [keys.file(change) for change in changes]
+    other = keys.file(keys.change("I", 50, "v50", more=False))
+    keys.apply(keys.load)
+    order = [*rest, other, first] if late else [first, *rest, other]
+    for file in order:
+        keys.apply(file)
+    assert keys.rows == {**expected, 50: "v50"}
+
+
+def test_a_late_batch_reads_what_came_since(spark: SparkSession, tmp_path: Path) -> None:
+    """Not the full load, nor the files that were applied before anything of its time."""
+    keys = Keys(tmp_path, rows=200)
+    keys.apply(keys.load)
+    keys.apply(keys.file(*(keys.change("U", n, "early", more=False) for n in range(1, 150))))
+    late = keys.file(keys.change("U", 1, "late", more=False), keys.change("U", 2, "late", more=False))
+    keys.apply(keys.file(keys.change("U", 2, "last", more=False)))
+    (batch,) = keys.apply(late)
+    assert (keys.rows[1], keys.rows[2], keys.rows[3]) == ("late", "last", "early")
+    assert 0 < batch.replayed_bytes < 400
+    assert keys.bench.rows() == keys.bench.truth()
+    # A second one, from before the first: the table as it was after the first is no basis for it.
+    keys.clock.now -= timedelta(seconds=3)
+    (batch,) = keys.apply(keys.file(keys.moved(1, 500, "moved", more=False)))
+    assert keys.bench.rows() == keys.bench.truth()
+
+
+def test_what_cannot_be_decided_stops_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    keys = Keys(tmp_path)
+    keys.apply(keys.load)
+    keys.clock.now += timedelta(seconds=10)
+    changes = [keys.moved(1, 2, "v1"), keys.change("U", 2, "which?"), keys.moved(2, 1, "v2")]
+    keys.bench.put(keys.file(*changes))
+    error = keys.bench.turn()["items"].error
+    assert isinstance(error, TableStopped)
+    assert "an update does not say which of the rows it is about that have its key then (id = 2, in " in str(
+        error
+    )
+    assert keys.rows == {1: "v1", 2: "v2", 3: "v3"}
+
+
+def partial(keys: Keys, key: int, before: int | None = None, **supplied: str) -> dict[str, Any]:
+    """An update that names some columns only."""
+    row = keys.change("U", key, MISSING, before, more=False, note=MISSING)
+    return {**row, **supplied}
+
+
+SPLITS = [(1, False), (2, False), (9, False), (9, True)]
+
+
+@pytest.mark.parametrize(
+    ("batches", "backwards"), [(2, True), *(pytest.param(*split, marks=pytest.mark.long) for split in SPLITS)]
+)
+def test_updates_that_lack_columns(
+    spark: SparkSession, tmp_path: Path, batches: int, backwards: bool
+) -> None:
+    """What was not supplied stays as it was, also when the row moves; in any split and order of arrival."""
+    keys = Keys(tmp_path, {"csv_no_sup_value": MISSING})
+    keys.apply(keys.load)
+    changes = [
+        partial(keys, 1, v="changed"),
+        partial(keys, 1, note="noted"),
+        partial(keys, 21, before=2, note="moved"),
+        partial(keys, 22, before=21, v="moved on"),
+        keys.change("U", 3, "whole", more=False),
+        partial(keys, 3, note="after"),
+    ]
+    files = [keys.file(change) for change in changes]
+    if backwards:
+        files.reverse()
+    size = -(-len(files) // batches)
+    chunks: Sequence[Sequence[DmsFile]] = [files[n : n + size] for n in range(0, len(files), size)]
+    stopped = 0
+    for chunk in chunks:
+        keys.bench.put(*chunk)
+        stopped += keys.bench.turn()["items"].error is not None
+    # The move from 21 to 22 says nothing as long as 21 is not known, and waits for the move to 21.
+    assert stopped == (backwards and batches > 1)
+    found = {row["id"]: (row["v"], row["note"]) for row in keys.bench.table().scan().to_arrow().to_pylist()}
+    assert found == {1: ("changed", "noted"), 22: ("moved on", "moved"), 3: ("whole", "after")}
+
+
+def test_updates_of_rows_that_are_not_there_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    keys = Keys(tmp_path)
+    keys.apply(keys.load)
+    unknown = [keys.change("U", n, "unseen", more=False) for n in (7, 8)]
+    inserted = [keys.change("I", 9, "new", more=False), keys.change("U", 9, "newer", more=False)]
+    known = [keys.change("U", 1, "seen", more=False), keys.moved(2, 20, "moved", more=False)]
+    (batch,) = keys.apply(keys.file(*unknown, *inserted, *known, keys.change("D", 99, more=False)))
+    assert batch.unseen_updates == 2
+    (batch,) = keys.apply(keys.file(keys.change("U", 7, "again", more=False)))
+    assert batch.unseen_updates == 0
+    assert keys.bench.rows() == keys.bench.truth()
+
+
+def test_rows_of_one_commit_without_a_sequence(spark: SparkSession, tmp_path: Path) -> None:
+    """The time in a file's name decides, not the folder: under DDMMYYYY the first of a month sorts before the last."""
+    folders = {"date_partition_sequence": "DDMMYYYY", "date_partition_delimiter": "NONE"}
+    keys = Keys(tmp_path, {"change_sequence_column": None, "date_partition_enabled": True, **folders})
+    keys.apply(keys.load)
+    at = NOON.replace(month=3, day=31, hour=23, minute=59, second=59)
+
+    def row(v: str) -> dict[str, Any]:
+        return {"Op": "U", "commit_ts": at, "id": 1, "v": v, "note": None}
+
+    older = cdc_file(TABLE, at, [row("older")])
+    newer = cdc_file(TABLE, at + timedelta(seconds=2), [row("newer")])
+    for file, day in ((newer, "01042026"), (older, "31032026")):
+        name = file.key.rsplit("/", 1)[-1]
+        keys.bench.put(DmsFile(f"public/items/{day}/{name}", file.rows))
+    keys.bench.apply()
+    assert keys.rows[1] == "newer"
+
+
+def test_a_late_file_waits_for_a_file_that_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+    """It is held and shown, not applied by guess; the others go on. Once the file is back, it is tried again."""
+    keys = Keys(tmp_path)
+    keys.apply(keys.load)
+    late = keys.file(keys.change("U", 1, "late", more=False), keys.change("U", 2, "late", more=False))
+    applied = keys.file(keys.change("U", 2, "applied", more=False))
+    keys.apply(applied)
+    gone = tmp_path / "bronze" / applied.key
+    content = gone.read_bytes()
+    gone.unlink()
+    newer = keys.file(keys.change("U", 3, "newer", more=False))
+    (batch,) = keys.apply(late, newer)
+    assert keys.rows == {1: "v1", 2: "applied", 3: "newer"}
+    assert batch.files_quarantined == 1
+    (held,) = keys.bench.lake.runtime.quarantine.open("silver_shop.items")
+    assert held.key == late.key
+    assert f"comes late, and {applied.key}, which is needed to know what it changes, is gone" in held.reason
+    gone.write_bytes(content)
+    retry(keys.bench.lake.runtime, [held])
+    keys.bench.apply()
+    assert keys.rows == {1: "late", 2: "applied", 3: "newer"}
+    assert keys.bench.lake.runtime.quarantine.open("silver_shop.items") == []

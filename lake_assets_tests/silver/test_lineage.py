@@ -1,0 +1,115 @@
+"""Which row each change belongs to: swaps, chains, rows that a full load has read too late, and partial images.
+
+Here: the rule alone. Not here: Spark (`test_key_moves.py`).
+"""
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from lake_assets.silver.lineage import Place, Step, Undecidable, survivors
+
+Change = tuple[str, int] | tuple[str, int, int]
+"""Kind and key; of a move the old key and the new one. An upper-case `P` before a kind: an image that lacks columns."""
+
+
+def steps(*transactions: Sequence[Change], repeats: bool = True) -> list[Step]:
+    """The steps of changes, each change in a row of its own; the transactions' commits are 1, 2, …"""
+    found, row = [], 0
+    for number, changes in enumerate(transactions):
+        for kind, *keys in changes:
+            row += 1
+            sequence = f"{number:016d}{row:019d}" if number else ""
+            partial = kind.startswith("P")
+            kinds = ["A", "M"] if kind.endswith("M") else [kind[-1]]
+            for one, key in zip(kinds, keys, strict=True):
+                found.append(
+                    Step(key, one, sequence, "", "f", row, partial and one != "A", repeats and bool(number))
+                )
+    return found
+
+
+def rows(found: dict[int, list[Place]]) -> dict[int, list[int]]:
+    return {key: [row for _, row in places] for key, places in found.items()}
+
+
+CASES: dict[str, tuple[list[list[Change]], dict[int, list[int]]]] = {
+    # The first list is the full load, or the table; rows are numbered from 1 on.
+    "a swap": ([[("I", 1), ("I", 2)], [("M", 1, 2), ("M", 2, 1)]], {2: [3], 1: [4]}),
+    "a swap of three": (
+        [[("I", 1), ("I", 2), ("I", 3)], [("M", 1, 2), ("M", 2, 3), ("M", 3, 1)]],
+        {2: [4], 3: [5], 1: [6]},
+    ),
+    "every id plus one, from below": (
+        [[("I", 1), ("I", 2), ("I", 3)], [("M", 1, 2), ("M", 2, 3), ("M", 3, 4)]],
+        {2: [4], 3: [5], 4: [6]},
+    ),
+    "every id plus one, from above": (
+        [[("I", 1), ("I", 2), ("I", 3)], [("M", 3, 4), ("M", 2, 3), ("M", 1, 2)]],
+        {4: [4], 3: [5], 2: [6]},
+    ),
+    "a swap as deletes and inserts": (
+        [[("I", 1), ("I", 2)], [("D", 1), ("I", 2), ("D", 2), ("I", 1)]],
+        {2: [4], 1: [6]},
+    ),
+    "through a free key": ([[("I", 1)], [("M", 1, 9), ("M", 9, 5)]], {5: [3]}),
+    "through a key and back": ([[("I", 1)], [("M", 1, 9), ("M", 9, 1)]], {1: [3]}),
+    "a swap and back again": (
+        [[("I", 1), ("I", 2)], [("M", 1, 2), ("M", 2, 1)], [("M", 1, 2), ("M", 2, 1)]],
+        {2: [5], 1: [6]},
+    ),
+    "inserted and deleted in one transaction": ([[], [("I", 7), ("U", 7), ("D", 7)]], {}),
+    "and inserted again": ([[], [("I", 7), ("U", 7), ("D", 7), ("I", 7)]], {7: [4]}),
+    "what moved in is deleted in the next": (
+        [[("I", 1), ("I", 2)], [("M", 1, 2), ("M", 2, 1)], [("D", 2)]],
+        {1: [4]},
+    ),
+    # A full load that read rows as they were after changes that are still to come.
+    "the load has the swap already": ([[("I", 2), ("I", 1)], [("M", 1, 2), ("M", 2, 1)]], {2: [3], 1: [4]}),
+    "the load has a row that a later insert tells": (
+        [[("I", 7)], [("I", 7), ("D", 7)], [("I", 7)]],
+        {7: [4]},
+    ),
+    "the load has a row that a later move brings": (
+        [[("I", 2)], [("I", 1), ("M", 1, 2), ("M", 2, 3)], [("I", 2)]],
+        {3: [4], 2: [5]},
+    ),
+    "an update of a key that is not there": ([[], [("U", 1)]], {1: [1]}),
+    "a delete of a key that is not there": ([[], [("D", 1)]], {}),
+    "a part of the columns": ([[("I", 1)], [("PU", 1)], [("PU", 1)]], {1: [1, 2, 3]}),
+    "all columns after a part of them": ([[("I", 1)], [("PU", 1)], [("U", 1)], [("PU", 1)]], {1: [3, 4]}),
+    "a part of the columns, on the move": (
+        [[("I", 1)], [("PM", 1, 2)], [("PU", 2)], [("PM", 2, 3)]],
+        {3: [1, 2, 3, 4]},
+    ),
+    "a swap with a part of the columns": (
+        [[("I", 1), ("I", 2)], [("PM", 1, 2), ("PM", 2, 1)]],
+        {2: [1, 3], 1: [2, 4]},
+    ),
+}
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_survivors(case: str, repeated: bool) -> None:
+    """In any order of arrival, and when changes with sequences of their own come twice."""
+    transactions, expected = CASES[case]
+    told = steps(*transactions)
+    if repeated:
+        told += [Step(s.key, s.kind, s.sequence, "", "g", s.row, s.partial, True) for s in told if s.repeats]
+    Random(case).shuffle(told)
+    assert rows(survivors(told)) == expected
+
+
+@pytest.mark.parametrize(
+    ("transactions", "reason"),
+    [
+        ([[("I", 1), ("I", 2)], [("M", 1, 2), ("U", 2), ("M", 2, 1)]], "which of the rows"),
+        ([[], [("PU", 1)]], "lacks columns|some of its columns"),
+        ([[("I", 2)], [("PM", 1, 2)], [("D", 3)]], "some of its columns"),
+    ],
+)
+def test_what_cannot_be_told_is_not_guessed(transactions: list[list[Change]], reason: str) -> None:
+    with pytest.raises(Undecidable, match=reason):
+        survivors(steps(*transactions))
