@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from lake_assets.commands.quarantine_cli import quarantine
+from lake_assets.commands.rebuild_cli import rebuild, replay
 from lake_assets.commands.schema_cli import schema
 from lake_assets.commands.spark_cli import spark
 from lake_assets.config_file import ConfigError, lake_path, load_lake
@@ -33,6 +34,8 @@ app.add_typer(demo, name="demo")
 app.add_typer(quarantine, name="quarantine")
 app.add_typer(schema, name="schema")
 app.add_typer(spark, name="spark")
+app.command()(rebuild)
+app.command()(replay)
 
 WIDE = 150
 """Width of a table that goes to a file or a pipe, columns."""

@@ -31,6 +31,7 @@ def apply_batch(work: Work) -> BatchResult:
             stamp(work.spark, current, work.target, result, written)
         with work.watch.stage("check"):
             result = count_rows(work.runtime.catalog, current, work.target, work.position, result, written)
+        work.before_publish(work, current)
         work.set_aside()
         work.stage("publish")
         with work.watch.stage("publish"):

@@ -7,36 +7,21 @@ here: what a batch does (`apply.py`), Dagster (`assets.py`).
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
-from typing import TypeVar
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
-
-from lake_assets.bronze.content import FilesUnusable
-from lake_assets.bronze.damage import unreadable_files
 from lake_assets.bronze.file_log import LoggedFile
-from lake_assets.bronze.inspect import UnreadableFile
 from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.quarantine import State
 from lake_assets.config import Mode
-from lake_assets.errors import ApplyConflict, LakeError, TableStopped
+from lake_assets.errors import TableStopped
 from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.apply import apply_batch
 from lake_assets.silver.batch import BatchResult, TableResult
-from lake_assets.silver.evolution import batch_contracts, evolved
-from lake_assets.silver.plan import Batch, Waiting, plan_batch
+from lake_assets.silver.plan import Waiting, plan_batch
+from lake_assets.silver.planned import Planned, apply_planned, known_damage, retrying
 from lake_assets.silver.position import read_position
 from lake_assets.silver.targets import Target
-from lake_assets.silver.work import Damaged, Work
+from lake_assets.silver.work import Damaged
 
-ATTEMPTS = 5
-
-
-LOST_RACE = "CommitFailedException"
-T = TypeVar("T")
 Progress = Callable[[Target, str], None]
 """Told the table and the stage as each stage begins, and `done` at the end of the table's turn."""
 
@@ -63,17 +48,11 @@ def apply_tables(
 def apply_table(runtime: LakeRuntime, target: Target, progress: Progress) -> TableResult:
     """Brings one table up to what the log holds now. Never raises for a fault of the table: see its `error`."""
     result = TableResult(target)
-    damaged: Damaged = {}
     try:
-        # A reader would fail on these again.
-        damaged |= {
-            (held.key, held.version): UnreadableFile(held.key, held.reason)
-            for held in runtime.quarantine.open(target.identifier)
-            if held.row is None and held.state is State.HELD
-        }
+        damaged = known_damage(runtime, target)
         upto = runtime.file_log.head()
         while True:
-            outcome = _retrying(lambda: _next_batch(runtime, target, upto, progress, damaged))
+            outcome = retrying(lambda: _next_batch(runtime, target, upto, progress, damaged))
             if not isinstance(outcome, BatchResult):
                 result.waiting = outcome.reason if isinstance(outcome, Waiting) else None
                 break
@@ -88,16 +67,6 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress) -> Tab
         result.error = result.error or error
     progress(target, "done")
     return result
-
-
-def _retrying(call: Callable[[], T]) -> T:
-    policy = Retrying(
-        retry=retry_if_exception_type((ApplyConflict, FilesUnusable)),
-        stop=stop_after_attempt(ATTEMPTS),
-        wait=wait_random_exponential(multiplier=0.2, max=5),
-        reraise=True,
-    )
-    return policy(call)
 
 
 def _next_batch(
@@ -119,53 +88,12 @@ def _next_batch(
         return batch
     if target.mode is Mode.CHANGE_LOG:
         _refuse_rewritten(target, logged, position.log_offset)
-    with runtime.sessions.isolated() as spark:
-        record = partial(runtime.contracts.add, target.identifier)
-        contracts = batch_contracts(runtime, target, position, logged, batch.files, record)
-        contracts = contracts.upto(max(batch.upto, position.log_offset + 1))
-        now = target.under(contracts)
-        try:
-            work = Work(
-                runtime,
-                spark,
-                now,
-                position,
-                batch,
-                logged,
-                contracts,
-                lambda s: progress(target, s),
-                damaged,
-            )
-            with evolved(work, table) as changes:
-                result = apply_batch(work)
-            return replace(result, schema_changes=changes)
-        except FilesUnusable as unusable:
-            _without(unusable, batch, damaged)
-            raise
-        except LakeError:
-            raise
-        except Exception as error:
-            if LOST_RACE in str(error):
-                raise ApplyConflict(f"{target.identifier}: another run committed first") from error
-            store = runtime.store(target.source)
-            found = unreadable_files(spark, store, batch.files, lambda f: contracts.at(f.offset).contract.dms)
-            if found:
-                broken = FilesUnusable(found)
-                if _without(broken, batch, damaged):
-                    raise broken from error
-            files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
-            raise LakeError(
-                f"{target.identifier}: the batch of {files} failed: {_first_line(error)}"
-            ) from error
-
-
-def _without(unusable: FilesUnusable, batch: Batch, damaged: Damaged) -> bool:
-    """The next attempt leaves these files out. Whether this is news."""
-    versions = {file.key: file.version for file in batch.files}
-    new = {(file.key, versions[file.key]): file for file in unusable.files}
-    known = damaged.keys() >= new.keys()
-    damaged.update(new)
-    return not known
+    return apply_planned(
+        runtime,
+        Planned(target, table, position, batch, logged),
+        damaged,
+        lambda stage: progress(target, stage),
+    )
 
 
 def _refuse_rewritten(target: Target, logged: Sequence[LoggedFile], applied: int) -> None:
@@ -179,7 +107,3 @@ def _refuse_rewritten(target: Target, logged: Sequence[LoggedFile], applied: int
                 f"{file.key} was rewritten after its rows had been appended to {target.identifier}.",
                 "Drop that table to have it built anew from the files as they are.",
             )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:500] if str(error).strip() else type(error).__name__

@@ -29,7 +29,7 @@ def replace_keys(work: Work, current: Attempt) -> Written:
         state = state_of(target, reading.good, applied_commit=commit_of(position.max_sequence))
         delta, counts = counted(reading, state)
     seen = work.seen(reading)
-    late = seen.is_late(position.max_sequence) or work.retries
+    late = seen.is_late(position.max_sequence) or work.retries or work.again
     if late:
         delta, counts = replayed(work, reading, delta, counts, seen)
     elif counts.doubtful:

@@ -17,6 +17,7 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.tables import load_table
 from lake_assets.silver.basis import Basis, basis
 from lake_assets.silver.collapse import UPDATED, ChangeFigures, commit_of, key_columns
+from lake_assets.silver.plan import epoch_members
 from lake_assets.silver.reading import Reading
 from lake_assets.silver.settle import settled
 from lake_assets.silver.states import Counts, counted, observe_states, state_of
@@ -97,7 +98,10 @@ def _computed(states: DataFrame) -> States:
 def _told_since(work: Work, seen: ChangeFigures, reading: Reading) -> Basis:
     table = load_table(work.runtime.catalog, work.target.identifier)
     assert table is not None, "it was created before the batch"
-    told = basis(table, work.position.snapshot_id, work.batch, work.logged, seen.min_sequence)
+    if work.again:
+        told = Basis(epoch_members(work.logged, work.batch.epoch, work.batch.upto))
+    else:
+        told = basis(table, work.position.snapshot_id, work.batch, work.logged, seen.min_sequence)
     batch = {file.key for file in work.batch.files}
     needed = [file for file in told.files if file.key not in batch]
     if missing := gone(work.runtime.store(work.target.source), needed):

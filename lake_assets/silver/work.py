@@ -14,6 +14,7 @@ from lake_assets.bronze.inspect import UnreadableFile
 from lake_assets.bronze.quarantine import Held, State
 from lake_assets.bronze.recount import counted
 from lake_assets.config import Mode
+from lake_assets.iceberg.publish import Attempt
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.batch import Stopwatch
@@ -49,6 +50,9 @@ class Work:
     """Bytes read again because a file came late."""
     only: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """By key, the places of the rows that are read of a file that was applied before."""
+    again: bool = False
+    """Whether the batch's files were applied before, and their keys are computed anew from everything."""
+    before_publish: "Callable[[Work, Attempt], None]" = lambda work, current: None
     held: list[Held] = field(default_factory=list)
     """What of the batch's files is set aside."""
 
@@ -122,7 +126,7 @@ class Work:
     def _only(self) -> dict[str, list[int]]:
         """Of files that were applied before, by key, the places of the rows to be read again; a file that was held
         whole is read whole, as are all the files that a table is made anew from."""
-        if self.batch.kind == "full_load":
+        if self.batch.kind == "full_load" or self.again:
             return {}
         applied = {(f.key, f.version) for f in self.logged if f.offset <= self.position.log_offset}
         again = {

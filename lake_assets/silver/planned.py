@@ -1,0 +1,134 @@
+"""One planned batch: its contracts and columns, a Spark session, and what its failure means.
+
+Here: what surrounds applying a batch. Not here: planning it (`engine.py`, `rebuild.py`), applying it (`apply.py`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+from pyiceberg.table import Table
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from lake_assets.bronze.content import FilesUnusable, UnreadableFile
+from lake_assets.bronze.damage import unreadable_files
+from lake_assets.bronze.file_log import LoggedFile
+from lake_assets.bronze.quarantine import State
+from lake_assets.errors import ApplyConflict, LakeError
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.runtime import LakeRuntime
+from lake_assets.schema.contract import Contracts
+from lake_assets.silver.apply import apply_batch
+from lake_assets.silver.batch import BatchResult
+from lake_assets.silver.evolution import batch_contracts, evolved
+from lake_assets.silver.plan import Batch
+from lake_assets.silver.position import Position
+from lake_assets.silver.targets import Target
+from lake_assets.silver.work import Damaged, Work
+
+ATTEMPTS = 5
+LOST_RACE = "CommitFailedException"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A batch of a table, and what it was planned from."""
+
+    target: Target
+    table: Table | None
+    position: Position
+    batch: Batch
+    logged: Sequence[LoggedFile]
+    """All files of the table in the log, as far as the plan knows."""
+    again: bool = False
+    """Whether its files were applied before, and their keys are computed anew."""
+    by_today: bool = False
+    """Whether all files are read by the newest contract, rather than each by its own."""
+
+
+def retrying(call: Callable[[], T]) -> T:
+    """Plans and applies again, a few times, what lost a race or has files that cannot be used."""
+    policy = Retrying(
+        retry=retry_if_exception_type((ApplyConflict, FilesUnusable)),
+        stop=stop_after_attempt(ATTEMPTS),
+        wait=wait_random_exponential(multiplier=0.2, max=5),
+        reraise=True,
+    )
+    return policy(call)
+
+
+def known_damage(runtime: LakeRuntime, target: Target) -> Damaged:
+    """The files that are set aside whole: a reader would fail on them again."""
+    return {
+        (held.key, held.version): UnreadableFile(held.key, held.reason)
+        for held in runtime.quarantine.open(target.identifier)
+        if held.row is None and held.state is State.HELD
+    }
+
+
+def apply_planned(
+    runtime: LakeRuntime,
+    planned: Planned,
+    damaged: Damaged,
+    stage: Callable[[str], None],
+    before_publish: Callable[[Work, Attempt], None] = lambda work, current: None,
+) -> BatchResult:
+    """Applies and publishes the batch. `before_publish` may raise, and nothing is published. Raises LakeError of every
+    kind; FilesUnusable when the batch may be tried again without some of its files, which `damaged` then has."""
+    target, position, batch = planned.target, planned.position, planned.batch
+    with runtime.sessions.isolated() as spark:
+        record = partial(runtime.contracts.add, target.identifier)
+        contracts = batch_contracts(runtime, target, position, planned.logged, batch.files, record)
+        contracts = contracts.upto(max(batch.upto, position.log_offset + 1))
+        if planned.by_today:
+            contracts = Contracts((replace(contracts.versions[-1], from_offset=0),))
+        try:
+            work = Work(
+                runtime,
+                spark,
+                target.under(contracts),
+                position,
+                batch,
+                planned.logged,
+                contracts,
+                stage,
+                damaged,
+                again=planned.again,
+                before_publish=before_publish,
+            )
+            with evolved(work, planned.table) as changes:
+                result = apply_batch(work)
+            return replace(result, schema_changes=changes)
+        except FilesUnusable as unusable:
+            _without(unusable, batch, damaged)
+            raise
+        except LakeError:
+            raise
+        except Exception as error:
+            if LOST_RACE in str(error):
+                raise ApplyConflict(f"{target.identifier}: another run committed first") from error
+            store = runtime.store(target.source)
+            found = unreadable_files(spark, store, batch.files, lambda f: contracts.at(f.offset).contract.dms)
+            if found:
+                broken = FilesUnusable(found)
+                if _without(broken, batch, damaged):
+                    raise broken from error
+            files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
+            raise LakeError(
+                f"{target.identifier}: the batch of {files} failed: {_first_line(error)}"
+            ) from error
+
+
+def _without(unusable: FilesUnusable, batch: Batch, damaged: Damaged) -> bool:
+    """The next attempt leaves these files out. Whether this is news."""
+    versions = {file.key: file.version for file in batch.files}
+    new = {(file.key, versions[file.key]): file for file in unusable.files}
+    known = damaged.keys() >= new.keys()
+    damaged.update(new)
+    return not known
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:500] if str(error).strip() else type(error).__name__
