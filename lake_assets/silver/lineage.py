@@ -111,7 +111,5 @@ def survivors(steps: Iterable[Step]) -> dict[int, list[Place]]:
     found = {key: present[-1] for key, present in rows.items() if present}
     for row in found.values():
         if (first := row.images[0]).partial:
-            raise Undecidable(
-                first, "an update names some of its columns only, and what its row was before is not known"
-            )
+            raise Undecidable(first, "an update lacks columns, and what its row was before is not known")
     return {key: [step.place for step in row.images] for key, row in found.items()}
