@@ -56,7 +56,9 @@ def _write(work: Work, current: Attempt) -> Written:
 def _replace_table(work: Work, current: Attempt) -> Written:
     """A full load and the CDC that belongs to it: the whole table anew, read and written in one pass."""
     reading = work.read_batch()
-    assert reading is not None, "a part of a full load that cannot be read stops the table"
+    if reading is None:  # a table without a full load, of whose changes none can be read any more
+        work.spark.table(current.table).limit(0).writeTo(current.address).overwrite(F.lit(True))
+        return replace(nothing_readable(), strategy="overwrite", touched=all_days(work.target))
     if work.target.mode is Mode.CURRENT:
         rows = current_rows(work.target, reading.good)
     else:

@@ -5,7 +5,7 @@ here: what a batch does (`apply.py`), Dagster (`assets.py`).
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -71,8 +71,8 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress) -> Tab
         # A reader would fail on these again.
         damaged |= {
             (held.key, held.version): UnreadableFile(held.key, held.reason)
-            for held in runtime.quarantine.open(target.identifier)
-            if held.row is None and held.state is State.HELD
+            for held in runtime.quarantine.all(target.identifier)
+            if held.row is None and held.state in (State.HELD, State.DISCARDED)
         }
         upto = runtime.file_log.head()
         while True:
@@ -121,7 +121,12 @@ def _next_batch(
     if batch is None or isinstance(batch, Waiting):
         return batch
     if target.mode is Mode.CHANGE_LOG:
-        _refuse_rewritten(target, logged, position.log_offset)
+        left_out = {
+            (held.key, held.version)
+            for held in runtime.quarantine.all(target.identifier)
+            if held.row is None and held.state is not State.RELEASED
+        }
+        _refuse_rewritten(target, logged, position.log_offset, left_out)
     with runtime.sessions.isolated() as spark:
         record = partial(runtime.contracts.add, target.identifier)
         contracts = batch_contracts(runtime, target, position, logged, batch.files, record)
@@ -160,10 +165,17 @@ def _next_batch(
             ) from error
 
 
-def _refuse_rewritten(target: Target, logged: Sequence[LoggedFile], applied: int) -> None:
+def _refuse_rewritten(
+    target: Target, logged: Sequence[LoggedFile], applied: int, left_out: Collection[tuple[str, str]]
+) -> None:
     """A change log cannot take back the rows of a CDC file that was applied and then written anew under its key:
-    building it anew may need files of earlier epochs that are gone."""
-    seen = {file.key for file in logged if file.offset <= applied and file.kind is FileKind.CDC}
+    building it anew may need files of earlier epochs that are gone. `left_out`, by key and version: files that were set
+    aside whole, of which it has no row."""
+    seen = {
+        file.key
+        for file in logged
+        if file.offset <= applied and file.kind is FileKind.CDC and (file.key, file.version) not in left_out
+    }
     for file in logged:
         if file.offset > applied and file.key in seen and not file.retry:
             raise TableStopped(
