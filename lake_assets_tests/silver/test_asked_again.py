@@ -38,6 +38,7 @@ def test_a_reload_between_the_request_and_its_turn(spark: SparkSession, tmp_path
     assert shop.held() == []
 
 
+@pytest.mark.long
 def test_short_batches(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path, ONE_A_BATCH)
     shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"), shop.change("U", 3, "bad", LONG))
