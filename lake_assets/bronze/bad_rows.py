@@ -4,14 +4,14 @@ Here: finding the file and the line, and saying what is wrong with it. Not here:
 (`typed_rows.py`), or counting a file's rows (`inspect.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.file_log import LoggedFile
+from lake_assets.bronze.places import plain
 from lake_assets.errors import RowCountMismatch, TableStopped
 
 
@@ -30,17 +30,17 @@ def stop_for_bad_row(table: str, bad_rows: int, first: dict[str, Any] | None, ch
     )
 
 
-def stop_for_missing_rows(table: str, files: Sequence[LoggedFile], changes: DataFrame) -> NoReturn:
-    """Raises RowCountMismatch with the first file that the reader saw more or fewer rows of than it holds by its own
-    count; `changes` are read once more."""
-    seen = {unquote(row["_file"]): row["count"] for row in changes.groupBy("_file").count().collect()}
-    for file in files:
-        read = sum(count for address, count in seen.items() if address.endswith(f"/{file.key}"))
-        if read != file.rows:
-            differs = f"{file.key} holds {file.rows} rows by its own count, the reader saw {read}"
+def stop_for_missing_rows(table: str, counted: Mapping[str, int], changes: DataFrame) -> NoReturn:
+    """Raises RowCountMismatch with the first file that the reader saw more or fewer rows of than were `counted`, by
+    address, without it; `changes` are read once more."""
+    seen = {plain(unquote(row["_file"])): row["count"] for row in changes.groupBy("_file").count().collect()}
+    for address, rows in counted.items():
+        if (read := seen.get(plain(address), 0)) != rows:
+            differs = f"{address} holds {rows} rows by its own count, the reader saw {read}"
             break
     else:
-        differs = f"{len(files)} files from {files[0].key} on were read with a row too many or too few, once"
+        first = next(iter(counted))
+        differs = f"{len(counted)} files from {first} on were read with a row too many or too few, once"
     raise RowCountMismatch(
         table,
         f"{differs}. Nothing of this batch was published.",

@@ -131,13 +131,18 @@ class FileLog:
 
     def ask_again(self, files: Sequence[LoggedFile]) -> list[LoggedFile]:
         """Logs known files once more, so that rows of theirs that were set aside are read again by the contract that
-        holds from then on. Raises as `append`."""
+        holds from then on. One that was written again meanwhile is left out. Raises as `append`."""
         now = self._clock().astimezone(UTC)
 
         def propose() -> list[LoggedFile]:
+            same = [
+                file
+                for file in files
+                if self._view.known(file.source).newest[file.key].version == file.version
+            ]
             return [
                 replace(file, offset=offset, logged_at=now, retry=True)
-                for offset, file in enumerate(files, start=self._view.head + 1)
+                for offset, file in enumerate(same, start=self._view.head + 1)
             ]
 
         with self._lock:

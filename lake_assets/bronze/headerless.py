@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import product
 
 from lake_assets.bronze.formats import Layout, contract_layout
-from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.errors import TableStopped
@@ -73,7 +73,9 @@ def layouts_by_row(file: LoggedFile, table: TableConfig, dms: DmsSettings) -> La
     tables = [table.model_copy(update={"columns": earlier.columns}) for earlier in inside]
     tables += [at_the_time(table, inside[-1].until)] if inside else []
     layouts = tuple(contract_layout(known, dms, file.kind) for known in tables)
-    if file.format != "csv" or file.width not in {len(layout.columns) for layout in layouts}:
+    if not inside or file.format not in ("csv", TRANSACTIONS):
+        return None
+    if file.format == "csv" and file.width not in {len(layout.columns) for layout in layouts}:
         return None
     return LayoutsByRow(
         tuple(_by_todays_names(layout, table) for layout in layouts),

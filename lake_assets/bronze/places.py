@@ -6,7 +6,7 @@ named. DataFrame API only.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -25,15 +25,14 @@ def placed(changes: DataFrame) -> DataFrame:
     return changes.withColumn("_place", (rank - 1).cast("bigint"))
 
 
-def in_places(spark: SparkSession, changes: DataFrame, wanted: Mapping[str, Sequence[int]]) -> DataFrame:
-    """`placed` changes: of a file whose address is in `wanted` nothing but the rows at those places, of others all."""
-    wanted = {plain(address): places for address, places in wanted.items()}
-    pairs = [(address, place) for address, places in wanted.items() for place in places]
+def in_places(
+    spark: SparkSession, changes: DataFrame, wanted: Mapping[str, Collection[int]], *, others: bool = False
+) -> DataFrame:
+    """`placed` changes: of each file, by its address, nothing but the rows at those places; with `others`, all but
+    them."""
+    pairs = [(plain(address), place) for address, places in wanted.items() for place in sorted(places)]
     chosen = F.broadcast(spark.createDataFrame(pairs, "_address string, _place bigint"))
     decoded = F.url_decode(F.regexp_replace("_file", r"\+", "%2B"))
     listed = placed(changes).withColumn("_address", F.regexp_replace(decoded, r"^(\w+):/+", "$1:/"))
-    others = listed.filter(~F.col("_address").isin(*wanted))
-    found = listed.filter(F.col("_address").isin(*wanted)).join(
-        chosen, on=["_address", "_place"], how="left_semi"
-    )
-    return others.drop("_address").unionByName(found.drop("_address"))
+    kind = "left_anti" if others else "left_semi"
+    return listed.join(chosen, on=["_address", "_place"], how=kind).drop("_address")

@@ -93,6 +93,8 @@ _SCHEMA = Schema(
 class _Known:
     newest: Mapping[str, Held]
     """By id, in the order in which they were first set aside."""
+    asked: Mapping[str, datetime]
+    """By id, when that was asked for again which is asked for now, or was released for it."""
     number: int
     """Of the newest event."""
 
@@ -113,9 +115,20 @@ class Quarantine:
         """What is set aside now."""
         return [held for held in self.all(silver_table) if held.state in OPEN]
 
+    def asked(self, silver_table: str) -> list[tuple[Held, datetime]]:
+        """What was asked for again, and not in vain so far, with the time (UTC) when it was."""
+        known = self._table.parsed()
+        return [
+            (known.newest[id_], at)
+            for id_, at in known.asked.items()
+            if known.newest[id_].silver_table == silver_table
+        ]
+
     def set_aside(self, found: Sequence[Held]) -> list[Held]:
-        """Records what is not known already, in one commit, and returns it. What was discarded stays so."""
-        return self._record(found, lambda known, held: known is None or known.state is State.RELEASED)
+        """Records what is not known already, in one commit, and returns it. What was discarded stays so; what was
+        superseded is news when the file has its former content again."""
+        again = (State.RELEASED, State.SUPERSEDED)
+        return self._record(found, lambda known, held: known is None or known.state in again)
 
     def becomes(self, found: Iterable[Held], state: State) -> list[Held]:
         """Gives what is set aside another state, and returns what changed."""
@@ -142,9 +155,14 @@ class Quarantine:
 
 def _known(rows: Sequence[Row]) -> _Known:
     found: dict[str, Held] = {}
+    asked: dict[str, datetime] = {}
     number = 0
     for row in sorted(rows, key=lambda row: int(row["number"])):
         values = {name: value for name, value in row.items() if name not in ("id", "number")}
         values["state"], values["at"] = State(values["state"]), values["at"].astimezone(UTC)
         found[row["id"]], number = Held(**values), row["number"]
-    return _Known(found, number)
+        if values["state"] is State.RETRIED:
+            asked[row["id"]] = values["at"]
+        elif values["state"] is not State.RELEASED:
+            asked.pop(row["id"], None)
+    return _Known(found, asked, number)

@@ -63,8 +63,12 @@ def read_changes(
     parts = []
     for file in files:
         if (by_row := layouts_by_row(file, table, dms)) is not None:
-            for layout in by_row.layouts:
-                rows = strict_rows(spark, store, [file], layout, table, dms, by_row)
+            # Layouts that differ in names alone are one by today's.
+            for layout in dict.fromkeys(by_row.layouts):
+                if file.format == TRANSACTIONS:
+                    rows = table_rows(spark, _paths(store, [file]), layout, name, dms, by_row)
+                else:
+                    rows = strict_rows(spark, store, [file], layout, table, dms, by_row)
                 rows = csv_values(rows, layout, table, dms)
                 parts.append(typed_rows(rows, file.kind, layout, None, table, dms))
         elif file.format == "parquet":

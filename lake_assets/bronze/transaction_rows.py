@@ -9,10 +9,11 @@ first three fields name the table, and each record is taken apart a second time 
 another width is noticed.
 """
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.formats import Layout
+from lake_assets.bronze.headerless import LayoutsByRow
 from lake_assets.bronze.text_rows import csv_options, field_names, place, width_fault
 from lake_assets.config import DmsSettings
 
@@ -23,9 +24,11 @@ def table_rows(
     layout: Layout,
     name: str,
     dms: DmsSettings,
+    among: LayoutsByRow | None = None,
 ) -> DataFrame:
     """The rows of the table `name` (`schema.table`) in the files' own order, read in one job, as
-    `text_rows.regular_csv` gives those of a file of one table; the layout has neither TABLE nor SCHEMA."""
+    `text_rows.regular_csv` gives those of a file of one table; the layout has neither TABLE nor SCHEMA. `among`: of a
+    file that has several layouts, the rows of this one."""
     options = csv_options(dms)
     schema, _, table = name.partition(".")
     reader = spark.read.schema("_op string, _table string, _schema string, _corrupt string")
@@ -43,11 +46,10 @@ def table_rows(
         )
         .filter((F.col("_table") == table) & (F.col("_schema") == schema))
     )
+    if among is not None:
+        records = records.filter(_belongs(layout, among, options))
     fields = field_names(layout)
-    typed = ", ".join(
-        f"{field} string" for field in (fields[0], "_table", "_schema", *fields[1:], "_corrupt")
-    )
-    taken_apart = F.from_csv("_record", typed, dict(options)).alias("_taken_apart")
+    taken_apart = _taken_apart(layout, options).alias("_taken_apart")
     strange = F.col("_record").isNull() | F.col("_taken_apart._corrupt").isNotNull()
     return records.select("_record", "_file", "_row", taken_apart).select(
         *(F.col(f"_taken_apart.{field}").alias(field) for field in fields),
@@ -55,3 +57,22 @@ def table_rows(
         "_row",
         F.when(strange, F.lit(width_fault(len(fields) + 2))).alias("_bad"),
     )
+
+
+def _taken_apart(layout: Layout, options: dict[str, str]) -> Column:
+    first, *others = field_names(layout)
+    names = (first, "_table", "_schema", *others, "_corrupt")
+    return F.from_csv("_record", ", ".join(f"{name} string" for name in names), dict(options))
+
+
+def _belongs(layout: Layout, among: LayoutsByRow, options: dict[str, str]) -> Column:
+    """Whether a record has the layout, as `LayoutsByRow.of` says it."""
+    belongs, fits_another = F.lit(False), F.lit(False)
+    for known, end in zip(among.layouts, among.ends, strict=False):
+        row = _taken_apart(known, options)
+        sequence = row[f"_{known.columns.index(among.sequence_column)}"]
+        fits = row["_corrupt"].isNull() & (sequence != "") & (sequence < end)
+        fits = F.coalesce(fits, F.lit(False)) & ~fits_another
+        belongs = belongs | fits if known == layout else belongs
+        fits_another = fits_another | fits
+    return belongs | ~fits_another if among.layouts[-1] == layout else belongs

@@ -45,6 +45,8 @@ def contracts_of_batch(
     before: LoggedFile | None = None
     quiet = None
     for file in sorted(logged, key=lambda file: file.offset):
+        if file.retry:
+            continue  # what its columns bring they brought when the file was new
         if file.offset in due:
             newest = recorded.at(file.offset)
             # Files of one kind follow each other by the thousand, and what the first has not changed none does.

@@ -5,12 +5,13 @@ here: what a batch does (`apply.py`), Dagster (`assets.py`).
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
 
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.quarantine import State
 from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.tables import load_table
@@ -87,7 +88,12 @@ def _next_batch(
     if batch is None or isinstance(batch, Waiting):
         return batch
     if target.mode is Mode.CHANGE_LOG:
-        _refuse_rewritten(target, logged, position.log_offset)
+        left_out = {
+            (held.key, held.version)
+            for held in runtime.quarantine.all(target.identifier)
+            if held.row is None and held.state is not State.RELEASED
+        }
+        _refuse_rewritten(target, logged, position.log_offset, left_out)
     return apply_planned(
         runtime,
         Planned(target, table, position, batch, logged),
@@ -96,10 +102,17 @@ def _next_batch(
     )
 
 
-def _refuse_rewritten(target: Target, logged: Sequence[LoggedFile], applied: int) -> None:
+def _refuse_rewritten(
+    target: Target, logged: Sequence[LoggedFile], applied: int, left_out: Collection[tuple[str, str]]
+) -> None:
     """A change log cannot take back the rows of a CDC file that was applied and then written anew under its key:
-    building it anew may need files of earlier epochs that are gone."""
-    seen = {file.key for file in logged if file.offset <= applied and file.kind is FileKind.CDC}
+    building it anew may need files of earlier epochs that are gone. `left_out`, by key and version: files that were set
+    aside whole, of which it has no row."""
+    seen = {
+        file.key
+        for file in logged
+        if file.offset <= applied and file.kind is FileKind.CDC and (file.key, file.version) not in left_out
+    }
     for file in logged:
         if file.offset > applied and file.key in seen and not file.retry:
             raise TableStopped(

@@ -4,6 +4,8 @@ Here: the state of the batch's keys, and its way onto the branch. Not here: the 
 a batch that comes late or does not tell by itself (`replay.py`), the order of the steps (`apply.py`).
 """
 
+from dataclasses import replace
+
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.tables import load_table
 from lake_assets.silver.batch import Written, nothing_readable
@@ -60,7 +62,9 @@ def replace_table(work: Work, current: Attempt) -> Written:
     """A full load and the CDC that belongs to it: the whole table anew, read and written in one pass. Keys that a pass
     does not settle are replaced in a second one."""
     target, reading = work.target, work.read_batch()
-    assert reading is not None, "a part of a full load that cannot be read stops the table"
+    if reading is None:  # a table without a full load, of whose changes none can be read any more
+        write_all(work.spark.table(current.table).limit(0), current, target)
+        return replace(nothing_readable(), strategy="overwrite", touched=all_days(target))
     observed = Observed()
     state = observe_states(state_of(target, reading.good), observed)
     work.stage("write")

@@ -20,8 +20,8 @@ from lake_assets.silver.collapse import (
     commit_of,
 )
 
-Place = tuple[str, int]
-"""File and row of a change."""
+Place = tuple[str, str, int]
+"""Sequence, file and row of a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Step:
 
     @property
     def place(self) -> Place:
-        return self.file, self.row
+        return self.sequence, self.file, self.row
 
     @property
     def order(self) -> tuple[str, str, str, int, bool]:

@@ -7,6 +7,8 @@ whole content, so that no two different changes are ever taken for one.
 Here: the rows of a log, and that recognition. Not here: the order of the steps (`apply.py`).
 """
 
+from dataclasses import replace
+
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
@@ -30,7 +32,9 @@ IDENTITY = ("_sequence", "_op", "_commit_ts", "_image")
 def replace_log(work: Work, current: Attempt) -> Written:
     """A full load and the CDC that belongs to it: the whole log anew, read and written in one pass."""
     target, reading = work.target, work.read_batch()
-    assert reading is not None, "a part of a full load that cannot be read stops the table"
+    if reading is None:  # a table without a full load, of whose changes none can be read any more
+        write_all(work.spark.table(current.table).limit(0), current, target)
+        return replace(nothing_readable(), strategy="overwrite", touched=all_days(target))
     rows = _each_once(reading.good) if _may_repeat(work, late=False) else reading.good
     counted = Observation()
     rows = _columns(target, rows).observe(counted, F.count(F.lit(1)).alias("rows"))

@@ -56,19 +56,20 @@ def plan_batch(
     newest = newest_versions(files)
     if mode is Mode.CHANGE_LOG:
         # Every change is kept, whatever epoch it belongs to: nothing to wait for and nothing superseded.
-        wanted = tuple(f for f in newest if position.log_offset < f.offset <= upto)
+        wanted = tuple(f for f in with_requests(newest, files) if position.log_offset < f.offset <= upto)
         return Batch("cdc", wanted, upto, max(position.epoch, chunk[-1].epoch), len(chunk) - len(wanted))
 
     loads = [file for file in files if file.kind is FileKind.LOAD]
     epoch = max((file.epoch for file in loads), default=0)
     parts = newest_versions(file for file in loads if file.epoch == epoch)
     start = epoch_start(parts)
-    load_pending = epoch > position.epoch or any(part.offset > position.log_offset for part in parts)
+    decided = with_requests(parts, loads)
+    load_pending = epoch > position.epoch or any(part.offset > position.log_offset for part in decided)
     if load_pending:
         cdc = [f for f in files if f.kind is FileKind.CDC and not _superseded(f, start)]
         if (reason := _load_incomplete(parts, cdc, policy, now)) is not None:
             return Waiting(reason)
-        upto = max(position.log_offset, *(part.offset for part in parts))
+        upto = max(position.log_offset, *(part.offset for part in decided))
         return Batch("full_load", epoch_members(files, epoch, upto), upto=upto, epoch=epoch)
 
     members = epoch_members(files, position.epoch, upto)
@@ -82,18 +83,26 @@ def plan_batch(
 
 
 def epoch_members(files: Sequence[LoggedFile], epoch: int, upto: int) -> tuple[LoggedFile, ...]:
-    """Every file that the table's state at log offset `upto` is a function of, in log order."""
+    """Every record that the table's state at log offset `upto` is a function of, in log order."""
     newest = newest_versions(files)
     parts = [f for f in newest if f.kind is FileKind.LOAD and f.epoch == epoch and f.offset <= upto]
     start = epoch_start(parts)
     cdc = [f for f in newest if f.kind is FileKind.CDC and f.offset <= upto and not _superseded(f, start)]
-    return tuple(sorted([*parts, *cdc], key=_offset))
+    return tuple(f for f in with_requests([*parts, *cdc], files) if f.offset <= upto)
 
 
 def newest_versions(files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:
     """One record per key, the newest, in log order: the bucket holds one object under a key, so that an older record
-    names content that is gone."""
-    return tuple(sorted({f.key: f for f in sorted(files, key=_offset)}.values(), key=_offset))
+    names content that is gone. A request for rows that were set aside brings no content, and hides none."""
+    return tuple(sorted({f.key: f for f in sorted(files, key=_offset) if not f.retry}.values(), key=_offset))
+
+
+def with_requests(members: Iterable[LoggedFile], files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:
+    """The members and the records that ask again for rows of theirs, in log order."""
+    at = {(member.key, member.version): member for member in members}
+    requests = (f for f in files if f.retry and (f.key, f.version) in at)
+    asking = [f for f in requests if f.offset > at[f.key, f.version].offset]
+    return tuple(sorted([*at.values(), *asking], key=_offset))
 
 
 def _offset(file: LoggedFile) -> int:

@@ -63,8 +63,8 @@ def known_damage(runtime: LakeRuntime, target: Target) -> Damaged:
     """The files that are set aside whole: a reader would fail on them again."""
     return {
         (held.key, held.version): UnreadableFile(held.key, held.reason)
-        for held in runtime.quarantine.open(target.identifier)
-        if held.row is None and held.state is State.HELD
+        for held in runtime.quarantine.all(target.identifier)
+        if held.row is None and held.state in (State.HELD, State.DISCARDED)
     }
 
 

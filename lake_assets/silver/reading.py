@@ -6,8 +6,9 @@ went missing. Not here: what becomes of the changes (`keyed.py`, `logs.py`), or 
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
+from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,48 +16,57 @@ from pyspark.sql import functions as F
 from lake_assets.bronze.bad_rows import stop_for_missing_rows
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.object_store import ObjectStore
-from lake_assets.bronze.places import in_places, placed
+from lake_assets.bronze.places import in_places, placed, plain
 from lake_assets.bronze.reader import read_changes
 from lake_assets.config import Mode
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.images import today
 from lake_assets.silver.collapse import ChangeFigures, figures, observe_changes, observe_used
+from lake_assets.silver.parts import Part
 from lake_assets.silver.targets import Target
 from lake_assets.spark.checkpoint import Observed, checkpointed
 
 
 class Reading:
-    """The changes of `files`: compute something from `good`, then ask for `figures`."""
+    """The changes of `parts`: compute something from `good`, then ask for `figures`."""
 
     def __init__(
         self,
         spark: SparkSession,
         store: ObjectStore,
         target: Target,
-        files: Sequence[LoggedFile],
+        parts: Sequence[Part],
         contracts: Contracts,
-        only: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
-        """`files` with their own row counts, at least one. `only`: of a file of that key, nothing but the rows at these
-        places, from 0. Raises TableStopped when a file's columns do not fit the contract."""
+        """`parts` of files with their own row counts, at least one. Raises TableStopped when a file's columns do not
+        fit the contract."""
         self._table = target.table
-        self._only = only or {}
-        self.files = files
-        groups: dict[tuple[int, frozenset[str]], list[LoggedFile]] = defaultdict(list)
-        for file in files:
-            version = contracts.at(file.offset)
-            groups[version.number, version.contract.gone_at(file.written_at)].append(file)
-        parts = [
-            self._read(spark, store, target, groups[number, gone], contracts, version, gone)
-            for version in contracts.versions
-            for number, gone in groups
-            if number == version.number
-        ]
-        self.changes = reduce(_union, parts)
+        self._store = store
+        self.parts = parts
+        groups: dict[tuple[int, frozenset[str], str], dict[str, list[Part]]] = defaultdict(dict)
+        for part in parts:
+            version = contracts.at(part.file.offset)
+            # A file of which single rows are read stands beside the same file without them.
+            which = "only" if part.only is not None else "without" if part.without else "all"
+            group = groups[version.number, version.contract.gone_at(part.file.written_at), which]
+            group.setdefault(part.file.key, []).append(part)
+        self._groups: list[tuple[Sequence[LoggedFile], DataFrame]] = []
+        for version in contracts.versions:
+            for (number, gone, which), by_key in groups.items():
+                if number == version.number:
+                    files = [found[0].file for found in by_key.values()]
+                    rows = self._read(spark, store, target, files, contracts, version, gone)
+                    if which != "all":
+                        places = {
+                            store.spark_uri(key): {
+                                place for part in found for place in (part.only or part.without)
+                            }
+                            for key, found in by_key.items()
+                        }
+                        rows = in_places(spark, rows, places, others=which == "without")
+                    self._groups.append((files, rows))
+        self.changes = reduce(_union, (rows.drop("_place") for _, rows in self._groups))
         """Every row, unusable ones included."""
-        if self._only:
-            addresses = {store.spark_uri(key): places for key, places in self._only.items()}
-            self.changes = in_places(spark, self.changes, addresses)
         observed, self._observation = observe_changes(self.changes)
         self.good, self._used = observe_used(observed.filter(F.col("_bad").isNull()))
         """The changes as `bronze.reader` describes them, without the unusable."""
@@ -96,20 +106,33 @@ class Reading:
     @property
     def rows_counted(self) -> int:
         """Rows of the files by their own count, made without Spark."""
-        return sum(
-            len(self._only[file.key]) if file.key in self._only else file.rows or 0 for file in self.files
-        )
+        return sum(part.rows for part in self.parts)
 
-    def bad_rows(self) -> DataFrame:
-        """`_file`, `_place` (from 0) and `_bad` of the rows that cannot be used; reads the files once more."""
-        return placed(self.changes).filter(F.col("_bad").isNotNull()).select("_file", "_place", "_bad")
+    def bad_rows(self) -> list[tuple[LoggedFile, list[tuple[int, str]]]]:
+        """The rows that cannot be used: by record of the log, their places (from 0) and why; reads the files once
+        more."""
+        found: dict[int, list[tuple[int, str]]] = defaultdict(list)
+        by_address: dict[tuple[int, str], LoggedFile] = {}
+        frames = []
+        for number, (files, rows) in enumerate(self._groups):
+            by_address |= {(number, plain(self._store.spark_uri(file.key))): file for file in files}
+            bad = placed(rows).filter(F.col("_bad").isNotNull()).select("_file", "_place", "_bad")
+            frames.append(bad.withColumn("_group", F.lit(number)))
+        for row in reduce(DataFrame.unionByName, frames).collect():
+            file = by_address[row["_group"], plain(unquote(row["_file"]))]
+            found[file.offset].append((row["_place"], row["_bad"]))
+        files_by_offset = {file.offset: file for file in by_address.values()}
+        return [(files_by_offset[offset], sorted(found[offset])) for offset in sorted(found)]
 
     def figures(self) -> ChangeFigures:
         """What was seen while `good` was computed; blocks until it has been. Raises RowCountMismatch when the files
         hold more or fewer rows by their own count."""
         seen = figures(self._observation, self._used)
         if seen.rows != self.rows_counted:
-            stop_for_missing_rows(self._table, self.files, self.changes)
+            counted: dict[str, int] = defaultdict(int)
+            for part in self.parts:
+                counted[self._store.spark_uri(part.file.key)] += part.rows
+            stop_for_missing_rows(self._table, counted, self.changes)
         return seen
 
 

@@ -117,9 +117,9 @@ def _held_back(work: Work, reading: Reading, missing: str) -> list[UnreadableFil
     store = work.runtime.store(work.target.source)
     reason = f"it comes late, and {missing}, which is needed to know what it changes, is gone from the bucket"
     return [
-        UnreadableFile(file.key, reason)
-        for file in reading.files
-        if file.retry or plain(store.spark_uri(file.key)) in back
+        UnreadableFile(part.file.key, reason)
+        for part in reading.parts
+        if part.file.retry or plain(store.spark_uri(part.file.key)) in back
     ]
 
 

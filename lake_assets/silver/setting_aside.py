@@ -4,19 +4,14 @@ Here: how many are too many, and naming each row that is set aside. Not here: th
 (`bronze/quarantine.py`), deciding that a row is bad (`bronze/typed_rows.py`).
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from urllib.parse import unquote
-
-from pyspark.sql import Row
 
 from lake_assets.bronze.bad_rows import stop_for_bad_row
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.inspect import UnreadableFile
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.object_store import ObjectStore
-from lake_assets.bronze.places import plain
 from lake_assets.bronze.quarantine import Held
 from lake_assets.bronze.raw_rows import RawRow, raw_records
 from lake_assets.errors import TableStopped
@@ -42,21 +37,16 @@ def bad_rows(
     if not seen.bad_rows:
         return []
     limits = target.config.quarantine
-    versions = {(file.key, file.version) for file in reading.files}
+    files = [part.file for part in reading.parts]
+    versions = {(file.key, file.version) for file in files}
     new = seen.bad_rows - sum((held.key, held.version) in versions for held in known if held.row is not None)
     if new > limits.max_rows or (seen.rows >= SHARE_FROM and new / seen.rows > limits.max_share):
         stop_for_bad_row(target.table, seen.bad_rows, seen.first_bad, reading.changes)
-    by_address = {plain(store.spark_uri(file.key)): file for file in reading.files}
-    found: dict[str, list[Row]] = defaultdict(list)
-    for row in reading.bad_rows().collect():
-        found[plain(unquote(row["_file"]))].append(row)
     held: list[Held] = []
-    for address, rows in sorted(found.items()):
-        file = by_address[address]
+    for file, places in reading.bad_rows():
         dms = contracts.at(file.offset).contract.dms
-        places = sorted((row["_place"], row["_bad"]) for row in rows)
         raw = raw_records(store, file, dms, [place for place, _ in places])
-        held += (_held(target, file, reading.files, bad, place, raw.get(place)) for place, bad in places)
+        held += (_held(target, file, files, bad, place, raw.get(place)) for place, bad in places)
     return held
 
 
@@ -74,13 +64,15 @@ def unreadable_file(
     return _held(target, file, batch, str(error), None, None)
 
 
-def refuse_too_many_files(target: Target, held: Sequence[Held]) -> None:
-    """Raises TableStopped."""
+def refuse_too_many_files(target: Target, held: Sequence[Held], known: Sequence[Held]) -> None:
+    """Raises TableStopped; those that are `known`, of a table that is made anew, are no news."""
     most = target.config.quarantine.max_files
-    if len(held) > most:
+    ids = {one.id for one in known}
+    new = [one for one in held if one.id not in ids]
+    if len(new) > most:
         raise TableStopped(
             target.table,
-            f"{held[0].reason}, and {len(held)} files of the batch cannot be read; quarantine.max_files is {most}.",
+            f"{new[0].reason}, and {len(new)} files of the batch cannot be read; quarantine.max_files is {most}.",
             "Have DMS write them again, or raise the limit to go on without them.",
         )
 

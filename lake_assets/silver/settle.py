@@ -43,10 +43,11 @@ def settled(
     except Undecidable as unclear:
         raise _stopped(target, numbered, unclear) from unclear
     parts = [(key, *place) for key, places in images.items() for place in places]
-    chosen = spark.createDataFrame(parts, "_survivor bigint, _file string, _row bigint")
+    chosen = spark.createDataFrame(parts, "_survivor bigint, _sequence string, _file string, _row bigint")
     own = steps.filter(~F.col("_tombstone")).select("_order", "_image", "_unsupplied")
-    placed = own.withColumns({"_file": F.col("_order._file"), "_row": F.col("_order._row")})
-    rows = placed.join(F.broadcast(chosen), on=["_file", "_row"])
+    place = ["_sequence", "_file", "_row"]
+    placed = own.withColumns({name: F.col(f"_order.{name}") for name in place})
+    rows = placed.join(F.broadcast(chosen), on=place)
     state = rows.groupBy("_survivor").agg(_image(target).alias("_image"))
     both = numbered.join(state, F.col("_number") == F.col("_survivor"), "left")
     return both.select(*names, F.col("_survivor").isNull().alias("_tombstone"), "_image")

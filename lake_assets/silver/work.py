@@ -4,8 +4,8 @@ Here: those, reading files with them, and what is set aside on the way. Not here
 (`apply.py`, `keyed.py`, `logs.py`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
@@ -19,6 +19,7 @@ from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.batch import Stopwatch
 from lake_assets.silver.collapse import ChangeFigures
+from lake_assets.silver.parts import Asked, Part, parts_of, request_of
 from lake_assets.silver.plan import Batch, epoch_members, newest_versions
 from lake_assets.silver.position import Position
 from lake_assets.silver.reading import Reading
@@ -48,13 +49,15 @@ class Work:
     watch: Stopwatch = field(default_factory=Stopwatch)
     replayed_bytes: int = 0
     """Bytes read again because a file came late."""
-    only: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """By key, the places of the rows that are read of a file that was applied before."""
     again: bool = False
     """Whether the batch's files were applied before, and their keys are computed anew from everything."""
     before_publish: "Callable[[Work, Attempt], None]" = lambda work, current: None
     held: list[Held] = field(default_factory=list)
     """What of the batch's files is set aside."""
+    parts: Sequence[Part] = ()
+    """What of the batch's files is read."""
+    in_vain: list[Held] = field(default_factory=list)
+    """Rows that were asked for again, of files that cannot be read by the contract as it is."""
 
     @property
     def retries(self) -> bool:
@@ -64,16 +67,18 @@ class Work:
     def read_batch(self) -> Reading | None:
         """The batch's files; None when none of them can be read. Raises TableStopped for columns that do not fit the
         contract, and for too many files that cannot be read."""
-        files, unreadable = self._readable(self.batch.files)
-        refuse_too_many_files(self.target, unreadable)
+        self.parts = self._parts(self.batch.files)
+        found, unreadable = self._readable(self.parts)
+        known = self.runtime.quarantine.all(self.target.identifier) if unreadable else []
+        refuse_too_many_files(self.target, unreadable, known)
         self.held += unreadable
-        self.only = self._only()
-        return self._reading(files, self.only) if files else None
+        return self._reading(found) if found else None
 
     def read_again(self, files: Sequence[LoggedFile]) -> Reading | None:
-        """Files that were applied before; those that were set aside whole are left out again."""
-        self.replayed_bytes += sum(file.size for file in files)
-        found, _ = self._readable(files)
+        """Records that were applied before; files that were set aside whole are left out again."""
+        parts = self._parts(files)
+        self.replayed_bytes += sum(part.file.size for part in parts)
+        found, _ = self._readable(parts)
         return self._reading(found) if found else None
 
     def seen(self, reading: Reading) -> ChangeFigures:
@@ -86,17 +91,26 @@ class Work:
         return figures
 
     def set_aside(self) -> None:
-        """Records what is held, before the batch is published: done twice, it is recorded once."""
-        self.runtime.quarantine.set_aside(self.held)
-        self.runtime.quarantine.becomes(self.held, State.HELD)  # those that were asked for again in vain
+        """Records what is held, before the batch is published: done twice, it is recorded once. What was asked for
+        again by a later record of the log than this batch's stays asked for until then."""
+        later = {one.held.id: one.at for one, request in self._requests() if request.offset > self.batch.upto}
+        self.runtime.quarantine.set_aside(
+            [
+                replace(held, state=State.RETRIED, at=later[held.id]) if held.id in later else held
+                for held in self.held
+            ]
+        )
+        asked = {held.id for part in self.parts for held in part.asked}
+        again = [held for held in self.held if held.id in asked]
+        self.runtime.quarantine.becomes([*again, *self.in_vain], State.HELD)
 
     def release(self) -> None:
         """Once the batch is published: what was held of its files and is not any more was applied, and what was held of
         files that the table is no longer made of is nobody's concern."""
-        still = {held.id for held in self.held}
-        read = {(file.key, file.version) for file in self.batch.files if file.key not in self.only}
+        still = {held.id for held in (*self.held, *self.in_vain)}
+        read = {(part.file.key, part.file.version) for part in self.parts if part.only is None}
         # A run that died after its publish has left some of these to the next one.
-        asked = {(f.key, f.version) for f in self.logged if f.retry and f.offset <= self.batch.upto}
+        due = {one.held.id for one, request in self._requests() if request.offset <= self.batch.upto}
         known = [f for f in self.logged if f.offset <= self.batch.upto]
         made_of = {(f.key, f.version) for f in self._made_of(known)}
         applied, superseded = [], []
@@ -104,9 +118,7 @@ class Work:
             if (held.key, held.version) not in made_of:
                 # Not those of a batch that another run is about to publish.
                 superseded += [held] if held.log_offset <= self.batch.upto else []
-            elif held.id not in still and (held.key, held.version) in (
-                read if held.state is State.HELD else asked
-            ):
+            elif held.id not in still and (held.id in due or (held.key, held.version) in read):
                 applied.append(held)
         self.runtime.quarantine.becomes(applied, State.RELEASED)
         self.runtime.quarantine.becomes(superseded, State.SUPERSEDED)
@@ -117,43 +129,37 @@ class Work:
             return newest_versions(files)
         return epoch_members(files, self.batch.epoch, self.batch.upto)
 
-    def _reading(
-        self, files: Sequence[LoggedFile], only: Mapping[str, Sequence[int]] | None = None
-    ) -> Reading:
+    def _reading(self, parts: Sequence[Part]) -> Reading:
         store = self.runtime.store(self.target.source)
-        return Reading(self.spark, store, self.target, files, self.contracts, only)
+        return Reading(self.spark, store, self.target, parts, self.contracts)
 
-    def _only(self) -> dict[str, list[int]]:
-        """Of files that were applied before, by key, the places of the rows to be read again; a file that was held
-        whole is read whole, as are all the files that a table is made anew from."""
-        if self.batch.kind == "full_load" or self.again:
-            return {}
-        applied = {(f.key, f.version) for f in self.logged if f.offset <= self.position.log_offset}
-        again = {
-            (f.key, f.version): list[int]()
-            for f in self.batch.files
-            if f.retry and (f.key, f.version) in applied
-        }
-        for held in self.runtime.quarantine.open(self.target.identifier) if again else ():
-            places = again.get((held.key, held.version))
-            if held.state is State.RETRIED and places is not None:
-                if held.row is None:
-                    del again[held.key, held.version]
-                else:
-                    places.append(held.row)
-        return {key: sorted(places) for (key, _), places in again.items()}
+    def _asked(self) -> list[Asked]:
+        return [Asked(held, at) for held, at in self.runtime.quarantine.asked(self.target.identifier)]
 
-    def _readable(self, files: Sequence[LoggedFile]) -> tuple[list[LoggedFile], list[Held]]:
-        store, found, unreadable = self.runtime.store(self.target.source), [], []
+    def _requests(self) -> list[tuple[Asked, LoggedFile]]:
+        """What was asked for again, with the record that was logged for it."""
+        logged = [file for file in self.logged if file.retry]
+        found = ((one, request_of(one, logged)) for one in (self._asked() if logged else ()))
+        return [(one, request) for one, request in found if request is not None]
+
+    def _parts(self, files: Sequence[LoggedFile]) -> list[Part]:
+        return parts_of(files, self._asked() if any(file.retry for file in files) else ())
+
+    def _readable(self, parts: Sequence[Part]) -> tuple[list[Part], list[Held]]:
+        store, found, unreadable = self.runtime.store(self.target.source), list[Part](), list[Held]()
         tables = self.runtime.lake.sources[self.target.source].tables
-        for file in files:
-            if (file.key, file.version) in self.damaged:
-                error = self.damaged[file.key, file.version]
-                unreadable.append(unreadable_file(self.target, file, files, error))
-                continue
+        files = [part.file for part in parts]
+        for part in parts:
+            file = part.file
             try:
+                if (file.key, file.version) in self.damaged:
+                    raise self.damaged[file.key, file.version]
                 dms = self.contracts.at(file.offset).contract.dms
-                found.append(counted(store, file, dms, tables))
+                found.append(replace(part, file=counted(store, file, dms, tables)))
             except UnreadableFile as error:
-                unreadable.append(unreadable_file(self.target, file, files, error))
+                if part.only is not None:
+                    # The file is not at fault: its other rows were read by another contract.
+                    self.in_vain += part.asked
+                else:
+                    unreadable.append(unreadable_file(self.target, file, files, error))
         return found, unreadable

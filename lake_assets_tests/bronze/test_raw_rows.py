@@ -2,6 +2,7 @@
 
 import gzip
 import io
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lake_assets.bronze.keys import TRANSACTIONS
 from lake_assets.bronze.raw_rows import RawRow, raw_records
 from lake_assets_tests.bronze.reading import Folder
 
@@ -76,3 +78,24 @@ def test_parquet(tmp_path):
         0: RawRow(1, '{"id": 1, "n": "12345678901234567890.12", "b": "ff"}'),
         2: RawRow(3, '{"id": 3, "n": "1.00", "b": null}'),
     }
+
+
+def test_transactions(tmp_path):
+    """Among the rows of its own table, with the lines of all."""
+    content = (
+        b'I,other,public,1,"a\nb"\n\nI,items,public,1,"x\n""y"""\nI,items,audit,1\nU,"items",public,\xc3\xa9\r\n'
+        b"D,items,public,3"
+    )
+    folder = Folder(tmp_path, {"id": "long"}, ["id"], preserve_transactions=True, cdc_path="cdc")
+    (tmp_path / "cdc").mkdir()
+    (tmp_path / "cdc/CDC_TXN-20260301121000000.csv").write_bytes(content)
+    csv = folder.put(f"{KEY}.csv", b"1\n")
+    assert csv is not None
+    own = replace(csv, key="cdc/CDC_TXN-20260301121000000.csv", format=TRANSACTIONS)
+    assert raw_records(folder.store, own, folder.dms, [0, 1, 2, 3]) == {
+        0: RawRow(4, 'I,items,public,1,"x\n""y"""'),
+        1: RawRow(7, 'U,"items",public,é\r'),
+        2: RawRow(8, "D,items,public,3"),
+    }
+    other = replace(own, table="other")
+    assert raw_records(folder.store, other, folder.dms, [0]) == {0: RawRow(1, 'I,other,public,1,"a\nb"')}

@@ -31,7 +31,7 @@ def steps(*transactions: Sequence[Change], repeats: bool = True) -> list[Step]:
 
 
 def rows(found: dict[int, list[Place]]) -> dict[int, list[int]]:
-    return {key: [row for _, row in places] for key, places in found.items()}
+    return {key: [row for _, _, row in places] for key, places in found.items()}
 
 
 CASES: dict[str, tuple[list[list[Change]], dict[int, list[int]]]] = {

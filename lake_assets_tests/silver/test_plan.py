@@ -281,6 +281,25 @@ def test_members_are_what_the_table_stands_on() -> None:
     assert [file.offset for file in epoch_members(files, 2, 6)] == [5, 6]
 
 
+def test_a_request_for_held_rows_hides_no_content() -> None:
+    """Wherever a batch ends, the file is there; of one that was written again, nothing is asked for."""
+    cdc = logged(3, "c3", minute=6)
+    other = logged(4, "c4", minute=7)
+    asked = replace(cdc, offset=5, retry=True)
+    files = [*LOADED, cdc, other, asked]
+    assert [[f.offset for f in epoch_members(files, 1, upto)] for upto in (3, 4, 5)] == [
+        [1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4, 5]
+    ]  # fmt: skip
+    position = Position(log_offset=2, epoch=1)
+    assert outcome(plan(files, position, max_files=1)) == ("cdc", [3], 3, 1)
+    assert outcome(plan(files, Position(log_offset=4, epoch=1))) == ("cdc", [5], 5, 1)
+    assert outcome(plan(files, position, mode=Mode.CHANGE_LOG, max_files=1)) == ("cdc", [3], 3, 1)
+    rewritten = [*files, logged(6, "c3", minute=6)]
+    assert [f.offset for f in epoch_members(rewritten, 1, 6)] == [1, 2, 4, 6]
+    part = replace(LOADED[0], offset=7, retry=True)
+    assert outcome(plan([*files, part], Position(log_offset=5, epoch=1)))[0] == "full_load"  # type: ignore[index]
+
+
 def test_an_epoch_starts_with_its_first_transfer() -> None:
     parts = [
         logged(1, "LOAD1", minute=3),

@@ -5,6 +5,7 @@ that stop their table (`test_bad_rows.py`).
 """
 
 import json
+from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -36,8 +37,8 @@ def config(columns: dict[str, str] = TIGHT, **more: Any) -> dict[str, Any]:
 class Shop:
     """A table with a change log, whose column n is declared too narrow for 123.4."""
 
-    def __init__(self, folder: Path, **more: Any) -> None:
-        self.bench = Bench(folder, config(**more))
+    def __init__(self, folder: Path, sections: Mapping[str, Any] | None = None, **more: Any) -> None:
+        self.bench = Bench(folder, config(**more), sections=sections or {})
         self.clock = Clock()
         self.bench.put(load_file(TABLE, [{"id": n, "v": "loaded", "n": ONE} for n in range(1, 6)]))
         self.bench.apply()

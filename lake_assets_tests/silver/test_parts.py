@@ -1,0 +1,94 @@
+"""Which record of the log decides which rows of a file: tables of cases.
+
+Here: the decision. Not here: what it does to a table (`test_asked_again.py`).
+"""
+
+from collections.abc import Collection
+from datetime import UTC, date, datetime, timedelta
+
+from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.log_record import LoggedFile
+from lake_assets.bronze.quarantine import Held, State
+from lake_assets.silver.parts import Asked, parts_of
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def record(offset: int, *, retry: bool = False, key: str = "a.csv") -> LoggedFile:
+    at = START + timedelta(minutes=offset)
+    return LoggedFile(
+        offset=offset,
+        source="shop",
+        schema="public",
+        table="items",
+        key=key,
+        version="1",
+        kind=FileKind.CDC,
+        format="csv",
+        compression="none",
+        size=1,
+        last_modified=at,
+        logged_at=at,
+        flush_time=at,
+        capture_date=date(2026, 3, 1),
+        epoch=1,
+        rows=10,
+        columns=None,
+        first_commit_ts=None,
+        retry=retry,
+    )
+
+
+def asked(row: int | None, before: int, state: State = State.RETRIED, key: str = "a.csv") -> Asked:
+    """Asked for just before the record with that offset was logged."""
+    at = START + timedelta(minutes=before, seconds=-1)
+    held = Held(
+        silver_table="silver_shop.items",
+        source="shop",
+        table="public.items",
+        key=key,
+        version="1",
+        log_offset=1,
+        row=row,
+        line=None,
+        raw=None,
+        reason="bad",
+        batch="",
+        state=state,
+        at=at,
+    )
+    return Asked(held, at)
+
+
+def read(files: Collection[LoggedFile], *what: Asked) -> list[tuple[int, set[int] | None, set[int], int]]:
+    """By record: the places that alone are read, those that are not, and the number of rows."""
+    return [
+        (part.file.offset, None if part.only is None else set(part.only), set(part.without), part.rows)
+        for part in parts_of([*files], what)
+    ]
+
+
+CONTENT, FIRST, SECOND = record(1), record(5, retry=True), record(9, retry=True)
+
+
+def test_the_content_in_an_earlier_batch() -> None:
+    assert read([FIRST], asked(2, 5), asked(3, 5)) == [(5, {2, 3}, set(), 2)]
+    assert read([FIRST], asked(2, 5, State.RELEASED)) == [], "it was applied already"
+    assert read([FIRST], asked(2, 9)) == [], "that is the turn of a later record"
+    assert read([FIRST], asked(2, 5, key="b.csv")) == []
+    assert read([FIRST, SECOND], asked(2, 5), asked(3, 9)) == [(5, {2}, set(), 1), (9, {3}, set(), 1)]
+
+
+def test_the_content_among_the_files() -> None:
+    assert read([CONTENT]) == [(1, None, set(), 10)]
+    for state in (State.RETRIED, State.RELEASED):
+        expected = [(1, None, {2}, 9), (5, {2}, set(), 1)]
+        assert read([CONTENT, FIRST], asked(2, 5, state), asked(3, 9)) == expected
+    assert read([CONTENT, FIRST, SECOND], asked(2, 9)) == [(1, None, {2}, 9), (9, {2}, set(), 1)]
+
+
+def test_a_whole_file() -> None:
+    assert read([FIRST], asked(None, 5)) == [(5, None, set(), 10)]
+    assert read([CONTENT, FIRST], asked(None, 5, State.RELEASED)) == [(5, None, set(), 10)]
+    expected = [(5, None, {2}, 9), (9, {2}, set(), 1)]
+    assert read([CONTENT, FIRST, SECOND], asked(2, 9), asked(None, 5, State.RELEASED)) == expected
