@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.errors import TableStopped
+from lake_assets.bronze.bad_rows import stop_for_missing_rows
+from lake_assets.errors import RowCountMismatch, TableStopped
 from lake_assets.iceberg.tables import load_table
 from lake_assets.silver.batch import TableResult
 from lake_assets_tests.dms_files import put
@@ -122,3 +123,15 @@ def test_a_corrected_file_is_applied(results: dict[str, TableResult], bench: Ben
         bench.put_text(f"public/{name}/{FILE}", HEADER, GOOD)
     assert [len(batches) for batches in bench.apply(only=["width", "empty_line"]).values()] == [1, 1]
     assert bench.rows("width") == bench.rows("empty_line") == bench.rows("good")
+
+
+def test_rows_are_missed_in_the_file_that_lacks_them(spark: SparkSession) -> None:
+    """Though its name ends like that of another one."""
+    seen = spark.createDataFrame(
+        [("file:/b/x/public/a%20.csv",), ("file:/b/public/a%20.csv",)], "_file string"
+    )
+    counted = {"file:///b/public/a .csv": 1, "file:///b/x/public/a .csv": 2}
+    with pytest.raises(
+        RowCountMismatch, match=r"/b/x/public/a \.csv holds 2 rows by its own count, the reader saw 1"
+    ):
+        stop_for_missing_rows("public.items", counted, seen)
