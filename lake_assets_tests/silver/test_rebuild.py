@@ -5,7 +5,7 @@ Here: one lake, which somebody else has tampered with. Not here: what a batch do
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -28,7 +28,7 @@ from lake_assets_tests.silver.bench import Bench
 
 pytestmark = pytest.mark.spark
 TABLE = "public.items"
-COLUMNS = {"id": "long not null", "v": "string"}
+COLUMNS = {"id": "long not null", "v": "string", "at": "timestamptz"}
 TABLES: dict[str, dict[str, Any]] = {
     TABLE: {"columns": COLUMNS, "primary_key": ["id"], "also": ["change_log"]},
     "public.events": {"columns": COLUMNS, "mode": "append_log"},
@@ -94,7 +94,7 @@ def test_what_differs_is_swapped_in_whole(story: Story) -> None:
         assert [ref for ref in bench.table(name).metadata.refs if ref != "main"] == []
 
     story.sql("DELETE FROM {table} WHERE id < 3")
-    story.sql("INSERT INTO {table} VALUES (77, 'of nobody')")
+    story.sql("INSERT INTO {table} VALUES (77, 'of nobody', NULL)")
     tampered, good = bench.rows(), bench.truth()
     found = rebuild(runtime, story.target(), publish=False)
     assert (found.rows_only_before, found.rows_only_after, found.published) == (1, 2, None)
@@ -194,17 +194,18 @@ def test_a_change_log_of_files_that_were_written_again(story: Story) -> None:
 
 
 def test_by_todays_contract(story: Story) -> None:
-    """Each file is read as it was then, unless asked otherwise."""
+    """Each file is read as it was then, unless asked otherwise: here, the zone of the source's clock was wrong."""
     bench = story.bench
     story.clock.now += timedelta(minutes=1)
-    bench.put(cdc_file(TABLE, story.clock.now, [story.clock.change("U", {"id": 1, "v": "(none)"})]))
+    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    bench.put(cdc_file(TABLE, story.clock.now, [story.clock.change("U", {"id": 1, "v": "x", "at": noon})]))
     bench.apply()
-    with_token = {**TABLES[TABLE], "dms": {"csv_null_value": "(none)"}}
-    bench.edit({**TABLES, TABLE: with_token})
+    corrected = {**TABLES[TABLE], "dms": {"timestamp_zone": "Europe/Berlin"}}
+    bench.edit({**TABLES, TABLE: corrected})
     assert rebuild(bench.lake.runtime, story.target(), publish=False).equal
     assert rebuild(bench.lake.runtime, story.target(), by_today=True).rows_only_after == 1
     (row,) = (row for row in bench.table().scan().to_arrow().to_pylist() if row["id"] == 1)
-    assert row["v"] is None
+    assert row["at"] == noon - timedelta(hours=1)
 
 
 def test_the_command_line(story: Story, tmp_path: Path) -> None:
