@@ -46,11 +46,22 @@ def apply_batch(work: Work) -> BatchResult:
 
 
 def _write(work: Work, current: Attempt) -> Written:
+    if work.batch.kind == "truncate":
+        return _empty(work, current)
     if not work.batch.files:
         return nothing_readable()
     if work.batch.kind == "full_load":
         return _replace_table(work, current)
     return replace_keys(work, current) if work.target.mode is Mode.CURRENT else append(work, current)
+
+
+def _empty(work: Work, current: Attempt) -> Written:
+    """All rows gone; the commit that bears the position follows, because a delete of whole files loses it."""
+    work.stage("write")
+    if work.position.snapshot_id is not None:
+        with work.watch.stage("delete"):
+            work.spark.sql(f"DELETE FROM {current.address}")
+    return nothing_readable("delete", all_days(work.target))
 
 
 def _replace_table(work: Work, current: Attempt) -> Written:
