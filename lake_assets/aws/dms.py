@@ -1,8 +1,8 @@
 """What AWS DMS says of a replication task: how far its full load is, as a whole and table by table.
 
-Here: asking, with the only import of boto3 for DMS, and remembering an answer for some seconds. Not here: what an answer
-means for a table's parts (`silver/full_load.py`). Needs dms:DescribeReplicationTasks, and dms:DescribeTableStatistics
-so that a table need not wait for the others of its task.
+Here: asking, with the only import of boto3 for DMS, and remembering an answer for some seconds. Not here: what an
+answer means for a table's parts (`silver/full_load.py`). Needs dms:DescribeReplicationTasks, and
+dms:DescribeTableStatistics so that a table need not wait for the others of its task.
 """
 
 import time

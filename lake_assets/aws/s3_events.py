@@ -31,8 +31,9 @@ class RemovedObject:
 
 
 def removed_objects(message: str | Mapping[str, Any]) -> list[RemovedObject]:
-    """The removals in a message: an event notification of S3, an event of EventBridge, or either of them in an envelope
-    of SNS or the record of an SQS message. Messages of another kind have none. Raises ValueError for what is no JSON."""
+    """The removals in a message: an event notification of S3, an event of EventBridge, or either of them in an
+    envelope of SNS or the record of an SQS message. Messages of another kind have none. Raises ValueError for what is
+    no JSON."""
     return list(_removed(json.loads(message) if isinstance(message, str) else message))
 
 

@@ -9,8 +9,8 @@ passes. Parts that come out with the bytes they had before can only be told by t
 another part has opened the epoch. Without them, the reload of a table that only grew would lose its old rows.
 
 A reload may also come under keys never seen, say by another number of parallel threads. It is told from a part that
-comes late by the files' own times (`epochs.py`), or by its predecessors' being gone from the bucket. Where neither tells,
-the part joins the open epoch, and a table that stands on it stops for a decision (`silver/plan.py`).
+comes late by the files' own times (`epochs.py`), or by its predecessors' being gone from the bucket. Where neither
+tells, the part joins the open epoch, and a table that stands on it stops for a decision (`silver/plan.py`).
 
 When all files of a table have vanished (`vanished.py`), a record says so, and what comes after it begins anew: files
 that come back have records of their own again, and the next full load opens an epoch.

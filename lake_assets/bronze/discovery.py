@@ -68,8 +68,8 @@ def discover(
 
     A file of more than `inspect_budget_bytes` (as stored), or with damaged content, is logged with rows=None: what
     to make of it is the reader's decision. A transaction file is inspected whatever its size. One that vanishes or
-    changes meanwhile is left to the next pass. `removals`: what S3 has told of keys that are gone. Raises StoreError if the location cannot be listed; nothing is logged
-    then.
+    changes meanwhile is left to the next pass. `removals`: what S3 has told of keys that are gone. Raises StoreError if
+    the location cannot be listed; nothing is logged then.
     """
     # Before the listing: what another process logs from now on may be newer than what this listing will show.
     head = log.head()

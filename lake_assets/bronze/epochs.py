@@ -4,8 +4,8 @@ Here: pure decisions over the parts and the CDC files of one table. Not here: gi
 (`admission.py`), or when a full load is applied (`silver/plan.py`).
 
 Two clocks are DMS's own: the transfer time of a part's first row, and the flush time in a CDC file's name. Commit times
-are the source's. DMS holds back the changes of a table while its full load runs ("cached changes", DMS guide, "Phases of
-AWS DMS migrations"): so a CDC file that holds changes from after a load's begin was written after its end, and a part
+are the source's. DMS holds back the changes of a table while its full load runs (DMS guide: "cached
+changes"): so a CDC file that holds changes from after a load's begin was written after its end, and a part
 that was transferred after such a file belongs to another load.
 """
 
@@ -60,19 +60,18 @@ def load_end(
     CdcMaxBatchInterval. So its CDC file must begin with a commit from after the load's begin, by more than the source's
     clock may be fast. A file from before a known part's transfer shows nothing, whatever it says.
     """
-    flushed = [change for change in changes if change.flush_time is not None]
+    flushed = [(change.flush_time, change) for change in changes if change.flush_time is not None]
     if not parts or not flushed:
         return None
     begun = epoch_start(parts, earlier, reload=reload)
     reloaded = _reloads(parts, earlier, reload)
     stamps = transfers(parts, earlier) or ([part.last_modified for part in parts] if reloaded else [])
     newest = max(stamps, default=None)
-    had_changes = reloaded or any(begun is not None and change.flush_time < begun for change in flushed)
+    had_changes = reloaded or any(begun is not None and at < begun for at, _ in flushed)
     ends = [
-        change.flush_time
-        for change in flushed
-        if (newest is None or change.flush_time > newest)
-        and (not had_changes or _committed_since(change, begun))
+        at
+        for at, change in flushed
+        if (newest is None or at > newest) and (not had_changes or _committed_since(change, begun))
     ]
     return min(ends, default=None)
 

@@ -132,3 +132,26 @@ def vanished_record(vanished: Vanished, seen_at: datetime) -> NewFile:
         columns=None,
         first_commit_ts=None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class VanishedFiles:
+    """The files of which a record says that they have vanished."""
+
+    seen_at: datetime
+    files: int
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"all {self.files} files had vanished from the bucket at {self.seen_at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def before(mark: LoggedFile, records: Sequence[LoggedFile]) -> VanishedFiles:
+    """The files that a record says have vanished; `records` are all of the table's, by offset."""
+    files = newest_known([record for record in records if record.offset < mark.offset])
+    return VanishedFiles(mark.last_modified, len(files), sum(file.size for file in files))
+
+
+def still_vanished(records: Sequence[LoggedFile]) -> LoggedFile | None:
+    """The newest record of a table, if it says that all files before it have vanished."""
+    return records[-1] if records and records[-1].kind is FileKind.VANISHED else None

@@ -71,7 +71,8 @@ def load_problem(report: TaskReport, table: str, parts: Sequence[LoggedFile]) ->
     if report.tables:
         return f"the DMS task has no table {table}"
     if report.errored:
-        return f"{report.errored} tables of the DMS task have failed, and without dms:DescribeTableStatistics nobody knows which"
+        which = "and without dms:DescribeTableStatistics nobody knows which"
+        return f"{report.errored} tables of the DMS task have failed, {which}"
     if report.percent != 100 or report.loading:
         loading = f", {report.loading} tables are loading or queued" if report.loading else ""
         return f"DMS has done {report.percent or 0} % of its task's full load{loading}"

@@ -150,8 +150,8 @@ def _batch(
 
 
 def living_files(files: Sequence[LoggedFile], mode: Mode, on_vanished: OnVanished) -> list[LoggedFile]:
-    """The files that the table's state can be a function of, in the order of `files`: of a table that its vanished files
-    empty, those logged since."""
+    """The files that the table's state can be a function of, in the order of `files`: of a table that is emptied when
+    its files vanish, those logged since."""
     marks = [file.offset for file in files if file.kind is FileKind.VANISHED]
     since = max(marks, default=0) if _empties(mode, on_vanished) else 0
     return [file for file in files if file.kind is not FileKind.VANISHED and file.offset > since]
