@@ -12,7 +12,8 @@ from uuid import uuid4
 
 import boto3
 import pytest
-from moto.core import DEFAULT_ACCOUNT_ID
+from moto.core.exceptions import JsonRESTError
+from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dms.models import dms_backends
 from moto.dms.responses import DatabaseMigrationServiceResponse
 
@@ -66,12 +67,12 @@ def replication_task(s3: S3Config, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     def answer_of(response: DatabaseMigrationServiceResponse) -> str:
         found.asked.append("tables")
         if found.tables is None:
-            raise NotImplementedError
+            raise JsonRESTError("AccessDeniedException", "not permitted")
         start = int(response._get_param("Marker") or 0)
         page = {"ReplicationTaskArn": arn, "TableStatistics": found.tables[start : start + 2]}
         return json.dumps(page | ({"Marker": str(start + 2)} if start + 2 < len(found.tables) else {}))
 
-    fake.to_dict = told
+    monkeypatch.setattr(fake, "to_dict", told)
     monkeypatch.setattr(
         DatabaseMigrationServiceResponse, "describe_table_statistics", answer_of, raising=False
     )

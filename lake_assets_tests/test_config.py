@@ -223,8 +223,11 @@ def test_the_task_that_says_when_a_full_load_is_complete():
         "public.b": {"dms_task": {"arn": TASK.replace("ABC", "DEF"), "region": "eu-west-1"}},
     }
     found = source(tables, dms_task=TASK)
-    assert found.task("public.a").its_region == "eu-central-1"
-    assert (found.task("public.b").arn[-3:], found.task("public.b").its_region) == ("DEF", "eu-west-1")
+    tasks = [found.task(table) for table in ("public.a", "public.b")]
+    assert [task and (task.arn[-3:], task.its_region) for task in tasks] == [
+        ("ABC", "eu-central-1"),
+        ("DEF", "eu-west-1"),
+    ]
     assert source({"public.a": {}}).task("public.a") is None
 
 

@@ -156,7 +156,7 @@ def unlogged_parts(
             continue
         # One with the bytes that it had in the load before is logged again.
         stale = known is not None and known.epoch < epoch and obj.last_modified > known.last_modified
-        if known is None or stale or known.version != store.version(obj):
+        if known is None or stale or not (_is_known(obj, known, {}) or known.version == store.version(obj)):
             found.append(obj.key)
     return found
 

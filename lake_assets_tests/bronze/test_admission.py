@@ -123,7 +123,9 @@ def minutes(number):
 )
 def test_reloads_under_new_keys(load, cdc, case, passes, expected):
     numbers = {"L": 1, "P": 101, "Q": 201}
-    known, epochs, keys = Known(), [], set()
+    known = Known()
+    epochs: list[int] = []
+    keys: set[str] = set()
     for found in passes.split("|"):
         files = []
         for text in found.split():

@@ -124,15 +124,15 @@ def test_a_failed_reload_leaves_the_table(bench: Callable[..., Bench], dms: Dms)
     assert lake.rows() == before
 
     dms.tables = [statistics("public.items", "Table completed")]
-    lake.put_text("public/items/LOAD00000002.csv.gz", "not gzip at all")
+    lake.put_text("public/items/LOAD00000002.parquet", "not Parquet at all")
     error = lake.turn()["items"].error
     assert isinstance(error, TableStopped)
-    assert "LOAD00000002.csv.gz" in str(error)
+    assert "LOAD00000002.parquet" in str(error)
     assert "have DMS reload the table" in str(error)
     assert lake.rows() == before
 
     assert lake.location is not None
-    (lake.location / "public/items/LOAD00000002.csv.gz").unlink()
+    (lake.location / "public/items/LOAD00000002.parquet").unlink()
     lake.put(part("", [1, 5], at=120, value="at last"))
     lake.apply()
     del lake.bucket["public/items/p9/LOAD00000001.csv"]  # of the load before
@@ -162,8 +162,8 @@ def test_a_reader_sees_the_old_table_or_the_new_one(bench: Callable[..., Bench])
 
 
 def test_changes_cached_during_the_load_converge(bench: Callable[..., Bench]) -> None:
-    """The load has read some rows before the changes and some after: I, U and D of rows that it has, and of rows that it
-    has not."""
+    """The load has read some rows before the changes and some after: I, U and D of rows that it has, and of rows that
+    it has not."""
     lake = bench({"public.items": gated("first_cdc")})
     clock = Clock(NOON + 2 * MINUTE)
     lake.put(part("", [1, 2, 3, 4, 5]), part("p1/", [6, 7], at=1))

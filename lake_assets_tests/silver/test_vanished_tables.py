@@ -19,7 +19,7 @@ from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.tables import load_table
 from lake_assets.silver.batch import BatchResult
-from lake_assets_tests.dms_files import NOON, Clock, cdc_file, load_file
+from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.shop import open_instance
 from lake_assets_tests.silver.bench import Bench
 
@@ -151,11 +151,11 @@ def test_a_truncation_before_a_reload(story: Callable[..., Story]) -> None:
     lake = story("truncate", also=["change_log"])
     changes = lake.bench.rows("items_changes")
     lake.truncate()
-    lake.bench.put(
-        load_file("public.items", [{"id": n, "v": "reloaded"} for n in (2, 7)], at=NOON + 9 * HOUR)
-    )
+    rows = load_file("public.items", [{"id": n, "v": "reloaded"} for n in (2, 7)], at=NOON + 9 * HOUR).rows
+    lake.bench.put(DmsFile("public/items/p0/LOAD00000001.csv", rows))
+    lake.clock.now = NOON + 10 * HOUR
     lake.change("D", 7, None)
-    assert [batch.kind for batch in lake.apply()] == ["truncate", "full_load"]
+    assert [batch.kind for batch in lake.apply()] == ["truncate", "full_load", "cdc"]
     assert lake.bench.rows() == lake.bench.truth()
     # A log is what happened.
     assert set(changes) < set(lake.bench.rows("items_changes"))
