@@ -147,6 +147,31 @@ def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json
         show_status(out, lines)
 
 
+@app.command("full-load")
+def full_load(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(help="The table, as schema.table.")],
+    reload: Annotated[
+        bool | None,
+        typer.Option(
+            "--reload/--same-load", help="What they are: a reload, or late parts of the load before."
+        ),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Its source, where several have one of the name.")
+    ] = None,
+) -> None:
+    """Say what full-load files are that came after their table was loaded, where nothing in them tells."""
+    from lake_assets.build import open_lake
+    from lake_assets.commands.full_load import decide
+
+    if reload is None:
+        raise typer.BadParameter("say --reload or --same-load")
+    logged = decide(open_lake(load_lake(context.obj)), table, source, reload=reload)
+    what = "the next full load" if reload else "the full load that the table stands on"
+    typer.echo(f"{len(logged)} files are parts of {what}: run lake-assets sync, or let the sensor.")
+
+
 @app.command()
 def dev(
     context: typer.Context,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pyiceberg.catalog import Catalog
 
+from lake_assets.aws.dms import TaskReports
 from lake_assets.bronze.file_log import FileLog
 from lake_assets.bronze.object_store import ObjectStore, open_store
 from lake_assets.bronze.quarantine import Quarantine
@@ -44,6 +45,10 @@ class LakeRuntime:
     @cached_property
     def quarantine(self) -> Quarantine:
         return Quarantine(self.catalog)
+
+    @cached_property
+    def dms_tasks(self) -> TaskReports:
+        return TaskReports()
 
     @cached_property
     def sessions(self) -> SparkSessions:

@@ -13,6 +13,7 @@ from lake_assets.config import S3Config
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.session import SparkSessions
 from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
+from lake_assets_tests.dms_task import Dms, replication_task
 from lake_assets_tests.lakes import SPARK, free_port, lake_config
 
 
@@ -81,6 +82,13 @@ def s3() -> Iterator[S3Config]:
         path_style=True,
     )
     server.stop()
+
+
+@pytest.fixture
+def dms(s3: S3Config, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dms]:
+    """A DMS task on the same server."""
+    with replication_task(s3, monkeypatch) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from lake_assets.config import (
     CatalogConfig,
     Column,
     DmsSettings,
+    DmsTask,
     Duration,
     FullLoadComplete,
     GoldConfig,
@@ -197,6 +198,7 @@ def test_no_table(settings, reason):
         ("immediately", "immediately", 300),
         ({"quiet_period": "90s"}, "quiet_period", 90),
         ({"when": "first_cdc", "quiet": "1h"}, "first_cdc", 3600),
+        ("dms", "dms", 300),
     ],
 )
 def test_full_load_complete(written, when, quiet):
@@ -210,6 +212,49 @@ def test_full_load_complete(written, when, quiet):
 def test_no_full_load_complete(written):
     with pytest.raises(ValidationError):
         FullLoadComplete.model_validate(written)
+
+
+TASK = "arn:aws:dms:eu-central-1:123456789012:task:ABC"
+
+
+def test_the_task_that_says_when_a_full_load_is_complete():
+    tables = {
+        "public.a": {"full_load_complete": "dms"},
+        "public.b": {"dms_task": {"arn": TASK.replace("ABC", "DEF"), "region": "eu-west-1"}},
+    }
+    found = source(tables, dms_task=TASK)
+    tasks = [found.task(table) for table in ("public.a", "public.b")]
+    assert [task and (task.arn[-3:], task.its_region) for task in tasks] == [
+        ("ABC", "eu-central-1"),
+        ("DEF", "eu-west-1"),
+    ]
+    assert source({"public.a": {}}).task("public.a") is None
+
+
+def test_the_keys_of_a_task_are_secrets():
+    task = DmsTask(arn=TASK, access_key_id="an-id", secret_access_key="a-secret")
+    assert "a-secret" not in repr(task)
+    with pytest.raises(ValidationError, match="go together"):
+        DmsTask(arn=TASK, access_key_id="an-id")
+
+
+@pytest.mark.parametrize(
+    ("tables", "settings", "reason"),
+    [
+        (
+            {"public.a": {"full_load_complete": "dms"}},
+            {},
+            "public.a.full_load_complete: is dms, which needs dms_task",
+        ),
+        ({"public.a": {}}, {"dms_task": "my-task"}, "'my-task' is no ARN of a replication task"),
+        ({"public.a": {}}, {"dms_task": TASK.replace("task:", "replication-config:")}, "serverless"),
+        ({"public.a": {"on_vanished": "delete"}}, {}, "'keep', 'truncate' or 'drop'"),
+    ],
+)
+def test_no_task(tables, settings, reason):
+    with pytest.raises(ValidationError) as caught:
+        source(tables, **settings)
+    assert reason in str(caught.value)
 
 
 # --- sources
@@ -441,11 +486,6 @@ LATER = [
         "history is not available",
     ),
     (TableConfig, {"columns": {"id": "long"}, "primary_key": ["id"], "also": ["soft_delete"]}, "soft_delete"),
-    (
-        TableConfig,
-        {"columns": {"id": "long"}, "primary_key": ["id"], "full_load_complete": "dms"},
-        "dms is not",
-    ),
 ]
 
 

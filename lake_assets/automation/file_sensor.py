@@ -13,7 +13,7 @@ from lake_assets.automation.arrival_watch import ArrivalWatch
 from lake_assets.automation.backoff import check_backing_off
 from lake_assets.automation.in_flight import assets_in_flight
 from lake_assets.automation.polling import poll, sentence
-from lake_assets.bronze.arrivals import log_arrivals
+from lake_assets.bronze.arrivals import doubtful_sentence, log_arrivals
 from lake_assets.bronze.assets import landed_events
 from lake_assets.bronze.discovery import Discovery
 from lake_assets.bronze.reports import UnreportedFiles
@@ -95,6 +95,8 @@ def ready_targets(
 
 
 def _found(found: Discovery, location: str) -> str:
+    if found.doubtful:
+        return doubtful_sentence(*min(found.doubtful.items()))
     if not found.listed:
         return f"{location} holds no files"
     strange = len(found.unknown) + sum(found.unconfigured.values())

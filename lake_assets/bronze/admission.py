@@ -8,14 +8,24 @@ the same keys, so a reload shows as new content under a known key. Its parts arr
 passes. Parts that come out with the bytes they had before can only be told by their time of modification, after
 another part has opened the epoch. Without them, the reload of a table that only grew would lose its old rows.
 
+A reload may also come under keys never seen, say by another number of parallel threads. It is told from a part that
+comes late by the files' own times (`epochs.py`), or by its predecessors' being gone from the bucket. Where neither
+tells, the part joins the open epoch, and a table that stands on it stops for a decision (`silver/plan.py`).
+
+When all files of a table have vanished (`vanished.py`), a record says so, and what comes after it begins anew: files
+that come back have records of their own again, and the next full load opens an epoch.
+
 A transaction file has a record for each table that it has rows of, its *shares*, so that every table's plan, position
 and counts see their own. They enter the log together, and a version of the file is superseded in all tables at once.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from operator import attrgetter
 
+from lake_assets.bronze.epochs import File, epoch_start, is_of_same_load, load_end, transfers
 from lake_assets.bronze.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.log_record import LoggedFile, NewFile
 
@@ -37,9 +47,19 @@ class Known:
     """By (schema, table)."""
     shares: dict[str, dict[str, LoggedFile]] = field(default_factory=dict)
     """By key of a transaction file and by `schema.table`, the records of the file's newest version."""
+    vanished: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By (schema, table), the offset of the newest record that says that all files before it have vanished."""
+    tables: dict[tuple[str, str], list[LoggedFile]] = field(default_factory=lambda: defaultdict(list))
+    """By (schema, table), its records by offset."""
 
     def add(self, record: LoggedFile) -> None:
         """Takes the next record, in the order of offsets."""
+        table = (record.schema, record.table)
+        self.tables[table].append(record)
+        if record.kind is FileKind.VANISHED:
+            self.vanished[table] = record.offset
+            self.open_epochs[table] = record.epoch + 1
+            return
         before = self.newest.get(record.key)
         if before is not None and before.version != record.version:
             self.superseded.add((before.key, before.version))
@@ -48,34 +68,58 @@ class Known:
         if record.format == TRANSACTIONS:
             # A new one, because a pass that is under way may be looking at the old one.
             self.shares[record.key] = {**self.shares.get(record.key, {}), record.qualified_table: record}
-        table = (record.schema, record.table)
         self.open_epochs[table] = max(record.epoch, self.open_epochs.get(table, FIRST_EPOCH))
 
+    def has_vanished(self, record: LoggedFile) -> bool:
+        """Whether the record is from before its table's files vanished."""
+        return record.offset < self.vanished.get((record.schema, record.table), 0)
 
-def admit(found: Iterable[NewFile], known: Known, based_on: int) -> list[tuple[NewFile, int]]:
-    """The files to log with their epochs, in the order of their offsets: full loads by table and key, then CDC
-    by flush time and key.
+    def living(self, schema: str, table: str) -> list[LoggedFile]:
+        """The table's records since its files vanished, or all of them."""
+        return [r for r in self.tables.get((schema, table), ()) if not self.has_vanished(r)]
+
+
+def admit(
+    found: Iterable[NewFile], known: Known, based_on: int, listed: Collection[str] | None = None
+) -> list[tuple[NewFile, int]]:
+    """The files to log with their epochs, in the order of their offsets: what has vanished, then full loads by table
+    and key, then CDC by flush time and key.
 
     `based_on` is the log's head before the files were listed. A key that was logged since is left out: what was
-    listed of it is out of date, and the next pass sees better.
+    listed of it is out of date, and the next pass sees better. `listed`: all keys of the bucket, if they were listed.
     """
     # A file found twice is one file.
     current = (file for file in found if _is_current(file, known, based_on))
     candidates = list({(file.key, file.version, file.qualified_table): file for file in current}.values())
+    vanished = [file for file in candidates if file.kind is FileKind.VANISHED]
     loads = sorted((file for file in candidates if file.kind is FileKind.LOAD), key=_by_table_and_key)
     changes = sorted((file for file in candidates if file.kind is FileKind.CDC), key=_by_flush_time)
+    gone = {(file.schema, file.table) for file in vanished}
     opened: dict[tuple[str, str], int] = {}
     admitted = []
+    for file in sorted(vanished, key=_by_table_and_key):
+        epoch = _open_epoch(file, known, opened)
+        admitted.append((file, epoch))
+        opened[file.schema, file.table] = epoch + 1
+    entering = []
     for file in loads:
-        if _has_new_content(file, known):
+        if _is_rewritten(file, known) and (file.schema, file.table) not in gone:
             opened[file.schema, file.table] = _epoch(file, known, opened)
-            admitted.append((file, opened[file.schema, file.table]))
-    admitted += [
+            entering.append((file, opened[file.schema, file.table]))
+    # By the time of their transfer: the first part of a reload opens its epoch, and the others join it.
+    for file in sorted(loads, key=_transferred):
+        if _is_never_seen(file, known) or (file.schema, file.table) in gone:
+            epoch = _epoch_of_new_key(file, known, opened, entering, changes, listed, gone)
+            opened[file.schema, file.table] = max(epoch, _open_epoch(file, known, opened))
+            entering.append((file, epoch))
+    in_already = {(file.key, file.qualified_table) for file, _ in entering}
+    entering += [
         (file, _open_epoch(file, known, opened))
         for file in loads
-        if not _has_new_content(file, known) and _rewritten_for_open_epoch(file, known, opened)
+        if (file.key, file.qualified_table) not in in_already
+        and _rewritten_for_open_epoch(file, known, opened)
     ]
-    admitted.sort(key=lambda entry: _by_table_and_key(entry[0]))
+    admitted += sorted(entering, key=lambda entry: _by_table_and_key(entry[0]))
     admitted += [
         (file, _open_epoch(file, known, opened)) for file in changes if _has_new_content(file, known)
     ]
@@ -83,14 +127,26 @@ def admit(found: Iterable[NewFile], known: Known, based_on: int) -> list[tuple[N
 
 
 def _is_current(file: NewFile, known: Known, based_on: int) -> bool:
+    if file.kind is FileKind.VANISHED:
+        records = known.living(file.schema, file.table)
+        return bool(records) and records[-1].offset <= based_on and records[-1].kind is not FileKind.VANISHED
     newest = known.newest.get(file.key)
     return newest is None or newest.offset <= based_on
 
 
 def _has_new_content(file: NewFile, known: Known) -> bool:
+    return _is_never_seen(file, known) or _is_rewritten(file, known)
+
+
+def _is_never_seen(file: NewFile, known: Known) -> bool:
     newest = known.newest.get(file.key)
-    if newest is None:
-        return True
+    return newest is None or known.has_vanished(newest)
+
+
+def _is_rewritten(file: NewFile, known: Known) -> bool:
+    newest = known.newest.get(file.key)
+    if newest is None or known.has_vanished(newest):
+        return False
     if newest.version == file.version:
         # A table that was configured after a transaction file had been found unreadable.
         return file.format == TRANSACTIONS and file.qualified_table not in known.shares[file.key]
@@ -105,9 +161,51 @@ def _rewritten_for_open_epoch(file: NewFile, known: Known, opened: Mapping[tuple
 
 
 def _epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> int:
-    """Of a LOAD file with new content."""
+    """Of a LOAD file that was rewritten."""
     newest, open_epoch = known.newest.get(file.key), _open_epoch(file, known, opened)
     return open_epoch + 1 if newest is not None and newest.epoch == open_epoch else open_epoch
+
+
+def _epoch_of_new_key(
+    file: NewFile,
+    known: Known,
+    opened: Mapping[tuple[str, str], int],
+    entering: Sequence[tuple[NewFile, int]],
+    changes: Sequence[NewFile],
+    listed: Collection[str] | None,
+    gone: Collection[tuple[str, str]],
+) -> int:
+    """Of a LOAD file under a key never seen."""
+    epoch = _open_epoch(file, known, opened)
+    table = (file.schema, file.table)
+    logged = [] if table in gone else known.living(*table)
+    found = [(f, e) for f, e in entering if (f.schema, f.table) == table]
+    parts = [r for r in logged if r.kind is FileKind.LOAD and r.epoch == epoch]
+    earlier: list[File] = [r for r in logged if r.kind is FileKind.LOAD and r.epoch < epoch]
+    earlier += [f for f, e in found if e < epoch]
+    others: list[File] = [*parts, *(f for f, e in found if e == epoch)]
+    cdc: list[File] = [r for r in logged if r.kind is FileKind.CDC]
+    cdc += [f for f in changes if (f.schema, f.table) == table]
+    if _is_of_earlier_load(file, others, earlier):
+        return epoch - 1
+    end = load_end(others, cdc, earlier, reload=epoch > FIRST_EPOCH)
+    same = is_of_same_load(file, others, end)
+    if same is None and parts and listed is not None:
+        # DMS has emptied the folder first (TargetTablePrepMode).
+        same = any(part.key in listed for part in parts)
+    return epoch + 1 if same is False else epoch
+
+
+def _is_of_earlier_load(file: NewFile, others: Sequence[File], earlier: Sequence[File]) -> bool:
+    """Whether a part that came late was transferred before the last part of the load before."""
+    begun, before = epoch_start(others, earlier), [f.first_commit_ts for f in earlier if f.first_commit_ts]
+    if not transfers(others, earlier) or not before or begun is None or file.first_commit_ts is None:
+        return False
+    return file.first_commit_ts < max(before) < begun
+
+
+def _transferred(file: NewFile) -> tuple[datetime, str]:
+    return file.first_commit_ts or datetime.max.replace(tzinfo=UTC), file.key
 
 
 def _open_epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> int:

@@ -6,6 +6,7 @@ Here: discovery for one configured source, with what a user should hear about it
 import logging
 
 from lake_assets.bronze.discovery import Discovery, discover
+from lake_assets.bronze.keys import FileKind
 from lake_assets.runtime import LakeRuntime
 
 MOST_TOLD = 20
@@ -30,6 +31,20 @@ def log_arrivals(runtime: LakeRuntime, source: str, told: set[str] | None = None
         near = found.hints.get(table)
         hint = f"; it configures {near}: correct its case, or set ignore_case: true" if near else ""
         logger.warning("%s: %d files of %s, which lake.yaml does not configure%s", source, count, table, hint)
+    for file in found.logged:
+        if file.kind is FileKind.VANISHED:
+            logger.warning("%s: all files of %s have vanished from the bucket", source, file.qualified_table)
+    doubtful = {table: doubt for table, doubt in found.doubtful.items() if f"{table}: {doubt}" not in told}
+    for table, doubt in sorted(doubtful.items()):
+        logger.warning("%s: %s", source, doubtful_sentence(table, doubt))
+    told.update(f"{table}: {doubt}" for table, doubt in doubtful.items())
     told.update(key.key for key in unknown)
     told.update(unconfigured)
     return found
+
+
+def doubtful_sentence(table: str, doubt: str) -> str:
+    """What is said of a table whose files are all gone, when they need not have been deleted."""
+    return (
+        f"no file of {table} is in the bucket any more, and that is not taken for a TRUNCATE or DROP: {doubt}"
+    )

@@ -10,6 +10,7 @@ import dagster as dg
 
 from lake_assets.asset_metadata import column_schema
 from lake_assets.bronze.file_log import LoggedFile
+from lake_assets.bronze.keys import FileKind
 from lake_assets.config import LakeConfig, SourceConfig
 from lake_assets.partitions import daily_partitions
 
@@ -71,7 +72,7 @@ def landed_events(
     source = lake.sources[source_name]
     groups: dict[tuple[str, str], list[LoggedFile]] = defaultdict(list)
     for file in sorted(logged, key=lambda file: file.offset):
-        if file.qualified_table not in source.tables:
+        if file.qualified_table not in source.tables or file.kind is FileKind.VANISHED:
             continue
         groups[file.qualified_table, capture_day(file)].append(file)
     return [

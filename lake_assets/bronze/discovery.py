@@ -4,8 +4,10 @@ Here: list, recognise, fingerprint, inspect, append. Not here: how any one of th
 """
 
 from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from lake_assets.bronze.file_log import FileLog, LoggedFile, NewFile
 from lake_assets.bronze.inspect import FileInspection, UnreadableFile, inspect_file
@@ -20,7 +22,14 @@ from lake_assets.bronze.keys import (
 from lake_assets.bronze.object_store import ObjectGone, ObjectStore, StoredObject, StoreError
 from lake_assets.bronze.shares import find_shares, is_unsettled
 from lake_assets.bronze.shares import strangers as unnamed_tables
-from lake_assets.bronze.table_folders import TableFolders, UnconfiguredKey, logged_folders, strangers
+from lake_assets.bronze.table_folders import (
+    TableFolders,
+    UnconfiguredKey,
+    folder_of,
+    logged_folders,
+    strangers,
+)
+from lake_assets.bronze.vanished import Removal, Vanished, newest_known, vanished_record, vanished_tables
 from lake_assets.config import DmsSettings, SourceConfig
 
 
@@ -29,7 +38,8 @@ class Discovery:
     """What one pass found."""
 
     logged: list[LoggedFile]
-    """Entered into the log by this pass, by offset; of a transaction file, a record for each table."""
+    """Entered into the log by this pass, by offset; of a transaction file, a record for each table; of a table whose
+    files have all vanished, a record that says so."""
     unknown: list[UnknownKey]
     """What cannot be recognised or read at all, by key; not logged."""
     unconfigured: dict[str, int]
@@ -40,6 +50,8 @@ class Discovery:
     listed: int
     hints: dict[str, str] = field(default_factory=dict)
     """By `unconfigured` table, the configured one that it differs from only by case."""
+    doubtful: dict[str, str] = field(default_factory=dict)
+    """By table of which no file is there any more, what speaks against their having been deleted; not logged."""
 
 
 def discover(
@@ -50,27 +62,30 @@ def discover(
     *,
     inspect_threads: int = 8,
     inspect_budget_bytes: int = 64 << 20,
+    removals: Mapping[str, Removal] | None = None,
 ) -> Discovery:
     """Lists the source and logs what is new, in at most one commit.
 
     A file of more than `inspect_budget_bytes` (as stored), or with damaged content, is logged with rows=None: what
     to make of it is the reader's decision. A transaction file is inspected whatever its size. One that vanishes or
-    changes meanwhile is left to the next pass. Raises StoreError if the location cannot be listed; nothing is logged
-    then.
+    changes meanwhile is left to the next pass. `removals`: what S3 has told of keys that are gone. Raises StoreError if
+    the location cannot be listed; nothing is logged then.
     """
     # Before the listing: what another process logs from now on may be newer than what this listing will show.
     head = log.head()
     newest = log.newest(source_name)
     # Without the setting no key is one of a transaction file.
     shares = log.shares(source_name) if source.dms.preserve_transactions else {}
+    marks, seen_at = log.vanished(source_name), datetime.now(UTC)
     folders = TableFolders(source)
     listed_files: list[DataFile] = []
     candidates: list[tuple[StoredObject, DataFile | TransactionFile]] = []
     unknown: list[UnknownKey] = []
     unconfigured: Counter[str] = Counter()
-    ignored = listed = 0
+    ignored = 0
+    keys: set[str] = set()
     for obj in store.list():
-        listed += 1
+        keys.add(obj.key)
         parsed = folders.parse(obj.key)
         if isinstance(parsed, IgnoredKey):
             ignored += 1
@@ -78,7 +93,7 @@ def discover(
             unknown.append(parsed)
         elif isinstance(parsed, TransactionFile):
             held = shares.get(obj.key, {})
-            if _is_known(obj, newest.get(obj.key)) and not is_unsettled(held, source.tables):
+            if _is_known(obj, newest.get(obj.key), marks) and not is_unsettled(held, source.tables):
                 unconfigured.update(unnamed_tables(held, source.tables))
             else:
                 candidates.append((obj, parsed))
@@ -87,7 +102,7 @@ def discover(
         else:
             if source.ignore_case:
                 listed_files.append(parsed)
-            if not _is_known(obj, newest.get(obj.key)):
+            if not _is_known(obj, newest.get(obj.key), marks):
                 candidates.append((obj, parsed))
     if source.ignore_case:
         strange = strangers(listed_files, logged_folders(newest.values()))
@@ -111,16 +126,69 @@ def discover(
         for file in found
         if file.format == TRANSACTIONS and unnamed_tables([file.qualified_table], source.tables)
     )
-    logged = log.append(source_name, found, based_on=head)
+    vanished = _vanished(source_name, source, store, log, head, keys, removals)
+    found += [vanished_record(table, seen_at) for table in vanished if table.certain]
+    logged = log.append(source_name, found, based_on=head, listed=keys)
     hints = {table: near for table in unconfigured if (near := folders.hint(table))}
     return Discovery(
-        logged, sorted(unknown, key=lambda entry: entry.key), dict(unconfigured), ignored, listed, hints
+        logged,
+        sorted(unknown, key=lambda entry: entry.key),
+        dict(unconfigured),
+        ignored,
+        len(keys),
+        hints,
+        {table.table: table.doubt for table in vanished if not table.certain},
     )
 
 
-def _is_known(obj: StoredObject, newest: LoggedFile | None) -> bool:
+def unlogged_parts(
+    source: SourceConfig, store: ObjectStore, parts: Sequence[LoggedFile], logged: Sequence[LoggedFile]
+) -> list[str]:
+    """The full-load files in the folders of a table's `parts` that the log, as far as it was read (`logged`), does not
+    have as they are now. Raises StoreError."""
+    folders, newest = TableFolders(source), {file.key: file for file in logged}
+    epoch = max(part.epoch for part in parts)
+    prefixes = {"/".join(folder) + "/" for part in parts if (folder := folder_of(part.key))}
+    found = []
+    for obj in (obj for prefix in sorted(prefixes) for obj in store.list(prefix)):
+        parsed, known = folders.parse(obj.key), newest.get(obj.key)
+        if not isinstance(parsed, DataFile) or parsed.kind is not FileKind.LOAD:
+            continue
+        # One with the bytes that it had in the load before is logged again.
+        stale = known is not None and known.epoch < epoch and obj.last_modified > known.last_modified
+        if known is None or stale or not (_is_known(obj, known, {}) or known.version == store.version(obj)):
+            found.append(obj.key)
+    return found
+
+
+def _vanished(
+    source_name: str,
+    source: SourceConfig,
+    store: ObjectStore,
+    log: FileLog,
+    head: int,
+    keys: Collection[str],
+    removals: Mapping[str, Removal] | None,
+) -> list[Vanished]:
+    """The tables of which no file is there any more, looked for twice: a folder that is being moved, or was not mounted
+    for a moment, is there again."""
+    if not any(key not in keys for key in log.newest(source_name)):
+        return []
+    known = newest_known(log.files(source_name, upto=head))
+    found = vanished_tables(known, keys, source.tables, removals)
+    back = {table.table for table in found if table.certain and _any_left(store, table)}
+    return [table for table in found if table.table not in back]
+
+
+def _any_left(store: ObjectStore, vanished: Vanished) -> bool:
+    folder = folder_of(vanished.files[0].key)
+    known = {file.key for file in vanished.files}
+    return any(obj.key in known for obj in store.list("/".join(folder or ()) + "/"))
+
+
+def _is_known(obj: StoredObject, newest: LoggedFile | None, marks: Mapping[tuple[str, str], int]) -> bool:
     """Whether the listing alone tells that there is nothing to log."""
-    if newest is None:
+    if newest is None or newest.offset < marks.get((newest.schema, newest.table), 0):
         return False
     if obj.etag is None:
         return obj.size == newest.size and obj.last_modified == newest.last_modified

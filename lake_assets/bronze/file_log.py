@@ -10,7 +10,7 @@ the log again.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from threading import RLock
@@ -115,23 +115,38 @@ class FileLog:
             self._refresh()
             return self._view.head
 
-    def append(self, source: str, new: Sequence[NewFile], *, based_on: int | None = None) -> list[LoggedFile]:
+    def append(
+        self,
+        source: str,
+        new: Sequence[NewFile],
+        *,
+        based_on: int | None = None,
+        listed: Collection[str] | None = None,
+    ) -> list[LoggedFile]:
         """Logs, in one commit, those of the files that the log does not have, and returns them by offset.
 
         `based_on`: the log's head before the files were listed (default: its head now). Files whose key another
-        process has logged since are left to the next pass. Raises PyIceberg's CommitFailedException if other writers
-        were faster thirty times in a row; then nothing was logged.
+        process has logged since are left to the next pass. `listed`: all keys of the source, if they were listed.
+        Raises PyIceberg's CommitFailedException if other writers were faster thirty times in a row; then nothing was
+        logged.
         """
         if not new:
             return []
         with self._lock:
             # Before a competing process is looked at: what it logs meanwhile was not in the listing.
             seen = self._ensured_head() if based_on is None else based_on
-            return self._append(lambda: self._propose(source, new, seen))
+            return self._append(lambda: self._propose(source, new, seen, listed))
 
-    def ask_again(self, files: Sequence[LoggedFile]) -> list[LoggedFile]:
+    def vanished(self, source: str) -> dict[tuple[str, str], int]:
+        """By (schema, table), the offset of the newest record that says that all files before it have vanished."""
+        with self._lock:
+            self._refresh()
+            return dict(self._view.known(source).vanished)
+
+    def ask_again(self, files: Sequence[LoggedFile], *, epoch: int | None = None) -> list[LoggedFile]:
         """Logs known files once more, so that rows of theirs that were set aside are read again by the contract that
-        holds from then on. One that was written again meanwhile is left out. Raises as `append`."""
+        holds from then on; with `epoch`, new records of the files themselves, as parts of that full load. One that was
+        written again meanwhile is left out. Raises as `append`."""
         now = self._clock().astimezone(UTC)
 
         def propose() -> list[LoggedFile]:
@@ -141,7 +156,7 @@ class FileLog:
                 if self._view.known(file.source).newest[file.key].version == file.version
             ]
             return [
-                replace(file, offset=offset, logged_at=now, retry=True)
+                replace(file, offset=offset, logged_at=now, retry=epoch is None, epoch=epoch or file.epoch)
                 for offset, file in enumerate(same, start=self._view.head + 1)
             ]
 
@@ -177,9 +192,11 @@ class FileLog:
                     self._tend(table)
         return proposed
 
-    def _propose(self, source: str, new: Sequence[NewFile], based_on: int) -> list[LoggedFile]:
+    def _propose(
+        self, source: str, new: Sequence[NewFile], based_on: int, listed: Collection[str] | None
+    ) -> list[LoggedFile]:
         now = self._clock().astimezone(UTC)
-        admitted = admit(new, self._view.known(source), based_on)
+        admitted = admit(new, self._view.known(source), based_on, listed)
         return [
             LoggedFile(
                 offset=offset,

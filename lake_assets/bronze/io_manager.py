@@ -8,6 +8,7 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from lake_assets.bronze.assets import bronze_key
+from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.plan_read import files_of_days
 from lake_assets.bronze.reader import read_changes
 from lake_assets.bronze.recount import counted
@@ -41,7 +42,8 @@ class BronzeIOManager(dg.IOManager):
             keys = context.asset_partition_key_range
             first, last = keys.start, keys.end
         spark, store = self._runtime.sessions.root(), self._runtime.store(source_name)
-        logged = files_of_days(self._runtime.file_log.files(source_name, table), first, last)
+        records = self._runtime.file_log.files(source_name, table)
+        logged = files_of_days([f for f in records if f.kind is not FileKind.VANISHED], first, last)
         if not logged:
             columns = (
                 column_ddl(column.model_copy(update={"required": False}))

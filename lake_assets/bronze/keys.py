@@ -39,10 +39,11 @@ TRANSACTIONS = "transactions"
 
 
 class FileKind(StrEnum):
-    """A part of a full load, or changes."""
+    """A part of a full load, or changes; in the log also that all files before it have vanished."""
 
     LOAD = "load"
     CDC = "cdc"
+    VANISHED = "vanished"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import dagster as dg
 
 from lake_assets.bronze.assets import LAST_OFFSET, bronze_key, capture_day
 from lake_assets.bronze.file_log import LoggedFile
+from lake_assets.bronze.keys import FileKind
 from lake_assets.runtime import LakeRuntime
 
 MOST_EVENTS = 200
@@ -39,7 +40,7 @@ class UnreportedFiles:
         tables = self._runtime.lake.sources[self._source].tables
         for file in log.files(self._source, after=self._seen):
             self._seen = file.offset
-            if file.qualified_table in tables and not file.retry:
+            if file.qualified_table in tables and _is_arrival(file):
                 self._newest[file.qualified_table] = file.offset
         found: list[LoggedFile] = []
         for table, newest in self._newest.items():
@@ -47,7 +48,7 @@ class UnreportedFiles:
                 self._reported[table] = self._last_reported(instance, table, newest)
                 if self._reported[table] < newest:
                     unreported = log.files(self._source, table, after=self._reported[table])
-                    found += [file for file in unreported if not file.retry]
+                    found += [file for file in unreported if _is_arrival(file)]
         return _first_events(sorted(found, key=lambda file: file.offset))
 
     def _last_reported(self, instance: dg.DagsterInstance, table: str, newest: int) -> int:
@@ -59,6 +60,10 @@ class UnreportedFiles:
                 # An offset that this log does not have was reported of an earlier log.
                 return offset if isinstance(offset, int) and offset <= newest else 0
         return 0
+
+
+def _is_arrival(file: LoggedFile) -> bool:
+    return not file.retry and file.kind is not FileKind.VANISHED
 
 
 def _first_events(files: list[LoggedFile]) -> list[LoggedFile]:

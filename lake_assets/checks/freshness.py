@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lake_assets.bronze.file_log import LoggedFile
+from lake_assets.silver.plan import living_files
 from lake_assets.silver.position import Position
 from lake_assets.silver.targets import Target
 
@@ -33,7 +34,8 @@ def freshness(
 
     A pending file's age counts from when it was logged, not from its own date: a copied bucket keeps old dates.
     """
-    pending = [file for file in logged if file.offset > position.log_offset]
+    living = living_files(logged, target.mode, target.config.on_vanished)
+    pending = [file for file in living if file.offset > position.log_offset]
     age = now - min(file.logged_at for file in pending) if pending else None
     lag = now - position.max_commit_ts if position.max_commit_ts is not None else None
     limits = target.freshness

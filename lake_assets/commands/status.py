@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from lake_assets.bronze.vanished import before, still_vanished
 from lake_assets.build import Lake
 from lake_assets.commands.sync import why_waiting
 from lake_assets.iceberg.tables import current_snapshot, load_table, summary
@@ -22,7 +23,7 @@ class TableStatus:
 
     table: str
     state: str
-    """`up to date`, `pending`, `waiting` (see `reason`) or `no files`."""
+    """`up to date`, `pending`, `waiting` or `stopped` (see `reason`), or `no files`."""
     rows: int
     position: int
     pending_files: int
@@ -35,6 +36,8 @@ class TableStatus:
     last_applied: str | None
     """When it was published, ISO 8601 UTC."""
     reason: str | None
+    vanished: str | None = None
+    """Since when, ISO 8601 UTC, none of its files is in the bucket any more."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -55,6 +58,7 @@ def _table_status(lake: Lake, state: TableState, quarantined: int, now: datetime
     batch = {k.removeprefix(BATCH): v for k, v in summary(snapshot).items() if k.startswith(BATCH)}
     newest = state.position.max_commit_ts
     applied = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC) if snapshot is not None else None
+    mark = still_vanished(state.logged)
     return TableStatus(
         table=state.target.identifier,
         state=_state(state),
@@ -65,8 +69,18 @@ def _table_status(lake: Lake, state: TableState, quarantined: int, now: datetime
         lag_seconds=round((now - newest).total_seconds(), 1) if newest is not None else None,
         last_batch=batch or None,
         last_applied=applied.isoformat(timespec="seconds") if applied is not None else None,
-        reason=why_waiting(lake, state),
+        reason=_reason(lake, state),
+        vanished=mark.last_modified.isoformat(timespec="seconds") if mark is not None else None,
     )
+
+
+def _reason(lake: Lake, state: TableState) -> str | None:
+    if isinstance(state.next_batch, Batch) and state.next_batch.stop is not None:
+        return f"{state.next_batch.stop.reason} {state.next_batch.stop.next_step}"
+    mark = still_vanished(state.logged)
+    if mark is not None and not isinstance(state.next_batch, Waiting):
+        return f"{before(mark, state.logged)}; on_vanished is {state.target.config.on_vanished}"
+    return why_waiting(lake, state)
 
 
 def _state(state: TableState) -> str:
@@ -74,4 +88,6 @@ def _state(state: TableState) -> str:
         return "no files"
     if isinstance(state.next_batch, Waiting):
         return "waiting"
-    return "pending" if isinstance(state.next_batch, Batch) else "up to date"
+    if isinstance(state.next_batch, Batch):
+        return "pending" if state.next_batch.stop is None else "stopped"
+    return "up to date"

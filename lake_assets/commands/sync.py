@@ -12,8 +12,9 @@ from typing import Any
 
 import dagster as dg
 
-from lake_assets.bronze.arrivals import log_arrivals
+from lake_assets.bronze.arrivals import doubtful_sentence, log_arrivals
 from lake_assets.bronze.assets import landed_events
+from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.object_store import StoreError
 from lake_assets.build import Lake, build_definitions
 from lake_assets.checks.silver_checks import APPLIED
@@ -109,7 +110,9 @@ def _list_files(lake: Lake, instance: dg.DagsterInstance, source: str, result: S
             f"no DMS file in {lake.config.sources[source].location} yet: start the DMS task, or correct the source's "
             "location in lake.yaml"
         )
-    result.files[source] = len({file.key for file in found.logged})
+    for table, doubt in found.doubtful.items():
+        result.waiting[f"{source} {table}"] = doubtful_sentence(table, doubt)
+    result.files[source] = len({file.key for file in found.logged if file.kind is not FileKind.VANISHED})
     result.file_rows[source] = sum(file.rows or 0 for file in found.logged)
     for event in landed_events(lake.config, source, found.logged):
         instance.report_runless_asset_event(event)

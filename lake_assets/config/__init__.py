@@ -14,7 +14,7 @@ from lake_assets.config.base import (
     parse_duration,
 )
 from lake_assets.config.columns import Column, parse_column
-from lake_assets.config.dms import DmsSettings, S3Config
+from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import has_operation_in_cdc
 from lake_assets.config.evolution import EarlierLayout, Policy, QuarantineLimits, SchemaChanges
 from lake_assets.config.lake import (
@@ -29,6 +29,7 @@ from lake_assets.config.tables import (
     Freshness,
     FullLoadComplete,
     Mode,
+    OnVanished,
     TableConfig,
 )
 
@@ -38,6 +39,7 @@ __all__ = [
     "CatalogConfig",
     "Column",
     "DmsSettings",
+    "DmsTask",
     "Duration",
     "EarlierLayout",
     "Freshness",
@@ -48,6 +50,7 @@ __all__ = [
     "Mistakes",
     "Mode",
     "Model",
+    "OnVanished",
     "Policy",
     "QuarantineLimits",
     "S3Config",

@@ -1,10 +1,11 @@
-"""The S3 endpoint that writes a source's files: its settings, and how its bucket is reached.
+"""The S3 endpoint that writes a source's files: its settings, how its bucket is reached, and the task that fills it.
 
 Not here: which settings go together (`dms_rules.py`), or what they mean for a key (`bronze/keys.py`) or a file
 (`bronze/formats.py`).
 """
 
-from typing import Any, Literal
+import re
+from typing import Any, Literal, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -12,24 +13,58 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from lake_assets.config.base import Mistakes, Model
 
 Operation = Literal["I", "U", "D"]
+_TASK_ARN = re.compile(r"arn:[\w-]+:dms:(?P<region>[\w-]+):\d*:task:[\w-]+")
 
 
-class S3Config(Model):
-    """How `s3://` locations are reached; without it the AWS default chain decides."""
+class AwsAccess(Model):
+    """How a service of AWS is reached; what is left out, the AWS default chain decides."""
 
     region: str | None = None
     endpoint: str | None = None
     access_key_id: SecretStr | None = None
     secret_access_key: SecretStr | None = None
-    path_style: bool = False
 
     @model_validator(mode="after")
-    def _both_keys(self) -> "S3Config":
+    def _both_keys(self) -> Self:
         if (self.access_key_id is None) != (self.secret_access_key is None):
             raise ValueError(
                 "access_key_id and secret_access_key go together; without both the AWS default chain decides"
             )
         return self
+
+
+class S3Config(AwsAccess):
+    """How `s3://` locations are reached."""
+
+    path_style: bool = False
+
+
+class DmsTask(AwsAccess):
+    """The replication task that writes files; asked how far its full load is (`full_load_complete: dms`)."""
+
+    arn: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"arn": value} if isinstance(value, str) else value
+
+    @field_validator("arn")
+    @classmethod
+    def _a_task(cls, value: str) -> str:
+        if _TASK_ARN.fullmatch(value) is None:
+            raise ValueError(
+                f"{value!r} is no ARN of a replication task, such as "
+                "arn:aws:dms:eu-central-1:123456789012:task:ABCDEF; one of a serverless replication is not available"
+            )
+        return value
+
+    @property
+    def its_region(self) -> str:
+        """The configured region, else the one in the ARN."""
+        match = _TASK_ARN.fullmatch(self.arn)
+        assert match is not None, "it was validated"
+        return self.region or match["region"]
 
 
 class DmsSettings(Model):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, refuse
-from lake_assets.config.dms import DmsSettings, S3Config
+from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import conflicts
 from lake_assets.config.evolution import SchemaChanges
 from lake_assets.config.tables import Freshness, Mode, TableConfig
@@ -91,6 +91,8 @@ class SourceConfig(Model):
     ignore_case: bool = False
     """Whether a folder is a table's if their names differ only by case."""
     s3: S3Config = S3Config()
+    dms_task: DmsTask | None = None
+    """The task that fills the location; a table's own, where several do."""
     tables: dict[str, TableConfig] = Field(min_length=1)
     freshness: Freshness = Freshness()
     schema_changes: SchemaChanges = SchemaChanges()
@@ -102,6 +104,10 @@ class SourceConfig(Model):
         a table that is not configured, the source's."""
         own = self.tables[table].dms if table in self.tables else {}
         return self.dms.model_copy(update=own) if own else self.dms
+
+    def task(self, table: str) -> DmsTask | None:
+        """The replication task that writes a table's files."""
+        return self.tables[table].dms_task or self.dms_task
 
     @field_validator("tables", mode="before")
     @classmethod
@@ -118,7 +124,7 @@ class SourceConfig(Model):
         found = [
             (("tables", name), text) for name, text in (*self._name_mistakes(), *self._column_mistakes())
         ]
-        refuse([*self._conflicts(), *found])
+        refuse([*self._conflicts(), *found, *self._task_mistakes()])
         return self
 
     def _conflicts(self) -> Iterator[Mistake]:
@@ -129,6 +135,14 @@ class SourceConfig(Model):
                 own = next((setting for setting in settings if setting in table.dms), None)
                 told[("dms", settings[0]) if own is None else ("tables", name, "dms", own), text] = None
         yield from told
+
+    def _task_mistakes(self) -> Iterator[Mistake]:
+        for name, table in self.tables.items():
+            if table.full_load_complete.when == "dms" and self.task(name) is None:
+                yield (
+                    ("tables", name, "full_load_complete"),
+                    "is dms, which needs dms_task: the ARN of the replication task, of the source or of the table",
+                )
 
     def _name_mistakes(self) -> Iterator[tuple[str, str]]:
         silver_names: dict[str, str] = {}

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from lake_assets.config.base import Duration, Mistake, Model, did_you_mean, refuse
 from lake_assets.config.columns import Columns
-from lake_assets.config.dms import DmsSettings
+from lake_assets.config.dms import DmsSettings, DmsTask
 from lake_assets.config.evolution import EarlierLayout, QuarantineLimits, SchemaChanges
 
 _PARTITION = re.compile(
@@ -45,20 +45,20 @@ class Mode(StrEnum):
     CHANGE_LOG = "change_log"
 
 
+OnVanished = Literal["keep", "truncate", "drop"]
+
+
 class FullLoadComplete(Model):
     """When all parts of a full load are taken to have arrived."""
 
-    when: Literal["first_cdc", "quiet_period", "immediately"] = "first_cdc"
+    when: Literal["first_cdc", "quiet_period", "immediately", "dms"] = "first_cdc"
+    """dms: when DMS itself says so, see `dms_task`."""
     quiet: Duration = timedelta(minutes=5)
     """Without a newer LOAD file for this long; also the fallback of first_cdc for a table that never changes."""
 
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: Any) -> Any:
-        if value == "dms":
-            raise ValueError(
-                "dms is not available in this version; use first_cdc, immediately or quiet_period: 5m"
-            )
         if isinstance(value, str):
             return {"when": value}
         if isinstance(value, dict) and set(value) == {"quiet_period"}:
@@ -86,6 +86,10 @@ class TableConfig(Model):
     also: tuple[Mode, ...] = ()
     partition_by: tuple[str, ...] = ()
     full_load_complete: FullLoadComplete = FullLoadComplete()
+    dms_task: DmsTask | None = None
+    """The source's by default."""
+    on_vanished: OnVanished = "keep"
+    """What becomes of the table when DMS deletes all of its files, as it does at a TRUNCATE or DROP of the source's."""
     freshness: Freshness | None = None
     schema_changes: SchemaChanges | None = None
     """The source's by default."""

@@ -17,6 +17,7 @@ from lake_assets.silver.commit import count_rows, next_position, stamp
 from lake_assets.silver.keyed import replace_keys, replace_table
 from lake_assets.silver.logs import append, replace_log
 from lake_assets.silver.position import Position
+from lake_assets.silver.touched_days import all_days
 from lake_assets.silver.work import Work
 
 
@@ -43,12 +44,23 @@ def apply_batch(work: Work) -> BatchResult:
 
 
 def _write(work: Work, current: Attempt) -> Written:
+    if work.batch.kind == "truncate" or (work.batch.kind == "full_load" and not work.batch.files):
+        return _empty(work, current)
     if not work.batch.files:
         return nothing_readable()
     current_rows = work.target.mode is Mode.CURRENT
     if work.batch.kind == "full_load":
         return replace_table(work, current) if current_rows else replace_log(work, current)
     return replace_keys(work, current) if current_rows else append(work, current)
+
+
+def _empty(work: Work, current: Attempt) -> Written:
+    """All rows gone; the commit that bears the position follows, because a delete of whole files loses it."""
+    work.stage("write")
+    if work.position.snapshot_id is not None:
+        with work.watch.stage("delete"):
+            work.spark.sql(f"DELETE FROM {current.address}")
+    return nothing_readable("delete", all_days(work.target))
 
 
 def _result(work: Work, written: Written, position: Position) -> BatchResult:

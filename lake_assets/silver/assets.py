@@ -31,7 +31,11 @@ from lake_assets.silver.batch import TableResult
 from lake_assets.silver.batch_check import FAILED_TABLES, batch_check
 from lake_assets.silver.engine import Progress, apply_tables
 from lake_assets.silver.pending import table_states
-from lake_assets.silver.report import materialization_metadata, schema_observations
+from lake_assets.silver.report import (
+    materialization_metadata,
+    schema_observations,
+    vanished_observations,
+)
 from lake_assets.silver.targets import Target
 
 CHUNK = 50
@@ -141,6 +145,8 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
     checks = [e for e in (applied_evaluation(result), counted, held, fresh) if e is not None]
     for change in schema_observations(result):
         context.log_event(change)
+    for gone in vanished_observations(result, logged):
+        context.log_event(gone)
     metadata = materialization_metadata(result, now) if result.batches else {}
     if result.error is not None:
         context.log.error("%s failed: %s", target.identifier, result.error)

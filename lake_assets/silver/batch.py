@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
+from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.silver.collapse import ChangeFigures
 from lake_assets.silver.position import BATCH, Position
 from lake_assets.silver.targets import Target
@@ -24,7 +25,7 @@ class Written:
     """What a mode has written to the branch, and what is left for the commit that bears the position."""
 
     strategy: str
-    """`overwrite`, `append` or `delete_and_append`."""
+    """`overwrite`, `append`, `delete_and_append` or `delete`."""
     changes: ChangeFigures
     rows_counted: int
     """Rows of the files by their own count."""
@@ -40,9 +41,10 @@ class Written:
     unseen_updates: int = 0
 
 
-def nothing_readable() -> Written:
+def nothing_readable(strategy: str = "append", touched: dict[str, str] | None = None) -> Written:
     """What a batch without a readable file writes: its position alone."""
-    return Written("append", ChangeFigures(by_op=dict.fromkeys("IUD", 0)), rows_counted=0, keys=0, rows=0)
+    figures = ChangeFigures(by_op=dict.fromkeys("IUD", 0))
+    return Written(strategy, figures, rows_counted=0, keys=0, rows=0, touched=touched or {})
 
 
 @dataclass(slots=True)
@@ -50,7 +52,7 @@ class BatchResult:
     """One published commit."""
 
     kind: str
-    """`full_load` or `cdc`."""
+    """`full_load`, `cdc` or `truncate`."""
     strategy: str
     files: int
     first_key: str | None
@@ -76,6 +78,8 @@ class BatchResult:
     files_quarantined: int = 0
     schema_changes: tuple[str, ...] = ()
     """What the batch changed about silver's columns, a sentence each."""
+    vanished: tuple[LoggedFile, ...] = ()
+    """Records that it passed, which say that all of the table's files before them have vanished."""
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property

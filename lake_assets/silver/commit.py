@@ -95,7 +95,7 @@ def count_rows(
         before=planned.rows,
         after=live_rows(commits[0]),
     )
-    if (problem := row_count_problem(counts, replaces=result.kind == "full_load")) is not None:
+    if (problem := row_count_problem(counts, replaces=result.kind != "cdc")) is not None:
         raise RowCountMismatch(
             target.table,
             f"{problem}. The batch from {result.first_key} to {result.last_key} was not published.",

@@ -17,7 +17,8 @@ from lake_assets.errors import TableStopped
 from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import BatchResult, TableResult
-from lake_assets.silver.plan import Waiting, plan_batch
+from lake_assets.silver.full_load import next_batch
+from lake_assets.silver.plan import Waiting, living_files
 from lake_assets.silver.planned import Planned, apply_planned, known_damage, retrying
 from lake_assets.silver.position import read_position
 from lake_assets.silver.targets import Target
@@ -77,16 +78,17 @@ def _next_batch(
     table = load_table(runtime.catalog, target.identifier)
     position = read_position(table)
     logged = runtime.file_log.files(target.source, target.table, upto=upto)
-    batch = plan_batch(
-        position,
-        logged,
-        mode=target.mode,
-        policy=target.config.full_load_complete,
-        now=datetime.now(UTC),
-        max_files=runtime.lake.automation.max_files_per_batch,
-    )
+    batch = next_batch(runtime, target, position, logged, datetime.now(UTC))
     if batch is None or isinstance(batch, Waiting):
         return batch
+    if batch.stop is not None:
+        raise TableStopped(target.table, batch.stop.reason, batch.stop.next_step)
+    if batch.kind == "drop":
+        # Emptied by a commit before. Its files are all gone, so that it stays away until there are new ones.
+        runtime.catalog.drop_table(target.identifier)
+        return None
+    # What the table is made of, and read again when a file comes late.
+    logged = living_files(logged, target.mode, target.config.on_vanished)
     if target.mode is Mode.CHANGE_LOG:
         left_out = {
             (held.key, held.version)
@@ -113,8 +115,10 @@ def _refuse_rewritten(
         for file in logged
         if file.offset <= applied and file.kind is FileKind.CDC and (file.key, file.version) not in left_out
     }
+    contents = {(file.key, file.version) for file in logged if file.offset <= applied}
     for file in logged:
-        if file.offset > applied and file.key in seen and not file.retry:
+        back = (file.key, file.version) in contents  # it had vanished
+        if file.offset > applied and file.key in seen and not file.retry and not back:
             raise TableStopped(
                 target.table,
                 f"{file.key} was rewritten after its rows had been appended to {target.identifier}.",

@@ -13,7 +13,8 @@ from datetime import datetime
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.plan import Batch, Waiting, plan_batch
+from lake_assets.silver.full_load import next_batch
+from lake_assets.silver.plan import Batch, Waiting, living_files
 from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.targets import Target
 
@@ -36,7 +37,8 @@ class TableState:
 
     @property
     def pending(self) -> list[LoggedFile]:
-        return [file for file in self.logged if file.offset > self.position.log_offset]
+        living = living_files(self.logged, self.target.mode, self.target.config.on_vanished)
+        return [file for file in living if file.offset > self.position.log_offset]
 
 
 def table_states(runtime: LakeRuntime, targets: Sequence[Target], now: datetime) -> list[TableState]:
@@ -63,12 +65,5 @@ def _state(runtime: LakeRuntime, target: Target, logged: tuple[LoggedFile, ...],
         logger.debug("%s has no readable position", target.identifier, exc_info=True)
         upto = logged[-1].offset if logged else 0
         return TableState(target, Position(), logged, Batch("cdc", (), upto, epoch=0), error)
-    batch = plan_batch(
-        position,
-        logged,
-        mode=target.mode,
-        policy=target.config.full_load_complete,
-        now=now,
-        max_files=runtime.lake.automation.max_files_per_batch,
-    )
+    batch = next_batch(runtime, target, position, logged, now)
     return TableState(target, position, logged, batch)

@@ -1,31 +1,58 @@
 """What the next batch of a silver table is: a pure decision over its position and the file log.
 
-Here: full load or CDC, which files, whether the full load is complete. Not here: reading or writing anything.
+Here: full load or CDC, which files, whether the full load is complete, what a table does whose files have vanished. Not
+here: reading or writing anything, asking DMS (`full_load.py`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from lake_assets.bronze.epochs import epoch_start, is_of_same_load, load_end
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.keys import FileKind
-from lake_assets.config import FullLoadComplete, Mode
+from lake_assets.config import FullLoadComplete, Mode, OnVanished
 from lake_assets.silver.position import Position
+
+__all__ = [
+    "Batch",
+    "Gate",
+    "Stop",
+    "Waiting",
+    "epoch_members",
+    "epoch_start",
+    "newest_versions",
+    "plan_batch",
+]
+
+Gate = Callable[[Sequence[LoggedFile]], str | None]
+"""Asked of a full load's parts before they are applied: why they cannot be yet, None if they can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """What must be decided before a batch may be applied: sentences for the user."""
+
+    reason: str
+    next_step: str
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Files to be applied in one commit. `files` is empty when all that is pending is superseded."""
 
-    kind: Literal["full_load", "cdc"]
-    """`full_load` replaces the table."""
+    kind: Literal["full_load", "cdc", "truncate", "drop"]
+    """`full_load` replaces the table, `truncate` empties it, `drop` drops it once it is empty."""
     files: tuple[LoggedFile, ...]
     upto: int
     """The table's log offset once the batch is applied."""
     epoch: int
     superseded_files: int = 0
     """Files left out: flushed before the epoch began, so that the full load holds what they say, or rewritten since."""
+    vanished: tuple[LoggedFile, ...] = ()
+    """Records that the batch passes, which say that all files before them have vanished."""
+    stop: Stop | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,50 +70,165 @@ def plan_batch(
     policy: FullLoadComplete,
     now: datetime,
     max_files: int,
+    on_vanished: OnVanished = "keep",
+    gate: Gate | None = None,
 ) -> Batch | Waiting | None:
     """The next batch, or None when nothing is pending.
 
     `files` are all files of the table in the log, by offset; `now` is UTC. An unlogged file does not exist here.
     """
-    pending = [file for file in files if file.offset > position.log_offset]
+    marks = [file for file in files if file.kind is FileKind.VANISHED]
+    if marks and _empties(mode, on_vanished) and _is_there(position):
+        emptied = _emptied(position, files, marks, on_vanished)
+        if emptied is not None:
+            return emptied
+    living = living_files(files, mode, on_vanished)
+    passed = [] if _empties(mode, on_vanished) else marks
+    pending = sorted((f for f in (*living, *passed) if f.offset > position.log_offset), key=_offset)
     if not pending:
         return None
     chunk = pending[:max_files]
+    batch = _batch(position, living, chunk, mode, policy, now, gate)
+    if isinstance(batch, Waiting):
+        return batch
+    own = tuple(mark for mark in passed if position.log_offset < mark.offset <= batch.upto)
+    return Batch(
+        batch.kind,
+        batch.files,
+        batch.upto,
+        batch.epoch,
+        batch.superseded_files,
+        own,
+        batch.stop or _unreadable(batch, marks),
+    )
+
+
+def _batch(
+    position: Position,
+    files: Sequence[LoggedFile],
+    chunk: Sequence[LoggedFile],
+    mode: Mode,
+    policy: FullLoadComplete,
+    now: datetime,
+    gate: Gate | None,
+) -> Batch | Waiting:
     upto = chunk[-1].offset
     newest = newest_versions(files)
+    own = sum(file.kind is not FileKind.VANISHED for file in chunk)
     if mode is Mode.CHANGE_LOG:
         # Every change is kept, whatever epoch it belongs to: nothing to wait for and nothing superseded.
-        wanted = tuple(f for f in with_requests(newest, files) if position.log_offset < f.offset <= upto)
-        return Batch("cdc", wanted, upto, max(position.epoch, chunk[-1].epoch), len(chunk) - len(wanted))
+        held = {(f.key, f.version) for f in files if f.offset <= position.log_offset}
+        wanted = tuple(
+            f
+            for f in with_requests(newest, files)
+            if position.log_offset < f.offset <= upto and (f.retry or (f.key, f.version) not in held)
+        )
+        return Batch("cdc", wanted, upto, max(position.epoch, chunk[-1].epoch), own - len(wanted))
 
     loads = [file for file in files if file.kind is FileKind.LOAD]
     epoch = max((file.epoch for file in loads), default=0)
     parts = newest_versions(file for file in loads if file.epoch == epoch)
-    start = epoch_start(parts)
     decided = with_requests(parts, loads)
     load_pending = epoch > position.epoch or any(part.offset > position.log_offset for part in decided)
     if load_pending:
-        cdc = [f for f in files if f.kind is FileKind.CDC and not _superseded(f, start)]
-        if (reason := _load_incomplete(parts, cdc, policy, now)) is not None:
-            return Waiting(reason)
+        earlier = [file for file in loads if file.epoch < epoch]
+        end = load_end(parts, [f for f in newest if f.kind is FileKind.CDC], earlier)
         upto = max(position.log_offset, *(part.offset for part in decided))
-        return Batch("full_load", epoch_members(files, epoch, upto), upto=upto, epoch=epoch)
+        batch = Batch("full_load", epoch_members(files, epoch, upto), upto=upto, epoch=epoch)
+        if policy.when != "immediately" and (stop := _undecided(position, files, parts, earlier)) is not None:
+            return Batch("full_load", (), upto, epoch, stop=stop)
+        reason = _load_incomplete(parts, end, policy, now) or (gate(parts) if gate is not None else None)
+        return Waiting(reason) if reason is not None else batch
 
     members = epoch_members(files, position.epoch, upto)
     wanted = tuple(f for f in members if f.offset > position.log_offset and f.kind is FileKind.CDC)
     applied = {f.key for f in files if f.offset <= position.log_offset}
-    left_out = len(chunk) - len(wanted)
+    left_out = own - len(wanted)
     if any(f.key in applied and not f.retry for f in wanted):
         # What its rows said before cannot be told from the file as it is now, so that the table is made anew.
         return Batch("full_load", members, upto, position.epoch, left_out)
     return Batch("cdc", wanted, upto, position.epoch, left_out)
 
 
+def living_files(files: Sequence[LoggedFile], mode: Mode, on_vanished: OnVanished) -> list[LoggedFile]:
+    """The files that the table's state can be a function of, in the order of `files`: of a table that is emptied when
+    its files vanish, those logged since."""
+    marks = [file.offset for file in files if file.kind is FileKind.VANISHED]
+    since = max(marks, default=0) if _empties(mode, on_vanished) else 0
+    return [file for file in files if file.kind is not FileKind.VANISHED and file.offset > since]
+
+
+def _empties(mode: Mode, on_vanished: OnVanished) -> bool:
+    """A change log is what happened: that the rows are gone takes nothing of it back."""
+    return on_vanished != "keep" and mode is not Mode.CHANGE_LOG
+
+
+def _is_there(position: Position) -> bool:
+    return position.snapshot_id is not None
+
+
+def _emptied(
+    position: Position, files: Sequence[LoggedFile], marks: Sequence[LoggedFile], on_vanished: OnVanished
+) -> Batch | None:
+    """The batch of a table whose files have vanished, if it still has to be emptied or dropped. What was pending before
+    cannot be read any more, and would go all the same."""
+    upto = marks[-1].offset
+    if position.log_offset < upto:
+        passed = tuple(mark for mark in marks if mark.offset > position.log_offset)
+        skipped = sum(position.log_offset < f.offset < upto and f not in passed for f in files)
+        return Batch("truncate", (), upto, position.epoch, skipped, passed)
+    if on_vanished == "drop" and position.log_offset == upto == files[-1].offset:
+        return Batch("drop", (), upto, position.epoch)
+    return None
+
+
+def _unreadable(batch: Batch, marks: Sequence[LoggedFile]) -> Stop | None:
+    """Of a batch that needs files which have vanished."""
+    last = max((mark.offset for mark in marks), default=0)
+    gone = [file for file in batch.files if file.offset < last]
+    if not gone:
+        return None
+    return Stop(
+        f"{len(gone)} files that it needs have vanished from the bucket, the first of them {gone[0].key}.",
+        "Put them back or have DMS reload the table; with on_vanished: truncate it begins anew without them.",
+    )
+
+
+def _undecided(
+    position: Position,
+    files: Sequence[LoggedFile],
+    parts: Sequence[LoggedFile],
+    earlier: Sequence[LoggedFile],
+) -> Stop | None:
+    """Of a table that stands on a full load of which more parts turn up that may as well be a reload's."""
+    applied = [part for part in parts if part.offset <= position.log_offset]
+    if parts[0].epoch != position.epoch or not applied:
+        return None
+    changes = [f for f in newest_versions(files) if f.kind is FileKind.CDC]
+    end = load_end(applied, changes, earlier)
+    # Logged twice for one full load: somebody has decided (`lake-assets full-load`), or asked for its rows again.
+    records = [(f.key, f.version, f.epoch) for f in files]
+    new = [
+        part
+        for part in parts
+        if part.offset > position.log_offset and records.count((part.key, part.version, part.epoch)) < 2
+    ]
+    doubtful = [part for part in new if not is_of_same_load(part, applied, end)]
+    if not doubtful:
+        return None
+    return Stop(
+        f"{doubtful[0].key} came after its full load of {len(applied)} files had been applied, and nothing tells "
+        f"whether it is a late part of it or of a reload ({len(doubtful)} such files).",
+        "Say so: lake-assets full-load TABLE --reload, or --same-load.",
+    )
+
+
 def epoch_members(files: Sequence[LoggedFile], epoch: int, upto: int) -> tuple[LoggedFile, ...]:
     """Every record that the table's state at log offset `upto` is a function of, in log order."""
     newest = newest_versions(files)
     parts = [f for f in newest if f.kind is FileKind.LOAD and f.epoch == epoch and f.offset <= upto]
-    start = epoch_start(parts)
+    earlier = [f for f in files if f.kind is FileKind.LOAD and f.epoch < epoch]
+    start = epoch_start(parts, earlier)
     cdc = [f for f in newest if f.kind is FileKind.CDC and f.offset <= upto and not _superseded(f, start)]
     return tuple(f for f in with_requests([*parts, *cdc], files) if f.offset <= upto)
 
@@ -109,29 +251,15 @@ def _offset(file: LoggedFile) -> int:
     return file.offset
 
 
-def epoch_start(parts: Sequence[LoggedFile]) -> datetime | None:
-    """When the full load began, UTC, on DMS's clock; None when nothing can have been superseded or nobody can tell.
-
-    The transfer times in the files themselves decide. Without them a first load supersedes nothing: the objects' own
-    dates are those of the latest copy of the bucket, and trusting them would drop every change made before it.
-    """
-    if not parts:
-        return None
-    stamps = [part.first_commit_ts for part in parts if part.first_commit_ts is not None]
-    if stamps:
-        return min(stamps)
-    return min(part.last_modified for part in parts) if parts[0].epoch > 1 else None
-
-
 def _superseded(file: LoggedFile, start: datetime | None) -> bool:
     return start is not None and file.flush_time is not None and file.flush_time < start
 
 
 def _load_incomplete(
-    parts: Sequence[LoggedFile], cdc: Sequence[LoggedFile], policy: FullLoadComplete, now: datetime
+    parts: Sequence[LoggedFile], end: datetime | None, policy: FullLoadComplete, now: datetime
 ) -> str | None:
-    """Why the full load must be waited for; None when it may be published."""
-    if policy.when == "immediately" or (policy.when == "first_cdc" and cdc):
+    """Why the full load must be waited for by the log alone; None when it may be published."""
+    if policy.when in ("immediately", "dms") or (policy.when == "first_cdc" and end is not None):
         return None
     quiet = now - max(part.last_modified for part in parts)
     if quiet >= policy.quiet:

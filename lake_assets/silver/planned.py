@@ -100,7 +100,7 @@ def apply_planned(
             )
             with evolved(work, planned.table) as changes:
                 result = apply_batch(work)
-            return replace(result, schema_changes=changes)
+            return replace(result, schema_changes=changes, vanished=batch.vanished)
         except FilesUnusable as unusable:
             _without(unusable, batch, damaged)
             raise

@@ -16,7 +16,7 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import BatchResult
-from lake_assets.silver.plan import Batch, epoch_members, newest_versions
+from lake_assets.silver.plan import Batch, epoch_members, living_files, newest_versions
 from lake_assets.silver.planned import Planned, apply_planned, known_damage, retrying
 from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.targets import Target
@@ -113,7 +113,8 @@ def _again(
             f"{target.identifier} has nothing to compare with yet.",
             "Run lake-assets sync first.",
         )
-    logged = runtime.file_log.files(target.source, target.table, upto=position.log_offset)
+    files = runtime.file_log.files(target.source, target.table, upto=position.log_offset)
+    logged = living_files(files, target.mode, target.config.on_vanished)
     batch = plan(position, logged)
     damaged = known_damage(runtime, target)
     needed = [file for file in batch.files if (file.key, file.version) not in damaged]

@@ -1,16 +1,18 @@
-"""What a table's turn looks like in Dagster: the metadata of its materialization, and
-an event for each change of its columns.
+"""What a table's turn looks like in Dagster: the metadata of its materialization, and an event for each change of its
+columns and for each time that all of its files had vanished.
 
 Here: figures into metadata, so that the UI plots them. Not here: taking the figures, yielding events (`assets.py`).
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 import dagster as dg
 
+from lake_assets.bronze.log_record import LoggedFile
+from lake_assets.bronze.vanished import before
 from lake_assets.silver.batch import OPERATIONS, TableResult
 from lake_assets.silver.position import Position
 
@@ -39,6 +41,26 @@ def schema_observations(result: TableResult) -> Iterator[dg.AssetObservation]:
                 dg.AssetKey(result.target.asset_key),
                 description=change,
                 metadata={"schema_change": change, **state_metadata(batch.position)},
+            )
+
+
+def vanished_observations(result: TableResult, logged: Sequence[LoggedFile]) -> Iterator[dg.AssetObservation]:
+    """One event for each time that the table's turn found all of its files gone; `logged` are all of them."""
+    policy = result.target.config.on_vanished
+    for batch in result.batches:
+        for mark in batch.vanished:
+            gone = before(mark, logged)
+            yield dg.AssetObservation(
+                dg.AssetKey(result.target.asset_key),
+                description=f"DMS deletes a table's files at TRUNCATE and DROP: {gone}; on_vanished is {policy}.",
+                metadata={
+                    "vanished_at": dg.MetadataValue.timestamp(gone.seen_at),
+                    "vanished_files": gone.files,
+                    "vanished_bytes": gone.bytes,
+                    "on_vanished": policy,
+                    "rows_removed": batch.rows_removed,
+                    **state_metadata(batch.position),
+                },
             )
 
 

@@ -1,11 +1,15 @@
 """Which files enter the log, in which order, into which epoch: decisions on tables of cases."""
 
 from dataclasses import fields
+from datetime import timedelta
 
 import pytest
 
 from lake_assets.bronze.admission import Known, admit
 from lake_assets.bronze.file_log import LoggedFile, NewFile
+from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.vanished import Vanished, vanished_record
+from lake_assets_tests.bronze.conftest import NOON
 
 
 def log_passes(*passes):
@@ -94,6 +98,92 @@ def test_cases(load, cdc, case, passes, expected):
         return build(int(name[1]), name[2], **({"minutes": int(minutes)} if minutes else {}))
 
     assert log_passes(*([file(text) for text in found.split()] for found in passes.split("|"))) == expected
+
+
+def minutes(number):
+    """As in `load` and `cdc`: after noon."""
+    return NOON + timedelta(minutes=number)
+
+
+@pytest.mark.parametrize(
+    ("case", "passes", "expected"),
+    [
+        # A part is `L<number>@<minute of its transfer>`, of a reload under new keys `P…`; changes `C@<minute flushed>`.
+        ("late, from amid the load", "L1@0 L2@9 C@20|L3@4", [1, 1, 1, 1]),
+        ("late, from after the parts known, before any change", "L1@0 C@20|L2@9", [1, 1, 1]),
+        ("a reload after changes", "L1@0 L2@9 C@20|P1@30 P2@31", [1, 1, 1, 2, 2]),
+        ("a reload, part by part, in any order", "L1@0 C@20|P2@31|P1@30|P3@32", [1, 1, 2, 2, 2]),
+        ("two reloads", "L1@0 C@20|P1@30|C@40|Q1@50", [1, 1, 2, 2, 3]),
+        ("all in one pass", "L1@0 L2@9 P1@30 P2@31 Q1@50 C@20 C@40", [1, 1, 2, 2, 3, 3, 3]),
+        ("a late part of the load before", "L1@0 L2@9 C@20|P1@30|L3@4", [1, 1, 1, 2, 1]),
+        ("nothing tells, because nothing has changed", "L1@0 L2@9|P1@30", [1, 1, 1]),
+        ("nothing tells under the task's start", "L1@0 C@20|P1@0", [1, 1, 1]),
+        ("changes from before the first load", "C@-5 C@1 L1@0|L2@9", [1, 1, 1, 1]),
+    ],
+)
+def test_reloads_under_new_keys(load, cdc, case, passes, expected):
+    numbers = {"L": 1, "P": 101, "Q": 201}
+    known = Known()
+    epochs: list[int] = []
+    keys: set[str] = set()
+    for found in passes.split("|"):
+        files = []
+        for text in found.split():
+            name, _, at = text.partition("@")
+            moment = minutes(int(at))
+            if name == "C":
+                file = cdc(int(at) * 60, first_commit_ts=moment - timedelta(seconds=40))
+            else:
+                file = load(numbers[name[0]] + int(name[1]), first_commit_ts=moment)
+            files.append(file)
+        keys |= {file.key for file in files}
+        before = len(epochs)
+        for file, epoch in admit(files, known, based_on=before, listed=keys):
+            known.add(logged_as(file, len(epochs) + 1, epoch))
+            epochs.append(epoch)
+    assert epochs == expected
+
+
+def logged_as(file, offset, epoch):
+    values = {field.name: getattr(file, field.name) for field in fields(NewFile)}
+    return LoggedFile(offset=offset, source="s", logged_at=file.last_modified, epoch=epoch, **values)
+
+
+def test_new_parts_where_those_known_are_gone_are_a_reload(load):
+    """DMS has emptied the folder before it loads. If one of them is there, it has not."""
+    known = Known()
+    for number in (1, 2):
+        known.add(logged_as(load(number), number, 1))
+    new = load(3, first_commit_ts=NOON + timedelta(hours=1))
+    assert [epoch for _, epoch in admit([new], known, 2, listed={new.key})] == [2]
+    assert [epoch for _, epoch in admit([new], known, 2, listed={new.key, load(1).key})] == [1]
+    assert [epoch for _, epoch in admit([new], known, 2)] == [1]
+
+
+def test_after_the_files_have_vanished_everything_begins_anew(load, cdc):
+    known = Known()
+    known.add(logged_as(load(1), 1, 1))
+    known.add(logged_as(cdc(1), 2, 1))
+    seen = [logged_as(load(1), 1, 1)]
+    gone = vanished_record(Vanished(tuple(seen), certain=True), NOON)
+    new = cdc(9)
+    admitted = admit([new, gone, load(7)], known, 2)
+    assert [(file.kind, epoch) for file, epoch in admitted] == [
+        (FileKind.VANISHED, 1),
+        (FileKind.LOAD, 2),
+        (FileKind.CDC, 2),
+    ]
+    known.add(logged_as(gone, 3, 1))
+    # Nothing is left that could vanish, or somebody has logged a file since the listing.
+    assert admit([gone], known, 3) == []
+    known.add(logged_as(new, 4, 2))
+    assert admit([gone], known, 3) == []
+    assert admit([gone], known, 4) != []
+    # The very same files are there again: they are logged again, the full load as a reload.
+    assert [(f.key, epoch) for f, epoch in admit([load(1), cdc(1), new], known, 4)] == [
+        (load(1).key, 2),
+        (cdc(1).key, 2),
+    ]
 
 
 def test_order_over_tables(load, cdc):

@@ -8,8 +8,8 @@ import pytest
 
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.keys import FileKind
-from lake_assets.config import FullLoadComplete, Mode
-from lake_assets.silver.plan import Batch, Waiting, epoch_members, epoch_start, plan_batch
+from lake_assets.config import FullLoadComplete, Mode, OnVanished
+from lake_assets.silver.plan import Batch, Gate, Waiting, epoch_members, epoch_start, plan_batch
 from lake_assets.silver.position import Position
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -22,7 +22,7 @@ def logged(offset: int, key: str, *, minute: float = 0, epoch: int = 1, **change
     """A record of the log: LOAD objects were modified, and their first row transferred, at `minute` past noon; CDC
     files were flushed then."""
     at = NOON + timedelta(minutes=minute)
-    load = key.startswith("LOAD")
+    load = "LOAD" in key
     record = LoggedFile(
         offset=offset,
         source="shop",
@@ -54,6 +54,8 @@ def plan(
     policy: FullLoadComplete = FIRST_CDC,
     minute: float = 1,
     max_files: int = 100,
+    on_vanished: OnVanished = "keep",
+    gate: Gate | None = None,
 ) -> Batch | Waiting | None:
     return plan_batch(
         position or Position(),
@@ -62,18 +64,32 @@ def plan(
         policy=policy,
         now=NOON + timedelta(minutes=minute),
         max_files=max_files,
+        on_vanished=on_vanished,
+        gate=gate,
     )
 
 
+def vanished(offset: int, minute: float = 30) -> LoggedFile:
+    """All files before it have vanished."""
+    return logged(offset, "public/items/", minute=minute, kind=FileKind.VANISHED, flush_time=None, rows=0)
+
+
 def outcome(batch: Batch | Waiting | None) -> tuple[str, list[int], int, int] | str | None:
-    """A batch as (kind, offsets of its files, upto, epoch); `waiting`; None."""
+    """A batch as (kind, offsets of its files, upto, epoch); `waiting`; `stopped`; None."""
     if isinstance(batch, Batch):
+        if batch.stop is not None:
+            return "stopped"
         return batch.kind, [file.offset for file in batch.files], batch.upto, batch.epoch
     return "waiting" if batch is not None else None
 
 
+DMS = FullLoadComplete.model_validate("dms")
 AT = Position(log_offset=3, epoch=1, snapshot_id=1)
 LOADED = [logged(1, "LOAD1"), logged(2, "LOAD2", minute=1), logged(3, "c3", minute=5)]
+QUIET_TABLE = [logged(1, "LOAD1"), logged(2, "LOAD2", minute=1)]
+AT_QUIET = Position(log_offset=2, epoch=1, snapshot_id=1)
+RELOADED = [*LOADED, logged(4, "LOAD1", minute=20, epoch=2)]
+TASK_START = NOON - timedelta(hours=1)
 
 CASES: dict[str, tuple[Batch | Waiting | None, Any]] = {
     "nothing logged": (plan([]), None),
@@ -93,12 +109,12 @@ CASES: dict[str, tuple[Batch | Waiting | None, Any]] = {
     # A part that comes after the table was loaded makes it anew, with the CDC up to it.
     "late LOAD part": (
         plan(
-            [*LOADED, logged(4, "c4", minute=6), logged(5, "LOAD3", minute=6), logged(6, "c6", minute=7)], AT
+            [*LOADED, logged(4, "c4", minute=6), logged(5, "LOAD3", minute=2), logged(6, "c6", minute=7)], AT
         ),
         ("full_load", [1, 2, 3, 4, 5], 5, 1),
     ),
     "late LOAD part below what was applied": (
-        plan([logged(1, "LOAD1"), logged(2, "c2", minute=5), logged(3, "LOAD2", minute=6)], Position(2, 1)),
+        plan([logged(1, "LOAD1"), logged(2, "c2", minute=5), logged(3, "LOAD2", minute=1)], Position(2, 1)),
         ("full_load", [1, 2, 3], 3, 1),
     ),
     # Reloads.
@@ -128,10 +144,10 @@ CASES: dict[str, tuple[Batch | Waiting | None, Any]] = {
                 *LOADED,
                 logged(4, "LOAD1", minute=20, epoch=2),
                 logged(5, "LOAD1", minute=30, epoch=3),
-                logged(6, "c6", minute=31, epoch=3),
+                logged(6, "c6", minute=32, epoch=3),
             ],
             AT,
-            minute=32,
+            minute=33,
         ),
         ("full_load", [5], 5, 3),
     ),
@@ -141,12 +157,214 @@ CASES: dict[str, tuple[Batch | Waiting | None, Any]] = {
                 *LOADED,
                 logged(4, "c4", minute=19),
                 logged(5, "LOAD1", minute=20, epoch=2, first_commit_ts=None),
-                logged(6, "c6", minute=21, epoch=2),
+                logged(6, "c6", minute=22, epoch=2),
             ],
             AT,
-            minute=22,
+            minute=23,
         ),
         ("full_load", [5], 5, 2),
+    ),
+    # What shows that a reload of a running task is over, and what does not.
+    "a reload, and changes that DMS still had from before it": (
+        plan([*RELOADED, logged(5, "c5", minute=20.5, first_commit_ts=NOON + timedelta(minutes=19))], AT),
+        "waiting",
+    ),
+    "a reload, and a change from just before it by a fast clock": (
+        plan([*RELOADED, logged(5, "c5", minute=21.4, first_commit_ts=NOON + timedelta(minutes=20.5))], AT),
+        "waiting",
+    ),
+    "a reload, and a file that began before it and ends after": (
+        plan([*RELOADED, logged(5, "c5", minute=23, first_commit_ts=NOON + timedelta(minutes=19.9))], AT),
+        "waiting",
+    ),
+    "a reload, and changes without a commit time": (
+        plan([*RELOADED, logged(5, "c5", minute=23, first_commit_ts=None)], AT),
+        "waiting",
+    ),
+    "a reload, its changes, and a part that was transferred after them": (
+        plan([*RELOADED, logged(5, "c5", minute=22), logged(6, "LOAD2", minute=23, epoch=2)], AT),
+        "waiting",
+    ),
+    "a reload, and the first of two files that is its own": (
+        plan(
+            [
+                *RELOADED,
+                logged(5, "c5", minute=20.5, first_commit_ts=NOON + timedelta(minutes=19)),
+                logged(6, "c6", minute=22),
+            ],
+            AT,
+        ),
+        ("full_load", [4], 4, 2),
+    ),
+    "the first load of a table that had changes before": (
+        plan([logged(1, "c1", minute=-2), logged(2, "c2", minute=0.5), logged(3, "LOAD1")]),
+        "waiting",
+    ),
+    "a reload under the task's start as time of all transfers": (
+        plan(
+            [
+                logged(1, "LOAD1", first_commit_ts=TASK_START),
+                logged(2, "c2", minute=5),
+                logged(3, "c3", minute=19),
+                logged(4, "LOAD1", minute=20, epoch=2, first_commit_ts=TASK_START),
+                logged(5, "c5", minute=22, epoch=2),
+            ],
+            Position(2, 1, snapshot_id=1),
+        ),
+        ("full_load", [4], 4, 2),
+    ),
+    # Parts under new keys after the table was loaded: late ones, a reload's, or nobody knows.
+    "a part from amid the load comes late": (
+        plan([*QUIET_TABLE, logged(3, "LOAD3", minute=0.5)], AT_QUIET, minute=60),
+        ("full_load", [1, 2, 3], 3, 1),
+    ),
+    "a part from after the load, and no change since": (
+        plan([*QUIET_TABLE, logged(3, "p0/LOAD1", minute=40)], AT_QUIET, minute=60),
+        "stopped",
+    ),
+    "the same with a quiet period": (
+        plan([*QUIET_TABLE, logged(3, "p0/LOAD1", minute=40)], AT_QUIET, policy=QUIET, minute=60),
+        "stopped",
+    ),
+    "the same by DMS's word": (
+        plan([*QUIET_TABLE, logged(3, "p0/LOAD1", minute=40)], AT_QUIET, policy=DMS, minute=60),
+        "stopped",
+    ),
+    "immediately: whatever comes is the load's": (
+        plan([*QUIET_TABLE, logged(3, "p0/LOAD1", minute=40)], AT_QUIET, policy=IMMEDIATELY, minute=60),
+        ("full_load", [1, 2, 3], 3, 1),
+    ),
+    "a part from after a change, logged before the change was": (
+        plan([*LOADED, logged(4, "p0/LOAD1", minute=40)], AT, minute=60),
+        "stopped",
+    ),
+    "a part without a transfer time": (
+        plan([*LOADED, logged(4, "LOAD3", minute=2, first_commit_ts=None)], AT, minute=60),
+        "stopped",
+    ),
+    "a part under the task's start as time of all transfers": (
+        plan(
+            [
+                logged(1, "LOAD1", first_commit_ts=TASK_START),
+                logged(2, "c2", minute=5),
+                logged(3, "LOAD2", minute=40, first_commit_ts=TASK_START),
+            ],
+            Position(2, 1, snapshot_id=1),
+            minute=60,
+        ),
+        "stopped",
+    ),
+    "somebody has said: the same load": (
+        plan(
+            [
+                *QUIET_TABLE,
+                logged(3, "LOAD3", minute=40, version="v"),
+                logged(4, "LOAD3", minute=40, version="v", retry=True),
+            ],
+            AT_QUIET,
+            minute=60,
+        ),
+        ("full_load", [1, 2, 4], 4, 1),
+    ),
+    "somebody has said: a reload": (
+        plan(
+            [
+                *QUIET_TABLE,
+                logged(3, "LOAD3", minute=40, version="v"),
+                logged(4, "LOAD3", minute=40, version="v", retry=True, epoch=2),
+            ],
+            AT_QUIET,
+            minute=60,
+        ),
+        ("full_load", [4], 4, 2),
+    ),
+    "not applied yet: the parts gather": (
+        plan([logged(1, "LOAD1"), logged(2, "LOAD2", minute=4)], minute=10),
+        ("full_load", [1, 2], 2, 1),
+    ),
+    # DMS's word.
+    "DMS says no": (plan(LOADED, policy=DMS, minute=60, gate=lambda parts: "no"), "waiting"),
+    "DMS says yes": (plan(LOADED, policy=DMS, gate=lambda parts: None), ("full_load", [1, 2], 2, 1)),
+    # All files of the table vanish.
+    "vanished, and nothing happens": (plan([*LOADED, vanished(4)], AT), ("cdc", [], 4, 1)),
+    "vanished, and changes go on": (
+        plan([*LOADED, vanished(4), logged(5, "c5", minute=31, epoch=2)], AT),
+        ("cdc", [5], 5, 1),
+    ),
+    "vanished before it was applied": (
+        plan([*LOADED, logged(4, "c4", minute=6), vanished(5)], AT),
+        "stopped",
+    ),
+    "vanished, and a file comes back": (
+        plan([*LOADED, vanished(4), logged(5, "c3", minute=5, version="v3", epoch=2)], AT),
+        "stopped",
+    ),
+    "truncate": (plan([*LOADED, vanished(4)], AT, on_vanished="truncate"), ("truncate", [], 4, 1)),
+    "truncate once": (
+        plan([*LOADED, vanished(4)], Position(4, 1, snapshot_id=1), on_vanished="truncate"),
+        None,
+    ),
+    "truncate skips what cannot be read any more": (
+        plan([*LOADED, logged(4, "c4", minute=6), vanished(5)], AT, on_vanished="truncate"),
+        ("truncate", [], 5, 1),
+    ),
+    "truncate, then the changes since": (
+        plan(
+            [*LOADED, vanished(4), logged(5, "c5", minute=31, epoch=2)],
+            Position(4, 1, snapshot_id=1),
+            on_vanished="truncate",
+        ),
+        ("cdc", [5], 5, 1),
+    ),
+    "truncate, then a reload": (
+        plan(
+            [
+                *LOADED,
+                vanished(4),
+                logged(5, "LOAD1", minute=31, epoch=2),
+                logged(6, "c6", minute=33, epoch=2),
+            ],
+            Position(4, 1, snapshot_id=1),
+            on_vanished="truncate",
+        ),
+        ("full_load", [5], 5, 2),
+    ),
+    "a rebuild begins after the truncation": (
+        plan([*LOADED, vanished(4), logged(5, "c5", minute=31, epoch=2)], on_vanished="truncate"),
+        ("cdc", [5], 5, 0),
+    ),
+    "twice": (
+        plan([*LOADED, vanished(4), logged(5, "c5", minute=31), vanished(6)], AT, on_vanished="truncate"),
+        ("truncate", [], 6, 1),
+    ),
+    "drop empties first": (plan([*LOADED, vanished(4)], AT, on_vanished="drop"), ("truncate", [], 4, 1)),
+    "drop": (
+        plan([*LOADED, vanished(4)], Position(4, 1, snapshot_id=1), on_vanished="drop"),
+        ("drop", [], 4, 1),
+    ),
+    "dropped": (plan([*LOADED, vanished(4)], on_vanished="drop"), None),
+    "not dropped any more": (
+        plan(
+            [*LOADED, vanished(4), logged(5, "c5", minute=31)],
+            Position(4, 1, snapshot_id=1),
+            on_vanished="drop",
+        ),
+        ("cdc", [5], 5, 1),
+    ),
+    "a change log takes nothing back": (
+        plan(
+            [*LOADED, vanished(4), logged(5, "c5", minute=31, epoch=2)],
+            AT,
+            mode=Mode.CHANGE_LOG,
+            on_vanished="truncate",
+        ),
+        ("cdc", [5], 5, 2),
+    ),
+    "a change log knows what comes back": (
+        plan(
+            [*LOADED, vanished(4), logged(5, "c3", minute=5, version="v3", epoch=2)], AT, mode=Mode.CHANGE_LOG
+        ),
+        ("cdc", [], 5, 2),
     ),
     # CDC.
     "the next files": (
@@ -308,3 +526,27 @@ def test_an_epoch_starts_with_its_first_transfer() -> None:
     ]
     assert epoch_start(parts) == NOON + timedelta(minutes=2)
     assert epoch_start([]) is None
+
+
+def test_what_is_to_be_decided_is_said() -> None:
+    batch = plan([*QUIET_TABLE, logged(3, "p0/LOAD1", minute=40)], AT_QUIET, minute=60)
+    assert isinstance(batch, Batch)
+    assert batch.stop is not None
+    assert batch.stop.reason == (
+        "p0/LOAD1 came after its full load of 2 files had been applied, and nothing tells whether it is a late part of "
+        "it or of a reload (1 such files)."
+    )
+    batch = plan([*LOADED, logged(4, "c4", minute=6), vanished(5)], AT)
+    assert isinstance(batch, Batch)
+    assert batch.stop is not None
+    assert batch.stop.reason.startswith(
+        "1 files that it needs have vanished from the bucket, the first of them c4"
+    )
+
+
+def test_a_batch_names_the_times_that_all_files_had_vanished() -> None:
+    policies: tuple[OnVanished, ...] = ("keep", "truncate")
+    for policy in policies:
+        batch = plan([*LOADED, vanished(4), vanished(5)], AT, on_vanished=policy)
+        assert isinstance(batch, Batch)
+        assert [mark.offset for mark in batch.vanished] == [4, 5]
