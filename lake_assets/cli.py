@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from lake_assets.commands.maintain_cli import maintain
 from lake_assets.commands.quarantine_cli import quarantine
 from lake_assets.commands.schema_cli import schema
 from lake_assets.commands.spark_cli import spark
@@ -33,6 +34,7 @@ app.add_typer(demo, name="demo")
 app.add_typer(quarantine, name="quarantine")
 app.add_typer(schema, name="schema")
 app.add_typer(spark, name="spark")
+app.command()(maintain)
 
 WIDE = 150
 """Width of a table that goes to a file or a pipe, columns."""

@@ -25,6 +25,7 @@ from lake_assets.config.lake import (
     SourceConfig,
     SparkConfig,
 )
+from lake_assets.config.maintenance import MaintenanceConfig
 from lake_assets.config.tables import (
     Freshness,
     FullLoadComplete,
@@ -44,6 +45,7 @@ __all__ = [
     "FullLoadComplete",
     "GoldConfig",
     "LakeConfig",
+    "MaintenanceConfig",
     "Mistake",
     "Mistakes",
     "Mode",

@@ -21,6 +21,7 @@ from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.quarantine import State
 from lake_assets.config import Mode
 from lake_assets.errors import ApplyConflict, LakeError, TableStopped
+from lake_assets.iceberg.publish import lost_race
 from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply import apply_batch
@@ -38,7 +39,6 @@ class FilesDamaged(LakeError):
     """Files of a batch look whole and are not; the batch is tried again without them."""
 
 
-LOST_RACE = "CommitFailedException"
 T = TypeVar("T")
 Progress = Callable[[Target, str], None]
 """Told the table and the stage as each stage begins, and `done` at the end of the table's turn."""
@@ -76,7 +76,7 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress) -> Tab
         }
         upto = runtime.file_log.head()
         while True:
-            outcome = _retrying(lambda: _next_batch(runtime, target, upto, progress, damaged))
+            outcome = _retrying(target, lambda: _next_batch(runtime, target, upto, progress, damaged))
             if not isinstance(outcome, BatchResult):
                 result.waiting = outcome.reason if isinstance(outcome, Waiting) else None
                 break
@@ -93,14 +93,21 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress) -> Tab
     return result
 
 
-def _retrying(call: Callable[[], T]) -> T:
+def _retrying(target: Target, call: Callable[[], T]) -> T:
     policy = Retrying(
         retry=retry_if_exception_type((ApplyConflict, FilesDamaged)),
         stop=stop_after_attempt(ATTEMPTS),
         wait=wait_random_exponential(multiplier=0.2, max=5),
         reraise=True,
     )
-    return policy(call)
+    try:
+        return policy(call)
+    except ApplyConflict as error:
+        raise ApplyConflict(
+            f"{target.identifier}: other processes committed to it first, {ATTEMPTS} times in a row ({error}). Nothing "
+            "was applied twice or lost: its files are pending, and the next run applies them. If this comes again, "
+            "find who else writes to the table, or run maintenance when fewer batches arrive."
+        ) from error
 
 
 def _next_batch(
@@ -145,7 +152,7 @@ def _next_batch(
         except LakeError:
             raise
         except Exception as error:
-            if LOST_RACE in str(error):
+            if lost_race(error):
                 raise ApplyConflict(f"{target.identifier}: another run committed first") from error
             store = runtime.store(target.source)
             found = unreadable_files(spark, store, batch.files, lambda f: contracts.at(f.offset).contract.dms)
