@@ -141,9 +141,9 @@ def test_maintain(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixtu
     capsys.readouterr()
 
     assert call(folder, "maintain", "--table", "public.items") == 0
-    told = capsys.readouterr().out
-    assert "silver_shop.items" in told
-    assert "others" not in told
+    printed = capsys.readouterr().out
+    assert "silver_shop.items" in printed
+    assert "others" not in printed
     lake = load_lake(folder / "lake.yaml")
     catalog = open_catalog(lake.catalog)
     assert len(catalog.load_table("silver_shop.items").snapshots()) == 1

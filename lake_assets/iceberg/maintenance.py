@@ -125,7 +125,8 @@ class TableUpkeep:
             "partial-progress.enabled": "true",
             "target-file-size-bytes": str(self._settings.target_file_size_mb << 20),
             "min-input-files": str(self._settings.min_small_files),
-            # Of format v2; a v3 file has one deletion vector, and is rewritten when 30 % of its rows are gone.
+            "delete-ratio-threshold": "0.3",
+            # Of format v2: a file of v3 has one deletion vector.
             "delete-file-threshold": str(self._settings.min_small_files),
             "remove-dangling-deletes": "true",
         }

@@ -47,7 +47,9 @@ def test_the_position_survives(spark: SparkSession, tmp_path: Path, version: int
     was, (line,) = read_position(shop.bench.table()), status(shop.bench.lake)
     assert any(name.startswith(TOUCHED_DAYS) for name in before)
 
-    done = shop.maintain()[ITEMS]
+    tended = shop.maintain()
+    assert set(tended) == {ITEMS, "lake_ops.bronze_files", "lake_ops.quarantine", "lake_ops.contracts"}
+    done = tended[ITEMS]
     assert (done.files_rewritten, done.files_after, done.restamped) == (5, 1, True)
     assert (done.snapshots_before, done.snapshots_after) == (len(chain), 1)
     (left,) = shop.chain()
@@ -210,31 +212,3 @@ def test_thirty_batches_stay_small(spark: SparkSession, tmp_path: Path) -> None:
     assert max(peak[2] for peak in peaks) <= min(peak[2] for peak in peaks) + 3
     assert peaks[-1][3] < 1.5 * peaks[1][3]
     shop.check()
-
-
-def test_the_platforms_own_tables_stay_small(spark: SparkSession, tmp_path: Path) -> None:
-    """Contracts and quarantine too, which nobody tends while they are appended to."""
-    shop = tended_shop(tmp_path)
-    quarantine = shop.bench.lake.runtime.quarantine
-    for number in range(30):
-        shop.bench.put_text(
-            f"public/items/20260401-1200{number:02d}000.csv",
-            "Op,commit_ts,id,v,change_seq,BI_id",
-            "U,x,y,z,1,",
-        )
-    shop.bench.apply()
-    held = quarantine.all()
-    assert len(held) == 30
-    for state in ("discarded",):
-        for one in held:
-            quarantine.becomes([one], type(one.state)(state))
-    catalog = shop.bench.lake.runtime.catalog
-    before = catalog.load_table("lake_ops.quarantine")
-    assert len(before.snapshots()) > 30
-    done = shop.maintain()
-    after = catalog.load_table("lake_ops.quarantine")
-    assert len(after.snapshots()) <= 10
-    assert done["lake_ops.quarantine"].files_after == len(list(after.scan().plan_files())) == 1
-    assert after.scan().to_arrow().sort_by("number") == before.scan().to_arrow().sort_by("number")
-    assert [one.state for one in shop.bench.reopened().runtime.quarantine.all()] == ["discarded"] * 30
-    assert done["lake_ops.bronze_files"].error is None
