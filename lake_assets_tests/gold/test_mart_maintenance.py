@@ -3,14 +3,20 @@
 Here: `maintain` between batches and mart runs. Not here: Iceberg's procedures one by one (`test_incremental.py`).
 """
 
+import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
-from lake_assets.commands.maintain import maintain
+from lake_assets.commands.maintain import SILVER, maintain
 from lake_assets.config import MaintenanceConfig
+from lake_assets.gold.look import Look
+from lake_assets.iceberg.restamp import bearer, repeated
+from lake_assets.silver.position import Position
 from lake_assets_tests.gold.bike_lake import DAILY, EMPTY_NOW, REVENUE, BikeLake, at, days
 from lake_assets_tests.gold.test_incremental import station, status, trip
 
@@ -99,3 +105,22 @@ def test_rows_of_a_mart_changed_by_hand(spark: SparkSession, tmp_path: Path) -> 
     assert REVENUE in bikes.requested()
     bikes.compute()
     bikes.check()
+
+
+def test_the_present_is_not_the_time_of_a_re_stamp(tmp_path: Path) -> None:
+    """Where files have no commit times, the present is when silver changed last; another one makes marts stale."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("silver_shop")
+    rows = pa.table({"id": pa.array([1], pa.int64())})
+    table = catalog.create_table("silver_shop.items", rows.schema)
+    table.append(rows, snapshot_properties=Position(log_offset=1).properties())
+    present = Look(catalog).source_now(["shop"])
+    for _ in range(2):
+        time.sleep(0.01)
+        stamped = bearer(table, SILVER)
+        assert stamped is not None
+        table.append(rows.slice(0, 0), snapshot_properties=repeated(stamped, SILVER))
+        assert Look(catalog).source_now(["shop"]) == present
+    time.sleep(0.01)
+    table.append(rows, snapshot_properties=Position(log_offset=2).properties())
+    assert Look(catalog).source_now(["shop"]) > present

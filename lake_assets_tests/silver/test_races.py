@@ -27,7 +27,7 @@ from lake_assets_tests.silver.test_exactly_once import KEYED, REWRITE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ITEMS = "silver_shop.items"
-TURNS = 6
+TURNS = 4
 
 
 @contextmanager
@@ -111,6 +111,7 @@ def test_batches_and_a_reader_beside_maintenance(spark: SparkSession, tmp_path: 
     shop.check()
 
 
+@pytest.mark.long
 def test_two_maintenances_at_once(spark: SparkSession, tmp_path: Path) -> None:
     """Each expires what the other one has just put above its own re-stamp: the position is there all the same."""
     shop = tended_shop(tmp_path)
@@ -152,6 +153,7 @@ def test_a_table_that_others_always_commit_to_first(spark: SparkSession, tmp_pat
     shop.check()
 
 
+@pytest.mark.long
 def test_maintenance_that_always_comes_second(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
