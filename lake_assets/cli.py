@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from lake_assets.commands.maintain_cli import maintain
 from lake_assets.commands.quarantine_cli import quarantine
 from lake_assets.commands.rebuild_cli import rebuild, replay
 from lake_assets.commands.schema_cli import schema
@@ -36,6 +37,7 @@ app.add_typer(schema, name="schema")
 app.add_typer(spark, name="spark")
 app.command()(rebuild)
 app.command()(replay)
+app.command()(maintain)
 
 WIDE = 150
 """Width of a table that goes to a file or a pipe, columns."""

@@ -130,6 +130,38 @@ def test_sync_of_an_empty_location_says_so_once(folder: Path, capsys: pytest.Cap
     assert "Nothing was pending" in told.out
 
 
+def test_maintain(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of all tables, of one of them, and with one that cannot be maintained beside others that can."""
+    write_items(folder)
+    write_items(folder, "others")
+    config = yaml.safe_load((folder / "lake.yaml").read_text(encoding="utf-8"))
+    config["maintenance"] = {"keep_snapshots": "0s", "keep_for_marts": "0s", "min_small_files": 2}
+    (folder / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    assert call(folder, "sync") == 0
+    capsys.readouterr()
+
+    assert call(folder, "maintain", "--table", "public.items") == 0
+    printed = capsys.readouterr().out
+    assert "silver_shop.items" in printed
+    assert "others" not in printed
+    lake = load_lake(folder / "lake.yaml")
+    catalog = open_catalog(lake.catalog)
+    assert len(catalog.load_table("silver_shop.items").snapshots()) == 1
+    assert len(catalog.load_table("silver_shop.others").snapshots()) > 1
+    assert call(folder, "sync") == 0
+    assert "Nothing was pending" in capsys.readouterr().out
+
+    (snapshot,) = catalog.load_table("silver_shop.items").snapshots()
+    Path(snapshot.manifest_list.removeprefix("file://")).unlink()
+    assert call(folder, "maintain") == 1
+    told = capsys.readouterr()
+    assert "silver_shop.items failed" in told.err
+    assert "lake_ops.bronze_files" in told.out
+    assert len(catalog.load_table("silver_shop.others").snapshots()) == 1
+
+    assert call(folder, "maintain", "--table", "public.nothing") == 2
+
+
 def test_sync_applies_and_a_second_one_commits_nothing(
     spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,6 +16,7 @@ from lake_assets.config import (
     FullLoadComplete,
     GoldConfig,
     LakeConfig,
+    MaintenanceConfig,
     Mode,
     S3Config,
     SourceConfig,
@@ -437,6 +438,29 @@ def test_spark_shows_instants_in_utc_only():
 def test_no_automation(settings):
     with pytest.raises(ValidationError):
         AutomationConfig.model_validate(settings)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"keep_snapshots": "8d"}, "keep_for_marts must not be below keep_snapshots"),
+        ({"abandoned_after": "0s"}, "abandoned_after must be above 0s"),
+        ({"remove_orphan_files_after": "23h"}, "must be at least 1d and not below abandoned_after"),
+        ({"remove_orphan_files_after": "3d", "abandoned_after": "4d"}, "must be at least 1d and not below"),
+        ({"min_small_files": 1}, "greater than or equal to 2"),
+        ({"max_snapshots": 0}, "greater than or equal to 1"),
+        ({"keep_snapshot": "1h"}, "Extra inputs are not permitted"),
+    ],
+)
+def test_no_maintenance(given, told):
+    with pytest.raises(ValidationError, match=told):
+        MaintenanceConfig.model_validate(given)
+
+
+def test_maintenance():
+    assert MaintenanceConfig().remove_orphan_files_after is None, "off unless asked for"
+    found = MaintenanceConfig.model_validate({"keep_snapshots": "1h", "remove_orphan_files_after": "3d"})
+    assert (found.keep_snapshots, found.remove_orphan_files_after) == (timedelta(hours=1), timedelta(days=3))
 
 
 def test_gold_takes_dates_as_text():

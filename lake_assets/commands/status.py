@@ -10,8 +10,10 @@ from typing import Any
 
 from lake_assets.bronze.vanished import before, still_vanished
 from lake_assets.build import Lake
+from lake_assets.commands.maintain import SILVER
 from lake_assets.commands.sync import why_waiting
-from lake_assets.iceberg.tables import current_snapshot, load_table, summary
+from lake_assets.iceberg.restamp import applied_at, bearer
+from lake_assets.iceberg.tables import load_table, summary
 from lake_assets.silver.pending import TableState, table_states
 from lake_assets.silver.plan import Batch, Waiting
 from lake_assets.silver.position import BATCH
@@ -54,10 +56,12 @@ def status(lake: Lake) -> list[TableStatus]:
 
 
 def _table_status(lake: Lake, state: TableState, quarantined: int, now: datetime) -> TableStatus:
-    snapshot = current_snapshot(load_table(lake.runtime.catalog, state.target.identifier))
+    table = load_table(lake.runtime.catalog, state.target.identifier)
+    # Commits of maintenance above it say nothing of a batch.
+    snapshot = bearer(table, SILVER) if table is not None else None
     batch = {k.removeprefix(BATCH): v for k, v in summary(snapshot).items() if k.startswith(BATCH)}
     newest = state.position.max_commit_ts
-    applied = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC) if snapshot is not None else None
+    applied = applied_at(snapshot) if snapshot is not None else None
     mark = still_vanished(state.logged)
     return TableStatus(
         table=state.target.identifier,

@@ -25,6 +25,7 @@ from lake_assets.config.lake import (
     SourceConfig,
     SparkConfig,
 )
+from lake_assets.config.maintenance import MaintenanceConfig
 from lake_assets.config.tables import (
     Freshness,
     FullLoadComplete,
@@ -46,6 +47,7 @@ __all__ = [
     "FullLoadComplete",
     "GoldConfig",
     "LakeConfig",
+    "MaintenanceConfig",
     "Mistake",
     "Mistakes",
     "Mode",

@@ -1,4 +1,4 @@
-"""A whole lake.yaml: catalog, Spark, sources, marts, automation.
+"""A whole lake.yaml: catalog, Spark, sources, marts, automation, maintenance.
 
 Not here: reading the file and the environment (`config_file.py`), or acting on a setting.
 """
@@ -14,6 +14,7 @@ from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, refuse
 from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import conflicts
 from lake_assets.config.evolution import SchemaChanges
+from lake_assets.config.maintenance import MaintenanceConfig
 from lake_assets.config.tables import Freshness, Mode, TableConfig
 
 SESSION_ZONE = "spark.sql.session.timeZone"
@@ -212,6 +213,7 @@ class LakeConfig(Model):
     sources: dict[str, SourceConfig] = Field(min_length=1)
     gold: GoldConfig = GoldConfig()
     automation: AutomationConfig = AutomationConfig()
+    maintenance: MaintenanceConfig = MaintenanceConfig()
 
     @model_validator(mode="after")
     def _source_names(self) -> "LakeConfig":

@@ -14,10 +14,11 @@ from typing import Any
 
 from lake_assets.gold.changed_days import format_days, parse_days
 
-CONSUMED = "lake.mart.consumed."
-PENDING = "lake.mart.pending-days"
-NOW = "lake.mart.now"
-SETTINGS = "lake.mart.settings"
+PREFIX = "lake.mart."
+CONSUMED = f"{PREFIX}consumed."
+PENDING = f"{PREFIX}pending-days"
+NOW = f"{PREFIX}now"
+SETTINGS = f"{PREFIX}settings"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from pyiceberg.types import DateType, NestedField, PrimitiveType
 
 from lake_assets.errors import LakeError
 from lake_assets.gold.changed_days import Commit
+from lake_assets.iceberg.restamp import applied_at
 from lake_assets.iceberg.tables import current_snapshot, load_table, summary
 from lake_assets.silver.position import read_position
 
@@ -58,8 +59,8 @@ class Look:
 
     def _newest_snapshot(self, namespace: str) -> datetime:
         current = [snapshot for table in self._namespace(namespace) if (snapshot := snapshot_of_rows(table))]
-        newest = max((snapshot.timestamp_ms for snapshot in current), default=0)
-        return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=newest)
+        # Of a re-stamp, when what it repeats was committed: it changes nothing.
+        return max((applied_at(snapshot) for snapshot in current), default=datetime.fromtimestamp(0, UTC))
 
     def _namespace(self, namespace: str) -> list[Table]:
         found = [self.table(".".join(identifier)) for identifier in self._catalog.list_tables(namespace)]

@@ -9,21 +9,41 @@ shared, or that starts at whatever main is by then, doubles rows.
 
 import contextlib
 import logging
+import re
+import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrameWriterV2, SparkSession
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from lake_assets.errors import ApplyConflict
 
 BRANCH_PREFIX = "apply_"
-RETAIN_DAYS = 1
-"""A branch whose process was killed pins its snapshots until expiry drops it after this time."""
+_NAME = re.compile(rf"{BRANCH_PREFIX}(\d+)_[0-9a-f]{{32}}")
+LOST_RACE = (
+    "CommitFailedException",  # the table's metadata moved, be it by the end of another's branch
+    "unknown snapshot",  # the snapshot that the attempt was planned from was expired since
+    "Cannot use branch (does not exist)",  # the attempt took so long that it was given up for dead
+)
+"""What Iceberg says, embedded or over Connect, when another process was faster."""
 
 logger = logging.getLogger(__name__)
+
+
+def lost_race(error: BaseException) -> bool:
+    """Whether the statement failed because of another process, so that it is worth planning anew."""
+    return any(sign in str(error) for sign in LOST_RACE)
+
+
+def begun_at(branch: str) -> datetime | None:
+    """When the attempt of this branch began, by the clock of its process; None for any other branch."""
+    match = _NAME.fullmatch(branch)
+    return datetime.fromtimestamp(int(match[1]), UTC) if match is not None else None
 
 
 class Attempt:
@@ -33,7 +53,9 @@ class Attempt:
         self._spark = spark
         self._catalog = catalog
         self._identifier = identifier
-        self.branch = f"{BRANCH_PREFIX}{uuid4().hex}"
+        # Not RETAIN, which counts from the commit of the snapshot that the branch starts at: on a table that was quiet
+        # for longer, any expiry would drop the branch of a living attempt. `maintenance.py` drops those of dead ones.
+        self.branch = f"{BRANCH_PREFIX}{int(time.time())}_{uuid4().hex}"
         self.table = f"{catalog}.{identifier}"
         self.address = f"{self.table}.branch_{self.branch}"
 
@@ -44,7 +66,7 @@ class Attempt:
         is by then, and the fast-forward would be granted.
         """
         start = f"AS OF VERSION {snapshot_id} " if snapshot_id is not None else ""
-        self._run(f"ALTER TABLE {self.table} CREATE BRANCH {self.branch} {start}RETAIN {RETAIN_DAYS} DAYS")
+        self._race(f"ALTER TABLE {self.table} CREATE BRANCH {self.branch} {start}")
         if snapshot_id is None and self._run(f"SELECT name FROM {self.table}.refs WHERE name = 'main'"):
             self.drop()
             raise ApplyConflict(f"{self._identifier}: another run published first")
@@ -54,22 +76,37 @@ class Attempt:
 
         Raises ApplyConflict when main has moved since the attempt was planned.
         """
-        try:
-            row = self._run(
-                f"CALL {self._catalog}.system.fast_forward('{self._identifier}', 'main', '{self.branch}')"
-            )
-        except PySparkException as error:
-            if "ancestor" in str(error):
-                raise ApplyConflict(f"{self._identifier}: another run published first") from error
-            raise
+        row = self._race(
+            f"CALL {self._catalog}.system.fast_forward('{self._identifier}', 'main', '{self.branch}')"
+        )
         return int(row["updated_ref"])
 
     def drop(self) -> None:
-        self._run(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {self.branch}")
+        drop_branch(self._spark, self.table, self.branch)
+
+    def _race(self, statement: str) -> dict[str, Any]:
+        """Runs what another process may have made impossible. Raises ApplyConflict then."""
+        try:
+            return self._run(statement)
+        except (PySparkException, Py4JError) as error:
+            if "ancestor" in str(error) or lost_race(error):
+                raise ApplyConflict(f"{self._identifier}: another run published first") from error
+            raise
 
     def _run(self, statement: str) -> dict[str, Any]:
         row = self._spark.sql(statement).first()
         return row.asDict() if row is not None else {}
+
+
+def drop_branch(spark: SparkSession, table: str, branch: str) -> None:
+    """Drops a branch, unless it is gone; tries again when another commit gets in the way."""
+    policy = Retrying(
+        retry=retry_if_exception(lost_race),
+        stop=stop_after_attempt(4),
+        wait=wait_random_exponential(multiplier=0.05, max=1),
+        reraise=True,
+    )
+    policy(lambda: spark.sql(f"ALTER TABLE {table} DROP BRANCH IF EXISTS {branch}").collect())
 
 
 def with_properties(writer: DataFrameWriterV2, properties: Mapping[str, str]) -> DataFrameWriterV2:
@@ -90,6 +127,6 @@ def attempt(spark: SparkSession, catalog: str, identifier: str, snapshot_id: int
         try:
             current.drop()
         except (PySparkException, Py4JError):
-            # The rows are published or not, whatever becomes of the branch; expiry drops it (RETAIN_DAYS). Raising here
-            # would hide from the caller that they are.
+            # The rows are published or not, whatever becomes of the branch; `lake-assets maintain` drops it. Raising
+            # here would hide from the caller that they are.
             logger.warning("%s: branch %s could not be dropped", identifier, current.branch, exc_info=True)

@@ -54,7 +54,7 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress) -> Tab
         damaged = known_damage(runtime, target)
         upto = runtime.file_log.head()
         while True:
-            outcome = retrying(lambda: _next_batch(runtime, target, upto, progress, damaged))
+            outcome = retrying(target, lambda: _next_batch(runtime, target, upto, progress, damaged))
             if not isinstance(outcome, BatchResult):
                 result.waiting = outcome.reason if isinstance(outcome, Waiting) else None
                 break

@@ -16,7 +16,7 @@ from lake_assets.bronze.damage import unreadable_files
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.quarantine import State
 from lake_assets.errors import ApplyConflict, LakeError
-from lake_assets.iceberg.publish import Attempt
+from lake_assets.iceberg.publish import Attempt, lost_race
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.apply import apply_batch
@@ -28,7 +28,6 @@ from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged, Work
 
 ATTEMPTS = 5
-LOST_RACE = "CommitFailedException"
 T = TypeVar("T")
 
 
@@ -48,15 +47,23 @@ class Planned:
     """Whether all files are read by the newest contract, rather than each by its own."""
 
 
-def retrying(call: Callable[[], T]) -> T:
-    """Plans and applies again, a few times, what lost a race or has files that cannot be used."""
+def retrying(target: Target, call: Callable[[], T]) -> T:
+    """Plans and applies again, a few times, what lost a race or has files that cannot be used. Raises ApplyConflict with
+    what to do when every attempt has lost."""
     policy = Retrying(
         retry=retry_if_exception_type((ApplyConflict, FilesUnusable)),
         stop=stop_after_attempt(ATTEMPTS),
         wait=wait_random_exponential(multiplier=0.2, max=5),
         reraise=True,
     )
-    return policy(call)
+    try:
+        return policy(call)
+    except ApplyConflict as error:
+        raise ApplyConflict(
+            f"{target.identifier}: other processes committed to it first, {ATTEMPTS} times in a row ({error}). Nothing "
+            "was applied twice or lost: its files are pending, and the next run applies them. If this comes again, "
+            "find who else writes to the table, or run maintenance when fewer batches arrive."
+        ) from error
 
 
 def known_damage(runtime: LakeRuntime, target: Target) -> Damaged:
@@ -107,7 +114,7 @@ def apply_planned(
         except LakeError:
             raise
         except Exception as error:
-            if LOST_RACE in str(error):
+            if lost_race(error):
                 raise ApplyConflict(f"{target.identifier}: another run committed first") from error
             store = runtime.store(target.source)
             found = unreadable_files(spark, store, batch.files, lambda f: contracts.at(f.offset).contract.dms)

@@ -62,7 +62,7 @@ def rebuild(
             members = epoch_members(logged, position.epoch, position.log_offset)
         return Batch("full_load", members, position.log_offset, position.epoch)
 
-    return retrying(lambda: _again(runtime, target, plan, publish, by_today, stage))
+    return retrying(target, lambda: _again(runtime, target, plan, publish, by_today, stage))
 
 
 def replay(
@@ -94,7 +94,7 @@ def replay(
             )
         return Batch("cdc", files, position.log_offset, position.epoch)
 
-    return retrying(lambda: _again(runtime, target, plan, publish, by_today, stage))
+    return retrying(target, lambda: _again(runtime, target, plan, publish, by_today, stage))
 
 
 def _again(

@@ -18,6 +18,7 @@ from lake_assets.bronze import file_log, file_log_upkeep
 from lake_assets.bronze.file_log import FileLog, LoggedFile
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.log_record import LOG_SCHEMA, to_arrow
+from lake_assets.iceberg import ops_upkeep
 from lake_assets.iceberg.ops_table import PROPERTIES
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -220,7 +221,7 @@ def test_gives_up_when_others_always_win(open_catalog, load, monkeypatch):
 def test_threads_that_append_at_once(open_catalog, cdc, monkeypatch):
     """Four writers with catalogs of their own, upkeep in between; each file is offered by two of them."""
     monkeypatch.setattr(file_log_upkeep, "MAX_SNAPSHOTS", 8)
-    monkeypatch.setattr(file_log_upkeep, "KEEP_SNAPSHOTS", 3)
+    monkeypatch.setattr(ops_upkeep, "KEEP_SNAPSHOTS", 3)
     monkeypatch.setattr(file_log_upkeep, "MAX_SMALL_FILES", 8)
 
     def write(writer):

@@ -6,6 +6,7 @@ import pytest
 
 from lake_assets.bronze import file_log_upkeep as upkeep
 from lake_assets.bronze.file_log import FileLog
+from lake_assets.iceberg import ops_upkeep
 
 TABLE = "lake_ops.bronze_files"
 
@@ -14,7 +15,7 @@ TABLE = "lake_ops.bronze_files"
 def often(monkeypatch):
     """Upkeep every three appends."""
     monkeypatch.setattr(upkeep, "MAX_SNAPSHOTS", 6)
-    monkeypatch.setattr(upkeep, "KEEP_SNAPSHOTS", 3)
+    monkeypatch.setattr(ops_upkeep, "KEEP_SNAPSHOTS", 3)
     monkeypatch.setattr(upkeep, "MAX_SMALL_FILES", 5)
 
 

@@ -1,0 +1,73 @@
+"""Keeping the platform's own small tables small, with PyIceberg and without a JVM.
+
+Here: expiring snapshots, deleting what no snapshot needs, and merging the files of a table that is read whole. Not
+here: the file log's own merging (`bronze/file_log_upkeep.py`), silver and gold (`maintenance.py`).
+
+PyIceberg's expiry forgets snapshots, but leaves their files.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.manifest import ManifestFile
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+KEEP_SNAPSHOTS = 10
+MAX_SMALL_FILES = 20
+
+
+def tend_small_table(table: Table) -> None:
+    """Merges, expires, deletes. May be killed at any point; gives way to a process that appends meanwhile."""
+    with suppress(CommitFailedException):
+        if len(list(table.scan().plan_files())) > MAX_SMALL_FILES:
+            # Refused if main has moved: the table allows no retries, so no row that was appended meanwhile is lost.
+            table.overwrite(table.scan().to_arrow())
+        delete_unreferenced(table, expire_snapshots(table))
+
+
+def expire_snapshots(table: Table) -> list[Snapshot]:
+    """Expires all but the newest ten, and what branches and tags point to; returns the expired ones."""
+    table.refresh()
+    if len(table.metadata.snapshots) <= KEEP_SNAPSHOTS:
+        return []
+    before = sorted(table.metadata.snapshots, key=lambda snapshot: snapshot.sequence_number or 0)
+    oldest_kept = before[-KEEP_SNAPSHOTS:][0]
+    limit = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=oldest_kept.timestamp_ms)
+    # Not by_ids, which copies the metadata for each id.
+    table.maintenance.expire_snapshots().older_than(limit).commit()
+    kept = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+    return [snapshot for snapshot in before if snapshot.snapshot_id not in kept]
+
+
+def delete_unreferenced(table: Table, expired: Iterable[Snapshot]) -> None:
+    """Deletes the files that the expired snapshots had to themselves.
+
+    A commit on its way cannot need them: it builds on the current snapshot, which is kept, or is refused.
+    """
+    expired_manifests, expired_lists = _manifests(table, expired)
+    kept_manifests, kept_lists = _manifests(table, table.metadata.snapshots)
+    gone = {path: manifest for path, manifest in expired_manifests.items() if path not in kept_manifests}
+    data = _data_files(table, gone.values()) - _data_files(table, kept_manifests.values())
+    # Lists last: what a crash leaves over can still be found from them by hand.
+    for path in (*data, *gone, *(expired_lists - kept_lists)):
+        with suppress(FileNotFoundError):
+            table.io.delete(path)
+
+
+def _manifests(table: Table, snapshots: Iterable[Snapshot]) -> tuple[dict[str, ManifestFile], set[str]]:
+    manifests, lists = {}, set()
+    for snapshot in snapshots:
+        lists.add(snapshot.manifest_list)
+        manifests.update({manifest.manifest_path: manifest for manifest in snapshot.manifests(table.io)})
+    return manifests, lists
+
+
+def _data_files(table: Table, manifests: Iterable[ManifestFile]) -> set[str]:
+    return {
+        entry.data_file.file_path
+        for manifest in manifests
+        for entry in manifest.fetch_manifest_entry(table.io)
+    }

@@ -1,0 +1,83 @@
+"""The platform's own small tables, such as the quarantine, tended: few snapshots and files, and every row as before.
+
+Not here: the file log's upkeep (`bronze/test_file_log_upkeep.py`).
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.types import LongType, NestedField
+
+from lake_assets.iceberg import ops_upkeep
+from lake_assets.iceberg.ops_table import OpsTable, Row
+from lake_assets.iceberg.ops_upkeep import tend_small_table
+
+SCHEMA = Schema(NestedField(1, "n", LongType(), required=True))
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+
+
+def numbers(rows: Sequence[Row]) -> list[int]:
+    return sorted(row["n"] for row in rows)
+
+
+def one_more(n: int, known: list[int]) -> list[Row]:
+    return [{"n": n}]
+
+
+def opened(catalog: Catalog) -> OpsTable[list[int]]:
+    return OpsTable(catalog, "numbers", SCHEMA, numbers)
+
+
+def filled(catalog: Catalog, first: int, count: int) -> OpsTable[list[int]]:
+    table = opened(catalog)
+    for n in range(first, first + count):
+        table.append(partial(one_more, n))
+    return table
+
+
+def load(catalog: Catalog) -> Table:
+    return catalog.load_table("lake_ops.numbers")
+
+
+def files(table: Table, pattern: str) -> int:
+    return len(list(Path(table.location().removeprefix("file://")).glob(pattern)))
+
+
+def test_small_and_whole(catalog: Catalog) -> None:
+    follower = filled(catalog, 0, 30)
+    for first in (30, 60):
+        tend_small_table(load(catalog))
+        table = load(catalog)
+        assert len(table.snapshots()) == ops_upkeep.KEEP_SNAPSHOTS
+        assert len(list(table.scan().plan_files())) == 1
+        assert files(table, "metadata/snap-*.avro") == ops_upkeep.KEEP_SNAPSHOTS
+        assert follower.parsed() == opened(catalog).parsed() == list(range(first))
+        filled(catalog, first, 30)
+    assert opened(catalog).parsed() == list(range(90))
+
+
+def test_few_are_left_alone(catalog: Catalog) -> None:
+    filled(catalog, 0, 5)
+    before = load(catalog)
+    tend_small_table(load(catalog))
+    assert load(catalog).metadata_location == before.metadata_location
+
+
+def test_an_append_meanwhile_is_not_lost(catalog: Catalog) -> None:
+    filled(catalog, 0, 25)
+    stale = load(catalog)
+    filled(catalog, 25, 1)
+    tend_small_table(stale)
+    assert opened(catalog).parsed() == list(range(26))
+    tend_small_table(load(catalog))
+    assert opened(catalog).parsed() == list(range(26))

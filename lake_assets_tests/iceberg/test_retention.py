@@ -1,0 +1,107 @@
+"""Which snapshots may go, as a table of cases over metadata made by hand: real commits, with times of their own.
+
+Not here: expiring them (`silver/test_maintenance.py`).
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+
+from lake_assets.config import MaintenanceConfig
+from lake_assets.iceberg.retention import expirable
+
+NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
+ROWS = pa.table({"id": pa.array([1], pa.int64())})
+AGES = (72, 48, 24, 10, 3, 1, 0.1)
+"""Hours since each of main's snapshots was committed, the oldest first."""
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    folder = tmp_path_factory.mktemp("retention")
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
+    catalog.create_namespace("gold")
+    table = catalog.create_table("gold.t", ROWS.schema)
+    for _ in AGES:
+        table.append(ROWS)
+    aged = [
+        snapshot.model_copy(update={"timestamp_ms": int((NOW - timedelta(hours=age)).timestamp() * 1000)})
+        for snapshot, age in zip(table.metadata.snapshots, AGES, strict=True)
+    ]
+    return with_metadata(table, snapshots=aged)
+
+
+def with_metadata(table: Table, **changed: Any) -> Table:
+    metadata = table.metadata.model_copy(update=changed)
+    return Table(("gold", "t"), metadata, table.metadata_location, table.io, table.catalog)
+
+
+def gone(
+    table: Table, bearer: int | None = None, consumed: tuple[int, ...] = (), **settings: Any
+) -> list[int]:
+    """The places (0 is the oldest) of what may go."""
+    ids = [snapshot.snapshot_id for snapshot in table.metadata.snapshots]
+    found = expirable(
+        table,
+        MaintenanceConfig.model_validate({"keep_snapshots": "0s", "keep_for_marts": "0s", **settings}),
+        NOW,
+        bearer=None if bearer is None else ids[bearer],
+        consumed=[ids[place] for place in consumed],
+    )
+    return [ids.index(number) for number in found]
+
+
+CASES: dict[str, tuple[dict[str, Any], list[int]]] = {
+    "only the head": ({}, [0, 1, 2, 3, 4, 5]),
+    "down to the one with the position": ({"bearer": 3}, [0, 1, 2]),
+    "the position is in the head": ({"bearer": 6}, [0, 1, 2, 3, 4, 5]),
+    "the cap does not cut the position off": ({"bearer": 2, "max_snapshots": 1}, [0, 1]),
+    # The snapshot of three hours ago was what readers saw until one hour ago.
+    "superseded within two hours": ({"keep_snapshots": "2h", "keep_for_marts": "2h"}, [0, 1, 2, 3]),
+    "at most two": ({"keep_snapshots": "2h", "keep_for_marts": "2h", "max_snapshots": 2}, [0, 1, 2, 3, 4]),
+    "what a mart has yet to consume": ({"consumed": (2,), "keep_for_marts": "7d"}, [0, 1, 2]),
+    "of two marts the one that is behind": ({"consumed": (5, 1), "keep_for_marts": "7d"}, [0, 1]),
+    "a mart that has consumed everything": ({"consumed": (6,), "keep_for_marts": "7d"}, [0, 1, 2, 3, 4, 5]),
+    "a mart that is too far behind": ({"consumed": (0,), "keep_for_marts": "5h"}, [0, 1, 2]),
+    "a mart does not lift the cap": (
+        {"consumed": (0,), "keep_for_marts": "7d", "max_snapshots": 3},
+        [0, 1, 2, 3],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_main(table: Table, case: str) -> None:
+    arguments, expected = CASES[case]
+    assert gone(table, **arguments) == expected
+
+
+def test_tags_keep_one_snapshot_and_branches_their_own(table: Table) -> None:
+    snapshots = list(table.metadata.snapshots)
+    new = [
+        snapshots[2].model_copy(
+            update={"snapshot_id": number, "parent_snapshot_id": parent, "sequence_number": number}
+        )
+        for number, parent in ((100, snapshots[1].snapshot_id), (101, 100), (102, 101))
+    ]
+    ref = table.metadata.refs["main"]
+    tag = {"snapshot_id": snapshots[4].snapshot_id, "snapshot_ref_type": SnapshotRefType.TAG}
+    refs = {
+        "main": ref,
+        "audit": ref.model_copy(update=tag),
+        "apply_1": ref.model_copy(update={"snapshot_id": 101}),
+    }
+    changed = with_metadata(table, snapshots=[*snapshots, *new], refs=refs)
+    # Of the branch, what it started from and its own two; the third lost its branch, and is older than is kept.
+    assert gone(changed) == [0, 2, 3, 5, 9]
+    assert gone(changed, keep_snapshots="25h", keep_for_marts="25h") == [0]
+    assert 9 not in gone(changed, keep_snapshots="25h", keep_for_marts="25h"), "somebody may look at it"
+
+
+def test_a_table_without_snapshots(table: Table) -> None:
+    assert gone(with_metadata(table, snapshots=[], refs={}, current_snapshot_id=None)) == []
