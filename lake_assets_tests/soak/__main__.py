@@ -16,6 +16,7 @@ from lake_assets_tests.soak.run import Outcome, history
 from lake_assets_tests.soak.workers import run_all
 
 PROGRESS_SECONDS = 30
+FIGURES = ("files", "changes", "turns", "compared", "kills", "wrong_rows")
 
 
 def main(
@@ -23,7 +24,9 @@ def main(
     seed: Annotated[int, typer.Option(help="The first one's seed; the next has the next.")] = 0,
     processes: Annotated[int, typer.Option(help="Each has a Spark of its own.")] = 2,
     minutes: Annotated[float, typer.Option(help="None begins after this time; 0: no limit.")] = 0.0,
-    only: Annotated[str, typer.Option(help="Kinds or features, by commas: only histories that have all.")] = "",
+    only: Annotated[
+        str, typer.Option(help="Kinds or features, by commas: only histories that have all.")
+    ] = "",
     without: Annotated[str, typer.Option(help=f"Not these, by commas: {', '.join(SWITCHES)}.")] = "",
 ) -> None:
     """Runs random histories and compares silver with the source. Exits with 1 if any table was wrong."""
@@ -33,14 +36,14 @@ def main(
     began = shown = time.monotonic()
     seeds = itertools.islice(_chosen(seed, wanted, off), histories)
     outcomes: list[Outcome] = []
-    for outcome in run_all(
-        seeds, off, processes, lambda: 0 < minutes * 60 < time.monotonic() - began
-    ):
+    for outcome in run_all(seeds, off, processes, lambda: 0 < minutes * 60 < time.monotonic() - began):
         outcomes.append(outcome)
         if outcome.failure is not None:
             switches = f" --without {','.join(sorted(off))}" if off else ""
             print(f"\nseed {outcome.seed} is wrong; again with:")
-            print(f"  python -m lake_assets_tests.soak --histories 1 --processes 1 --seed {outcome.seed}{switches}")
+            print(
+                f"  python -m lake_assets_tests.soak --histories 1 --processes 1 --seed {outcome.seed}{switches}"
+            )
             print(f"{outcome.failure}\n", flush=True)
         if time.monotonic() - shown > PROGRESS_SECONDS:
             shown = time.monotonic()
@@ -69,7 +72,7 @@ def _print_table(outcomes: list[Outcome], seconds: float) -> None:
     for outcome in outcomes:
         groups[outcome.kind].append(outcome)
     features: Counter[str] = Counter(feature for outcome in outcomes for feature in outcome.features)
-    print(f"\n{'':34}{'histories':>10}{'files':>8}{'changes':>9}{'turns':>8}{'compared':>10}{'kills':>7}{'wrong rows':>12}{'failed':>8}")
+    print("\n" + " " * 34 + "".join(f"{title:>11}" for title in ("histories", *FIGURES, "failed")))
     for kind, found in sorted(groups.items()):
         _print_line(kind, found)
     for feature, _ in sorted(features.items()):
@@ -77,14 +80,15 @@ def _print_table(outcomes: list[Outcome], seconds: float) -> None:
     _print_line("all", outcomes)
     stops = sum(outcome.stops for outcome in outcomes)
     own = sum(outcome.seconds for outcome in outcomes) / max(len(outcomes), 1)
-    print(f"{len(outcomes)} histories in {seconds:.0f} s, {own:.1f} s each; {stops} turns stopped for missing files")
+    print(
+        f"{len(outcomes)} histories in {seconds:.0f} s, {own:.1f} s each; {stops} turns stopped for missing files"
+    )
 
 
 def _print_line(name: str, found: list[Outcome]) -> None:
-    sums = [sum(getattr(o, figure) for o in found) for figure in ("files", "changes", "turns", "compared", "kills", "wrong_rows")]
+    sums = [sum(getattr(outcome, figure) for outcome in found) for figure in FIGURES]
     failed = sum(outcome.failure is not None for outcome in found)
-    files, changes, turns, compared, kills, wrong = sums
-    print(f"{name:34}{len(found):10}{files:8}{changes:9}{turns:8}{compared:10}{kills:7}{wrong:12}{failed:8}")
+    print(f"{name:34}" + "".join(f"{figure:11}" for figure in (len(found), *sums, failed)))
 
 
 if __name__ == "__main__":

@@ -53,7 +53,9 @@ def _note(written: Written, arrivals: list[Object], seen: set[str]) -> None:
         first = min(n for n, found in enumerate(arrivals) if found.load == load.number)
         if any(found.load is None and found.written > load.began for found in arrivals[:first]):
             seen.add("late load")
-        if load.number and any(found.load is None and found.written < load.began for found in arrivals[last:]):
+        if load.number and any(
+            found.load is None and found.written < load.began for found in arrivals[last:]
+        ):
             seen.add("old file after a reload")
 
 

@@ -61,7 +61,13 @@ def lake(plan: Plan, folder: Path) -> Lake:
         {ITEMS: table},
         source={"dms": settings(plan)},
         automation={"max_files_per_batch": plan.max_files},
-        spark={"conf": {"spark.log.level": "OFF", "spark.driver.memory": "1g"}},
+        spark={
+            "conf": {
+                "spark.log.level": "OFF",
+                "spark.driver.memory": "1g",
+                "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+            }
+        },
     )
 
 
@@ -79,7 +85,10 @@ def put_objects(plan: Plan, folder: Path, objects: Sequence[Object]) -> None:
 def _bytes(plan: Plan, found: Object) -> bytes:
     dms = settings(plan)
     if found.file.has_transactions:
-        layouts: dict[str, tuple[Sequence[str], Sequence[str]]] = {ITEMS: (COLUMNS, plan.key), OTHER: (["x"], [])}
+        layouts: dict[str, tuple[Sequence[str], Sequence[str]]] = {
+            ITEMS: (COLUMNS, plan.key),
+            OTHER: (["x"], []),
+        }
         return transactions_csv(found.file, layouts, dms)
     if not found.sequenced and dms["add_column_name"]:
         dms["change_sequence_column"] = None

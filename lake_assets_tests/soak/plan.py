@@ -12,8 +12,8 @@ What nobody could decide is not generated:
   the files of a row that moves through an occupied key, or of a delete of one of the two rows there, could mean either.
 - A row that moves while a full load runs may be in no part of it, so that its key change has all columns; elsewhere
   key changes may be partial.
-- A file that is written again after a reload began repeats no change that is older than those of the reload's own files:
-  its rows would be newer than the load by all that DMS says.
+- What is written again after a reload began repeats no change that is older than those of the reload's own files: its
+  rows would be newer than the load by all that DMS says.
 - An append log cannot tell a row that was loaded from the same row's insert: no changes while its load runs.
 - A reload rewrites at least one object of the load before it, and full loads arrive one after the other.
 """
@@ -30,6 +30,8 @@ SWITCHES = (
     *("no_sequence", "comes", "goes", "small_batches", "new_parts"),
 )
 """What `--without` can switch off."""
+NOT_YET = ("swaps", "shifts", "partial")
+"""What the engine does not do yet, and the fixed set in the tests therefore leaves out."""
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,11 @@ Here: turns, kills, comparisons, and what is told of a difference. Not here: wha
 histories (`soak.py`).
 """
 
+import itertools
 import shutil
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -103,8 +105,13 @@ def _features(plan: Plan, written: Written) -> Iterator[str]:
         yield "log too"
     if plan.compressed:
         yield "compressed"
+    if plan.kills:
+        yield "kills"
     if plan.reloads:
         yield "reloads"
+    keys = [{part.key for part in load.parts} for load in written.loads]
+    if any(later - earlier for earlier, later in itertools.pairwise(keys)):
+        yield "new parts"
     if any(load.read > load.cut for load in written.loads):
         yield "overlap"
 
@@ -127,6 +134,8 @@ def run(seed: int, without: Collection[str] = (), folder: Path | None = None) ->
     except Wrong as wrong:
         outcome.wrong_rows = wrong.rows
         outcome.failure = f"{wrong}\n{told(told_of.written, told_of.turns)}"
+    except Exception:  # noqa: BLE001  (of the engine or of the bench: the others go on, and this one has failed)
+        outcome.failure = f"{traceback.format_exc()}\n{told(told_of.written, told_of.turns)}"
     finally:
         shutil.rmtree(place, ignore_errors=True)
     outcome.features = sorted(told_of.seen)

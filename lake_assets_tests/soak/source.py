@@ -234,10 +234,19 @@ class Source:
         key = self.plan.key
         moved = old is not None and self._key(old) != self._key(image)
         before = None
-        if old is not None and key and (self.plan.before == "always" or (self.plan.before == "changed" and moved)):
+        if (
+            old is not None
+            and key
+            and (self.plan.before == "always" or (self.plan.before == "changed" and moved))
+        ):
             before = self._key(old)
         unsupplied: frozenset[str] = frozenset()
-        if op == "U" and self.plan.partial and not (moved and self.whole_moves) and self.random.random() < 0.7:
+        if (
+            op == "U"
+            and self.plan.partial
+            and not (moved and self.whole_moves)
+            and self.random.random() < 0.7
+        ):
             unsupplied = frozenset(self._others) - frozenset(touched or ())
             self.seen |= {"partial", *(["partial key change"] if moved else [])} if unsupplied else set()
         if op == "D" and self.plan.partial and not self.plan.full_deletes and self.random.random() < 0.5:

@@ -1,7 +1,7 @@
 """What silver has to be, by what is in the bucket.
 
-Here: the source's own rows as of the last change that the bucket has without a gap; where there are gaps, what the files
-say; what a log holds. Not here: reading silver (`run.py`). Shares no code with the package.
+Here: the source's own rows as of the last change that the bucket has without a gap; where there are gaps, what the
+files say; what a log holds. Not here: reading silver (`run.py`). Shares no code with the package.
 """
 
 import hashlib
@@ -60,11 +60,11 @@ def current(bucket: Bucket) -> Rows | None:
         return source.states[reached]
     if source.collisions or plan.partial:
         return None
-    return _said(bucket)
+    return said(bucket)
 
 
-def _said(bucket: Bucket) -> Rows:
-    """Each change done as the files say it, in the order of sequences."""
+def said(bucket: Bucket) -> Rows:
+    """Each change done as the files say it, one after the other, whatever is missing between them."""
     changes = bucket.written.source.changes
     key = bucket.written.plan.key
     table: dict[tuple[Any, ...], Image] = {}

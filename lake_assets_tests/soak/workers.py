@@ -4,16 +4,15 @@ Here: handing out seeds, deadlines, processes that hang or die. Not here: a hist
 (`__main__.py`).
 """
 
+import contextlib
 import multiprocessing
 import os
 import time
-import traceback
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from lake_assets_tests.soak.plan import plan
 from lake_assets_tests.soak.run import Outcome, run
 
 DEADLINE = 180.0
@@ -70,12 +69,9 @@ def _serve(pipe: Connection, without: Collection[str]) -> None:
     # What Spark and Iceberg say of processes that die is no news here.
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)
-    while (seed := pipe.recv()) is not None:
-        try:
-            outcome = run(seed, without)
-        except Exception:  # the generator's own mistake, or one that `run` does not expect
-            outcome = Outcome(seed, plan(seed, without).kind, failure=traceback.format_exc())
-        pipe.send(outcome)
+    with contextlib.suppress(EOFError):  # whoever asked is gone
+        while (seed := pipe.recv()) is not None:
+            pipe.send(run(seed, without))
 
 
 def _give(worker: _Worker, seeds: Iterator[int], is_over: Callable[[], bool]) -> None:
@@ -102,10 +98,8 @@ def _lost(worker: _Worker, why: str) -> Outcome:
 
 
 def _stop(worker: _Worker) -> None:
-    try:
+    with contextlib.suppress(OSError):
         worker.pipe.send(None)
-    except OSError:
-        pass
     worker.process.join(20)
     if worker.process.is_alive():
         worker.process.kill()

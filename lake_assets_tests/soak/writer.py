@@ -4,13 +4,14 @@ Here: objects, in the order in which they are written, as rows. Not here: their 
 (`arrival.py`). Shares no code with the package.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from lake_assets_tests.dms_files import TABLE, DmsFile, Row, cdc_file, load_file, transaction_file
+from lake_assets_tests.dms_files import DmsFile, Row, cdc_file, load_file, transaction_file
 from lake_assets_tests.soak.plan import Plan
 from lake_assets_tests.soak.source import Change, Image, Source, whole_moves
 
@@ -134,9 +135,7 @@ def _load(plan: Plan, random: Random, source: Source, earlier: Sequence[Load]) -
     return load
 
 
-def _part(
-    plan: Plan, random: Random, load: Load, rows: list[Image], number: int, read: datetime
-) -> Object:
+def _part(plan: Plan, random: Random, load: Load, rows: list[Image], number: int, read: datetime) -> Object:
     extension = _extension(plan, random, load=True)
     stamped = [{"change_seq": None, **row} for row in rows]
     if plan.load == "plain":
@@ -208,7 +207,7 @@ def _pieces(
     if switch is not None and start < switch < end:
         borders.add(switch)
     ordered = sorted({start, end, *borders})
-    return list(zip(ordered, ordered[1:], strict=False)) if start < end else []
+    return list(itertools.pairwise(ordered)) if start < end else []
 
 
 def _file(
