@@ -8,6 +8,7 @@ import itertools
 from dataclasses import dataclass
 from random import Random
 
+from lake_assets_tests.soak.plan import Plan
 from lake_assets_tests.soak.writer import Object, Written
 
 
@@ -41,7 +42,7 @@ def turns(written: Written, seen: set[str]) -> list[Turn]:
     if plan.again:
         arrivals = _again(written, random, arrivals, seen)
     cuts = _pieces(random, len(arrivals), random.choice([2, 2, 3, 3, 4]))
-    return [Turn(_looks(random, arrivals[a:b])) for a, b in cuts]
+    return [Turn(_looks(plan, random, arrivals[a:b])) for a, b in cuts]
 
 
 def _note(written: Written, arrivals: list[Object], seen: set[str]) -> None:
@@ -74,11 +75,15 @@ def _again(written: Written, random: Random, arrivals: list[Object], seen: set[s
     return found
 
 
-def _looks(random: Random, arrived: list[Object]) -> list[list[Object]]:
-    if len(arrived) < 2 or random.random() < 0.6:
-        return [arrived]
-    middle = random.randrange(1, len(arrived))
-    return [arrived[:middle], arrived[middle:]]
+def _looks(plan: Plan, random: Random, arrived: list[Object]) -> list[list[Object]]:
+    middles = []
+    if len(arrived) > 1 and random.random() < 0.4:
+        middles.append(random.randrange(1, len(arrived)))
+    if "unseen_parts" in plan.without:
+        # The first part of each full load is looked at by itself, so that what was there before it has been seen.
+        loads = {found.load: n for n, found in reversed(list(enumerate(arrived))) if found.load is not None}
+        middles += [n for n in loads.values() if n]
+    return [arrived[a:b] for a, b in itertools.pairwise(sorted({0, len(arrived), *middles}))]
 
 
 def _pieces(random: Random, length: int, count: int) -> list[tuple[int, int]]:

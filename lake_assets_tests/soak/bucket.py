@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lake_assets.build import Lake, open_lake
 from lake_assets_tests.dms_files import csv_bytes, parquet_bytes, put, transactions_csv
-from lake_assets_tests.lakes import DMS, small_lake
+from lake_assets_tests.lakes import DMS, TINY, small_lake
 from lake_assets_tests.soak.plan import Plan
 from lake_assets_tests.soak.source import COLUMNS
 from lake_assets_tests.soak.writer import ITEMS, MARKER, OTHER, Object
@@ -25,6 +25,14 @@ PARQUET = {
     "n": pa.int32(),
     "w": pa.decimal128(10, 2),
 }
+
+SPARK_CONF = {
+    "spark.log.level": "OFF",
+    "spark.driver.memory": "1g",
+    # Unlike those of the tests, these processes live long enough for the second compiler.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+}
+"""Beside what makes small batches fast."""
 
 
 def settings(plan: Plan) -> dict[str, Any]:
@@ -61,13 +69,7 @@ def lake(plan: Plan, folder: Path) -> Lake:
         {ITEMS: table},
         source={"dms": settings(plan)},
         automation={"max_files_per_batch": plan.max_files},
-        spark={
-            "conf": {
-                "spark.log.level": "OFF",
-                "spark.driver.memory": "1g",
-                "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
-            }
-        },
+        spark={"conf": TINY | SPARK_CONF},
     )
 
 

@@ -6,7 +6,7 @@ the end of a transaction no two rows may share one.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -93,7 +93,7 @@ class Source:
             self.ends.append(len(self.changes))
 
     def _statement(self) -> None:
-        choices = [self._insert] * (4 if len(self._rows) < MOST_ROWS else 0)
+        choices: list[Callable[[], object]] = [self._insert] * (4 if len(self._rows) < MOST_ROWS else 0)
         if self.plan.kind == "append_log":
             self._insert()
             return
