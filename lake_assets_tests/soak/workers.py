@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 
 from lake_assets_tests.soak.run import Outcome, run
 
-DEADLINE = 180.0
+DEADLINE = 300.0
 """Seconds that a history may take, the start of a Spark included."""
 RENEWED = 400
 """Histories after which a process is succeeded by a new one: what a JVM loads for a lake it keeps."""
