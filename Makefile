@@ -1,7 +1,7 @@
 # The whole project from a fresh clone: `make demo` shows it, `make dev` opens it, `make test` proves it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev test test-long lint clean
+.PHONY: help install demo dev test test-long soak lint clean
 
 # The first of these that is Python 3.11 or later makes .venv; `make install PYTHON=/path/to/python` chooses another.
 PYTHON ?= python3.11
@@ -46,6 +46,13 @@ test: $(JARS)  ## the tests, in less than ten minutes on two cores
 
 test-long: $(JARS)  ## those that take long, of which a shorter one is among the tests
 	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
+
+# Histories, the first one's seed, and further options such as --minutes 60 or --only composite,reloads.
+N ?= 2000
+SEED ?= 0
+OPTIONS ?=
+soak: $(JARS)  ## N random histories, each compared with its source (N=2000 SEED=0)
+	.venv/bin/python -m lake_assets_tests.soak --histories $(N) --seed $(SEED) $(OPTIONS)
 
 lint: $(INSTALLED)  ## style, formatting and types
 	.venv/bin/ruff check

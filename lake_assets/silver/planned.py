@@ -48,8 +48,8 @@ class Planned:
 
 
 def retrying(target: Target, call: Callable[[], T]) -> T:
-    """Plans and applies again, a few times, what lost a race or has files that cannot be used. Raises ApplyConflict with
-    what to do when every attempt has lost."""
+    """Plans and applies again, a few times, what lost a race or has files that cannot be used. Raises ApplyConflict,
+    with what to do, when every attempt has lost."""
     policy = Retrying(
         retry=retry_if_exception_type((ApplyConflict, FilesUnusable)),
         stop=stop_after_attempt(ATTEMPTS),

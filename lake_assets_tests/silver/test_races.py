@@ -18,7 +18,8 @@ from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg import maintenance
 from lake_assets.iceberg.maintenance import TableUpkeep
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.engine import ATTEMPTS, apply_tables
+from lake_assets.silver.engine import apply_tables
+from lake_assets.silver.planned import ATTEMPTS
 from lake_assets.silver.position import read_position
 from lake_assets.silver.targets import Target
 from lake_assets_tests.silver.bench import comparable

@@ -1,0 +1,91 @@
+"""When the objects of a history can be seen: order, looks, turns.
+
+Here: any order of arrival that a bucket can show. Not here: what arrives (`writer.py`), what is expected of it
+(`truth.py`).
+"""
+
+import itertools
+from dataclasses import dataclass
+from random import Random
+
+from lake_assets_tests.soak.plan import Plan
+from lake_assets_tests.soak.writer import Object, Written
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Between two applications."""
+
+    looks: list[list[Object]]
+    """What has arrived before each look at the bucket."""
+
+
+def turns(written: Written, seen: set[str]) -> list[Turn]:
+    """The whole history's objects, each at least once; notes in `seen` what luck there was."""
+    plan = written.plan
+    random = Random(f"{plan.seed} arrival")
+    places: list[tuple[float, int, Object]] = []
+    by_key: dict[str, float] = {}
+    load_done = [-1.0] * (len(written.loads) + 1)
+    for place, found in enumerate(written.objects):
+        at = float(place + (random.choice([0, 0, 0, 0, 2, 3, 8]) if plan.late else 0))
+        # Versions of an object, and full loads, follow each other.
+        at = max(at, by_key.get(found.key, -1.0) + 0.001)
+        if found.load is not None:
+            at = max(at, load_done[found.load] + 0.001)
+            load_done[found.load + 1] = max(load_done[found.load + 1], at)
+        by_key[found.key] = at
+        places.append((at, place, found))
+    places.sort(key=lambda entry: entry[:2])
+    arrivals = [found for _, _, found in places]
+    _note(written, arrivals, seen)
+    if plan.again:
+        arrivals = _again(written, random, arrivals, seen)
+    cuts = _pieces(random, len(arrivals), random.choice([2, 2, 3, 3, 4]))
+    return [Turn(_looks(plan, random, arrivals[a:b])) for a, b in cuts]
+
+
+def _note(written: Written, arrivals: list[Object], seen: set[str]) -> None:
+    changes = [found for found in arrivals if found.load is None]
+    if any(a.written > b.written for a, b in itertools.pairwise(changes)):
+        seen.add("late")
+    for load in written.loads:
+        last = max(n for n, found in enumerate(arrivals) if found.load == load.number)
+        first = min(n for n, found in enumerate(arrivals) if found.load == load.number)
+        if any(found.load is None and found.written > load.began for found in arrivals[:first]):
+            seen.add("late load")
+        if load.number and any(
+            found.load is None and found.written < load.began for found in arrivals[last:]
+        ):
+            seen.add("old file after a reload")
+
+
+def _again(written: Written, random: Random, arrivals: list[Object], seen: set[str]) -> list[Object]:
+    """Some objects are put once more as they are at that time."""
+    found: list[Object] = []
+    bucket: dict[str, Object] = {}
+    for arrived in arrivals:
+        bucket[arrived.key] = arrived
+        found.append(arrived)
+        # A part of a full load as it was might be a part of a reload that has not changed.
+        known = [old for old in bucket.values() if old.load is None or not written.plan.reloads]
+        if known and random.random() < 0.15:
+            found.append(random.choice(known))
+            seen.add("again")
+    return found
+
+
+def _looks(plan: Plan, random: Random, arrived: list[Object]) -> list[list[Object]]:
+    middles = []
+    if len(arrived) > 1 and random.random() < 0.4:
+        middles.append(random.randrange(1, len(arrived)))
+    if "unseen_parts" in plan.without:
+        # The first part of each full load is looked at by itself, so that what was there before it has been seen.
+        loads = {found.load: n for n, found in reversed(list(enumerate(arrived))) if found.load is not None}
+        middles += [n for n in loads.values() if n]
+    return [arrived[a:b] for a, b in itertools.pairwise(sorted({0, len(arrived), *middles}))]
+
+
+def _pieces(random: Random, length: int, count: int) -> list[tuple[int, int]]:
+    borders = random.sample(range(1, length), min(length - 1, count - 1)) if length > 1 else []
+    return list(itertools.pairwise(sorted({0, length, *borders})))

@@ -1,0 +1,99 @@
+"""A lake for one history, and the objects of the history as bytes in its folder.
+
+Here: endpoint settings, lake.yaml, spelling. Not here: what the objects say (`writer.py`).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from lake_assets.build import Lake, open_lake
+from lake_assets_tests.dms_files import csv_bytes, parquet_bytes, put, transactions_csv
+from lake_assets_tests.lakes import DMS, TINY, small_lake
+from lake_assets_tests.soak.plan import Plan
+from lake_assets_tests.soak.source import COLUMNS
+from lake_assets_tests.soak.writer import ITEMS, MARKER, OTHER, Object
+
+TYPES = {"v": "string", "id": "long", "part": "string", "n": "int", "w": "decimal(10, 2)"}
+PARQUET = {
+    "v": pa.string(),
+    "id": pa.int64(),
+    "part": pa.string(),
+    "n": pa.int32(),
+    "w": pa.decimal128(10, 2),
+}
+
+SPARK_CONF = {
+    "spark.log.level": "OFF",
+    "spark.driver.memory": "1g",
+    # Unlike those of the tests, these processes live long enough for the second compiler.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+}
+"""Beside what makes small batches fast."""
+
+
+def settings(plan: Plan) -> dict[str, Any]:
+    """The endpoint's."""
+    random = Random(f"{plan.seed} endpoint")
+    dms = DMS | {
+        "include_op_for_full_load": random.random() < 0.5,
+        "csv_null_value": random.choice(["NULL", "\\N"]),
+        "add_column_name": plan.layout not in ("headerless", "transactions"),
+        "change_sequence_column": None if plan.sequences == "none" else "change_seq",
+        "before_image_prefix": None if plan.before == "none" else "BI_",
+    }
+    if plan.partial:
+        dms["csv_no_sup_value"] = MARKER
+    if plan.layout == "transactions":
+        dms |= {"preserve_transactions": True, "cdc_path": "cdc"}
+    return dms
+
+
+def lake(plan: Plan, folder: Path) -> Lake:
+    """An empty lake that is told of the history's table, and stops at the first bad row."""
+    needed = {*plan.key, "n"}
+    table: dict[str, Any] = {
+        "columns": {name: TYPES[name] + (" not null" if name in needed else "") for name in COLUMNS},
+        "full_load_complete": plan.policy,
+        "quarantine": {"max_rows": 0, "max_files": 0},
+    }
+    if plan.keyed:
+        table |= {"primary_key": plan.key, "also": ["change_log"] if plan.log_too else []}
+    else:
+        table["mode"] = plan.kind
+    return small_lake(
+        folder,
+        {ITEMS: table},
+        source={"dms": settings(plan)},
+        automation={"max_files_per_batch": plan.max_files},
+        spark={"conf": TINY | SPARK_CONF},
+    )
+
+
+def reopened(used: Lake) -> Lake:
+    """As another process would open it."""
+    return open_lake(used.config, marts=used.marts)
+
+
+def put_objects(plan: Plan, folder: Path, objects: Sequence[Object]) -> None:
+    """They are there, one after the other."""
+    for found in objects:
+        put(folder / "bronze", found.key, _bytes(plan, found))
+
+
+def _bytes(plan: Plan, found: Object) -> bytes:
+    dms = settings(plan)
+    if found.file.has_transactions:
+        layouts: dict[str, tuple[Sequence[str], Sequence[str]]] = {
+            ITEMS: (COLUMNS, plan.key),
+            OTHER: (["x"], []),
+        }
+        return transactions_csv(found.file, layouts, dms)
+    if not found.sequenced and dms["add_column_name"]:
+        dms["change_sequence_column"] = None
+    if found.file.name.endswith(".parquet"):
+        return parquet_bytes(found.file, COLUMNS, plan.key, dms, PARQUET)
+    return csv_bytes(found.file, COLUMNS, plan.key, dms)

@@ -1,0 +1,53 @@
+"""Processes that die: at named places of the next turn an exception ends everything.
+
+Here: the places, and how they are made deadly for a while. Not here: real processes that are killed.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from lake_assets.bronze.file_log import FileLog
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.schema.contract_log import ContractLog
+from lake_assets.silver import apply
+from lake_assets.silver.work import Work
+
+PLACES: tuple[tuple[Any, str], ...] = (
+    (FileLog, "append"),
+    (ContractLog, "add"),
+    (Attempt, "start"),
+    (apply, "stamp"),
+    (apply, "count_rows"),
+    (Work, "set_aside"),
+    (Attempt, "publish"),
+    (Attempt, "publish"),
+    (Work, "release"),
+)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@contextlib.contextmanager
+def deadly(random: Random) -> Iterator[str]:
+    """One of the places kills, before or after what is done there; yields its name."""
+    owner, name = random.choice(PLACES)
+    after = random.random() < 0.5
+    whole, drop = getattr(owner, name), Attempt.drop
+
+    def dies(*anything: Any, **named: Any) -> Any:
+        if after:
+            whole(*anything, **named)
+        raise Killed
+
+    # Whoever is dead tidies nothing up.
+    setattr(Attempt, "drop", lambda self: None)  # noqa: B010  (mypy)
+    setattr(owner, name, dies)
+    try:
+        yield f"{name}, {'after' if after else 'before'} it"
+    finally:
+        setattr(owner, name, whole)
+        setattr(Attempt, "drop", drop)  # noqa: B010

@@ -1,0 +1,269 @@
+"""One history from its first object to the comparison of silver with the source.
+
+Here: turns, kills, comparisons, and what is told of a difference. Not here: what is expected (`truth.py`), many
+histories (`soak.py`).
+"""
+
+import itertools
+import shutil
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from pyiceberg.exceptions import NoSuchTableError
+
+from lake_assets.bronze.arrivals import log_arrivals
+from lake_assets.build import Lake
+from lake_assets.errors import TableStopped
+from lake_assets.silver.batch import TableResult
+from lake_assets.silver.engine import apply_tables
+from lake_assets_tests.soak import bucket as storage
+from lake_assets_tests.soak import truth
+from lake_assets_tests.soak.arrival import Turn, turns
+from lake_assets_tests.soak.deaths import Killed, deadly
+from lake_assets_tests.soak.plan import Plan, plan
+from lake_assets_tests.soak.story import told
+from lake_assets_tests.soak.writer import Written, write
+
+MOST_DEATHS = 2
+"""In a turn."""
+
+
+class Wrong(Exception):
+    """Silver is not what it should be."""
+
+    def __init__(self, what: str, rows: int = 0) -> None:
+        super().__init__(what)
+        self.rows = rows
+
+
+@dataclass
+class History:
+    """All that a seed stands for."""
+
+    plan: Plan
+    written: Written
+    turns: list[Turn]
+    seen: set[str]
+    """The features that it has."""
+
+
+@dataclass
+class Outcome:
+    """What came of a history."""
+
+    seed: int
+    kind: str
+    features: list[str] = field(default_factory=list)
+    files: int = 0
+    changes: int = 0
+    turns: int = 0
+    compared: int = 0
+    """Comparisons of whole tables, the last ones included."""
+    kills: int = 0
+    stops: int = 0
+    """Turns in which the table stopped while files were missing, as it may then."""
+    wrong_rows: int = 0
+    failure: str | None = None
+    digest: str = ""
+    """Of the table in the end."""
+    seconds: float = 0.0
+
+
+def history(seed: int, without: Collection[str] = ()) -> History:
+    """The same for the same arguments."""
+    drawn = plan(seed, without)
+    written = write(drawn)
+    seen = set(written.seen)
+    found = turns(written, seen)
+    if written.loads:
+        last = written.loads[-1]
+        if not any(o.load is None and o.written >= last.began for o in written.objects):
+            # Nothing would tell that the load is complete but five minutes of quiet.
+            drawn = Plan(**{**vars(drawn), "policy": "immediately"})
+            written.plan = drawn
+    seen |= set(_features(drawn, written))
+    return History(drawn, written, found, seen)
+
+
+def _features(plan: Plan, written: Written) -> Iterator[str]:
+    yield f"layout {plan.layout}"
+    yield f"sequences {plan.sequences}"
+    yield f"load {plan.load}"
+    yield f"commits {plan.commits}"
+    yield f"policy {plan.policy}"
+    if plan.keyed:
+        yield f"before {plan.before}"
+    if plan.max_files < 100:
+        yield "small batches"
+    if plan.log_too:
+        yield "log too"
+    if plan.compressed:
+        yield "compressed"
+    if plan.kills:
+        yield "kills"
+    if plan.reloads:
+        yield "reloads"
+    keys = [{part.key for part in load.parts} for load in written.loads]
+    if any(later - earlier for earlier, later in itertools.pairwise(keys)):
+        yield "new parts"
+    if any(load.read > load.cut for load in written.loads):
+        yield "overlap"
+
+
+def run(seed: int, without: Collection[str] = (), folder: Path | None = None) -> Outcome:
+    """Never raises for a difference or an error: see `failure`."""
+    began = time.monotonic()
+    told_of = history(seed, without)
+    outcome = Outcome(
+        seed=seed,
+        kind=told_of.plan.kind,
+        features=sorted(told_of.seen),
+        files=len(told_of.written.objects),
+        changes=len(told_of.written.source.changes),
+        turns=len(told_of.turns),
+    )
+    place = Path(tempfile.mkdtemp(prefix=f"soak-{seed}-", dir=folder))
+    try:
+        _live(told_of, place, outcome)
+    except Wrong as wrong:
+        outcome.wrong_rows = wrong.rows
+        outcome.failure = f"{wrong}\n{told(told_of.written, told_of.turns)}"
+    except Exception:  # noqa: BLE001  (of the engine or of the bench: the others go on, and this one has failed)
+        outcome.failure = f"{traceback.format_exc()}\n{told(told_of.written, told_of.turns)}"
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    outcome.features = sorted(told_of.seen)
+    outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+def _live(history: History, folder: Path, outcome: Outcome) -> None:
+    plan = history.plan
+    random = Random(f"{plan.seed} life")
+    used = storage.lake(plan, folder)
+    there = truth.Bucket(history.written)
+    before: list[str] = []
+    for number, turn in enumerate(history.turns):
+        for look in turn.looks[:-1]:
+            _put(history, folder, there, look)
+            used = _look(used, plan, random, outcome, history)
+        _put(history, folder, there, turn.looks[-1])
+        used, results = _turn(used, plan, random, outcome, history)
+        before = _compare(history, used, results, there, before, outcome, f"turn {number + 1}")
+    if plan.keyed:
+        end = truth.canonical(history.written.source.rows)
+        if _rows(used, "items") != end:
+            raise _difference("the end", end, _rows(used, "items"))
+    outcome.digest = truth.digest(before)
+    _, results = _turn(used, plan, None, outcome, history)
+    if any(result.batches or result.error for result in results.values()):
+        raise Wrong("the end: a turn without new files did something")
+
+
+def _put(history: History, folder: Path, there: truth.Bucket, look: Sequence) -> None:
+    storage.put_objects(history.plan, folder, look)
+    for found in look:
+        there.put(found)
+
+
+def _look(used: Lake, plan: Plan, random: Random | None, outcome: Outcome, history: History) -> Lake:
+    if random is not None and plan.kills and random.random() < 0.1:
+        try:
+            with deadly(random):
+                log_arrivals(used.runtime, "shop")
+        except Killed:
+            outcome.kills += 1
+            history.seen.add("killed")
+            used = storage.reopened(used)
+    log_arrivals(used.runtime, "shop")
+    return used
+
+
+def _turn(
+    used: Lake, plan: Plan, random: Random | None, outcome: Outcome, history: History
+) -> tuple[Lake, dict[str, TableResult]]:
+    for _ in range(MOST_DEATHS):
+        if random is None or not plan.kills or random.random() > 0.4:
+            break
+        try:
+            with deadly(random) as place:
+                log_arrivals(used.runtime, "shop")
+                list(apply_tables(used.runtime, used.targets))
+        except Killed:
+            outcome.kills += 1
+            history.seen |= {"killed", f"killed at {place}"}
+            used = storage.reopened(used)
+    log_arrivals(used.runtime, "shop")
+    return used, {r.target.name: r for r in apply_tables(used.runtime, used.targets)}
+
+
+def _compare(
+    history: History,
+    used: Lake,
+    results: dict[str, TableResult],
+    there: truth.Bucket,
+    before: list[str],
+    outcome: Outcome,
+    place: str,
+) -> list[str]:
+    """Compares what can be compared; the rows of the main table."""
+    plan, written = history.plan, history.written
+    shape = {"append_log": truth.append_log, "change_log": truth.change_log}.get(plan.kind, truth.current)
+    expected = shape(there)
+    for result in results.values():
+        if result.error is None:
+            continue
+        gap = expected is None and (written.source.collisions or plan.partial)
+        if not (gap and isinstance(result.error, TableStopped)):
+            raise Wrong(f"{place}: {result.target.identifier} failed: {result.error!r}") from result.error
+        outcome.stops += 1
+    found = _rows(used, "items")
+    if results["items"].waiting:
+        history.seen.add("waited")
+        expected_rows: list[str] | None = before
+    else:
+        expected_rows = None if expected is None else truth.canonical(expected)
+    if expected_rows is not None:
+        if plan.kind == "change_log" and plan.reloads:
+            found, expected_rows = _changes_only(found), _changes_only(expected_rows)
+        _equal(f"{place}: the table", expected_rows, found)
+        outcome.compared += 1
+    if plan.log_too:
+        log, changes = _rows(used, "items_changes"), truth.canonical(truth.change_log(there))
+        if plan.reloads:
+            log, changes = _changes_only(log), _changes_only(changes)
+        _equal(f"{place}: its change log", changes, log)
+        outcome.compared += 1
+    return found
+
+
+def _changes_only(rows: Sequence[str]) -> list[str]:
+    """Without loaded rows: a reload may have written over those of the load before, seen or unseen."""
+    return [row for row in rows if "'_sequence': ''" not in row]
+
+
+def _equal(place: str, expected: list[str], found: list[str]) -> None:
+    if truth.digest(expected) != truth.digest(found):
+        raise _difference(place, expected, found)
+
+
+def _difference(place: str, expected: Sequence[str], found: Sequence[str]) -> Wrong:
+    missing, strange = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
+    lines = [f"{place} is wrong"]
+    lines += [f"  missing  {row}" for row in missing.elements()]
+    lines += [f"  strange  {row}" for row in strange.elements()]
+    return Wrong("\n".join(lines), missing.total() + strange.total())
+
+
+def _rows(used: Lake, name: str) -> list[str]:
+    try:
+        table = used.runtime.catalog.load_table(f"silver_shop.{name}")
+    except NoSuchTableError:
+        return []
+    return truth.canonical(table.scan().to_arrow().to_pylist())

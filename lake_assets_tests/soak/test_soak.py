@@ -1,0 +1,100 @@
+"""Some of the random histories, chosen so that every feature is among them.
+
+Here: a fixed set of seeds in `make test`, more in `make test-long`, and that the set is what it should be. Not here:
+thousands of them (`make soak`).
+"""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets_tests.soak import truth
+from lake_assets_tests.soak.plan import KINDS, NOT_YET
+from lake_assets_tests.soak.run import History, history, run
+
+FEATURES = {
+    *KINDS,
+    *(
+        "moves",
+        "chains",
+        "parked swaps",
+        "swaps",
+        "shifts",
+        "churn",
+        "pairs",
+        "partial",
+        "partial key change",
+    ),
+    *("emptied", "before changed", "before always", "before none", "commits apart", "commits close"),
+    *("commits coarse", "sequences all", "sequences none", "sequences comes", "sequences goes"),
+    *(
+        "layout csv",
+        "layout headerless",
+        "layout parquet",
+        "layout mixed",
+        "layout transactions",
+        "compressed",
+    ),
+    *(
+        "load none",
+        "load plain",
+        "load parallel",
+        "overlap",
+        "reloads",
+        "new parts",
+        "old file after a reload",
+    ),
+    *("late", "late load", "cut", "repeated", "rewritten", "again", "kills", "small batches", "log too"),
+    *("policy first_cdc", "policy immediately"),
+}
+SEEDS = (8, 978, 138, 464, 723, 1147, 394)
+MORE = range(40)
+
+
+def _features(seed: int) -> set[str]:
+    found = history(seed, NOT_YET)
+    return found.seen | {found.plan.kind}
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.long) for seed in MORE)])
+def test_silver_is_the_source(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    outcome = run(seed, NOT_YET, tmp_path)
+    assert outcome.failure is None, outcome.failure
+    assert outcome.compared
+
+
+def test_every_feature_is_among_the_seeds() -> None:
+    assert set().union(*map(_features, SEEDS)) >= FEATURES - set(NOT_YET) - {"partial key change"}
+    assert set().union(*(history(seed).seen for seed in range(60))) | set(KINDS) >= FEATURES
+
+
+def test_a_seed_is_one_history() -> None:
+    one, other = history(8), history(8)
+    assert one.written.objects == other.written.objects
+    assert one.turns == other.turns
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 7))
+def test_the_files_of_a_history_decide_it(seed: int) -> None:
+    """What the whole bucket says, change by change, is what the source holds: no history is generated that nobody could
+    get right."""
+    found = history(seed)
+    bucket = _whole(found)
+    assert bucket.whole
+    if found.plan.keyed:
+        end = truth.canonical(found.written.source.rows)
+        assert truth.canonical(truth.current(bucket) or []) == end
+        if not found.written.source.collisions and not found.plan.partial:
+            assert truth.canonical(truth.said(bucket)) == end
+
+
+def _whole(found: History) -> truth.Bucket:
+    bucket = truth.Bucket(found.written)
+    for turn in found.turns:
+        for look in turn.looks:
+            for one in look:
+                bucket.put(one)
+    return bucket
