@@ -63,10 +63,13 @@ class _Row:
     """A row of the source: the changes that make its image, the oldest one complete."""
 
     images: list[Step] = field(default_factory=list)
+    unclear: Step | None = None
+    """An update that may be this row's, and that no later image of all columns has made indifferent."""
 
     def takes(self, step: Step) -> None:
         if not step.partial:
             self.images.clear()
+            self.unclear = None
         self.images.append(step)
 
 
@@ -75,8 +78,8 @@ def survivors(steps: Iterable[Step]) -> dict[int, list[Place]]:
 
     A key that loses a row loses the one that it has had longest: a row that moves in during a swap is not the one that
     moves out. Between two transactions a key has one row at most; where it seems to have more, because a full load has
-    read rows that later changes speak of, the last one counts. Raises Undecidable for an update of one of
-    several rows of a key, and for a row of which nothing but a partial image is known.
+    read rows that later changes speak of, the last one counts. Raises Undecidable for a row that may be the one of
+    several which an update meant, and for a row of which nothing but a partial image is known.
     """
     rows: dict[int, list[_Row]] = {}
     commits: dict[int, str] = {}
@@ -101,15 +104,18 @@ def survivors(steps: Iterable[Step]) -> dict[int, list[Place]]:
             present.append(row)
         else:
             assert step.kind == UPDATED, step
-            if len(present) > 1:
-                raise Undecidable(
-                    step, "an update does not say which of the rows it is about that have its key then"
-                )
             if not present:
                 present.append(_Row())
-            present[0].takes(step)
+            if len(present) == 1:
+                present[0].takes(step)
+            for row in present if len(present) > 1 else ():
+                row.unclear = step
     found = {key: present[-1] for key, present in rows.items() if present}
     for row in found.values():
+        if row.unclear is not None:
+            raise Undecidable(
+                row.unclear, "an update does not say which of the rows it is about that have its key then"
+            )
         if (first := row.images[0]).partial:
             raise Undecidable(first, "an update lacks columns, and what its row was before is not known")
     return {key: [step.place for step in row.images] for key, row in found.items()}

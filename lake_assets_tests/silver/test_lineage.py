@@ -75,6 +75,14 @@ CASES: dict[str, tuple[list[list[Change]], dict[int, list[int]]]] = {
         [[("I", 2)], [("I", 1), ("M", 1, 2), ("M", 2, 3)], [("I", 2)]],
         {3: [4], 2: [5]},
     ),
+    "the load has a row that comes back after one that was updated and deleted": (
+        [[("I", 7)], [("I", 7), ("U", 7), ("D", 7)], [("I", 7)]],
+        {7: [5]},
+    ),
+    "an update of one of two rows that both are gone": (
+        [[("I", 1), ("I", 2)], [("M", 1, 2), ("U", 2), ("D", 2), ("D", 2)]],
+        {},
+    ),
     "an update of a key that is not there": ([[], [("U", 1)]], {1: [1]}),
     "a delete of a key that is not there": ([[], [("D", 1)]], {}),
     "a part of the columns": ([[("I", 1)], [("PU", 1)], [("PU", 1)]], {1: [1, 2, 3]}),

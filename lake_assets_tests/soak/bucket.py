@@ -4,6 +4,7 @@ Here: endpoint settings, lake.yaml, spelling. Not here: what the objects say (`w
 """
 
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -76,6 +77,16 @@ def lake(plan: Plan, folder: Path) -> Lake:
 def reopened(used: Lake) -> Lake:
     """As another process would open it."""
     return open_lake(used.config, marts=used.marts)
+
+
+def quiet(used: Lake) -> Lake:
+    """The same lake after so long a silence that every full load is complete."""
+    source = used.config.sources["shop"]
+    table = source.tables[ITEMS]
+    silent = table.full_load_complete.model_copy(update={"quiet": timedelta(0)})
+    tables = {ITEMS: table.model_copy(update={"full_load_complete": silent})}
+    sources = {"shop": source.model_copy(update={"tables": tables})}
+    return open_lake(used.config.model_copy(update={"sources": sources}), marts=used.marts)
 
 
 def put_objects(plan: Plan, folder: Path, objects: Sequence[Object]) -> None:

@@ -156,6 +156,8 @@ def _live(history: History, folder: Path, outcome: Outcome) -> None:
         _put(history, folder, there, turn.looks[-1])
         used, results = _turn(used, plan, random, outcome, history)
         before = _compare(history, used, results, there, before, outcome, f"turn {number + 1}")
+    used, results = _turn(storage.quiet(used), plan, None, outcome, history)
+    before = _compare(history, used, results, there, before, outcome, "the end")
     if plan.keyed:
         end = truth.canonical(history.written.source.rows)
         if _rows(used, "items") != end:
