@@ -267,3 +267,12 @@ def test_dev_without_a_workspace_names_what_is_missing(
 ) -> None:
     assert call(folder, "dev") == 1
     assert "workspace.yaml" in capsys.readouterr().err
+
+
+def test_a_decision_on_full_load_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(folder, "full-load", "public.items") == 2
+    assert "--same-load" in capsys.readouterr().err
+    assert call(folder, "full-load", "public.nothing", "--reload") == 1
+    assert "lake.yaml has no table public.nothing" in capsys.readouterr().err
+    assert call(folder, "full-load", "public.items", "--same-load") == 1
+    assert "no full-load file came after its full load had been applied" in capsys.readouterr().err

@@ -18,6 +18,8 @@ from lake_assets.errors import LakeError
 
 REMEMBERED_SECONDS = 10.0
 """A sensor looks twice a second, and the API is throttled."""
+SILENT_SECONDS = 60.0
+"""A service that does not answer is asked again after so long: each question may take ten."""
 PAGE = 500
 """Tables an answer, the most that DescribeTableStatistics gives."""
 _ADVICE = {
@@ -74,7 +76,8 @@ class TaskReports:
             lock = self._locks.setdefault(task, Lock())
         with lock:
             at, answer = self._answers.get(task, (float("-inf"), None))
-            fresh = self._clock() - at < REMEMBERED_SECONDS
+            lasts = SILENT_SECONDS if isinstance(answer, DmsUnavailable) else REMEMBERED_SECONDS
+            fresh = self._clock() - at < lasts
             if (
                 answer is None
                 or not fresh

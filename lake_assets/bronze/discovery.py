@@ -126,7 +126,10 @@ def discover(
         for file in found
         if file.format == TRANSACTIONS and unnamed_tables([file.qualified_table], source.tables)
     )
-    vanished = _vanished(source_name, source, store, log, head, keys, removals)
+    vanished = []
+    if _suspects(source, newest, marks, keys):
+        known = newest_known(log.files(source_name, upto=head))
+        vanished = _not_back(store, vanished_tables(known, keys, source.tables, removals))
     found += [vanished_record(table, seen_at) for table in vanished if table.certain]
     logged = log.append(source_name, found, based_on=head, listed=keys)
     hints = {table: near for table in unconfigured if (near := folders.hint(table))}
@@ -161,23 +164,25 @@ def unlogged_parts(
     return found
 
 
-def _vanished(
-    source_name: str,
+def _suspects(
     source: SourceConfig,
-    store: ObjectStore,
-    log: FileLog,
-    head: int,
+    newest: Mapping[str, LoggedFile],
+    marks: Mapping[tuple[str, str], int],
     keys: Collection[str],
-    removals: Mapping[str, Removal] | None,
-) -> list[Vanished]:
-    """The tables of which no file is there any more, looked for twice: a folder that is being moved, or was not mounted
-    for a moment, is there again."""
-    if not any(key not in keys for key in log.newest(source_name)):
-        return []
-    known = newest_known(log.files(source_name, upto=head))
-    found = vanished_tables(known, keys, source.tables, removals)
-    back = {table.table for table in found if table.certain and _any_left(store, table)}
-    return [table for table in found if table.table not in back]
+) -> bool:
+    """Whether there may be a table none of whose files is there any more; cheap, because every look asks."""
+    alive = {newest[key].qualified_table for key in keys if key in newest}
+    return any(
+        file.qualified_table not in alive
+        and file.qualified_table in source.tables
+        and file.offset > marks.get((file.schema, file.table), 0)
+        for file in newest.values()
+    )
+
+
+def _not_back(store: ObjectStore, found: Sequence[Vanished]) -> list[Vanished]:
+    """Those that a second look misses too: a folder that is being moved, or was not mounted for a moment, is back."""
+    return [table for table in found if not (table.certain and _any_left(store, table))]
 
 
 def _any_left(store: ObjectStore, vanished: Vanished) -> bool:
