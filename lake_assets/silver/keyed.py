@@ -59,8 +59,8 @@ def replace_keys(work: Work, current: Attempt) -> Written:
 
 
 def replace_table(work: Work, current: Attempt) -> Written:
-    """A full load and the CDC that belongs to it: the whole table anew, read and written in one pass. Keys that a pass
-    does not settle are replaced in a second one."""
+    """A full load and the CDC that belongs to it: the whole table anew, read and written in one pass. Keys that it does
+    not settle are written in a second one."""
     target, reading = work.target, work.read_batch()
     if reading is None:  # a table without a full load, of whose changes none can be read any more
         write_all(work.spark.table(current.table).limit(0), current, target)
@@ -69,10 +69,11 @@ def replace_table(work: Work, current: Attempt) -> Written:
     state = observe_states(state_of(target, reading.good), observed)
     work.stage("write")
     with work.watch.stage("write"):
-        write_all(living(state), current, target)
+        # An image that lacks columns may not even be fit to be written.
+        write_all(living(state.filter("NOT _doubtful")), current, target)
     seen = work.seen(reading)
     counts = Counts.of(observed)
-    images, rows, replaced = None, counts.rows, 0
+    images, rows, replaced = None, counts.certain_rows, 0
     if counts.doubtful:
         delta, found = settled_again(work)
         delta.createOrReplaceTempView(KEYS_VIEW)
@@ -84,7 +85,7 @@ def replace_table(work: Work, current: Attempt) -> Written:
         strategy="overwrite",
         changes=seen,
         rows_counted=reading.rows_counted,
-        keys=seen.used + rows - counts.rows,
+        keys=seen.used + rows - counts.certain_rows,
         rows=rows,
         images=images,
         touched=all_days(target),

@@ -21,6 +21,8 @@ class Counts:
     keys: int
     rows: int
     """Keys that have a row."""
+    certain_rows: int
+    """Keys that have a row and are not doubtful."""
     doubtful: int
     present: int
     """Keys that the table should have: their first event updates a row, or takes it away."""
@@ -50,6 +52,7 @@ def observe_states(states: DataFrame, observed: Observed) -> DataFrame:
         observed.observation,
         F.count(F.lit(1)).alias("keys"),
         F.count_if(has_row).alias("rows"),
+        F.count_if(has_row & ~F.col("_doubtful")).alias("certain_rows"),
         F.count_if("_doubtful").alias("doubtful"),
         F.count_if(first.isin(UPDATED, DELETED, MOVED_AWAY)).alias("present"),
         F.count_if(first == UPDATED).alias("updated"),
