@@ -26,6 +26,8 @@ from lake_assets.config.lake import (
     SparkConfig,
 )
 from lake_assets.config.tables import (
+    FURTHER_SHAPES,
+    SHAPE_COLUMNS,
     Freshness,
     FullLoadComplete,
     Mode,
@@ -33,6 +35,8 @@ from lake_assets.config.tables import (
 )
 
 __all__ = [
+    "FURTHER_SHAPES",
+    "SHAPE_COLUMNS",
     "UNDECIDED",
     "AutomationConfig",
     "CatalogConfig",

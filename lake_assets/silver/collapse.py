@@ -92,8 +92,11 @@ def _instant(micros: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
 
 
-def events(changes: DataFrame, key: Sequence[str], *, before_images: bool) -> DataFrame:
-    """One row per event: `_key_0`, `_key_1`… (the key's values), `_order` struct, `_tombstone` boolean, `_image`."""
+def events(
+    changes: DataFrame, key: Sequence[str], *, before_images: bool, carry: Sequence[str] = ()
+) -> DataFrame:
+    """One row per event: `_key_0`, `_key_1`… (the key's values), `_order` struct, `_tombstone` boolean, `_image`, and
+    the columns `carry` of its change."""
     image = F.col("_image")
     values = [image[name] for name in key]
     own = _event(values, F.col("_op") == "D")
@@ -105,8 +108,8 @@ def events(changes: DataFrame, key: Sequence[str], *, before_images: bool) -> Da
         moved = F.coalesce(moved & (F.col("_op") == "U"), F.lit(False))
         found = F.when(moved, F.array(own, _event(old, F.lit(True)))).otherwise(found)
     return changes.select(
-        F.explode(found).alias("_event"), F.struct(*ORDER).alias("_order"), "_image"
-    ).select("_event.*", "_order", "_image")
+        F.explode(found).alias("_event"), F.struct(*ORDER).alias("_order"), "_image", *carry
+    ).select("_event.*", "_order", "_image", *carry)
 
 
 def _event(values: Sequence[Column], tombstone: Column) -> Column:

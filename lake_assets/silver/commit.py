@@ -87,8 +87,10 @@ def count_rows(
         removed=sum(_removed(commit) for commit in commits),
         before=planned.rows,
         after=live_rows(commits[0]),
+        replaced=written.replaced,
+        versions=written.versions,
     )
-    if (problem := row_count_problem(counts, replaces=result.kind == "full_load")) is not None:
+    if (problem := row_count_problem(counts, replaces=written.strategy == "overwrite")) is not None:
         raise RowCountMismatch(
             target.table,
             f"{problem}. The batch from {result.first_key} to {result.last_key} was not published.",

@@ -28,6 +28,7 @@ from lake_assets.silver.batch import BatchResult, TableResult
 from lake_assets.silver.evolution import batch_contracts, evolved
 from lake_assets.silver.plan import Waiting, plan_batch
 from lake_assets.silver.position import read_position
+from lake_assets.silver.shape import refuse_other_shape
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged, Work
 
@@ -108,6 +109,7 @@ def _next_batch(
 ) -> BatchResult | Waiting | None:
     """Plans from the table as it is now, so that a batch another run has published meanwhile is not planned again."""
     table = load_table(runtime.catalog, target.identifier)
+    refuse_other_shape(target, table)
     position = read_position(table)
     logged = runtime.file_log.files(target.source, target.table, upto=upto)
     batch = plan_batch(
