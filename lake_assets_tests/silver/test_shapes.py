@@ -6,8 +6,10 @@ Here: situations of one's own choice. Not here: histories by chance (`test_rando
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
@@ -15,6 +17,8 @@ from lake_assets.errors import TableStopped
 from lake_assets.silver.pending import table_states
 from lake_assets_tests import oracle_shapes
 from lake_assets_tests.dms_files import NOON, Clock, DmsFile, Row, cdc_file, load_file
+from lake_assets_tests.lakes import ITEMS as ITEMS_OF_SHOP
+from lake_assets_tests.shop import open_shop
 from lake_assets_tests.silver.bench import Bench, comparable
 
 pytestmark = pytest.mark.spark
@@ -273,3 +277,40 @@ def test_a_table_of_an_earlier_version_is_known_by_its_columns(
     bench.put(cdc_file(TABLE, at(2), [Clock(at(1)).change("D", {"id": 1, "v": None, "x": None})]))
     bench.apply()
     assert bench.rows() == []
+
+
+def test_what_dagster_shows(spark: SparkSession, tmp_path: Path) -> None:
+    sales = {**ITEMS_OF_SHOP, "mode": "soft_delete", "also": ["history"]}
+    shop = open_shop(tmp_path, marts=(), tables={"public.sales": sales})
+    shop.load("sales", [1, 2])
+    shop.change("sales", [1], day=2, op="U", name="renamed")
+    shop.change("sales", [2], day=3, op="D")
+    found = [figures(shop.apply())]
+    shop.change("sales", [2], day=4)
+    found.append(figures(shop.apply()))
+    assert found == [
+        # Three batches: the load; a version that ends and one that begins; a version that ends.
+        {"sales": (2, 4, 2), "sales_history": (3, 5, 2)},
+        # The version of 2 that ended the day before is left alone.
+        {"sales": (2, 1, 1), "sales_history": (4, 1, 0)},
+    ]
+    graph = shop.definitions.resolve_asset_graph()
+    for name, added in (
+        ("sales", ["_is_deleted", "_deleted_at"]),
+        ("sales_history", ["_valid_to", "_is_current"]),
+    ):
+        node = graph.get(dg.AssetKey(["silver", "shop", name]))
+        schema = node.metadata["dagster/column_schema"]
+        assert [column.name for column in schema.columns][-2:] == added
+    assert node.tags["mode"] == "history"
+
+
+def figures(run: dg.ExecuteInProcessResult) -> dict[str, tuple[Any, ...]]:
+    """Rows of each table, rows written and removed, of a run in which every check has passed."""
+    assert all(check.passed for check in run.get_asset_check_evaluations())
+    names = ("dagster/row_count", "rows_written", "rows_removed")
+    return {
+        event.asset_key.path[-1]: tuple(event.materialization.metadata[name].value for name in names)
+        for event in run.get_asset_materialization_events()
+        if event.asset_key is not None and event.asset_key.path[0] == "silver"
+    }
