@@ -174,7 +174,7 @@ def _table(
     if target.mode is Mode.HISTORY:
         rows = rows.filter(history.concerned(since))
     if only is not None:
-        same = [F.col(f"`{name}`") == only[held] for held, name in zip(only.columns, target.key, strict=True)]
+        same = [rows[f"`{name}`"] == only[held] for held, name in zip(only.columns, target.key, strict=True)]
         rows = rows.join(only, on=same, how="left_semi")
     rows = rows.observe(counted.known.observation, F.count(F.lit(1)).alias("rows"))
     counted.has_table = True
