@@ -21,7 +21,7 @@ from lake_assets_tests.lakes import ITEMS as ITEMS_OF_SHOP
 from lake_assets_tests.shop import open_shop
 from lake_assets_tests.silver.bench import Bench, comparable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 TABLE = "public.items"
 COLUMNS = {"id": "long not null", "v": "string", "x": "double"}
 ITEMS: dict[str, Any] = {"columns": COLUMNS, "primary_key": ["id"]}
