@@ -160,6 +160,8 @@ def test_no_partition(entry, reason):
         {"mode": "append_log", "also": ["change_log"]},
         {"primary_key": ["id", "name"]},
         {"format_version": 2},
+        {"mode": "soft_delete", "also": ["history", "change_log"]},
+        {"mode": "change_log", "also": ["history"]},
     ],
 )
 def test_table(settings):
@@ -170,6 +172,17 @@ def test_table(settings):
     ("settings", "reason"),
     [
         ({"primary_key": []}, "a table without one cannot be kept current"),
+        (
+            {"primary_key": [], "mode": "append_log", "also": ["history"]},
+            "a table without one cannot be kept as history",
+        ),
+        ({"primary_key": [], "mode": "soft_delete"}, "cannot be kept as soft_delete"),
+        ({"also": ["soft_delete"]}, "soft_delete is no further shape of a current table"),
+        ({"mode": "history", "also": ["history"]}, "history is no further shape of a history table"),
+        (
+            {"columns": {"id": "long", "_Valid_to": "string"}, "also": ["history"]},
+            "has the name of a column that history adds",
+        ),
         ({"primary_key": ["ID"]}, "names ID, which columns does not have; did you mean id?"),
         ({"primary_key": ["id", "id"]}, "names the same thing twice"),
         ({"also": ["append_log"]}, "append_log is no further shape of a current table"),
@@ -181,7 +194,7 @@ def test_table(settings):
         ({"columns": {}}, "at least 1 item"),
         ({"columns": {"id": "long", "ID": "long"}}, "differs from id only in case"),
         ({"columns": {"id": "long", "": "long"}}, "at least 1 character"),
-        ({"mode": "upsert"}, "'current', 'append_log' or 'change_log'"),
+        ({"mode": "upsert"}, "'current', 'soft_delete', 'history', 'append_log' or 'change_log'"),
         ({"format_version": 1}, "2 or 3"),
         ({"primary_kye": ["id"]}, "Extra inputs are not permitted"),
     ],
@@ -291,6 +304,11 @@ def test_source():
             "both this table and a.t become t_changes",
         ),
         (
+            {"a.t": {"also": ["change_log", "history"]}, "b.t_history": {}},
+            {"dms": {"timestamp_column_name": "c"}},
+            "both this table and a.t become t_history",
+        ),
+        (
             {"a.t": {}},
             {"dms": {"timestamp_column_name": "at"}},
             "column at has the name of a column that DMS adds",
@@ -307,6 +325,8 @@ def test_source():
         ),
         ({"a.t": {"also": ["change_log"]}}, {}, "a change log needs dms.timestamp_column_name"),
         ({"a.t": {"mode": "change_log"}}, {}, "a change log needs dms.timestamp_column_name"),
+        ({"a.t": {"also": ["history"]}}, {}, "history needs dms.timestamp_column_name"),
+        ({"a.t": {"mode": "soft_delete"}}, {}, "soft_delete needs dms.timestamp_column_name"),
         ({"a.t": {}}, {"location": ""}, "at least 1 character"),
     ],
 )
@@ -501,22 +521,6 @@ def test_models_cannot_be_changed():
 )
 def test_suggestions(name, known, expected):
     assert did_you_mean(name, known) == expected
-
-
-LATER = [
-    (
-        TableConfig,
-        {"columns": {"id": "long"}, "primary_key": ["id"], "mode": "history"},
-        "history is not available",
-    ),
-    (TableConfig, {"columns": {"id": "long"}, "primary_key": ["id"], "also": ["soft_delete"]}, "soft_delete"),
-]
-
-
-@pytest.mark.parametrize(("model", "settings", "reason"), LATER)
-def test_what_this_version_lacks_is_refused_by_name(model, settings, reason):
-    with pytest.raises(ValidationError, match=reason):
-        model.model_validate(settings)
 
 
 def test_the_catalog_and_its_sources_are_enough():

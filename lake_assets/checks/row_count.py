@@ -22,8 +22,6 @@ class RowCounts:
     """Rows after the collapse to one per key; for logs the rows read."""
     written: int
     """Rows that the writer was handed."""
-    replaced: int
-    """Of those, rows of a full load's first pass that its second one took back."""
     added: int
     """Rows that Iceberg says were added."""
     removed: int
@@ -32,6 +30,12 @@ class RowCounts:
     """Live rows of the snapshot the batch was planned from."""
     after: int
     """Live rows of the new snapshot."""
+    replaced: int | None = None
+    """Of a table that keeps what was before, the rows that are to be deleted, by reading them; else None."""
+    versions: int = 0
+    """Of such a table, the images that its new rows were made of."""
+    taken_back: int = 0
+    """Of the written rows, those of a full load's first pass that its second one took back."""
 
 
 def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
@@ -44,18 +48,22 @@ def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
         return f"{counts.read} rows were read, {counts.used} used and {counts.quarantined} set aside"
     if counts.keys > counts.used * 2:
         return f"{counts.used} rows cannot change {counts.keys} keys"
-    if counts.written > counts.keys:
+    if counts.replaced is None and counts.written > counts.keys:
         return f"{counts.written} rows were written for {counts.keys} keys"
     if counts.added != counts.written:
         return f"{counts.written} rows were written, but Iceberg counts {counts.added} added"
+    if counts.written > counts.versions and counts.replaced is not None:
+        return f"{counts.written} rows were written of {counts.versions} images"
     if replaces:
-        if counts.after != counts.written - counts.replaced:
+        if counts.after != counts.written - counts.taken_back:
             return (
-                f"{counts.written} rows were written to replace the table, {counts.replaced} of them taken back, "
+                f"{counts.written} rows were written to replace the table, {counts.taken_back} of them taken back, "
                 f"and it now holds {counts.after}"
             )
         return None
-    if counts.removed > counts.keys:
+    if counts.replaced is not None and counts.removed != counts.replaced:
+        return f"{counts.replaced} rows were to be removed, but Iceberg counts {counts.removed}"
+    if counts.replaced is None and counts.removed > counts.keys:
         return f"{counts.removed} rows were removed for {counts.keys} keys, so that some key was there twice"
     expected = counts.before - counts.removed + counts.added
     if counts.after != expected:

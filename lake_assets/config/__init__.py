@@ -27,6 +27,8 @@ from lake_assets.config.lake import (
 )
 from lake_assets.config.maintenance import MaintenanceConfig
 from lake_assets.config.tables import (
+    FURTHER_SHAPES,
+    SHAPE_COLUMNS,
     Freshness,
     FullLoadComplete,
     Mode,
@@ -35,6 +37,8 @@ from lake_assets.config.tables import (
 )
 
 __all__ = [
+    "FURTHER_SHAPES",
+    "SHAPE_COLUMNS",
     "UNDECIDED",
     "AutomationConfig",
     "CatalogConfig",

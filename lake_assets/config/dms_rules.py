@@ -11,7 +11,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from lake_assets.config.dms import DmsSettings
-from lake_assets.config.tables import Mode, TableConfig
+from lake_assets.config.tables import KEYED_MODES, Mode, TableConfig
 
 Conflict = tuple[tuple[str, ...], str]
 """The settings that collide, the one to blame first; and why, as what follows its name."""
@@ -29,7 +29,7 @@ def conflicts(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
     yield from _left_out(table, dms)
     yield from _lobs(dms)
     yield from _validation(dms)
-    if table.mode is Mode.CURRENT:
+    if KEYED_MODES.intersection((table.mode, *table.also)):
         yield from _order(dms)
 
 
@@ -163,7 +163,7 @@ def _left_out(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
                 ("op_in_cdc",),
                 "must not be false: without an operation, a delete cannot be told from an insert",
             )
-        elif table.mode is not Mode.CURRENT or table.also:
+        elif not KEYED_MODES.issuperset((table.mode, *table.also)):
             yield (
                 ("op_in_cdc", "cdc_inserts_and_updates"),
                 "must not be false for a log: an update could not be told from an insert",

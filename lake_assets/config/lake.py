@@ -15,7 +15,7 @@ from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import conflicts
 from lake_assets.config.evolution import SchemaChanges
 from lake_assets.config.maintenance import MaintenanceConfig
-from lake_assets.config.tables import Freshness, Mode, TableConfig
+from lake_assets.config.tables import FURTHER_SHAPES, TIMED_MODES, Freshness, TableConfig
 
 SESSION_ZONE = "spark.sql.session.timeZone"
 _NAME = re.compile(r"^[a-z_][a-z0-9_]*$")
@@ -157,7 +157,7 @@ class SourceConfig(Model):
             silver = table.name or name.split(".")[1].lower()
             if not _NAME.fullmatch(silver):
                 yield name, f"its silver name {silver!r} must be lower case letters, digits and _; set name:"
-            for shape in (silver, *(f"{silver}_changes" for _ in table.also)):
+            for shape in (silver, *(silver + FURTHER_SHAPES.get(further, "") for further in table.also)):
                 if (other := silver_names.setdefault(shape, name)) != name:
                     yield name, f"both this table and {other} become {shape}; give one of them a name:"
 
@@ -168,8 +168,10 @@ class SourceConfig(Model):
             for column in table.columns:
                 if column.name in added:
                     yield name, f"column {column.name} has the name of a column that DMS adds"
-            if dms.timestamp_column_name is None and (table.mode is Mode.CHANGE_LOG or table.also):
-                yield name, "a change log needs dms.timestamp_column_name for its commit times"
+            for shape in (table.mode, *table.also):
+                if dms.timestamp_column_name is None and shape in TIMED_MODES:
+                    what = {"change_log": "a change log"}.get(shape, str(shape))
+                    yield name, f"{what} needs dms.timestamp_column_name for its commit times"
 
 
 class GoldConfig(Model):

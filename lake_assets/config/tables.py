@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from lake_assets.config.base import Duration, Mistake, Model, did_you_mean, refuse
-from lake_assets.config.columns import Columns
+from lake_assets.config.columns import Column, Columns
 from lake_assets.config.dms import DmsSettings, DmsTask
 from lake_assets.config.evolution import EarlierLayout, QuarantineLimits, SchemaChanges
 
@@ -41,11 +41,36 @@ class Mode(StrEnum):
     """The shape of a silver table."""
 
     CURRENT = "current"
+    SOFT_DELETE = "soft_delete"
+    HISTORY = "history"
     APPEND_LOG = "append_log"
     CHANGE_LOG = "change_log"
 
 
 OnVanished = Literal["keep", "truncate", "drop"]
+KEYED_MODES = frozenset({Mode.CURRENT, Mode.SOFT_DELETE, Mode.HISTORY})
+"""Shapes that need a key, and the order of its changes."""
+TIMED_MODES = frozenset({Mode.SOFT_DELETE, Mode.HISTORY, Mode.CHANGE_LOG})
+"""Shapes whose rows tell commit times."""
+FURTHER_SHAPES = {Mode.CHANGE_LOG: "_changes", Mode.HISTORY: "_history"}
+"""What `also` may name, and what follows the table's name then."""
+SHAPE_COLUMNS = {
+    Mode.CHANGE_LOG: (
+        Column(name="_op", type="string"),
+        Column(name="_commit_ts", type="timestamptz"),
+        Column(name="_sequence", type="string"),
+    ),
+    Mode.HISTORY: (
+        Column(name="_valid_from", type="timestamptz", required=True),
+        Column(name="_valid_to", type="timestamptz"),
+        Column(name="_is_current", type="boolean", required=True),
+    ),
+    Mode.SOFT_DELETE: (
+        Column(name="_is_deleted", type="boolean", required=True),
+        Column(name="_deleted_at", type="timestamptz"),
+    ),
+}
+"""The columns that a shape has beside the source's."""
 
 
 class FullLoadComplete(Model):
@@ -109,18 +134,6 @@ class TableConfig(Model):
     owners: tuple[str, ...] = ()
     tags: dict[str, str] = Field(default_factory=dict)
 
-    @field_validator("mode", "also", mode="before")
-    @classmethod
-    def _available(cls, value: Any) -> Any:
-        asked = (
-            {value} if isinstance(value, str) else set(value) if isinstance(value, list | tuple) else set()
-        )
-        if later := sorted(asked & {"soft_delete", "history"}):
-            raise ValueError(
-                f"{', '.join(later)} is not available in this version; use current or change_log"
-            )
-        return value
-
     @field_validator("dms")
     @classmethod
     def _settings(cls, value: dict[str, Any]) -> dict[str, Any]:
@@ -145,12 +158,18 @@ class TableConfig(Model):
         for key in self.primary_key:
             if key not in types:
                 yield ("primary_key",), f"names {key}, which columns does not have{did_you_mean(key, types)}"
-        if self.mode is Mode.CURRENT and not self.primary_key:
+        keyed = [shape for shape in (self.mode, *self.also) if shape in KEYED_MODES]
+        if keyed and not self.primary_key:
+            kept = {Mode.CURRENT: "kept current"}.get(keyed[0], f"kept as {keyed[0]}")
             yield (
                 ("primary_key",),
-                "is missing, and a table without one cannot be kept current: declare the key, or say "
+                f"is missing, and a table without one cannot be {kept}: declare the key, or say "
                 "mode: append_log (inserts only) or mode: change_log",
             )
+        for shape in (self.mode, *self.also):
+            for column in SHAPE_COLUMNS.get(shape, ()):
+                if column.name in folded:
+                    yield ("columns", folded[column.name]), f"has the name of a column that {shape} adds"
         for entry in self.partition_by:
             if wrong := _partition_mistake(entry, types):
                 yield ("partition_by",), wrong
@@ -166,5 +185,5 @@ class TableConfig(Model):
         if ends != sorted(set(ends)):
             yield ("earlier",), "must be listed from the oldest to the newest"
         for shape in self.also:
-            if shape is not Mode.CHANGE_LOG or shape is self.mode:
+            if shape not in FURTHER_SHAPES or shape is self.mode:
                 yield ("also",), f"{shape} is no further shape of a {self.mode} table"

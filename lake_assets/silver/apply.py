@@ -1,8 +1,8 @@
 """Applying one batch to one silver table: write to a branch, check, publish.
 
 Here: the order of those steps. Not here: which files make the batch (`plan.py`), what each mode writes (`keyed.py`,
-`logs.py`), the commit that bears the position (`commit.py`), the publishing protocol (`iceberg/publish.py`), retries
-and threads (`engine.py`).
+`logs.py`, `versions.py`), the commit that bears the position (`commit.py`), the publishing protocol
+(`iceberg/publish.py`), retries and threads (`engine.py`).
 
 The rows of a batch and the position it brings the table to are published by one fast-forward: a process killed
 anywhere before it has published nothing, and one killed after it has nothing left to do.
@@ -18,7 +18,10 @@ from lake_assets.silver.keyed import replace_keys, replace_table
 from lake_assets.silver.logs import append, replace_log
 from lake_assets.silver.position import Position
 from lake_assets.silver.touched_days import all_days
+from lake_assets.silver.versions import load_versions, replace_versions
 from lake_assets.silver.work import Work
+
+KEEPS_THE_PAST = frozenset({Mode.SOFT_DELETE, Mode.HISTORY})
 
 
 def apply_batch(work: Work) -> BatchResult:
@@ -48,10 +51,12 @@ def _write(work: Work, current: Attempt) -> Written:
         return _empty(work, current)
     if not work.batch.files:
         return nothing_readable()
-    current_rows = work.target.mode is Mode.CURRENT
-    if work.batch.kind == "full_load":
-        return replace_table(work, current) if current_rows else replace_log(work, current)
-    return replace_keys(work, current) if current_rows else append(work, current)
+    is_load = work.batch.kind == "full_load"
+    if work.target.mode in KEEPS_THE_PAST:
+        return load_versions(work, current) if is_load else replace_versions(work, current)
+    if work.target.mode is Mode.CURRENT:
+        return replace_table(work, current) if is_load else replace_keys(work, current)
+    return replace_log(work, current) if is_load else append(work, current)
 
 
 def _empty(work: Work, current: Attempt) -> Written:

@@ -34,9 +34,13 @@ class Written:
     rows: int
     images: DataFrame | None = None
     """Rows still to be appended; None when they are on the branch already."""
+    replaced: int | None = None
+    """Rows that the written ones stand for, by reading them; None where nobody needs to read those."""
+    versions: int = 0
+    """Of a table that keeps what was before, the images that its rows were made of, what it held included."""
     touched: dict[str, str] = field(default_factory=dict)
     """Per tracked column the days that old and new images lie in, as the summary carries them."""
-    replaced: int = 0
+    taken_back: int = 0
     """Rows among `rows` that were written by a first pass and taken back by a second."""
     unseen_updates: int = 0
 

@@ -97,9 +97,11 @@ def _instant(micros: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
 
 
-def events(changes: DataFrame, key: Sequence[str], *, before_images: bool) -> DataFrame:
+def events(
+    changes: DataFrame, key: Sequence[str], *, before_images: bool, carry: Sequence[str] = ()
+) -> DataFrame:
     """One row per event: `_key_0`, `_key_1`… (the key's values), `_kind` string, `_tombstone` boolean, `_order` struct,
-    `_image`, `_unsupplied` array of the columns that the image lacks."""
+    `_image`, `_unsupplied` array of the columns that the image lacks, and the columns `carry` of its change."""
     image = F.col("_image")
     values = [image[name] for name in key]
     kind, moved = F.col("_op"), F.lit(False)
@@ -115,10 +117,10 @@ def events(changes: DataFrame, key: Sequence[str], *, before_images: bool) -> Da
     nothing = F.array().cast("array<string>")
     lacking = F.col("_unsupplied") if "_unsupplied" in changes.columns else nothing
     each = changes.select(
-        F.explode(found).alias("_event"), order_of_change(), "_image", lacking.alias("_unsupplied")
+        F.explode(found).alias("_event"), order_of_change(), "_image", lacking.alias("_unsupplied"), *carry
     )
     tombstone = F.col("_event._kind").isin(DELETED, MOVED_AWAY).alias("_tombstone")
-    return each.select("_event.*", tombstone, "_order", "_image", "_unsupplied")
+    return each.select("_event.*", tombstone, "_order", "_image", "_unsupplied", *carry)
 
 
 def order_of_change() -> Column:

@@ -89,13 +89,16 @@ def count_rows(
         quarantined=result.rows_quarantined,
         keys=result.keys,
         written=result.rows_written,
-        replaced=written.replaced,
+        taken_back=written.taken_back,
         added=sum(int(commit.get("added-records", "0")) for commit in commits),
         removed=sum(rows_removed(commit) for commit in commits),
         before=planned.rows,
         after=live_rows(commits[0]),
+        replaced=written.replaced,
+        versions=written.versions,
     )
-    if (problem := row_count_problem(counts, replaces=result.kind != "cdc")) is not None:
+    replaces = written.strategy in ("overwrite", "delete")
+    if (problem := row_count_problem(counts, replaces=replaces)) is not None:
         raise RowCountMismatch(
             target.table,
             f"{problem}. The batch from {result.first_key} to {result.last_key} was not published.",

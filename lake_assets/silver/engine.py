@@ -21,6 +21,7 @@ from lake_assets.silver.full_load import next_batch
 from lake_assets.silver.plan import Waiting, living_files
 from lake_assets.silver.planned import Planned, apply_planned, known_damage, retrying
 from lake_assets.silver.position import read_position
+from lake_assets.silver.shape import refuse_other_shape
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged
 
@@ -76,6 +77,7 @@ def _next_batch(
 ) -> BatchResult | Waiting | None:
     """Plans from the table as it is now, so that a batch another run has published meanwhile is not planned again."""
     table = load_table(runtime.catalog, target.identifier)
+    refuse_other_shape(target, table)
     position = read_position(table)
     logged = runtime.file_log.files(target.source, target.table, upto=upto)
     batch = next_batch(runtime, target, position, logged, datetime.now(UTC))

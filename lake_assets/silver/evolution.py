@@ -19,6 +19,7 @@ from lake_assets.schema.current import Add, contracts_of_batch
 from lake_assets.schema.evolve import Kind, SchemaChange
 from lake_assets.schema.silver_schema import VERSION, SilverSchema, Step, steps, version_of
 from lake_assets.silver.position import Position, read_position
+from lake_assets.silver.shape import SHAPE
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Work
 
@@ -70,7 +71,11 @@ def _created(work: Work) -> Table:
     if not all(names.intersection(re.findall(r"\w+", entry)) for entry in target.partition_by):
         # Partitioned by a column that the first files did not have: it begins as it is today.
         columns, version = target.columns, work.contracts.versions[-1].number
-    properties = {"format-version": str(target.config.format_version), VERSION: str(version)}
+    properties = {
+        "format-version": str(target.config.format_version),
+        VERSION: str(version),
+        SHAPE: target.mode.value,
+    }
     create_table(work.spark, runtime.catalog, target.identifier, columns, target.partition_by, properties)
     table = load_table(runtime.catalog, target.identifier)
     assert table is not None, "it was just created"

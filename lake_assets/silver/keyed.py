@@ -73,11 +73,11 @@ def replace_table(work: Work, current: Attempt) -> Written:
         write_all(living(state.filter("NOT _doubtful")), current, target)
     seen = work.seen(reading)
     counts = Counts.of(observed)
-    images, rows, replaced = None, counts.certain_rows, 0
+    images, rows, taken_back = None, counts.certain_rows, 0
     if counts.doubtful:
         delta, found = settled_again(work)
         delta.createOrReplaceTempView(KEYS_VIEW)
-        replaced = _there(work, current)
+        taken_back = _there(work, current)
         _delete(work, current)
         work.spark.catalog.dropTempView(KEYS_VIEW)
         images, rows = living(delta), rows + found.rows
@@ -89,7 +89,7 @@ def replace_table(work: Work, current: Attempt) -> Written:
         rows=rows,
         images=images,
         touched=all_days(target),
-        replaced=replaced,
+        taken_back=taken_back,
     )
 
 

@@ -16,6 +16,7 @@ from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.full_load import next_batch
 from lake_assets.silver.plan import Batch, Waiting, living_files
 from lake_assets.silver.position import Position, read_position
+from lake_assets.silver.shape import refuse_other_shape
 from lake_assets.silver.targets import Target
 
 LOADING_THREADS = 8
@@ -32,8 +33,8 @@ class TableState:
     logged: tuple[LoggedFile, ...]
     next_batch: Batch | Waiting | None
     error: Exception | None = None
-    """Why the table cannot say how far it is. Its next batch then holds no files: the turn that it is given for it
-    tells the error where a table's errors are told, and nobody else's turn depends on it."""
+    """Why the table cannot say how far it is, or must not be applied to. Its next batch then holds no files: the turn
+    that it is given for it tells the error where a table's errors are told, and nobody else's turn depends on it."""
 
     @property
     def pending(self) -> list[LoggedFile]:
@@ -60,7 +61,9 @@ def table_states(runtime: LakeRuntime, targets: Sequence[Target], now: datetime)
 
 def _state(runtime: LakeRuntime, target: Target, logged: tuple[LoggedFile, ...], now: datetime) -> TableState:
     try:
-        position = read_position(load_table(runtime.catalog, target.identifier))
+        table = load_table(runtime.catalog, target.identifier)
+        refuse_other_shape(target, table)
+        position = read_position(table)
     except Exception as error:  # whatever is wrong with one table, the others are asked
         logger.debug("%s has no readable position", target.identifier, exc_info=True)
         upto = logged[-1].offset if logged else 0

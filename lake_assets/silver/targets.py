@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lake_assets.config import (
+    FURTHER_SHAPES,
+    SHAPE_COLUMNS,
     Column,
     DmsSettings,
     Freshness,
@@ -18,12 +20,6 @@ from lake_assets.config import (
 )
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.collapse import key_columns
-
-CHANGE_LOG_COLUMNS = (
-    Column(name="_op", type="string"),
-    Column(name="_commit_ts", type="timestamptz"),
-    Column(name="_sequence", type="string"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +60,14 @@ class Target:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The silver table's columns: the source's own, and for a change log what identifies each change."""
+        """The silver table's columns: the source's own, and what the shape adds."""
         return (*self._own_columns(self.config.columns), *self.kept)
 
     def _own_columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:
         if self.mode is Mode.CHANGE_LOG:
             # A delete carries its key only, so no column of a change log can be required.
-            return CHANGE_LOG_COLUMNS + tuple(Column(name=c.name, type=c.type) for c in columns)
-        return tuple(columns)
+            return SHAPE_COLUMNS[self.mode] + tuple(Column(name=c.name, type=c.type) for c in columns)
+        return (*columns, *SHAPE_COLUMNS.get(self.mode, ()))
 
     @property
     def image_columns(self) -> tuple[Column, ...]:
@@ -118,7 +114,7 @@ def source_targets(
     for table, config in source.tables.items():
         base = config.name or table.split(".")[1].lower()
         for shape in (config.mode, *config.also):
-            silver = f"{base}_changes" if shape is not config.mode else base
+            silver = base if shape is config.mode else base + FURTHER_SHAPES[shape]
             targets.append(
                 Target(
                     source=name,

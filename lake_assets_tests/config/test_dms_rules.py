@@ -136,6 +136,7 @@ def test_no_order(fact: str, dms: dict[str, Any], setting: str) -> None:
     ((blamed, text),) = found(dms)
     assert (blamed, "AR_H_CHANGE_SEQ" in text) == (setting, True)
     assert found(dms | {"change_sequence_column": "seq"}) == [], "the sequence orders them"
+    assert found(dms, mode="change_log", also=["history"]), "a history has an order, too"
     assert found(dms, mode="append_log") == [], "rows that are only ever added have no order to get wrong"
 
 

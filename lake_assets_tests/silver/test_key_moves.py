@@ -26,8 +26,10 @@ MISSING = "(not supplied)"
 class Keys:
     """A lake whose table has the rows 1, 2 and 3, and a clock for what happens to them."""
 
-    def __init__(self, folder: Path, dms: Mapping[str, Any] | None = None, rows: int = 3) -> None:
-        self.bench = Bench(folder, {TABLE: {"columns": COLUMNS, "primary_key": ["id"]}}, dms or {})
+    def __init__(
+        self, folder: Path, dms: Mapping[str, Any] | None = None, rows: int = 3, **table: Any
+    ) -> None:
+        self.bench = Bench(folder, {TABLE: {"columns": COLUMNS, "primary_key": ["id"], **table}}, dms or {})
         self.clock = Clock()
         self.files = 0
         self.load = load_file(TABLE, [{"id": n, "v": f"v{n}", "note": f"n{n}"} for n in range(1, rows + 1)])
@@ -124,6 +126,33 @@ def test_a_transaction_over_several_batches(
     for file in order:
         keys.apply(file)
     assert keys.rows == {**expected, 50: "v50"}
+
+
+@pytest.mark.parametrize("batches", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("made", "expected"), CASES)
+def test_shapes_that_keep_the_past(
+    spark: SparkSession, tmp_path: Path, made: Any, expected: dict[int, str], batches: int
+) -> None:
+    """The rows that were there end with the transaction, those that took their keys begin with it."""
+    keys = Keys(tmp_path, mode="soft_delete", also=["history"])
+    keys.apply(keys.load)
+    changes = made(keys)
+    through = [keys.moved(3 if 3 in expected else 4, 90, "on", more=False), keys.moved(90, 91, "its way")]
+    size = -(-len(changes) // batches)
+    for start in range(0, len(changes), size):
+        keys.apply(keys.file(*changes[start : start + size]))
+    keys.apply(keys.file(*through))
+    at, then = changes[0]["commit_ts"], through[0]["commit_ts"]
+    moved = 3 if 3 in expected else 4
+    now = {key: v for key, v in expected.items() if key != moved} | {91: "its way"}
+    history = keys.bench.table("items_history").scan().to_arrow().to_pylist()
+    assert {row["id"]: row["v"] for row in history if row["_is_current"]} == now
+    ended = {(row["id"], row["v"], row["_valid_to"]) for row in history if not row["_is_current"]}
+    before = {key: f"v{key}" for key in (1, 2, 3)}
+    changed = {(key, v, at) for key, v in before.items() if expected.get(key) != v}
+    assert ended == changed | {(moved, expected[moved], then)}
+    rows = keys.bench.table("items").scan().to_arrow().to_pylist()
+    assert {row["id"]: row["v"] for row in rows if not row["_is_deleted"]} == now
 
 
 def test_a_late_batch_reads_what_came_since(spark: SparkSession, tmp_path: Path) -> None:

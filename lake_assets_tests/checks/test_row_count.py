@@ -1,0 +1,50 @@
+"""The equations of the row count, each broken by one row."""
+
+from dataclasses import replace
+
+import pytest
+
+from lake_assets.checks.row_count import RowCounts, row_count_problem
+
+CURRENT = RowCounts(
+    counted_in_files=5,
+    read=5,
+    used=4,
+    quarantined=1,
+    keys=3,
+    written=2,
+    added=2,
+    removed=3,
+    before=10,
+    after=9,
+)
+"""Four changes of three keys, one of which is deleted."""
+HISTORY = replace(CURRENT, written=6, added=6, removed=3, after=13, replaced=3, versions=7)
+"""The same, whose three open versions are closed, and followed by three others."""
+
+
+@pytest.mark.parametrize("counts", [CURRENT, HISTORY])
+def test_what_adds_up(counts: RowCounts) -> None:
+    assert row_count_problem(counts, replaces=False) is None
+    loaded = replace(CURRENT, removed=10, after=2)
+    assert row_count_problem(loaded, replaces=True) is None
+
+
+@pytest.mark.parametrize(
+    ("counts", "problem"),
+    [
+        (replace(CURRENT, read=6), "the reader saw 6"),
+        (replace(CURRENT, used=5), "5 used and 1 set aside"),
+        (replace(CURRENT, keys=9), "4 rows cannot change 9 keys"),
+        (replace(CURRENT, written=4, added=4, after=11), "4 rows were written for 3 keys"),
+        (replace(CURRENT, added=1), "Iceberg counts 1 added"),
+        (replace(CURRENT, removed=4, after=8), "some key was there twice"),
+        (replace(CURRENT, after=10), "9 expected, 10 found"),
+        (replace(HISTORY, written=8, added=8, after=15), "8 rows were written of 7 images"),
+        (replace(HISTORY, removed=2, after=14), "3 rows were to be removed, but Iceberg counts 2"),
+        (replace(HISTORY, removed=4, after=12), "3 rows were to be removed, but Iceberg counts 4"),
+        (replace(HISTORY, after=12), "13 expected, 12 found"),
+    ],
+)
+def test_what_does_not(counts: RowCounts, problem: str) -> None:
+    assert problem in str(row_count_problem(counts, replaces=False))

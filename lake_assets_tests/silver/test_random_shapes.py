@@ -1,0 +1,167 @@
+"""Histories by chance, for the shapes that keep the past: in any order, with repetitions and dying processes, a history
+and a soft delete are what the oracle says.
+
+Here: `test_random_histories`' sources beside these shapes, and sources that are loaded again and again. Not here:
+situations of one's own choice (`test_shapes.py`). `LAKE_SHAPES=100:40` runs forty others, from seed 100 on.
+"""
+
+import os
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets_tests import oracle_shapes
+from lake_assets_tests.dms_files import Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.silver.bench import Bench, comparable
+from lake_assets_tests.silver.test_random_histories import (
+    COLUMNS,
+    TABLE,
+    Killed,
+    Source,
+    dying,
+    history,
+    pieces,
+    sequences,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+FIRST, COUNT = (int(number) for number in os.environ.get("LAKE_SHAPES", "0:4").split(":"))
+SEEDS = range(FIRST, FIRST + COUNT)
+SEEDS_TOLD = [SEEDS[0], *(pytest.param(seed, marks=pytest.mark.long) for seed in SEEDS[1:])]
+
+
+def bench_of(folder: Path, key: list[str], max_files: int, *, sequenced: bool = True) -> Bench:
+    return Bench(
+        folder,
+        {TABLE: {"columns": COLUMNS, "primary_key": key, "mode": "soft_delete", "also": ["history"]}},
+        {} if sequenced else {"change_sequence_column": None},
+        {"automation": {"max_files_per_batch": max_files}},
+    )
+
+
+def turn(bench: Bench, random: Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        if dying(random, patched):
+            with pytest.raises(Killed):
+                bench.turn()
+    bench.apply()
+
+
+def check(bench: Bench, stages: oracle_shapes.Stages, place: str) -> None:
+    columns, key = bench.columns(TABLE), bench.key(TABLE)
+    told = comparable(oracle_shapes.soft_delete(stages, columns, key))
+    assert bench.rows() == told, f"{place}, soft_delete"
+    told = comparable(oracle_shapes.history(stages, columns, key))
+    assert bench.rows("items_history") == told, f"{place}, history"
+
+
+@pytest.mark.parametrize("seed", SEEDS_TOLD)
+def test_one_full_load(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    told, random = history(seed), Random(seed)
+    bench = bench_of(tmp_path, told.key, told.max_files, sequenced=told.sequenced)
+    for number, files in enumerate(told.turns):
+        bench.put(*files)
+        turn(bench, random, monkeypatch)
+        check(bench, [bench.files(TABLE)], f"seed {seed}, turn {number}")
+    living = [{name: row[name] for name in COLUMNS} for row in told.rows]
+    found = bench.table("items_history").scan("_is_current = true", tuple(COLUMNS)).to_arrow().to_pylist()
+    assert comparable(found) == comparable(living)
+
+
+@dataclass
+class Reloaded:
+    """A source that is loaded several times, and the stages that its lake goes through."""
+
+    seed: int
+    random: Random = field(init=False)
+    source: Source = field(init=False)
+    began: list[datetime] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.random = Random(self.seed)
+        key = ["id", "part"] if self.seed % 2 else ["id"]
+        self.source = Source(self.random, key, always_before=self.random.random() < 0.5, clock=Clock())
+
+    def run(self, transactions: int) -> tuple[int, int]:
+        """The range of the changes that these transactions make."""
+        start = len(self.source.changes)
+        for _ in range(transactions):
+            self.source.transaction()
+        return start, len(self.source.changes)
+
+    def load(self, during: int) -> list[DmsFile]:
+        """A full load, whose rows are read after `during` transactions have been committed since it began."""
+        self.source.clock.now += timedelta(milliseconds=500)
+        self.began.append(self.source.clock.now)
+        self.run(during)
+        rows = [dict(row) for row in self.source.rows.values()]
+        return [load_file(TABLE, rows[n::2], part=n + 1, at=self.began[-1]) for n in range(2)]
+
+    def files(self, start: int, end: int) -> list[DmsFile]:
+        """The changes in files, each flushed after its last one; some written twice."""
+        changes = self.source.changes
+        ranges = pieces(self.random, start, end, count=self.random.randint(2, 4))
+        if self.random.random() < 0.5:
+            again = self.random.randrange(start, end)
+            ranges.append((again, min(end, again + self.random.randint(1, 20))))
+        return [
+            cdc_file(TABLE, changes[b - 1]["commit_ts"] + timedelta(milliseconds=n + 1), changes[a:b])
+            for n, (a, b) in enumerate(ranges)
+        ]
+
+
+@pytest.mark.parametrize("seed", SEEDS_TOLD)
+def test_several_full_loads(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """What comes before the next load is applied counts for the time before it; what comes later, only from then on."""
+    told = Reloaded(seed)
+    random = told.random
+    bench = bench_of(tmp_path, told.source.key, random.choice([2, 100]))
+    closed: list[list[DmsFile]] = []
+    held_back: list[DmsFile] = []
+    start = told.run(8)[0]
+    for epoch in range(3):
+        # The last file may hold changes from before the load that is flushed after it began.
+        loads = told.load(during=random.randint(0, 4))
+        if epoch:
+            # Of the files that come with the load, what is newer than the table is part of the time before.
+            files = told.files(start, len(told.source.changes))
+            random.shuffle(files)
+            some = random.randint(0, len(files))
+            before, with_it = files[:some], files[some:]
+            if before:
+                bench.put(*before)
+                turn(bench, random, monkeypatch)
+                check(bench, [*closed, bench.files(TABLE)], f"seed {seed}, epoch {epoch}")
+            applied = bench.files(TABLE)
+            newest = max(
+                sequences([f for f in applied if not f.is_load and f.flushed >= told.began[-2]]), default=""
+            )
+            late = [replace(f, rows=tuple(r for r in f.rows if r["change_seq"] > newest)) for f in with_it]
+            closed.append([*applied, *late])
+            bench.put(*with_it)
+            start = len(told.source.changes)
+        bench.put(*loads)
+        turn(bench, random, monkeypatch)
+        check(bench, [*closed, bench.files(TABLE)], f"seed {seed}, load {epoch}")
+        told.run(10)
+        files = told.files(start, len(told.source.changes))
+        start = len(told.source.changes)
+        if epoch < 2:
+            held_back.append(files.pop(random.randrange(len(files))))
+        for file in random.sample(files, len(files)):
+            bench.put(file)
+        turn(bench, random, monkeypatch)
+        check(bench, [*closed, bench.files(TABLE)], f"seed {seed}, changes {epoch}")
+        told.run(4)
+    bench.put(*held_back)
+    turn(bench, random, monkeypatch)
+    check(bench, [*closed, bench.files(TABLE)], f"seed {seed}, at last")
+    assert any(row["_is_deleted"] for row in bench.table().scan().to_arrow().to_pylist())
