@@ -77,6 +77,8 @@ def _chosen(context: typer.Context, table: str) -> "tuple[Lake, list[Target]]":
 def _line(target: "Target", found: "Rebuilt", check: bool) -> str:
     if found.equal:
         return f"{target.identifier}: {found.files} files give the very rows that it has; left as it is"
+    if found.reshaped and found.published is not None:
+        return f"{target.identifier}: {found.files} files, now as {target.mode}, {found.published.rows} rows"
     difference = (
         f"{target.identifier}: {found.rows_only_before} rows that the {found.files} files do not give, "
         f"{found.rows_only_after} that only they give"

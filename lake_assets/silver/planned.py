@@ -4,6 +4,7 @@ Here: what surrounds applying a batch. Not here: planning it (`engine.py`, `rebu
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -24,6 +25,7 @@ from lake_assets.silver.batch import BatchResult
 from lake_assets.silver.evolution import batch_contracts, evolved
 from lake_assets.silver.plan import Batch
 from lake_assets.silver.position import Position
+from lake_assets.silver.shape import reshaped
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged, Work
 
@@ -45,6 +47,8 @@ class Planned:
     """Whether its files were applied before, and their keys are computed anew."""
     by_today: bool = False
     """Whether all files are read by the newest contract, rather than each by its own."""
+    reshape: bool = False
+    """Whether the table has another shape until the batch is published: none of its rows is read, all are replaced."""
 
 
 def retrying(target: Target, call: Callable[[], T]) -> T:
@@ -103,9 +107,14 @@ def apply_planned(
                 stage,
                 damaged,
                 again=planned.again,
+                fresh=planned.reshape,
                 before_publish=before_publish,
             )
-            with evolved(work, planned.table) as changes:
+            with ExitStack() as around:
+                if planned.reshape and planned.table is not None:
+                    catalog = runtime.lake.catalog.name
+                    around.enter_context(reshaped(spark, catalog, work.target, planned.table))
+                changes = around.enter_context(evolved(work, planned.table))
                 result = apply_batch(work)
             return replace(result, schema_changes=changes, vanished=batch.vanished)
         except FilesUnusable as unusable:

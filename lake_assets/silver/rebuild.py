@@ -19,6 +19,7 @@ from lake_assets.silver.batch import BatchResult
 from lake_assets.silver.plan import Batch, epoch_members, living_files, newest_versions
 from lake_assets.silver.planned import Planned, apply_planned, known_damage, retrying
 from lake_assets.silver.position import Position, read_position
+from lake_assets.silver.shape import has_other_shape, refuse_other_shape
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Work
 
@@ -31,12 +32,14 @@ class Rebuilt:
     rows_only_before: int
     """Rows that the table had and the files do not give."""
     rows_only_after: int
+    reshaped: bool
+    """Whether the table had another shape before, so that its rows cannot be compared."""
     published: BatchResult | None
     """None when nothing differs, or nothing was to be published."""
 
     @property
     def equal(self) -> bool:
-        return not (self.rows_only_before or self.rows_only_after)
+        return not (self.rows_only_before or self.rows_only_after or self.reshaped)
 
 
 class _NotPublished(LakeError):
@@ -115,6 +118,8 @@ def _again(
         )
     files = runtime.file_log.files(target.source, target.table, upto=position.log_offset)
     logged = living_files(files, target.mode, target.config.on_vanished)
+    if not publish and table is not None:
+        refuse_other_shape(target, table)  # to compare, columns would have to be changed
     batch = plan(position, logged)
     damaged = known_damage(runtime, target)
     needed = [file for file in batch.files if (file.key, file.version) not in damaged]
@@ -127,17 +132,19 @@ def _again(
         )
     found: list[tuple[int, int]] = []
 
+    reshape = table is not None and has_other_shape(target, table)
+
     def compare(work: Work, current: Attempt) -> None:
-        found.append(_differences(work, current))
-        if not publish or found[-1] == (0, 0):
+        found.append((0, 0) if reshape else _differences(work, current))
+        if not publish or (found[-1] == (0, 0) and not reshape):
             raise _NotPublished(target.identifier)
 
-    planned = Planned(target, table, position, batch, logged, again=True, by_today=by_today)
+    planned = Planned(target, table, position, batch, logged, again=True, by_today=by_today, reshape=reshape)
     try:
         result = apply_planned(runtime, planned, damaged, stage, compare)
     except _NotPublished:
         result = None
-    return Rebuilt(len(batch.files), *found[-1], published=result)
+    return Rebuilt(len(batch.files), *found[-1], reshape, result)
 
 
 def _differences(work: Work, current: Attempt) -> tuple[int, int]:

@@ -1,14 +1,19 @@
 """Whether an existing silver table has the shape that lake.yaml asks for.
 
 A table keeps the shape it was made with: rows of two shapes in one table would be neither. Here: how a table says which
-one it has. Not here: building it anew in another.
+one it has, and its columns around a rebuild in another. Not here: the rebuild (`rebuild.py`).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pyiceberg.table import Table
+from pyspark.sql import SparkSession
 
 from lake_assets.config import SHAPE_COLUMNS, Mode
 from lake_assets.errors import TableStopped
 from lake_assets.silver.targets import Target
+from lake_assets.spark.types import spark_type
 
 SHAPE = "lake.shape"
 """Table property: the mode that the table was created with."""
@@ -16,17 +21,48 @@ SHAPE = "lake.shape"
 
 def refuse_other_shape(target: Target, table: Table | None) -> None:
     """Raises TableStopped when the table was made with another mode than the target's."""
-    if table is None:
-        return
-    found = _shape(target, table)
-    if found in (None, target.mode):
+    if table is None or not has_other_shape(target, table):
         return
     raise TableStopped(
         target.table,
-        f"{target.identifier} was made with mode: {found}, and lake.yaml says {target.mode}.",
+        f"{target.identifier} was made with mode: {_shape(target, table)}, and lake.yaml says {target.mode}.",
         f"Run `lake-assets rebuild {target.table}` to have it built in the new shape from its files, or set the mode "
         "back.",
     )
+
+
+def has_other_shape(target: Target, table: Table) -> bool:
+    """Whether the table was made with another mode than the target's."""
+    return _shape(target, table) not in (None, target.mode)
+
+
+@contextmanager
+def reshaped(spark: SparkSession, catalog: str, target: Target, table: Table) -> Iterator[None]:
+    """Around the publish of a table's rows in another shape: adds that shape's columns before it, and drops the former
+    shape's after it. Readers have the old rows with columns that are NULL, then the new rows. Done again after a kill,
+    it changes what is left to change. Raises TableStopped for a change log, which is partitioned otherwise."""
+    former = _shape(target, table)
+    if Mode.CHANGE_LOG in (target.mode, former):
+        raise TableStopped(
+            target.table,
+            f"{target.identifier} was made with mode: {former}, and a change log is no table of another shape.",
+            "Set the mode back and add `also: [change_log]`, or drop the table to have it built anew.",
+        )
+    address = f"{catalog}.{target.identifier}"
+    there = {field.name for field in table.schema().fields}
+    for column in SHAPE_COLUMNS.get(target.mode, ()):
+        if column.name not in there:
+            spark.sql(f"ALTER TABLE {address} ADD COLUMN `{column.name}` {spark_type(column.type)}")
+    for columns in (columns for mode, columns in SHAPE_COLUMNS.items() if mode is not target.mode):
+        # They may be required, and the new rows do not have them.
+        for column in (column for column in columns if column.required and column.name in there):
+            spark.sql(f"ALTER TABLE {address} ALTER COLUMN `{column.name}` DROP NOT NULL")
+    yield
+    spark.sql(f"ALTER TABLE {address} SET TBLPROPERTIES ('{SHAPE}' = '{target.mode}')")
+    own = {column.name for column in target.columns}
+    for columns in SHAPE_COLUMNS.values():
+        for column in (column for column in columns if column.name in there - own):
+            spark.sql(f"ALTER TABLE {address} DROP COLUMN `{column.name}`")
 
 
 def _shape(target: Target, table: Table) -> str | None:

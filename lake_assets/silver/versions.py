@@ -25,7 +25,7 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver import history, soft_delete
 from lake_assets.silver.batch import Written, nothing_readable
 from lake_assets.silver.collapse import ChangeFigures, commit_of, key_columns
-from lake_assets.silver.commit import in_table_columns
+from lake_assets.silver.commit import in_table_columns, write_all
 from lake_assets.silver.plan import epoch_members, epoch_start, newest_versions
 from lake_assets.silver.reading import Reading
 from lake_assets.silver.timeline import (
@@ -107,13 +107,17 @@ def load_versions(work: Work, current: Attempt) -> Written:
     rows = in_table_columns(_rows(work, own, ended, counted), work.target)
     work.stage("write")
     with work.watch.stage("write"):
-        _delete(work, current, begun.at, None)
-        rows.writeTo(current.address).option("check-nullability", False).append()
+        if work.fresh:
+            write_all(rows, current, work.target)
+        else:
+            _delete(work, current, begun.at, None)
+            rows.writeTo(current.address).option("check-nullability", False).append()
     if earlier is not None:
         earlier[0].figures()
     seen = work.seen(reading)
     # What the position needs is known only now, so that the commit that bears it comes second, without rows.
-    return _written("delete_and_append", reading, seen, counted, keys=seen.used, images=None)
+    strategy = "overwrite" if work.fresh else "delete_and_append"
+    return _written(strategy, reading, seen, counted, keys=seen.used, images=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +186,7 @@ def _table(
     """The rows that may be others by what happens from `since` on, as a timeline: all that they say, or only what was
     `before` that."""
     target = work.target
-    if work.position.snapshot_id is None:
+    if work.position.snapshot_id is None or work.fresh:
         return None
     # main, not the planned snapshot, which may lack a column: had main moved, nothing of this could be published.
     rows = work.spark.table(current.table)

@@ -51,6 +51,8 @@ class Work:
     """Bytes read again because a file came late."""
     again: bool = False
     """Whether the batch's files were applied before, and their keys are computed anew from everything."""
+    fresh: bool = False
+    """Whether the table's rows are of another shape: none of them is read, all are replaced."""
     before_publish: "Callable[[Work, Attempt], None]" = lambda work, current: None
     held: list[Held] = field(default_factory=list)
     """What of the batch's files is set aside."""

@@ -193,6 +193,40 @@ def test_a_change_log_of_files_that_were_written_again(story: Story) -> None:
         rebuild(story.lake.runtime, story.target("items_changes"))
 
 
+def test_a_table_in_another_shape(story: Story) -> None:
+    """It stops until it is rebuilt; then it is what it would have been from the beginning, and readers have had the old
+    rows or the new ones."""
+    bench = story.bench
+    current = {name: value for name, value in TABLES[TABLE].items() if name != "also"}
+    ids = {row["id"] for row in bench.table().scan().to_arrow().to_pylist()}
+    for mode in ("soft_delete", "history", "current"):
+        bench.edit({**TABLES, TABLE: {**current, "mode": mode}})
+        story.clock.now += timedelta(minutes=1)
+        bench.put(cdc_file(TABLE, story.clock.now, [story.clock.change("U", {"id": 1, "v": mode})]))
+        assert "lake-assets rebuild public.items" in str(bench.turn()["items"].error)
+        with pytest.raises(TableStopped, match="was made with mode"):
+            rebuild(bench.lake.runtime, story.target(), publish=False)
+        found = rebuild(bench.lake.runtime, story.target())
+        assert found.reshaped
+        assert found.published is not None
+        bench.apply(only=["items"])
+        rows = bench.table().scan().to_arrow().to_pylist()
+        names = {field.name for field in bench.table().schema().fields}
+        own = {
+            "soft_delete": {"_is_deleted", "_deleted_at"},
+            "history": {"_valid_from", "_valid_to", "_is_current"},
+        }
+        assert names == {*COLUMNS, *own.get(mode, ())}
+        alive = [r for r in rows if not r.get("_is_deleted") and r.get("_is_current", True)]
+        assert {row["id"] for row in alive} == ids
+        assert next(row["v"] for row in alive if row["id"] == 1) == mode
+        # Rebuilt once more, it is the same.
+        assert rebuild(bench.lake.runtime, story.target()).equal
+        if mode == "soft_delete":
+            assert {row["id"] for row in rows if row["_is_deleted"]} == {6, 7, 8}
+    assert bench.rows() == bench.truth()
+
+
 def test_by_todays_contract(story: Story) -> None:
     """Each file is read as it was then, unless asked otherwise: here, the zone of the source's clock was wrong."""
     bench = story.bench
