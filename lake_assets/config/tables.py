@@ -47,6 +47,10 @@ class Mode(StrEnum):
     CHANGE_LOG = "change_log"
 
 
+ICEBERGS_OWN = frozenset(
+    ("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number")
+)
+"""Its metadata columns: a table may have a column of such a name, and Spark then cannot read it."""
 OnVanished = Literal["keep", "truncate", "drop"]
 KEYED_MODES = frozenset({Mode.CURRENT, Mode.SOFT_DELETE, Mode.HISTORY})
 """Shapes that need a key, and the order of its changes."""
@@ -152,6 +156,11 @@ class TableConfig(Model):
         for name in types:
             if (other := folded.setdefault(name.lower(), name)) != name:
                 yield ("columns", name), f"differs from {other} only in case, which Spark does not tell apart"
+            if name.lower() in ICEBERGS_OWN:
+                yield (
+                    ("columns", name),
+                    "is a name that Iceberg keeps for itself: rename the column in the task's mapping",
+                )
         for key, entries in (("primary_key", self.primary_key), ("also", self.also)):
             if len(set(entries)) < len(entries):
                 yield (key,), "names the same thing twice"
