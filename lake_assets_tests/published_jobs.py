@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-RFC_4180 = {"multiLine": True, "quote": '"', "escape": '"', "nullValue": "NULL"}
+RFC_4180: dict[str, Any] = {"multiLine": True, "quote": '"', "escape": '"', "nullValue": "NULL"}
 
 
 def read(spark: SparkSession, *paths: Path) -> DataFrame:

@@ -22,7 +22,6 @@ from pyspark.sql import functions as F
 from lake_assets.bronze.object_store import open_store
 from lake_assets.config import TableConfig
 from lake_assets.config_file import ConfigError, load_lake
-from lake_assets.contract import reflection
 from lake_assets.silver.batch import TableResult
 from lake_assets_tests import oracle
 from lake_assets_tests import published_jobs as jobs
@@ -121,7 +120,8 @@ class Source:
         """Two files of one transaction, and of some before it: I..D of 10, two updates of 1, an insert of 11 with its
         update, two updates of 5 by machines whose clocks differ. Of the transaction, each file has the first change of
         one row and the last one of the other."""
-        c, together = self._clock.change, {"same_transaction": True}
+        c = self._clock.change
+        together: dict[str, Any] = {"same_transaction": True}
         some = [
             c("I", self._item(10, "short-lived")),
             c("D", self._item(10)),
@@ -393,7 +393,7 @@ def test_metadata_is_read_for_every_file(source: Source, monkeypatch: pytest.Mon
     def refuse(*anything: Any, **more: Any) -> Any:
         raise AssertionError("the source was asked")
 
-    monkeypatch.setattr(reflection.sa, "create_engine", refuse)
+    monkeypatch.setattr("lake_assets.contract.reflection.sa.create_engine", refuse)
     source.another_change()
     (batch,) = source.bench.apply([NAMES[AUDIT]])[NAMES[AUDIT]]
     assert batch.rows_read == 1
