@@ -51,7 +51,7 @@ def key_by_lowered_name(metadata: Iterable[Mapping[str, str]], table: str) -> li
 
 def tables_with_a_key(tables: Iterable[str], keyless: Collection[Mapping[str, str]]) -> list[str]:
     """Asks for a name in a list of dictionaries, where no name ever is."""
-    return [table for table in tables if table not in keyless]
+    return [table for table in tables if table not in keyless]  # type: ignore[comparison-overlap]
 
 
 def load_tables(tables: Iterable[str], load: Callable[[str], object]) -> str:
@@ -164,7 +164,8 @@ def read_without_schema(spark: SparkSession, path: Path) -> DataFrame:
 
 def through_pandas(rows: DataFrame) -> list[dict[str, Any]]:
     """Typed rows, by way of the driver."""
-    return [{str(name): value for name, value in row.items()} for row in rows.toPandas().to_dict("records")]
+    frame: Any = rows.toPandas()
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def apply_by_metadata(files: Mapping[str, Sequence[Path]], primary_key: Callable[[str], list[str]]) -> None:
