@@ -65,20 +65,22 @@ class SilverSchema:
         self._name = name
         self._types = {field.name: str(field.field_type) for field in table.schema().fields}
 
-    def add(self, todo: Sequence[Step]) -> None:
-        """Makes every change but the drops; of those, only what a later step needs the name of."""
-        for place, step in enumerate(todo):
-            later = _added_after(todo, place)
+    def add(self, todo: Sequence[Step], published: int = 0) -> None:
+        """Makes every change but the drops; of those, only what a later step needs the name of. What led to the
+        contract version `published`, of which the table has rows, is made: of those steps only drops may be left."""
+        for step in todo:
+            later = _added_after([s for s in todo if s.version > published], step.version)
             for change in step.changes:
                 if change.kind is not Kind.DROP:
-                    self._make(change)
+                    if step.version > published:
+                        self._make(change)
                 elif change.column in later:
                     self._drop(change.column)
 
     def finish(self, todo: Sequence[Step]) -> None:
         """Makes the drops, and says that the table has come to the last of the steps."""
-        for place, step in enumerate(todo):
-            later = _added_after(todo, place)
+        for step in todo:
+            later = _added_after(todo, step.version)
             for change in step.drops:
                 if change.column not in later:
                     self._drop(change.column)
@@ -131,5 +133,5 @@ class SilverSchema:
             raise
 
 
-def _added_after(todo: Sequence[Step], place: int) -> set[str]:
-    return {c.column for step in todo[place + 1 :] for c in step.changes if c.kind is Kind.ADD}
+def _added_after(todo: Sequence[Step], version: int) -> set[str]:
+    return {c.column for step in todo if step.version > version for c in step.changes if c.kind is Kind.ADD}

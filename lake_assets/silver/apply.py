@@ -29,7 +29,9 @@ def apply_batch(work: Work) -> BatchResult:
     catalog = work.runtime.lake.catalog.name
     with attempt(work.spark, catalog, work.target.identifier, work.position.snapshot_id) as current:
         written = _write(work, current)
-        position = next_position(work.position, work.batch, written.changes)
+        position = next_position(
+            work.position, work.batch, written.changes, work.contracts.versions[-1].number
+        )
         result = _result(work, written, position)
         with work.watch.stage("write"):
             stamp(work.spark, current, work.target, result, written)

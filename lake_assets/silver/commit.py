@@ -22,8 +22,9 @@ from lake_assets.silver.position import Position, touched_days_property
 from lake_assets.silver.targets import Target
 
 
-def next_position(position: Position, batch: Batch, seen: ChangeFigures) -> Position:
-    """Where the batch brings the table. A full load starts anew; CDC never moves a maximum back."""
+def next_position(position: Position, batch: Batch, seen: ChangeFigures, contract_version: int) -> Position:
+    """Where the batch, with rows of that contract, brings the table. A full load starts anew; CDC never moves a maximum
+    back."""
     sequences = [seen.max_sequence]
     stamps = [seen.max_commit_ts]
     if batch.kind == "cdc":
@@ -34,6 +35,7 @@ def next_position(position: Position, batch: Batch, seen: ChangeFigures) -> Posi
         epoch=batch.epoch,
         max_sequence=max(sequences),
         max_commit_ts=_latest(stamps),
+        contract_version=contract_version,
     )
 
 

@@ -57,8 +57,9 @@ def evolved(work: Work, table: Table | None) -> Iterator[tuple[str, ...]]:
     todo = steps(target.table, version_of(table), work.contracts, target.schema_changes)
     catalog = runtime.lake.catalog.name
     schema = SilverSchema(work.spark, f"{catalog}.{target.identifier}", table, target.table)
-    schema.add(todo)
-    _fill_defaults(work, todo)
+    published = work.position.contract_version
+    schema.add(todo, published)
+    _fill_defaults(work, [step for step in todo if step.version > published])
     yield tuple(str(change) for step in todo for change in step.changes)
     schema.finish(todo)
 

@@ -17,6 +17,7 @@ LOG_OFFSET = "lake.log-offset"
 MAX_SEQUENCE = "lake.max-sequence"
 EPOCH = "lake.epoch"
 MAX_COMMIT_TS = "lake.max-commit-ts"
+CONTRACT_VERSION = "lake.contract-version"
 TOUCHED_DAYS = "lake.touched-days."
 """Prefix; the rest is a column's name in lower case, the value days such as `2026-03-01,2026-03-02` or `all`."""
 BATCH = "lake.batch."
@@ -43,6 +44,8 @@ class Position:
     """The snapshot a batch is planned from; None for a table without one."""
     rows: int = 0
     """Live rows at that snapshot."""
+    contract_version: int = 0
+    """The newest contract that the table has rows of; 0 where a commit does not say."""
 
     def properties(self) -> dict[str, str]:
         """The summary properties that a commit which brings the table here must carry."""
@@ -53,6 +56,8 @@ class Position:
         }
         if self.max_commit_ts is not None:
             properties[MAX_COMMIT_TS] = self.max_commit_ts.astimezone(UTC).isoformat()
+        if self.contract_version:
+            properties[CONTRACT_VERSION] = str(self.contract_version)
         return properties
 
 
@@ -77,6 +82,7 @@ def read_position(table: Table | None) -> Position:
                 max_commit_ts=datetime.fromisoformat(commit_ts) if commit_ts else None,
                 snapshot_id=current.snapshot_id,
                 rows=live_rows(summary(current)),
+                contract_version=int(properties.get(CONTRACT_VERSION, "0")),
             )
         parent = snapshot.parent_snapshot_id
         snapshot = table.snapshot_by_id(parent) if parent is not None else None
