@@ -88,6 +88,7 @@ def test_maintained_marts(spark: SparkSession, tmp_path: Path) -> None:
     assert bikes.requested() == {}
 
 
+@pytest.mark.long
 def test_rows_of_a_mart_changed_by_hand(spark: SparkSession, tmp_path: Path) -> None:
     """The mart is to be computed anew; a re-stamp of what it had consumed before would hide that."""
     bikes = BikeLake(tmp_path)

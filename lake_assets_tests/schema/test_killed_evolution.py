@@ -70,6 +70,7 @@ def test_rows_that_say_null_do_not_get_the_default(spark: SparkSession, tmp_path
     assert life.values("stock") == {1: 7, 2: None, 3: 3}
 
 
+@pytest.mark.long
 def test_a_column_that_came_again_keeps_its_rows(spark: SparkSession, tmp_path: Path) -> None:
     """Dropped and added before a batch: the old column goes, once."""
     policies = {"schema_changes": {"dropped": "drop"}}
@@ -85,6 +86,7 @@ def test_a_column_that_came_again_keeps_its_rows(spark: SparkSession, tmp_path: 
     assert life.values("b") == {1: None, 2: None, 3: 3, 4: 4}
 
 
+@pytest.mark.long
 def test_a_drop_that_was_not_reached_is_made_good(spark: SparkSession, tmp_path: Path) -> None:
     policies = {"schema_changes": {"dropped": "drop"}}
     life = Life(tmp_path, config("a", "b", **policies), a=1, b=1)

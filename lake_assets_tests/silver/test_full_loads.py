@@ -99,6 +99,7 @@ def test_parallel_parts_in_any_order_wait_for_dms(bench: Callable[..., Bench], d
     assert lake.rows() == lake.truth()
 
 
+@pytest.mark.long
 def test_dms_is_silent_or_the_task_unknown(bench: Callable[..., Bench], dms: Dms) -> None:
     silent = dms.task.model_copy(update={"endpoint": "http://127.0.0.1:9"})
     lake = by_dms(bench, Dms(silent))
@@ -111,6 +112,7 @@ def test_dms_is_silent_or_the_task_unknown(bench: Callable[..., Bench], dms: Dms
     assert "DMS cannot be reached" in (items.reason or "")
 
 
+@pytest.mark.long
 def test_a_failed_reload_leaves_the_table(bench: Callable[..., Bench], dms: Dms) -> None:
     """Its parts stop arriving, then one of them is damaged; the next attempt replaces the table."""
     lake = by_dms(bench, dms)
@@ -161,6 +163,7 @@ def test_a_reader_sees_the_old_table_or_the_new_one(bench: Callable[..., Bench])
     assert lake.rows() == new
 
 
+@pytest.mark.long
 def test_changes_cached_during_the_load_converge(bench: Callable[..., Bench]) -> None:
     """The load has read some rows before the changes and some after: I, U and D of rows that it has, and of rows that
     it has not."""
@@ -221,6 +224,7 @@ def test_what_dms_still_had_from_before_a_reload_does_not_end_it(bench: Callable
 # --- reloads whose keys are all new
 
 
+@pytest.mark.long
 def test_a_reload_with_folders_replaces_a_load_without(bench: Callable[..., Bench]) -> None:
     """Changes between the two tell them apart, also to a lake that sees all files at once."""
     lake = bench({"public.items": gated({"quiet_period": "0s"})})
@@ -243,6 +247,7 @@ def test_a_reload_with_folders_replaces_a_load_without(bench: Callable[..., Benc
     assert fresh.rows() == lake.rows()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("decision", ["reload", "same load"])
 def test_what_nothing_tells_is_asked(bench: Callable[..., Bench], decision: str) -> None:
     lake = bench({"public.items": gated({"quiet_period": "0s"}, also=["change_log"]), "public.events": ITEMS})

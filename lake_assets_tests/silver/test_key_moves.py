@@ -111,7 +111,7 @@ def test_with_the_full_load(spark: SparkSession, tmp_path: Path, made: Any, expe
     assert batch.rows == len(expected)
 
 
-@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("late", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("made", "expected"), CASES)
 def test_a_transaction_over_several_batches(
     spark: SparkSession, tmp_path: Path, made: Any, expected: dict[int, str], late: bool

@@ -259,7 +259,9 @@ def living_shop(
     return shops[mode], new
 
 
-@pytest.mark.parametrize("name", TOGETHER)
+@pytest.mark.parametrize(
+    "name", [TOGETHER[0], *(pytest.param(name, marks=pytest.mark.long) for name in TOGETHER[1:])]
+)
 def test_killed_with_its_spark(
     spark: SparkSession,
     shops: dict[str, KilledShop],

@@ -113,6 +113,7 @@ def test_tags_and_recent_snapshots_stay(spark: SparkSession, tmp_path: Path) -> 
     shop.check()
 
 
+@pytest.mark.long
 def test_only_the_branches_of_dead_attempts_are_dropped(
     shop: TendedShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +164,7 @@ def test_an_attempt_under_way_keeps_what_it_stands_on(
     shop.check()
 
 
+@pytest.mark.long
 def test_an_attempt_that_was_given_up_for_dead(shop: TendedShop) -> None:
     """Its branch dropped under its hands, it is planned again rather than written to wherever main is by then."""
     shop.change()

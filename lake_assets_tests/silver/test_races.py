@@ -83,6 +83,7 @@ def test_batches_beside_one_step_of_maintenance(spark: SparkSession, tmp_path: P
     shop.check()
 
 
+@pytest.mark.long
 def test_batches_and_a_reader_beside_maintenance(spark: SparkSession, tmp_path: Path) -> None:
     """Whole maintenance, again and again, while batches are applied: every read is a state that was published, and no
     read is of an older one than the read before it."""

@@ -59,6 +59,7 @@ def check(bench: Bench, stages: oracle_shapes.Stages, place: str) -> None:
     assert bench.rows("items_history") == told, f"{place}, history"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS_TOLD)
 def test_one_full_load(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

@@ -136,6 +136,7 @@ def reading(bench: Bench, seen: set[tuple[str, ...]]) -> Iterator[None]:
     assert seen
 
 
+@pytest.mark.long
 def test_a_run_that_publishes_meanwhile(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rebuild starts over on what is there then."""
     bench = story.bench
@@ -156,6 +157,7 @@ def test_a_run_that_publishes_meanwhile(story: Story, monkeypatch: pytest.Monkey
     assert bench.rows() == bench.truth()
 
 
+@pytest.mark.long
 def test_a_range_of_files(story: Story) -> None:
     """Their keys are made anew, from all files; others stay as they are."""
     bench, runtime = story.bench, story.lake.runtime
@@ -175,6 +177,7 @@ def test_a_range_of_files(story: Story) -> None:
         replay(runtime, story.target("items_changes"), story.files[0].key)
 
 
+@pytest.mark.long
 def test_files_that_are_gone(story: Story) -> None:
     """A table is not made anew of what is left."""
     before = story.bench.rows()
@@ -185,6 +188,7 @@ def test_files_that_are_gone(story: Story) -> None:
     assert story.bench.rows() == before
 
 
+@pytest.mark.long
 def test_a_change_log_of_files_that_were_written_again(story: Story) -> None:
     """It is the only place that still knows what they said."""
     story.bench.put(load_file(TABLE, [{"id": 1, "v": "reloaded"}], at=story.clock.now + timedelta(hours=1)))
@@ -227,6 +231,7 @@ def test_a_table_in_another_shape(story: Story) -> None:
     assert bench.rows() == bench.truth()
 
 
+@pytest.mark.long
 def test_by_todays_contract(story: Story) -> None:
     """Each file is read as it was then, unless asked otherwise: here, the zone of the source's clock was wrong."""
     bench = story.bench
@@ -242,6 +247,7 @@ def test_by_todays_contract(story: Story) -> None:
     assert row["at"] == noon - timedelta(hours=1)
 
 
+@pytest.mark.long
 def test_the_command_line(story: Story, tmp_path: Path) -> None:
     story.sql("DELETE FROM {table} WHERE id = 1")
     config = story.lake.config

@@ -223,6 +223,7 @@ def test_reloads(new_story: Callable[[], Story]) -> None:
     assert bench.rows("items_history") == comparable(expected)
 
 
+@pytest.mark.long
 def test_a_file_that_was_written_again_in_the_first_epoch(new_story: Callable[[], Story]) -> None:
     story = new_story()
     bench, change = story.bench, story.change
@@ -238,6 +239,7 @@ def test_a_file_that_was_written_again_in_the_first_epoch(new_story: Callable[[]
     assert (story.kept(1), story.kept(2)) == (("loaded", False, None), ("loaded", True, 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("made", "wanted"), [("current", "history"), ("history", "soft_delete")])
 def test_another_shape_needs_a_rebuild(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, made: str, wanted: str
@@ -261,6 +263,7 @@ def test_another_shape_needs_a_rebuild(
     bench.apply()
 
 
+@pytest.mark.long
 def test_a_table_of_an_earlier_version_is_known_by_its_columns(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -279,6 +282,7 @@ def test_a_table_of_an_earlier_version_is_known_by_its_columns(
     assert bench.rows() == []
 
 
+@pytest.mark.long
 def test_what_dagster_shows(spark: SparkSession, tmp_path: Path) -> None:
     sales = {**ITEMS_OF_SHOP, "mode": "soft_delete", "also": ["history"]}
     shop = open_shop(tmp_path, marts=(), tables={"public.sales": sales})

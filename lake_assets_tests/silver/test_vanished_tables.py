@@ -76,6 +76,7 @@ def story(spark: SparkSession, tmp_path: Path) -> Callable[..., Story]:
     return new
 
 
+@pytest.mark.long
 def test_keep(story: Callable[..., Story]) -> None:
     lake = story("keep")
     rows = lake.bench.rows()
@@ -103,6 +104,7 @@ def test_keep(story: Callable[..., Story]) -> None:
     assert lake.ids() == [2]
 
 
+@pytest.mark.long
 def test_keep_says_what_was_lost(story: Callable[..., Story]) -> None:
     """Files vanish between being logged and being applied."""
     lake = story("keep")
@@ -146,6 +148,7 @@ def test_truncate(story: Callable[..., Story]) -> None:
     assert lake.ids() == []
 
 
+@pytest.mark.long
 def test_a_truncation_before_a_reload(story: Callable[..., Story]) -> None:
     """Both are found in one look: the reload's rows stay."""
     lake = story("truncate", also=["change_log"])
@@ -162,7 +165,7 @@ def test_a_truncation_before_a_reload(story: Callable[..., Story]) -> None:
     assert lake.is_rebuilt_the_same()
 
 
-@pytest.mark.parametrize("published", [False, True])
+@pytest.mark.parametrize("published", [pytest.param(False, marks=pytest.mark.long), True])
 def test_killed_while_truncating(
     story: Callable[..., Story], monkeypatch: pytest.MonkeyPatch, published: bool
 ) -> None:
@@ -190,6 +193,7 @@ def test_killed_while_truncating(
     assert lake.ids() == [9]
 
 
+@pytest.mark.long
 def test_drop(story: Callable[..., Story], monkeypatch: pytest.MonkeyPatch) -> None:
     lake = story("drop")
     catalog = lake.bench.lake.runtime.catalog
@@ -210,6 +214,7 @@ def test_drop(story: Callable[..., Story], monkeypatch: pytest.MonkeyPatch) -> N
     assert lake.bench.rows() == lake.bench.truth()
 
 
+@pytest.mark.long
 def test_dagster_is_told(story: Callable[..., Story], tmp_path: Path) -> None:
     lake = story("truncate")
     with open_instance(tmp_path / "dagster") as instance:
