@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -152,7 +153,7 @@ def test_maintain(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixtu
     assert "Nothing was pending" in capsys.readouterr().out
 
     (snapshot,) = catalog.load_table("silver_shop.items").snapshots()
-    Path(snapshot.manifest_list.removeprefix("file://")).unlink()
+    Path(re.sub("^file:/*", "/", snapshot.manifest_list)).unlink()
     assert call(folder, "maintain") == 1
     told = capsys.readouterr()
     assert "silver_shop.items failed" in told.err

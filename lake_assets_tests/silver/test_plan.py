@@ -259,7 +259,7 @@ CASES: dict[str, tuple[Batch | Waiting | None, Any]] = {
             [
                 *QUIET_TABLE,
                 logged(3, "LOAD3", minute=40, version="v"),
-                logged(4, "LOAD3", minute=40, version="v", retry=True),
+                logged(4, "LOAD3", minute=40, version="v"),
             ],
             AT_QUIET,
             minute=60,
@@ -271,7 +271,7 @@ CASES: dict[str, tuple[Batch | Waiting | None, Any]] = {
             [
                 *QUIET_TABLE,
                 logged(3, "LOAD3", minute=40, version="v"),
-                logged(4, "LOAD3", minute=40, version="v", retry=True, epoch=2),
+                logged(4, "LOAD3", minute=40, version="v", epoch=2),
             ],
             AT_QUIET,
             minute=60,
