@@ -131,6 +131,7 @@ def test_sync_of_an_empty_location_says_so_once(folder: Path, capsys: pytest.Cap
     assert "Nothing was pending" in told.out
 
 
+@pytest.mark.long
 def test_maintain(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of all tables, of one of them, and with one that cannot be maintained beside others that can."""
     write_items(folder)

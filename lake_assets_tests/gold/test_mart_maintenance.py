@@ -43,6 +43,7 @@ def fare(bikes: BikeLake, number: int, amount: str) -> None:
     bikes.apply("trips")
 
 
+@pytest.mark.long
 def test_maintained_marts(spark: SparkSession, tmp_path: Path) -> None:
     """Silver and marts rewritten, re-stamped and expired, before and after the marts have consumed a batch."""
     bikes = BikeLake(tmp_path)

@@ -223,6 +223,7 @@ def test_transactions_written_again_while_rows_of_two_tables_are_held(
     assert runtime.quarantine.open("silver_shop.items") == runtime.quarantine.open("silver_shop.notes") == []
 
 
+@pytest.mark.long
 def test_a_marker_that_lake_yaml_learns_of_later(spark: SparkSession, tmp_path: Path) -> None:
     """A replay reads files with and without it; what it marks stays as it was."""
     shop = Shop(tmp_path, columns=WIDE, also=[])

@@ -100,6 +100,7 @@ def test_in_one_batch(spark: SparkSession, tmp_path: Path, made: Any, expected: 
     assert 0 < batch.replayed_bytes < sum(path.stat().st_size for path in tmp_path.glob("bronze/**/*.csv"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("made", "expected"), CASES)
 def test_with_the_full_load(spark: SparkSession, tmp_path: Path, made: Any, expected: dict[int, str]) -> None:
     """The changes were logged before it, and belong to it."""
@@ -155,6 +156,7 @@ def test_shapes_that_keep_the_past(
     assert {row["id"]: row["v"] for row in rows if not row["_is_deleted"]} == now
 
 
+@pytest.mark.long
 def test_a_late_batch_reads_what_came_since(spark: SparkSession, tmp_path: Path) -> None:
     """Not the full load, nor the files that were applied before anything of its time."""
     keys = Keys(tmp_path, rows=200)

@@ -52,7 +52,7 @@ def killed_maintenance(shop: TendedShop, when: str, step: str) -> None:
         pytest.param("before", "restamp", id="between rewrite and re-stamp", marks=LONG),
         pytest.param("before", "publish", id="between the re-stamp's commit and its publish", marks=LONG),
         pytest.param("after", "publish", id="between publish and the end of the branch", marks=LONG),
-        pytest.param("before", "expire", id="between re-stamp and expiry"),
+        pytest.param("before", "expire", id="between re-stamp and expiry", marks=LONG),
         pytest.param("after", "expire", id="after the expiry", marks=LONG),
     ],
 )

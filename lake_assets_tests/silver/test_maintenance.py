@@ -72,6 +72,7 @@ def test_the_position_survives(spark: SparkSession, tmp_path: Path, version: int
     shop.check()
 
 
+@pytest.mark.long
 def test_without_a_re_stamp_the_position_would_be_lost(shop: TendedShop) -> None:
     """What maintenance is careful about: `Bears` names the right property, and Iceberg's own expiry would take it."""
     shop.sql(REWRITE)
@@ -87,6 +88,7 @@ def test_without_a_re_stamp_the_position_would_be_lost(shop: TendedShop) -> None
     shop.check()
 
 
+@pytest.mark.long
 def test_tags_and_recent_snapshots_stay(spark: SparkSession, tmp_path: Path) -> None:
     shop = tended_shop(tmp_path, KEEP_NOTHING | {"keep_snapshots": "1h", "keep_for_marts": "1h"})
     tagged, loaded = shop.bench.table().current_snapshot(), shop.bench.rows()

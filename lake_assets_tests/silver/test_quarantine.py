@@ -146,6 +146,7 @@ def test_a_retry_with_a_corrected_contract_comes_in_its_rightful_order(shop: Sho
     shop.check()
 
 
+@pytest.mark.long
 def test_from_the_beginning_it_is_the_same(shop: Shop) -> None:
     """Each file by the contract of its newest record in the log."""
     before = shop.bench.rows()

@@ -64,6 +64,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance, "PATIENCE_SECONDS", 0.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", ["compact", pytest.param("expire", marks=pytest.mark.long)])
 def test_batches_beside_one_step_of_maintenance(spark: SparkSession, tmp_path: Path, step: str) -> None:
     shop = tended_shop(tmp_path)

@@ -117,6 +117,7 @@ class Reloaded:
         ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS_TOLD)
 def test_several_full_loads(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

@@ -197,6 +197,7 @@ def test_a_change_log_of_files_that_were_written_again(story: Story) -> None:
         rebuild(story.lake.runtime, story.target("items_changes"))
 
 
+@pytest.mark.long
 def test_a_table_in_another_shape(story: Story) -> None:
     """It stops until it is rebuilt; then it is what it would have been from the beginning, and readers have had the old
     rows or the new ones."""

@@ -167,6 +167,7 @@ def test_every_kind_of_change(new_story: Callable[[], Story]) -> None:
     assert story.versions(5)[-1] == ("untimed", 60.12, None)
 
 
+@pytest.mark.long
 def test_reloads(new_story: Callable[[], Story]) -> None:
     story = new_story()
     bench, change = story.bench, story.change
