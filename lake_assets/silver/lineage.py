@@ -63,14 +63,24 @@ class _Row:
     """A row of the source: the changes that make its image, the oldest one complete."""
 
     images: list[Step] = field(default_factory=list)
-    unclear: Step | None = None
-    """An update that may be this row's, and that no later image of all columns has made indifferent."""
+    perhaps: list[Step] = field(default_factory=list)
+    """Updates that may be this row's, and that no later image of all columns has made indifferent."""
 
     def takes(self, step: Step) -> None:
         if not step.partial:
             self.images.clear()
-            self.unclear = None
+            self.perhaps.clear()
         self.images.append(step)
+
+
+def _commit_ends(present: list[_Row]) -> None:
+    """Between two transactions a key has one row. Where there are more, the others were never there together with it:
+    updates that came to all of them were the last one's."""
+    if len(present) > 1:
+        del present[:-1]
+        updates, present[0].perhaps = present[0].perhaps, []
+        for step in updates:
+            present[0].takes(step)
 
 
 def survivors(steps: Iterable[Step]) -> dict[int, list[Place]]:
@@ -93,7 +103,7 @@ def survivors(steps: Iterable[Step]) -> dict[int, list[Place]]:
         present = rows.setdefault(step.key, [])
         if commits.get(step.key) != commit_of(step.sequence):
             commits[step.key] = commit_of(step.sequence)
-            del present[:-1]
+            _commit_ends(present)
         if step.kind in (DELETED, MOVED_AWAY):
             gone = present.pop(0) if present else _Row()
             if step.kind == MOVED_AWAY:
@@ -109,12 +119,14 @@ def survivors(steps: Iterable[Step]) -> dict[int, list[Place]]:
             if len(present) == 1:
                 present[0].takes(step)
             for row in present if len(present) > 1 else ():
-                row.unclear = step
-    found = {key: present[-1] for key, present in rows.items() if present}
+                row.perhaps.append(step)
+    for present in rows.values():
+        _commit_ends(present)
+    found = {key: present[0] for key, present in rows.items() if present}
     for row in found.values():
-        if row.unclear is not None:
+        if row.perhaps:
             raise Undecidable(
-                row.unclear, "an update does not say which of the rows it is about that have its key then"
+                row.perhaps[0], "an update does not say which of the rows it is about that have its key then"
             )
         if (first := row.images[0]).partial:
             raise Undecidable(first, "an update lacks columns, and what its row was before is not known")

@@ -79,6 +79,10 @@ CASES: dict[str, tuple[list[list[Change]], dict[int, list[int]]]] = {
         [[("I", 7)], [("I", 7), ("U", 7), ("D", 7)], [("I", 7)]],
         {7: [5]},
     ),
+    "the load has a row as a later update leaves it, inserted and updated in one commit": (
+        [[("I", 3)], [("I", 3), ("PU", 3), ("U", 3), ("PU", 3)]],
+        {3: [4, 5]},
+    ),
     "an update of one of two rows that both are gone": (
         [[("I", 1), ("I", 2)], [("M", 1, 2), ("U", 2), ("D", 2), ("D", 2)]],
         {},
