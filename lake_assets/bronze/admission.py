@@ -186,7 +186,9 @@ def _epoch_of_new_key(
     others: list[File] = [*parts, *(f for f, e in found if e == epoch)]
     cdc: list[File] = [r for r in logged if r.kind is FileKind.CDC]
     cdc += [f for f in changes if (f.schema, f.table) == table]
-    if _is_of_earlier_load(file, others, earlier):
+    before: list[File] = [r for r in logged if r.kind is FileKind.LOAD and r.epoch == epoch - 1]
+    before += [f for f, e in found if e == epoch - 1]
+    if _is_of_earlier_load(file, others, before, cdc, reload=epoch - 1 > FIRST_EPOCH):
         return epoch - 1
     end = load_end(others, cdc, earlier, reload=epoch > FIRST_EPOCH)
     same = is_of_same_load(file, others, end)
@@ -196,12 +198,17 @@ def _epoch_of_new_key(
     return epoch + 1 if same is False else epoch
 
 
-def _is_of_earlier_load(file: NewFile, others: Sequence[File], earlier: Sequence[File]) -> bool:
-    """Whether a part that came late was transferred before the last part of the load before."""
-    begun, before = epoch_start(others, earlier), [f.first_commit_ts for f in earlier if f.first_commit_ts]
-    if not transfers(others, earlier) or not before or begun is None or file.first_commit_ts is None:
+def _is_of_earlier_load(
+    file: NewFile, others: Sequence[File], before: Sequence[File], cdc: Sequence[File], *, reload: bool
+) -> bool:
+    """Whether a part that came late is one of the load before, `before`: transferred before the `others` and before
+    that load was over."""
+    begun = epoch_start(others, before)
+    if not transfers(others, before) or begun is None or file.first_commit_ts is None:
         return False
-    return file.first_commit_ts < max(before) < begun
+    between = [change for change in cdc if change.flush_time is not None and change.flush_time < begun]
+    end = load_end(before, between, reload=reload)
+    return file.first_commit_ts < begun and is_of_same_load(file, before, end) is True
 
 
 def _transferred(file: NewFile) -> tuple[datetime, str]:
