@@ -34,6 +34,8 @@ class RowCounts:
     """Of a table that keeps what was before, the rows that are to be deleted, by reading them; else None."""
     versions: int = 0
     """Of such a table, the images that its new rows were made of."""
+    followed: int = 0
+    """Of the keys, those that no change of the batch names, from which one of its rows came before."""
     taken_back: int = 0
     """Of the written rows, those of a full load's first pass that its second one took back."""
 
@@ -46,7 +48,7 @@ def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
         )
     if counts.used + counts.quarantined != counts.read:
         return f"{counts.read} rows were read, {counts.used} used and {counts.quarantined} set aside"
-    if counts.keys > counts.used * 2:
+    if counts.keys - counts.followed > counts.used * 2:
         return f"{counts.used} rows cannot change {counts.keys} keys"
     if counts.replaced is None and counts.written > counts.keys:
         return f"{counts.written} rows were written for {counts.keys} keys"

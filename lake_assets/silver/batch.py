@@ -40,6 +40,8 @@ class Written:
     """Of a table that keeps what was before, the images that its rows were made of, what it held included."""
     touched: dict[str, str] = field(default_factory=dict)
     """Per tracked column the days that old and new images lie in, as the summary carries them."""
+    followed: int = 0
+    """Keys among `keys` that no change of the batch names: its rows came from there."""
     taken_back: int = 0
     """Rows among `rows` that were written by a first pass and taken back by a second."""
     unseen_updates: int = 0

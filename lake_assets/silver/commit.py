@@ -92,6 +92,7 @@ def count_rows(
         keys=result.keys,
         written=result.rows_written,
         taken_back=written.taken_back,
+        followed=written.followed,
         added=sum(int(commit.get("added-records", "0")) for commit in commits),
         removed=sum(rows_removed(commit) for commit in commits),
         before=planned.rows,

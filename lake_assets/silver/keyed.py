@@ -51,6 +51,7 @@ def replace_keys(work: Work, current: Attempt) -> Written:
         changes=seen,
         rows_counted=reading.rows_counted,
         keys=counts.keys,
+        followed=counts.followed,
         rows=counts.rows,
         images=living(delta),
         touched=touched,

@@ -79,7 +79,8 @@ def _with_settled(
     names = key_columns(work.target.key)
     rest = delta.join(found.select(*names), on=names, how="left_anti")
     done, now = _computed(rest.unionByName(found))
-    return done, replace(now, present=counts.present, updated=counts.updated)
+    followed = now.keys - counts.keys
+    return done, replace(now, present=counts.present, updated=counts.updated, followed=followed)
 
 
 def _settled(work: Work, doubtful: DataFrame, told: Basis, base: DataFrame | None) -> DataFrame:

@@ -28,6 +28,8 @@ class Counts:
     """Keys that the table should have: their first event updates a row, or takes it away."""
     updated: int
     """Keys whose first event is an update that leaves the key as it is."""
+    followed: int = 0
+    """Keys that no change of the batch names: its rows came from there."""
 
     @classmethod
     def of(cls, observed: Observed) -> "Counts":
