@@ -18,6 +18,10 @@ class ApplyConflict(LakeError):
     """Another run published to the same table first, again and again. Nothing was applied twice."""
 
 
+class NotTold(TableStopped):
+    """The files of a batch do not tell what a row is; others that are logged may."""
+
+
 class RowCountMismatch(TableStopped):
     """The rows of a batch do not add up; it was not published."""
 

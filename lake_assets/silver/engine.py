@@ -13,12 +13,12 @@ from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.quarantine import State
 from lake_assets.config import Mode
-from lake_assets.errors import TableStopped
+from lake_assets.errors import NotTold, TableStopped
 from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import BatchResult, TableResult
 from lake_assets.silver.full_load import next_batch
-from lake_assets.silver.plan import Waiting, living_files
+from lake_assets.silver.plan import Batch, Waiting, living_files
 from lake_assets.silver.planned import Planned, apply_planned, known_damage, retrying
 from lake_assets.silver.position import read_position
 from lake_assets.silver.shape import refuse_other_shape
@@ -79,8 +79,8 @@ def _next_batch(
     table = load_table(runtime.catalog, target.identifier)
     refuse_other_shape(target, table)
     position = read_position(table)
-    logged = runtime.file_log.files(target.source, target.table, upto=upto)
-    batch = next_batch(runtime, target, position, logged, datetime.now(UTC))
+    files = runtime.file_log.files(target.source, target.table, upto=upto)
+    batch = next_batch(runtime, target, position, files, datetime.now(UTC))
     if batch is None or isinstance(batch, Waiting):
         return batch
     if batch.stop is not None:
@@ -90,7 +90,7 @@ def _next_batch(
         runtime.catalog.drop_table(target.identifier)
         return None
     # What the table is made of, and read again when a file comes late.
-    logged = living_files(logged, target.mode, target.config.on_vanished)
+    logged = living_files(files, target.mode, target.config.on_vanished)
     if target.mode is Mode.CHANGE_LOG:
         left_out = {
             (held.key, held.version)
@@ -98,12 +98,16 @@ def _next_batch(
             if held.row is None and held.state is not State.RELEASED
         }
         _refuse_rewritten(target, logged, position.log_offset, left_out)
-    return apply_planned(
-        runtime,
-        Planned(target, table, position, batch, logged),
-        damaged,
-        lambda stage: progress(target, stage),
-    )
+    planned = Planned(target, table, position, batch, logged)
+    try:
+        return apply_planned(runtime, planned, damaged, lambda stage: progress(target, stage))
+    except NotTold:
+        everything = next_batch(runtime, target, position, files, datetime.now(UTC), max_files=len(files))
+        if not isinstance(everything, Batch) or everything.upto <= batch.upto or everything.stop is not None:
+            raise
+        # What it lacks may be in a file that the limit has left for the next batch.
+        planned = Planned(target, table, position, everything, logged)
+        return apply_planned(runtime, planned, damaged, lambda stage: progress(target, stage))
 
 
 def _refuse_rewritten(

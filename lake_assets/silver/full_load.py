@@ -23,16 +23,22 @@ LOADED = "table completed"
 
 
 def next_batch(
-    runtime: LakeRuntime, target: Target, position: Position, logged: Sequence[LoggedFile], now: datetime
+    runtime: LakeRuntime,
+    target: Target,
+    position: Position,
+    logged: Sequence[LoggedFile],
+    now: datetime,
+    max_files: int | None = None,
 ) -> Batch | Waiting | None:
-    """A table's next batch, or None; `logged` are all its files in the log, `now` is UTC."""
+    """A table's next batch, or None; `logged` are all its files in the log, `now` is UTC. `max_files`: rather than
+    lake.yaml's."""
     return plan_batch(
         position,
         logged,
         mode=target.mode,
         policy=target.config.full_load_complete,
         now=now,
-        max_files=runtime.lake.automation.max_files_per_batch,
+        max_files=max_files or runtime.lake.automation.max_files_per_batch,
         on_vanished=target.config.on_vanished,
         gate=_gate(runtime, target, logged),
     )

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.typed_rows import SYNTHETIC_TAIL
-from lake_assets.errors import TableStopped
+from lake_assets.errors import NotTold, TableStopped
 from lake_assets.silver.collapse import (
     MOVED_AWAY,
     MOVED_HERE,
@@ -126,14 +126,14 @@ def _image(target: Target) -> Column:
     return F.struct(*(newest(column.name) for column in target.image_columns))
 
 
-def _stopped(target: Target, numbered: DataFrame, unclear: Undecidable) -> TableStopped:
+def _stopped(target: Target, numbered: DataFrame, unclear: Undecidable) -> NotTold:
     step = unclear.step
     row = numbered.filter(F.col("_number") == step.key).first()
     assert row is not None, "every step's key has a number"
     key = ", ".join(
         f"{name} = {row[held]}" for name, held in zip(target.key, key_columns(target.key), strict=True)
     )
-    return TableStopped(
+    return NotTold(
         target.table,
         f"{unclear} ({key}, in {step.file}, sequence {step.sequence or 'of a full load'}).",
         "The table goes on by itself if an earlier file that tells is still to come; else have DMS reload it.",
