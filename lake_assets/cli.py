@@ -287,22 +287,14 @@ def _generate(config: Path, changes: int, days: float, seed: int) -> None:
 
 
 def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers: bool = False) -> int:
-    from lake_assets.build import open_lake
     from lake_assets.commands import sync as syncing
-    from lake_assets.commands.folder import local_folder
     from lake_assets.commands.instance import dagster_instance
+    from lake_assets.commands.opening import opened
     from lake_assets.commands.progress import ProgressBar
     from lake_assets.commands.show import show_layers, show_sync
-    from lake_assets.runtime import LakeRuntime
-    from lake_assets.spark.session import check_spark
 
-    config = load_lake(path)
-    check_spark(config)
-    _known(config.sources, source, "source")
-    _known({name for s in config.sources.values() for name in s.tables}, table, "table")
     folder = path.absolute().parent
-    # Spark has much to say that nobody at a prompt wants to read.
-    lake = open_lake(config, LakeRuntime(config, spark_log=local_folder(config, path) / "spark.log"))
+    lake = opened(path, source, table)
     start = time.perf_counter()
     with dagster_instance(folder) as instance, ProgressBar(err) as bar:
         result = syncing.sync(lake, instance, source=source, table=table, gold=gold, progress=bar)
@@ -331,12 +323,6 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
             f"{len(result.applied)} tables and {len(result.marts)} marts in {time.perf_counter() - start:.1f} s"
         )
     return result.exit_code
-
-
-def _known(names: object, name: str | None, kind: str) -> None:
-    assert isinstance(names, (set, dict))
-    if name is not None and name not in names:
-        raise typer.BadParameter(f"lake.yaml has no {kind} {name}; it has {', '.join(sorted(names))}")
 
 
 def main() -> None:

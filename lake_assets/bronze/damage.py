@@ -1,4 +1,4 @@
-"""Which of a batch's files cannot be read, asked after the batch failed, and which files are gone.
+"""Which of a batch's files cannot be read, asked after the batch failed.
 
 Here: looking at each file by itself. Not here: what becomes of such a file. Parquet is not read whole when it is
 inspected, so that damage inside of it shows only now.
@@ -36,19 +36,6 @@ def unreadable_files(
         except UnreadableFile as error:
             found.append(error)
     return found
-
-
-def gone(store: ObjectStore, files: Iterable[LoggedFile]) -> list[LoggedFile]:
-    """The files that the bucket does not have any more. One listing for each folder."""
-    folders: dict[str, set[str]] = {}
-    missing = []
-    for file in files:
-        folder = file.key.rpartition("/")[0] + "/"
-        if folder not in folders:
-            folders[folder] = {found.key for found in store.list(folder)}
-        if file.key not in folders[folder]:
-            missing.append(file)
-    return missing
 
 
 def _read_parquet(spark: SparkSession, store: ObjectStore, file: LoggedFile) -> None:

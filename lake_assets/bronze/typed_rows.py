@@ -28,6 +28,11 @@ SYNTHETIC_TAIL = "0" * 19
 """Ends the sequence of a change that DMS gave none: its own counters are never zero."""
 
 
+def has_own_sequence(sequence: Column) -> Column:
+    """Whether a change has a sequence that DMS gave it, by which it is known when it comes again."""
+    return (sequence != "") & ~sequence.endswith(SYNTHETIC_TAIL)
+
+
 def typed_rows(
     rows: DataFrame,
     kind: FileKind,

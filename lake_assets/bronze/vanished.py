@@ -67,10 +67,15 @@ def gone_files(known: Iterable[LoggedFile], listed: Collection[str]) -> list[Log
 def missing_files(store: ObjectStore, files: Sequence[LoggedFile]) -> list[LoggedFile]:
     """Of files that somebody is about to read again, those that the bucket does not have any more; lists the folders
     that they are in. Raises StoreError."""
-    folders = {folder_of(file.key): file.key for file in files}
-    prefixes = {"/".join(folder) + "/" if folder else key for folder, key in folders.items()}
+    prefixes = {_folder(file.key) for file in files}
     listed = {obj.key for prefix in prefixes for obj in store.list(prefix)}
     return gone_files(files, listed)
+
+
+def _folder(key: str) -> str:
+    """With its slash, the folder of the table; of a file that is in none of a table's, the one that it is in."""
+    table = folder_of(key)
+    return "/".join(table) + "/" if table is not None else key[: key.rfind("/") + 1]
 
 
 def vanished_tables(

@@ -9,8 +9,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from lake_assets.config_file import load_lake
-
 WIDE = 150
 
 
@@ -20,19 +18,10 @@ def maintain(
     table: Annotated[str | None, typer.Option(help="Only this table's, as schema.table.")] = None,
 ) -> None:
     """Rewrite small files, expire snapshots, drop what killed processes left: beside running batches."""
-    from lake_assets.build import open_lake
-    from lake_assets.commands.folder import local_folder
     from lake_assets.commands.maintain import maintain as maintained
-    from lake_assets.runtime import LakeRuntime
-    from lake_assets.spark.session import check_spark
+    from lake_assets.commands.opening import opened
 
-    config = load_lake(context.obj)
-    check_spark(config)
-    tables = {name for found in config.sources.values() for name in found.tables}
-    for name, names, kind in ((source, set(config.sources), "source"), (table, tables, "table")):
-        if name is not None and name not in names:
-            raise typer.BadParameter(f"lake.yaml has no {kind} {name}; it has {', '.join(sorted(names))}")
-    lake = open_lake(config, LakeRuntime(config, spark_log=local_folder(config, context.obj) / "spark.log"))
+    lake = opened(context.obj, source, table)
     err = Console(stderr=True, soft_wrap=True)
     printed = Table("table", title=None)
     for column in ("data files", "rewritten", "snapshots", "branches dropped", "orphans", "seconds"):

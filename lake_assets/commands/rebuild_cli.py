@@ -63,10 +63,9 @@ def replay(
 
 
 def _chosen(context: typer.Context, table: str) -> "tuple[Lake, list[Target]]":
-    from lake_assets.build import open_lake
-    from lake_assets.config_file import load_lake
+    from lake_assets.commands.opening import opened
 
-    lake = open_lake(load_lake(context.obj))
+    lake = opened(context.obj)
     found = [t for t in lake.targets if table in (t.table, t.name, t.identifier)]
     if not found:
         known = ", ".join(sorted({target.table for target in lake.targets}))

@@ -15,11 +15,12 @@ from lake_assets.checks.row_count import RowCounts, row_count_problem
 from lake_assets.errors import RowCountMismatch
 from lake_assets.iceberg.publish import Attempt, with_properties
 from lake_assets.iceberg.tables import live_rows, load_table, summary
-from lake_assets.silver.batch import BatchResult, Written
+from lake_assets.silver.batch import BatchResult, Written, nothing_readable
 from lake_assets.silver.collapse import ChangeFigures
 from lake_assets.silver.plan import Batch
 from lake_assets.silver.position import Position, touched_days_property
 from lake_assets.silver.targets import Target
+from lake_assets.silver.touched_days import all_days
 
 
 def next_position(position: Position, batch: Batch, seen: ChangeFigures, contract_version: int) -> Position:
@@ -65,6 +66,12 @@ def write_all(rows: DataFrame, current: Attempt, target: Target) -> None:
     """The rows, instead of all that are on the branch."""
     writer = in_table_columns(rows, target).writeTo(current.address)
     writer.option("check-nullability", False).overwrite(F.lit(True))
+
+
+def write_nothing(spark: SparkSession, current: Attempt, target: Target) -> Written:
+    """No row, instead of all that are on the branch."""
+    write_all(spark.table(current.table).limit(0), current, target)
+    return nothing_readable("overwrite", all_days(target))
 
 
 def in_table_columns(rows: DataFrame, target: Target) -> DataFrame:

@@ -4,13 +4,11 @@ Here: the state of the batch's keys, and its way onto the branch. Not here: the 
 a batch that comes late or does not tell by itself (`replay.py`), the order of the steps (`apply.py`).
 """
 
-from dataclasses import replace
-
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.tables import load_table
 from lake_assets.silver.batch import Written, nothing_readable
 from lake_assets.silver.collapse import commit_of
-from lake_assets.silver.commit import branch_commits, rows_removed, write_all
+from lake_assets.silver.commit import branch_commits, rows_removed, write_all, write_nothing
 from lake_assets.silver.replay import replayed, settled_again, settled_in_order
 from lake_assets.silver.states import Counts, counted, living, observe_states, state_of
 from lake_assets.silver.touched_days import all_days, touched_days
@@ -64,8 +62,7 @@ def replace_table(work: Work, current: Attempt) -> Written:
     not settle are written in a second one."""
     target, reading = work.target, work.read_batch()
     if reading is None:  # a table without a full load, of whose changes none can be read any more
-        write_all(work.spark.table(current.table).limit(0), current, target)
-        return replace(nothing_readable(), strategy="overwrite", touched=all_days(target))
+        return write_nothing(work.spark, current, target)
     observed = Observed()
     state = observe_states(state_of(target, reading.good), observed)
     work.stage("write")

@@ -7,19 +7,17 @@ whole content, so that no two different changes are ever taken for one.
 Here: the rows of a log, and that recognition. Not here: the order of the steps (`apply.py`).
 """
 
-from dataclasses import replace
-
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.typed_rows import SYNTHETIC_TAIL
+from lake_assets.bronze.typed_rows import has_own_sequence
 from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.batch import Written, nothing_readable
 from lake_assets.silver.collapse import ChangeFigures
-from lake_assets.silver.commit import write_all
+from lake_assets.silver.commit import write_all, write_nothing
 from lake_assets.silver.plan import epoch_members
 from lake_assets.silver.targets import Target
 from lake_assets.silver.touched_days import all_days
@@ -33,8 +31,7 @@ def replace_log(work: Work, current: Attempt) -> Written:
     """A full load and the CDC that belongs to it: the whole log anew, read and written in one pass."""
     target, reading = work.target, work.read_batch()
     if reading is None:  # a table without a full load, of whose changes none can be read any more
-        write_all(work.spark.table(current.table).limit(0), current, target)
-        return replace(nothing_readable(), strategy="overwrite", touched=all_days(target))
+        return write_nothing(work.spark, current, target)
     rows = _each_once(reading.good) if _may_repeat(work, late=False) else reading.good
     counted = Observation()
     rows = _columns(target, rows).observe(counted, F.count(F.lit(1)).alias("rows"))
@@ -109,22 +106,18 @@ def _may_repeat(work: Work, *, late: bool) -> bool:
 
 def _each_once(changes: DataFrame) -> DataFrame:
     """Without repetitions. Rows that have no sequence of their own are all kept."""
-    place = F.when(~_has_own_sequence(), F.struct("_file", "_row"))
+    place = F.when(~has_own_sequence(F.col("_sequence")), F.struct("_file", "_row"))
     return changes.withColumn("_place", place).dropDuplicates([*IDENTITY, "_place"])
 
 
 def _not_among(changes: DataFrame, applied: DataFrame) -> DataFrame:
-    earlier = applied.filter(_has_own_sequence()).select(
+    earlier = applied.filter(has_own_sequence(F.col("_sequence"))).select(
         *(F.col(name).alias(f"{name}_") for name in IDENTITY)
     )
     same = F.col("_sequence") == F.col("_sequence_")
     for name in IDENTITY[1:]:
         same = same & F.col(name).eqNullSafe(F.col(f"{name}_"))
     return changes.join(earlier, same, "left_anti")
-
-
-def _has_own_sequence() -> Column:
-    return (F.col("_sequence") != "") & ~F.col("_sequence").endswith(SYNTHETIC_TAIL)
 
 
 def _not_applied(work: Work, current: Attempt, delta: DataFrame) -> DataFrame:

@@ -5,7 +5,7 @@ here: reading or writing anything, asking DMS (`full_load.py`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -92,15 +92,7 @@ def plan_batch(
     if isinstance(batch, Waiting):
         return batch
     own = tuple(mark for mark in passed if position.log_offset < mark.offset <= batch.upto)
-    return Batch(
-        batch.kind,
-        batch.files,
-        batch.upto,
-        batch.epoch,
-        batch.superseded_files,
-        own,
-        batch.stop or _unreadable(batch, marks),
-    )
+    return replace(batch, vanished=own, stop=batch.stop or _unreadable(batch, marks))
 
 
 def _batch(

@@ -7,9 +7,9 @@ reader has the old rows or the new ones. Here: what is read again, and the compa
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lake_assets.bronze.damage import gone
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.vanished import missing_files
 from lake_assets.config import Mode
 from lake_assets.errors import LakeError, TableStopped
 from lake_assets.iceberg.publish import Attempt
@@ -123,7 +123,7 @@ def _again(
     batch = plan(position, logged)
     damaged = known_damage(runtime, target)
     needed = [file for file in batch.files if (file.key, file.version) not in damaged]
-    if missing := gone(runtime.store(target.source), needed):
+    if missing := missing_files(runtime.store(target.source), needed):
         raise TableStopped(
             target.table,
             f"{len(missing)} of the {len(needed)} files that it was made of are gone from the bucket, the first of "

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.content import FilesUnusable, UnreadableFile
-from lake_assets.bronze.damage import gone
 from lake_assets.bronze.places import plain
+from lake_assets.bronze.vanished import missing_files
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.tables import load_table
 from lake_assets.silver.basis import Basis, basis
@@ -105,7 +105,7 @@ def _told_since(work: Work, seen: ChangeFigures, reading: Reading) -> Basis:
         told = basis(table, work.position.snapshot_id, work.batch, work.logged, seen.min_sequence)
     batch = {file.key for file in work.batch.files}
     needed = [file for file in told.files if file.key not in batch]
-    if missing := gone(work.runtime.store(work.target.source), needed):
+    if missing := missing_files(work.runtime.store(work.target.source), needed):
         raise FilesUnusable(_held_back(work, reading, missing[0].key))
     return told
 

@@ -7,7 +7,7 @@ Here: bringing the events of those keys to `lineage.py`, and its answer to image
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.typed_rows import SYNTHETIC_TAIL
+from lake_assets.bronze.typed_rows import has_own_sequence
 from lake_assets.errors import NotTold, TableStopped
 from lake_assets.silver.collapse import (
     MOVED_AWAY,
@@ -87,7 +87,13 @@ def _base_events(target: Target, base: DataFrame, numbered: DataFrame) -> DataFr
 
 
 def _steps(target: Target, steps: DataFrame) -> list[Step]:
-    flat = steps.select("_number", "_kind", "_order.*", (F.size("_unsupplied") > 0).alias("_partial"))
+    flat = steps.select(
+        "_number",
+        "_kind",
+        "_order.*",
+        (F.size("_unsupplied") > 0).alias("_partial"),
+        has_own_sequence(F.col("_order._sequence")).alias("_repeats"),
+    )
     rows = flat.limit(MOST_STEPS + 1).toArrow().to_pylist()
     if len(rows) > MOST_STEPS:
         raise TableStopped(
@@ -104,14 +110,10 @@ def _steps(target: Target, steps: DataFrame) -> list[Step]:
             file=row["_file"],
             row=row["_row"],
             partial=row["_partial"],
-            repeats=_is_own(row["_sequence"]),
+            repeats=row["_repeats"],
         )
         for row in rows
     ]
-
-
-def _is_own(sequence: str) -> bool:
-    return sequence != "" and not sequence.endswith(SYNTHETIC_TAIL)
 
 
 def _image(target: Target) -> Column:

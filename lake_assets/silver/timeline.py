@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.typed_rows import SYNTHETIC_TAIL
+from lake_assets.bronze.typed_rows import has_own_sequence
 from lake_assets.silver.collapse import (
     COMMIT_DIGITS,
     DELETED,
@@ -121,8 +121,7 @@ def _swapped(timeline: DataFrame, target: Target) -> DataFrame:
     inside = Window.partitionBy(*keys, "_commit")
     whole = inside.orderBy("_order").rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     # A change that was delivered twice is one, if it has a sequence of its own.
-    own = ~sequence.endswith(SYNTHETIC_TAIL)
-    change = F.when(own, sequence).otherwise(F.to_json("_order"))
+    change = F.when(has_own_sequence(sequence), sequence).otherwise(F.to_json("_order"))
     arrives = F.col("_kind").isin(INSERTED, MOVED_HERE)
     there = F.lag(~F.col("_tombstone"), 1, False).over(by_key(target))
     counted = grouped.withColumns(

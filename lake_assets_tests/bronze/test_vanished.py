@@ -1,6 +1,7 @@
 """A table's files are gone: deleted with the table, or for another reason. In a folder and in a bucket."""
 
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -28,7 +29,7 @@ LOAD1, LOAD2, CHANGES = (
 OTHER = "public/other/LOAD00000001.csv"
 
 
-class Place:
+class Place(ABC):
     """A location, its log and looks at it."""
 
     def __init__(self, store: ObjectStore, catalog: Catalog) -> None:
@@ -41,11 +42,11 @@ class Place:
             }
         )
 
-    def put(self, *keys: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def put(self, *keys: str) -> None: ...
 
-    def remove(self, *keys: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def remove(self, *keys: str) -> None: ...
 
     def look(self, removals: dict[str, Removal] | None = None) -> Discovery:
         return discover("shop", self.source, self.store, self.log, removals=removals)
@@ -142,6 +143,13 @@ def test_some_files_are_left(place: Place) -> None:
     known = newest_known(place.log.files("shop"))
     assert [file.key for file in missing_files(place.store, known)] == [LOAD1, LOAD2]
     assert missing_files(place.store, [file for file in known if file.key == CHANGES]) == []
+    # Files of whole transactions share a folder that is no table's.
+    changes = next(file for file in known if file.key == CHANGES)
+    place.put("cdc/CDC_TXN-20260301120000000.csv", "cdc/CDC_TXN-20260301120001000.csv")
+    keys = [f"cdc/CDC_TXN-2026030112000{second}000.csv" for second in (0, 1, 2)]
+    assert missing_files(place.store, [replace(changes, key=key) for key in keys]) == [
+        replace(changes, key=keys[2])
+    ]
 
 
 def test_an_empty_location_is_suspicious(place: Place) -> None:
