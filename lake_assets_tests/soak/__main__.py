@@ -7,11 +7,13 @@ import itertools
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from lake_assets_tests.soak.plan import KINDS, SWITCHES
+from lake_assets_tests.soak.record import add_to, recorded
 from lake_assets_tests.soak.run import Outcome, history
 from lake_assets_tests.soak.workers import run_all
 
@@ -28,16 +30,22 @@ def main(
         str, typer.Option(help="Kinds or features, by commas: only histories that have all.")
     ] = "",
     without: Annotated[str, typer.Option(help=f"Not these, by commas: {', '.join(SWITCHES)}.")] = "",
+    record: Annotated[
+        Path | None,
+        typer.Option(help="A file to which each outcome is added; seeds that it has are not run again."),
+    ] = None,
 ) -> None:
     """Runs random histories and compares silver with the source. Exits with 1 if any table was wrong."""
     off, wanted = _names(without), _names(only)
     if unknown := off - {*SWITCHES, *KINDS, "csv", "headerless", "mixed", "plain", "parallel"}:
         raise typer.BadParameter(f"{', '.join(sorted(unknown))} cannot be switched off")
     began = shown = time.monotonic()
-    seeds = itertools.islice(_chosen(seed, wanted, off), histories)
-    outcomes: list[Outcome] = []
+    outcomes = recorded(record)
+    done = {outcome.seed for outcome in outcomes}
+    seeds = (found for found in itertools.islice(_chosen(seed, wanted, off), histories) if found not in done)
     for outcome in run_all(seeds, off, processes, lambda: 0 < minutes * 60 < time.monotonic() - began):
         outcomes.append(outcome)
+        add_to(record, outcome)
         if outcome.failure is not None:
             switches = f" --without {','.join(sorted(off))}" if off else ""
             print(f"\nseed {outcome.seed} is wrong; again with:")
