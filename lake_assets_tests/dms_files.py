@@ -217,9 +217,9 @@ def parquet_bytes(
 
 
 def put(folder: Path, key: str, content: bytes) -> None:
-    """Writes an object whole, or not at all; gzipped if its name says so."""
+    """Writes an object whole, or not at all; gzipped if its name says so, to the same bytes each time."""
     path = folder / key
     path.parent.mkdir(parents=True, exist_ok=True)
     hidden = path.with_name(f".{path.name}")
-    hidden.write_bytes(gzip.compress(content) if key.endswith(".gz") else content)
+    hidden.write_bytes(gzip.compress(content, mtime=0) if key.endswith(".gz") else content)
     hidden.replace(path)

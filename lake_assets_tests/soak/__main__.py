@@ -32,7 +32,7 @@ def main(
     without: Annotated[str, typer.Option(help=f"Not these, by commas: {', '.join(SWITCHES)}.")] = "",
     record: Annotated[
         Path | None,
-        typer.Option(help="A file to which each outcome is added; seeds that it has are not run again."),
+        typer.Option(help="A file to which each outcome is added; seeds that it has as right are not run again."),
     ] = None,
 ) -> None:
     """Runs random histories and compares silver with the source. Exits with 1 if any table was wrong."""
@@ -41,8 +41,9 @@ def main(
         raise typer.BadParameter(f"{', '.join(sorted(unknown))} cannot be switched off")
     began = shown = time.monotonic()
     outcomes = recorded(record)
-    done = {outcome.seed for outcome in outcomes}
+    done = {outcome.seed for outcome in outcomes if outcome.failure is None}
     seeds = (found for found in itertools.islice(_chosen(seed, wanted, off), histories) if found not in done)
+    outcomes = [outcome for outcome in outcomes if outcome.seed in done]
     for outcome in run_all(seeds, off, processes, lambda: 0 < minutes * 60 < time.monotonic() - began):
         outcomes.append(outcome)
         add_to(record, outcome)
