@@ -32,7 +32,9 @@ def main(
     without: Annotated[str, typer.Option(help=f"Not these, by commas: {', '.join(SWITCHES)}.")] = "",
     record: Annotated[
         Path | None,
-        typer.Option(help="A file to which each outcome is added; seeds that it has as right are not run again."),
+        typer.Option(
+            help="A file to which each outcome is added; seeds that it has as right are not run again."
+        ),
     ] = None,
 ) -> None:
     """Runs random histories and compares silver with the source. Exits with 1 if any table was wrong."""
