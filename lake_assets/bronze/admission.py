@@ -202,13 +202,17 @@ def _is_of_earlier_load(
     file: NewFile, others: Sequence[File], before: Sequence[File], cdc: Sequence[File], *, reload: bool
 ) -> bool:
     """Whether a part that came late is one of the load before, `before`: transferred before the `others` and before
-    that load was over."""
-    begun = epoch_start(others, before)
-    if not transfers(others, before) or begun is None or file.first_commit_ts is None:
+    that load was over. Where nothing tells when it was, to the load whose parts were transferred sooner before or
+    after it."""
+    begun, at = epoch_start(others, before), file.first_commit_ts
+    if not transfers(others, before) or begun is None or at is None or at >= begun:
         return False
     between = [change for change in cdc if change.flush_time is not None and change.flush_time < begun]
-    end = load_end(before, between, reload=reload)
-    return file.first_commit_ts < begun and is_of_same_load(file, before, end) is True
+    same = is_of_same_load(file, before, load_end(before, between, reload=reload))
+    stamps = [part.first_commit_ts for part in before if part.first_commit_ts is not None]
+    if same is None and stamps and at not in stamps:
+        return at - max(stamps) < begun - at
+    return same is True
 
 
 def _transferred(file: NewFile) -> tuple[datetime, str]:

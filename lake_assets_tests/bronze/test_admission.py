@@ -119,6 +119,11 @@ def minutes(number):
         ("nothing tells, because nothing has changed", "L1@0 L2@9|P1@30", [1, 1, 1]),
         ("nothing tells under the task's start", "L1@0 C@20|P1@0", [1, 1, 1]),
         ("changes from before the first load", "C@-5 C@1 L1@0|L2@9", [1, 1, 1, 1]),
+        # A key that comes with another minute was rewritten: a reload.
+        ("a late part, seen with the reload of another", "L1@0 C@20|L1@30 L2@4", [1, 1, 2, 1]),
+        ("the same after the changes", "L1@0 C@20|L1@30 L2@25", [1, 1, 2, 2]),
+        ("nothing tells: soon after the load before", "L1@0|L1@30 L2@1|L2@31", [1, 2, 1, 2]),
+        ("nothing tells: soon before the reload", "L1@0|L1@30 L2@29", [1, 2, 2]),
     ],
 )
 def test_reloads_under_new_keys(load, cdc, case, passes, expected):
@@ -134,7 +139,7 @@ def test_reloads_under_new_keys(load, cdc, case, passes, expected):
             if name == "C":
                 file = cdc(int(at) * 60, first_commit_ts=moment - timedelta(seconds=40))
             else:
-                file = load(numbers[name[0]] + int(name[1]), first_commit_ts=moment)
+                file = load(numbers[name[0]] + int(name[1]), f"from minute {at}", first_commit_ts=moment)
             files.append(file)
         keys |= {file.key for file in files}
         before = len(epochs)

@@ -42,7 +42,33 @@ def turns(written: Written, seen: set[str]) -> list[Turn]:
     if plan.again:
         arrivals = _again(written, random, arrivals, seen)
     cuts = _pieces(random, len(arrivals), random.choice([2, 2, 3, 3, 4]))
-    return [Turn(_looks(plan, random, arrivals[a:b])) for a, b in cuts]
+    return _told_apart(written, [Turn(_looks(plan, random, arrivals[a:b])) for a, b in cuts])
+
+
+def _told_apart(written: Written, found: list[Turn]) -> list[Turn]:
+    """With one more look where a full load is seen in part, some of it under keys never seen, beside what the load
+    before has left under others: within minutes nothing tells which of them go together."""
+    bucket: dict[str, Object] = {}
+    shown: set[str] = set()
+    turns = []
+    for turn in found:
+        looks = []
+        for look in turn.looks:
+            newer = dict(bucket)
+            newer.update({o.key: o for o in look})
+            load = max((o.load for o in newer.values() if o.load is not None), default=0)
+            own = [o for o in newer.values() if o.load == load]
+            mixed = any(o.load is not None and o.load < load for o in newer.values())
+            whole = not written.loads or all(newer.get(p.key) is p for p in written.loads[load].parts)
+            first = next((n for n, o in enumerate(look) if o.load == load), 0)
+            if mixed and not whole and first and any(o.key not in shown for o in own):
+                looks += [look[:first], look[first:]]
+            else:
+                looks.append(look)
+            bucket = newer
+            shown |= set(bucket)
+        turns.append(Turn(looks))
+    return turns
 
 
 def _note(written: Written, arrivals: list[Object], seen: set[str]) -> None:

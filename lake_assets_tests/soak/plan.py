@@ -15,6 +15,8 @@ What nobody could decide is not generated:
 - What is written again after a reload began repeats no change that is older than those of the reload's own files: its
   rows would be newer than the load by all that DMS says.
 - An append log cannot tell a row that was loaded from the same row's insert: no changes while its load runs.
+- What is seen first of a table is no mixture of a reload and the load before it: with loads so close to each other,
+  nothing tells which parts go together.
 - A reload rewrites at least one object of the load before it, and full loads arrive one after the other.
 """
 
