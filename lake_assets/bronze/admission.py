@@ -21,7 +21,7 @@ and counts see their own. They enter the log together, and a version of the file
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from operator import attrgetter
 
@@ -119,6 +119,7 @@ def admit(
         if (file.key, file.qualified_table) not in in_already
         and _rewritten_for_open_epoch(file, known, opened)
     ]
+    entering += _claimed(entering, known, gone)
     admitted += sorted(entering, key=lambda entry: _by_table_and_key(entry[0]))
     admitted += [
         (file, _open_epoch(file, known, opened)) for file in changes if _has_new_content(file, known)
@@ -196,6 +197,37 @@ def _epoch_of_new_key(
         # DMS has emptied the folder first (TargetTablePrepMode).
         same = any(part.key in listed for part in parts)
     return epoch + 1 if same is False else epoch
+
+
+def _claimed(
+    entering: Sequence[tuple[NewFile, int]], known: Known, gone: Collection[tuple[str, str]]
+) -> list[tuple[NewFile, int]]:
+    """Parts of a reload that came before anything showed that it was one, under keys never seen, and so were logged
+    with the load before: they were transferred after a part that now turns out to be the reload's."""
+    found = []
+    for table in {(file.schema, file.table) for file, _ in entering} - set(gone):
+        reloaded: dict[int, datetime] = {}
+        for file, epoch in entering:
+            old = known.newest.get(file.key)
+            if (file.schema, file.table) != table or old is None or old.epoch >= epoch:
+                continue
+            # A later transfer of the same key, rather than old content that was put back.
+            if file.first_commit_ts and old.first_commit_ts and file.first_commit_ts > old.first_commit_ts:
+                reloaded[epoch] = min(file.first_commit_ts, reloaded.get(epoch, file.first_commit_ts))
+        keys = {file.key for file, _ in entering}
+        for record in known.living(*table):
+            since = reloaded.get(record.epoch + 1)
+            if (
+                record.kind is FileKind.LOAD
+                and since is not None
+                and record.key not in keys
+                and known.newest[record.key] is record
+                and record.first_commit_ts is not None
+                and record.first_commit_ts > since
+            ):
+                values = {field.name: getattr(record, field.name) for field in fields(NewFile)}
+                found.append((NewFile(**values), record.epoch + 1))
+    return found
 
 
 def _is_of_earlier_load(

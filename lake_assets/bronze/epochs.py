@@ -26,8 +26,14 @@ def transfers(parts: Iterable[File], earlier: Iterable[File] = ()) -> list[datet
     They do not without a timestamp column, nor if a load before this one has as late a stamp: then it is the task's
     start (UseTaskStartTimeForFullLoadTimestamp), or old content that was put back.
     """
+    own = {(part.key, part.version) for part in parts}
     stamps = [part.first_commit_ts for part in parts if part.first_commit_ts is not None]
-    before = [part.first_commit_ts for part in earlier if part.first_commit_ts is not None]
+    # A part of this load may have been taken for one of the load before, at first.
+    before = [
+        part.first_commit_ts
+        for part in earlier
+        if part.first_commit_ts is not None and (part.key, part.version) not in own
+    ]
     return [] if stamps and before and max(before) >= min(stamps) else stamps
 
 

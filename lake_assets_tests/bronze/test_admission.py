@@ -122,6 +122,9 @@ def minutes(number):
         # A key that comes with another minute was rewritten: a reload.
         ("a late part, seen with the reload of another", "L1@0 C@20|L1@30 L2@4", [1, 1, 2, 1]),
         ("the same after the changes", "L1@0 C@20|L1@30 L2@25", [1, 1, 2, 2]),
+        ("a reload's part that came before its others", "L1@0|L2@31|L1@30", [1, 1, 2, 2]),
+        ("the same, of three", "L1@0 L2@1|L3@32|L1@31|L2@30", [1, 1, 1, 2, 2, 2]),
+        ("old content that is put back claims nothing", "L1@9 L2@10|L1@0", [1, 1, 2]),
         ("nothing tells: soon after the load before", "L1@0|L1@30 L2@1|L2@31", [1, 2, 1, 2]),
         ("nothing tells: soon before the reload", "L1@0|L1@30 L2@29", [1, 2, 2]),
     ],

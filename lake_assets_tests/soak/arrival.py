@@ -46,8 +46,8 @@ def turns(written: Written, seen: set[str]) -> list[Turn]:
 
 
 def _told_apart(written: Written, found: list[Turn]) -> list[Turn]:
-    """With one more look where a full load is seen in part, some of it under keys never seen, beside what the load
-    before has left under others: within minutes nothing tells which of them go together."""
+    """With more looks where parts of two full loads would be seen together, some of them under keys never seen: within
+    minutes nothing tells which of them go together."""
     bucket: dict[str, Object] = {}
     shown: set[str] = set()
     turns = []
@@ -56,15 +56,11 @@ def _told_apart(written: Written, found: list[Turn]) -> list[Turn]:
         for look in turn.looks:
             newer = dict(bucket)
             newer.update({o.key: o for o in look})
-            load = max((o.load for o in newer.values() if o.load is not None), default=0)
-            own = [o for o in newer.values() if o.load == load]
-            mixed = any(o.load is not None and o.load < load for o in newer.values())
-            whole = not written.loads or all(newer.get(p.key) is p for p in written.loads[load].parts)
-            first = next((n for n, o in enumerate(look) if o.load == load), 0)
-            if mixed and not whole and first and any(o.key not in shown for o in own):
-                looks += [look[:first], look[first:]]
-            else:
-                looks.append(look)
+            parts = [o for o in newer.values() if o.load is not None]
+            mixed = len({o.load for o in parts}) > 1 and any(o.key not in shown for o in parts)
+            first = {o.load: n for n, o in reversed(list(enumerate(look))) if o.load is not None}
+            borders = sorted({0, len(look), *(first.values() if mixed else ())})
+            looks += [look[a:b] for a, b in itertools.pairwise(borders)]
             bucket = newer
             shown |= set(bucket)
         turns.append(Turn(looks))
