@@ -38,6 +38,12 @@ class RowCounts:
     """Of the keys, those that no change of the batch names, from which one of its rows came before."""
     taken_back: int = 0
     """Of the written rows, those of a full load's first pass that its second one took back."""
+    passed_over: int = 0
+    """Of the rows read, those of an earlier or a later batch, by the consistent cut."""
+    waiting: int = 0
+    """Of those, the ones of a later batch."""
+    expected_waiting: int | None = None
+    """The rows that waited before, and the new ones, less those that were used; None where nothing waited before."""
 
 
 def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
@@ -46,8 +52,15 @@ def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
         return (
             f"the files hold {counts.counted_in_files} rows by their own count, the reader saw {counts.read}"
         )
-    if counts.used + counts.quarantined != counts.read:
-        return f"{counts.read} rows were read, {counts.used} used and {counts.quarantined} set aside"
+    if counts.used + counts.quarantined + counts.passed_over != counts.read:
+        left = f", {counts.passed_over} left to other batches" if counts.passed_over else ""
+        return f"{counts.read} rows were read, {counts.used} used and {counts.quarantined} set aside{left}"
+    if counts.expected_waiting not in (None, counts.waiting):
+        return (
+            f"{counts.expected_waiting} rows should wait for the consistent cut now, {counts.waiting} do: a file that "
+            "was read before is gone or is another now, or rows were committed longer after the flush of their file "
+            "than consistent_cut.margin"
+        )
     if counts.keys - counts.followed > counts.used * 2:
         return f"{counts.used} rows cannot change {counts.keys} keys"
     if counts.replaced is None and counts.written > counts.keys:

@@ -14,6 +14,7 @@ from lake_assets.config.base import (
     parse_duration,
 )
 from lake_assets.config.columns import Column, parse_column
+from lake_assets.config.consistent_cut import ConsistentCut
 from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import has_operation_in_cdc
 from lake_assets.config.evolution import EarlierLayout, Policy, QuarantineLimits, SchemaChanges
@@ -43,6 +44,7 @@ __all__ = [
     "AutomationConfig",
     "CatalogConfig",
     "Column",
+    "ConsistentCut",
     "DmsSettings",
     "DmsTask",
     "Duration",

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, refuse
+from lake_assets.config.consistent_cut import ConsistentCut
 from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import conflicts
 from lake_assets.config.evolution import SchemaChanges
@@ -97,6 +98,8 @@ class SourceConfig(Model):
     tables: dict[str, TableConfig] = Field(min_length=1)
     freshness: Freshness = Freshness()
     schema_changes: SchemaChanges = SchemaChanges()
+    consistent_cut: ConsistentCut | None = None
+    """Whether all silver tables of the source show the same transactions; see `config/consistent_cut.py`."""
     description: str | None = None
     owners: tuple[str, ...] = ()
 
@@ -168,6 +171,8 @@ class SourceConfig(Model):
             for column in table.columns:
                 if column.name in added:
                     yield name, f"column {column.name} has the name of a column that DMS adds"
+            if self.consistent_cut is not None and dms.timestamp_column_name is None:
+                yield name, "consistent_cut needs dms.timestamp_column_name: a cut is a commit time"
             for shape in (table.mode, *table.also):
                 if dms.timestamp_column_name is None and shape in TIMED_MODES:
                     what = {"change_log": "a change log"}.get(shape, str(shape))

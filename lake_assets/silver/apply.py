@@ -30,13 +30,19 @@ def apply_batch(work: Work) -> BatchResult:
     with attempt(work.spark, catalog, work.target.identifier, work.position.snapshot_id) as current:
         written = _write(work, current)
         position = next_position(
-            work.position, work.batch, written.changes, work.contracts.versions[-1].number
+            work.position,
+            work.batch,
+            written.changes,
+            work.contracts.versions[-1].number,
+            again=work.again,
         )
         result = _result(work, written, position)
         with work.watch.stage("write"):
             stamp(work.spark, current, work.target, result, written)
         with work.watch.stage("check"):
-            result = count_rows(work.runtime.catalog, current, work.target, work.position, result, written)
+            result = count_rows(
+                work.runtime.catalog, current, work.target, work.position, result, written, again=work.again
+            )
         work.before_publish(work, current)
         work.set_aside()
         work.stage("publish")
@@ -71,7 +77,7 @@ def _empty(work: Work, current: Attempt) -> Written:
 
 
 def _result(work: Work, written: Written, position: Position) -> BatchResult:
-    files = work.batch.files
+    files = [file for file in work.batch.files if file.offset not in work.batch.reopened]
     return BatchResult(
         kind=work.batch.kind,
         strategy=written.strategy,
@@ -91,6 +97,7 @@ def _result(work: Work, written: Written, position: Position) -> BatchResult:
         unseen_updates=written.unseen_updates,
         min_sequence=written.changes.min_sequence,
         superseded_files=work.batch.superseded_files,
+        rows_behind_cut=written.changes.behind_cut,
         rows_quarantined=sum(held.row is not None for held in work.held),
         files_quarantined=sum(held.row is None for held in work.held),
     )

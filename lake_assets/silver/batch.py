@@ -80,6 +80,8 @@ class BatchResult:
     min_sequence: str = ""
     """The lowest of the batch's changes; empty when it has none."""
     superseded_files: int = 0
+    rows_behind_cut: int = 0
+    """Rows that came after the consistent cut that they belong to; repetitions of applied rows included."""
     rows_quarantined: int = 0
     files_quarantined: int = 0
     schema_changes: tuple[str, ...] = ()
@@ -102,6 +104,7 @@ class BatchResult:
             "bytes": self.bytes,
             "rows-read": self.rows_read,
             "rows-quarantined": self.rows_quarantined,
+            "rows-behind-cut": self.rows_behind_cut,
             "min-sequence": self.min_sequence or NO_CHANGES,
             **{f"rows-{name}": self.by_op[op] for op, name in OPERATIONS.items()},
         }

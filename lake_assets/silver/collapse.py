@@ -43,6 +43,15 @@ class ChangeFigures:
     """`_file`, `_row` and `_bad` of the first bad row in file order."""
     first_change_file: str | None = None
     """Address of the first file that updates or deletes."""
+    passed_over: int = 0
+    """Of the rows, those of another batch by the consistent cut: applied before, or waiting for it. All other figures
+    but `rows` are without them."""
+    waiting: int = 0
+    """Of those, the ones that wait."""
+    behind_cut: int = 0
+    """Of the others, those that an earlier cut should have had: its tags lack them."""
+    read_before: int = 0
+    """Rows of files that an earlier batch has read, too."""
 
     def is_late(self, max_sequence: str) -> bool:
         """Whether a change is not newer than `max_sequence`, the highest that the table has seen."""

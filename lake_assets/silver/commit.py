@@ -23,9 +23,11 @@ from lake_assets.silver.targets import Target
 from lake_assets.silver.touched_days import all_days
 
 
-def next_position(position: Position, batch: Batch, seen: ChangeFigures, contract_version: int) -> Position:
+def next_position(
+    position: Position, batch: Batch, seen: ChangeFigures, contract_version: int, *, again: bool = False
+) -> Position:
     """Where the batch, with rows of that contract, brings the table. A full load starts anew; CDC never moves a maximum
-    back."""
+    back. `again`: the batch's files were applied before."""
     sequences = [seen.max_sequence]
     stamps = [seen.max_commit_ts]
     if batch.kind == "cdc":
@@ -37,6 +39,9 @@ def next_position(position: Position, batch: Batch, seen: ChangeFigures, contrac
         max_sequence=max(sequences),
         max_commit_ts=_latest(stamps),
         contract_version=contract_version,
+        cut=batch.cut,
+        # Some keys that are computed again take nothing from what waits.
+        waiting=position.waiting if again and batch.kind == "cdc" else seen.waiting,
     )
 
 
@@ -86,16 +91,25 @@ def count_rows(
     planned: Position,
     result: BatchResult,
     written: Written,
+    *,
+    again: bool = False,
 ) -> BatchResult:
-    """The result with the rows that Iceberg counted. Raises RowCountMismatch, before anything is published."""
+    """The result with the rows that Iceberg counted; `again` as above. Raises RowCountMismatch, before anything is
+    published."""
     table = load_table(catalog, target.identifier)
     assert table is not None, "a branch was just written to it"
     commits = branch_commits(table, current.branch, planned.snapshot_id)
+    seen, expected_waiting = written.changes, None
+    if result.kind == "cdc" and not again:
+        new = seen.rows - seen.read_before
+        expected_waiting = planned.waiting + new - seen.used - result.rows_quarantined
     counts = RowCounts(
         counted_in_files=result.rows_counted,
         read=result.rows_read,
-        used=written.changes.used,
+        used=seen.used,
         quarantined=result.rows_quarantined,
+        passed_over=seen.passed_over,
+        waiting=seen.waiting,
         keys=result.keys,
         written=result.rows_written,
         taken_back=written.taken_back,
@@ -106,6 +120,7 @@ def count_rows(
         after=live_rows(commits[0]),
         replaced=written.replaced,
         versions=written.versions,
+        expected_waiting=expected_waiting,
     )
     replaces = written.strategy in ("overwrite", "delete")
     if (problem := row_count_problem(counts, replaces=replaces)) is not None:

@@ -17,6 +17,8 @@ from lake_assets.errors import NotTold, TableStopped
 from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import BatchResult, TableResult
+from lake_assets.silver.cut import NO_CUT, Cut
+from lake_assets.silver.cut_tags import SourceCut
 from lake_assets.silver.full_load import next_batch
 from lake_assets.silver.plan import Batch, Waiting, living_files
 from lake_assets.silver.planned import Planned, apply_planned, known_damage, retrying
@@ -38,24 +40,30 @@ def apply_tables(
 
     An error of one table is in its result; the others go on.
     """
+    cuts = {name: SourceCut.of(runtime, name) for name in {target.source for target in targets}}
     pool = ThreadPoolExecutor(runtime.lake.automation.apply_threads, thread_name_prefix="apply")
     try:
-        futures = {pool.submit(apply_table, runtime, target, progress): target for target in targets}
+        futures = [
+            pool.submit(apply_table, runtime, target, progress, cuts[target.source].cut) for target in targets
+        ]
         for future in as_completed(futures):
             yield future.result()
     finally:
         # A run that is terminated waits for the tables that are being applied, not for those that wait their turn.
         pool.shutdown(cancel_futures=True)
+    for cut in cuts.values():
+        cut.tag()
 
 
-def apply_table(runtime: LakeRuntime, target: Target, progress: Progress) -> TableResult:
-    """Brings one table up to what the log holds now. Never raises for a fault of the table: see its `error`."""
+def apply_table(runtime: LakeRuntime, target: Target, progress: Progress, cut: Cut = NO_CUT) -> TableResult:
+    """Brings one table up to what the log holds now, and to the cut of its source. Never raises for a fault of the
+    table: see its `error`."""
     result = TableResult(target)
     try:
         damaged = known_damage(runtime, target)
         upto = runtime.file_log.head()
         while True:
-            outcome = retrying(target, lambda: _next_batch(runtime, target, upto, progress, damaged))
+            outcome = retrying(target, lambda: _next_batch(runtime, target, upto, progress, damaged, cut))
             if not isinstance(outcome, BatchResult):
                 result.waiting = outcome.reason if isinstance(outcome, Waiting) else None
                 break
@@ -73,14 +81,14 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress) -> Tab
 
 
 def _next_batch(
-    runtime: LakeRuntime, target: Target, upto: int, progress: Progress, damaged: Damaged
+    runtime: LakeRuntime, target: Target, upto: int, progress: Progress, damaged: Damaged, cut: Cut
 ) -> BatchResult | Waiting | None:
     """Plans from the table as it is now, so that a batch another run has published meanwhile is not planned again."""
     table = load_table(runtime.catalog, target.identifier)
     refuse_other_shape(target, table)
     position = read_position(table)
     files = runtime.file_log.files(target.source, target.table, upto=upto)
-    batch = next_batch(runtime, target, position, files, datetime.now(UTC))
+    batch = next_batch(runtime, target, position, files, datetime.now(UTC), cut=cut)
     if batch is None or isinstance(batch, Waiting):
         return batch
     if batch.stop is not None:
@@ -102,10 +110,10 @@ def _next_batch(
     try:
         return apply_planned(runtime, planned, damaged, lambda stage: progress(target, stage))
     except NotTold:
-        everything = next_batch(runtime, target, position, files, datetime.now(UTC), max_files=len(files))
+        everything = next_batch(runtime, target, position, files, datetime.now(UTC), at_once=True, cut=cut)
         if not isinstance(everything, Batch) or everything.upto <= batch.upto or everything.stop is not None:
             raise
-        # What it lacks may be in a file that the limit has left for the next batch.
+        # What it lacks may be in a file that is left for the next batch.
         planned = Planned(target, table, position, everything, logged)
         return apply_planned(runtime, planned, damaged, lambda stage: progress(target, stage))
 

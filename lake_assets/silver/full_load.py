@@ -14,6 +14,7 @@ from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.object_store import StoreError
 from lake_assets.config import DmsTask
 from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.cut import NO_CUT, Cut
 from lake_assets.silver.plan import Batch, Gate, Waiting, plan_batch
 from lake_assets.silver.position import Position
 from lake_assets.silver.targets import Target
@@ -28,19 +29,22 @@ def next_batch(
     position: Position,
     logged: Sequence[LoggedFile],
     now: datetime,
-    max_files: int | None = None,
+    *,
+    at_once: bool = False,
+    cut: Cut = NO_CUT,
 ) -> Batch | Waiting | None:
-    """A table's next batch, or None; `logged` are all its files in the log, `now` is UTC. `max_files`: rather than
-    lake.yaml's."""
+    """A table's next batch, or None; `logged` are all its files in the log, `now` is UTC. `at_once`: all that is
+    pending, however many files."""
     return plan_batch(
         position,
         logged,
         mode=target.mode,
         policy=target.config.full_load_complete,
         now=now,
-        max_files=max_files or runtime.lake.automation.max_files_per_batch,
+        max_files=None if at_once else runtime.lake.automation.max_files_per_batch,
         on_vanished=target.config.on_vanished,
         gate=_gate(runtime, target, logged),
+        cut=cut,
     )
 
 

@@ -18,6 +18,7 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.batch import Written, nothing_readable
 from lake_assets.silver.collapse import ChangeFigures
 from lake_assets.silver.commit import write_all, write_nothing
+from lake_assets.silver.cut import RowCut
 from lake_assets.silver.plan import epoch_members
 from lake_assets.silver.targets import Target
 from lake_assets.silver.touched_days import all_days
@@ -131,7 +132,8 @@ def _not_applied(work: Work, current: Attempt, delta: DataFrame) -> DataFrame:
         rows = work.spark.table(current.table).filter(F.col("_commit_ts").between(*bounds))
         return _not_among(delta, rows.select(*IDENTITY[:-1], image.alias("_image")))
     members = epoch_members(work.logged, work.batch.epoch, work.position.log_offset)
-    reading = work.read_again([file for file in members if file.kind is FileKind.CDC])
+    cut = RowCut(work.position.cut) if work.position.cut is not None else None
+    reading = work.read_again([file for file in members if file.kind is FileKind.CDC], cut)
     if reading is None:
         return delta
     applied = reading.checkpointed(reading.good)

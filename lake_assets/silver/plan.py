@@ -6,13 +6,14 @@ here: reading or writing anything, asking DMS (`full_load.py`).
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from lake_assets.bronze.epochs import epoch_start, is_of_same_load, load_end
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.keys import FileKind
 from lake_assets.config import FullLoadComplete, Mode, OnVanished
+from lake_assets.silver.cut import NO_CUT, Cut, may_wait, why_nothing
 from lake_assets.silver.position import Position
 
 __all__ = [
@@ -53,6 +54,10 @@ class Batch:
     vanished: tuple[LoggedFile, ...] = ()
     """Records that the batch passes, which say that all files before them have vanished."""
     stop: Stop | None = None
+    cut: datetime | None = None
+    """The commit up to which rows are applied, UTC; later ones wait. None: all are applied."""
+    reopened: frozenset[int] = frozenset()
+    """Offsets of those of `files` that an earlier batch has read, and of which rows wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +74,15 @@ def plan_batch(
     mode: Mode,
     policy: FullLoadComplete,
     now: datetime,
-    max_files: int,
+    max_files: int | None,
     on_vanished: OnVanished = "keep",
     gate: Gate | None = None,
+    cut: Cut = NO_CUT,
 ) -> Batch | Waiting | None:
     """The next batch, or None when nothing is pending.
 
     `files` are all files of the table in the log, by offset; `now` is UTC. An unlogged file does not exist here.
+    `max_files`: None for all that is pending in one batch, a full load with the changes since.
     """
     marks = [file for file in files if file.kind is FileKind.VANISHED]
     if marks and _empties(mode, on_vanished) and _is_there(position):
@@ -85,12 +92,18 @@ def plan_batch(
     living = living_files(files, mode, on_vanished)
     passed = [] if _empties(mode, on_vanished) else marks
     pending = sorted((f for f in (*living, *passed) if f.offset > position.log_offset), key=_offset)
-    if not pending:
+    upto = cut.of(position)
+    if (reason := why_nothing(position, pending, upto)) is not None:
+        return Waiting(reason)
+    if not (pending or position.waiting):
         return None
-    chunk = pending[:max_files]
-    batch = _batch(position, living, chunk, mode, policy, now, gate)
+    at_once = max_files is None
+    batch = _batch(position, living, pending[:max_files], mode, policy, now, gate, at_once=at_once)
     if isinstance(batch, Waiting):
         return batch
+    if batch.kind == "cdc" and position.waiting:
+        batch = _reopening(batch, position, living, mode, cut.margin)
+    batch = replace(batch, cut=upto)
     own = tuple(mark for mark in passed if position.log_offset < mark.offset <= batch.upto)
     return replace(batch, vanished=own, stop=batch.stop or _unreadable(batch, marks))
 
@@ -103,8 +116,10 @@ def _batch(
     policy: FullLoadComplete,
     now: datetime,
     gate: Gate | None,
+    *,
+    at_once: bool,
 ) -> Batch | Waiting:
-    upto = chunk[-1].offset
+    upto = chunk[-1].offset if chunk else position.log_offset
     newest = newest_versions(files)
     own = sum(file.kind is not FileKind.VANISHED for file in chunk)
     if mode is Mode.CHANGE_LOG:
@@ -115,7 +130,8 @@ def _batch(
             for f in with_requests(newest, files)
             if position.log_offset < f.offset <= upto and (f.retry or (f.key, f.version) not in held)
         )
-        return Batch("cdc", wanted, upto, max(position.epoch, chunk[-1].epoch), own - len(wanted))
+        epochs = (position.epoch, *(file.epoch for file in chunk[-1:]))
+        return Batch("cdc", wanted, upto, max(epochs), own - len(wanted))
 
     loads = [file for file in files if file.kind is FileKind.LOAD]
     epoch = max((file.epoch for file in loads), default=0)
@@ -125,7 +141,7 @@ def _batch(
     if load_pending:
         earlier = [file for file in loads if file.epoch < epoch]
         end = load_end(parts, [f for f in newest if f.kind is FileKind.CDC], earlier)
-        upto = max(position.log_offset, *(part.offset for part in decided))
+        upto = max(upto if at_once else position.log_offset, *(part.offset for part in decided))
         batch = Batch("full_load", epoch_members(files, epoch, upto), upto=upto, epoch=epoch)
         if policy.when != "immediately" and (stop := _undecided(position, files, parts, earlier)) is not None:
             return Batch("full_load", (), upto, epoch, stop=stop)
@@ -140,6 +156,22 @@ def _batch(
         # What its rows said before cannot be told from the file as it is now, so that the table is made anew.
         return Batch("full_load", members, upto, position.epoch, left_out)
     return Batch("cdc", wanted, upto, position.epoch, left_out)
+
+
+def _reopening(
+    batch: Batch, position: Position, files: Sequence[LoggedFile], mode: Mode, margin: timedelta
+) -> Batch:
+    """The batch with the files of which rows wait for its cut."""
+    if mode is Mode.CHANGE_LOG:
+        members = with_requests(newest_versions(files), files)
+    else:
+        members = epoch_members(files, position.epoch, position.log_offset)
+    again = [file for file in members if may_wait(file, position, margin)]
+    return replace(
+        batch,
+        files=tuple(sorted((*again, *batch.files), key=_offset)),
+        reopened=frozenset(file.offset for file in again),
+    )
 
 
 def living_files(files: Sequence[LoggedFile], mode: Mode, on_vanished: OnVanished) -> list[LoggedFile]:

@@ -18,6 +18,8 @@ MAX_SEQUENCE = "lake.max-sequence"
 EPOCH = "lake.epoch"
 MAX_COMMIT_TS = "lake.max-commit-ts"
 CONTRACT_VERSION = "lake.contract-version"
+CUT = "lake.cut"
+CUT_WAITING = "lake.cut-waiting"
 TOUCHED_DAYS = "lake.touched-days."
 """Prefix; the rest is a column's name in lower case, the value days such as `2026-03-01,2026-03-02` or `all`."""
 BATCH = "lake.batch."
@@ -47,6 +49,11 @@ class Position:
     contract_version: int = 0
     """The newest contract that the table has rows of; 0 where a commit does not say."""
 
+    cut: datetime | None = None
+    """The table shows the transactions that were committed up to here, UTC; None: all that its files have."""
+    waiting: int = 0
+    """Rows of its files that were committed after the cut, and are not applied yet."""
+
     def properties(self) -> dict[str, str]:
         """The summary properties that a commit which brings the table here must carry."""
         properties = {
@@ -58,6 +65,8 @@ class Position:
             properties[MAX_COMMIT_TS] = self.max_commit_ts.astimezone(UTC).isoformat()
         if self.contract_version:
             properties[CONTRACT_VERSION] = str(self.contract_version)
+        if self.cut is not None:
+            properties |= {CUT: self.cut.astimezone(UTC).isoformat(), CUT_WAITING: str(self.waiting)}
         return properties
 
 
@@ -74,7 +83,7 @@ def read_position(table: Table | None) -> Position:
     while snapshot is not None:
         properties = summary(snapshot)
         if LOG_OFFSET in properties:
-            commit_ts = properties.get(MAX_COMMIT_TS)
+            commit_ts, cut = properties.get(MAX_COMMIT_TS), properties.get(CUT)
             return Position(
                 log_offset=int(properties[LOG_OFFSET]),
                 epoch=int(properties[EPOCH]),
@@ -83,6 +92,8 @@ def read_position(table: Table | None) -> Position:
                 snapshot_id=current.snapshot_id,
                 rows=live_rows(summary(current)),
                 contract_version=int(properties.get(CONTRACT_VERSION, "0")),
+                cut=datetime.fromisoformat(cut) if cut else None,
+                waiting=int(properties.get(CUT_WAITING, "0")),
             )
         parent = snapshot.parent_snapshot_id
         snapshot = table.snapshot_by_id(parent) if parent is not None else None

@@ -22,6 +22,7 @@ from lake_assets.config import Mode
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.images import today
 from lake_assets.silver.collapse import ChangeFigures, figures, observe_changes, observe_used
+from lake_assets.silver.cut import ALL_ROWS, RowCut, add_sides, in_cut, observe_sides
 from lake_assets.silver.parts import Part
 from lake_assets.silver.targets import Target
 from lake_assets.spark.checkpoint import Observed, checkpointed
@@ -37,22 +38,25 @@ class Reading:
         target: Target,
         parts: Sequence[Part],
         contracts: Contracts,
+        cut: RowCut = ALL_ROWS,
     ) -> None:
-        """`parts` of files with their own row counts, at least one. Raises TableStopped when a file's columns do not
-        fit the contract."""
+        """`parts` of files with their own row counts, at least one, of which rows outside of the cut are passed over.
+        Raises TableStopped when a file's columns do not fit the contract."""
         self._table = target.table
         self._store = store
         self.parts = parts
-        groups: dict[tuple[int, frozenset[str], str], dict[str, list[Part]]] = defaultdict(dict)
+        self._cut = cut
+        groups: dict[tuple[int, frozenset[str], str, bool], dict[str, list[Part]]] = defaultdict(dict)
         for part in parts:
             version = contracts.at(part.file.offset)
             # A file of which single rows are read stands beside the same file without them.
             which = "only" if part.only is not None else "without" if part.without else "all"
-            group = groups[version.number, version.contract.gone_at(part.file.written_at), which]
+            gone, reopened = version.contract.gone_at(part.file.written_at), part.file.offset in cut.reopened
+            group = groups[version.number, gone, which, reopened]
             group.setdefault(part.file.key, []).append(part)
         self._groups: list[tuple[Sequence[LoggedFile], DataFrame]] = []
         for version in contracts.versions:
-            for (number, gone, which), by_key in groups.items():
+            for (number, gone, which, reopened), by_key in groups.items():
                 if number == version.number:
                     files = [found[0].file for found in by_key.values()]
                     rows = self._read(spark, store, target, files, contracts, version, gone)
@@ -64,9 +68,15 @@ class Reading:
                             for key, found in by_key.items()
                         }
                         rows = in_places(spark, rows, places, others=which == "without")
+                    if cut is not ALL_ROWS:
+                        rows = rows.withColumn("_side", cut.side(reopened=reopened))
                     self._groups.append((files, rows))
-        self.changes = reduce(_union, (rows.drop("_place") for _, rows in self._groups))
-        """Every row, unusable ones included."""
+        self._all = reduce(_union, (rows.drop("_place") for _, rows in self._groups))
+        self.changes = self._all
+        """Every row within the cut, unusable ones included."""
+        self._sides: Observed | None = None
+        if cut is not ALL_ROWS:
+            self.changes, self._sides = observe_sides(self._all)
         observed, self._observation = observe_changes(self.changes)
         self.good, self._used = observe_used(observed.filter(F.col("_bad").isNull()))
         """The changes as `bronze.reader` describes them, without the unusable."""
@@ -101,7 +111,8 @@ class Reading:
 
     def checkpointed(self, rows: DataFrame, *observed: Observed) -> DataFrame:
         """Rows computed from `good`, which are computed now; fills the observations that are in their plan."""
-        return checkpointed(rows, (self._observation, self._used, *observed))
+        sides = () if self._sides is None else (self._sides,)
+        return checkpointed(rows, (*sides, self._observation, self._used, *observed))
 
     @property
     def rows_counted(self) -> int:
@@ -116,7 +127,7 @@ class Reading:
         frames = []
         for number, (files, rows) in enumerate(self._groups):
             by_address |= {(number, plain(self._store.spark_uri(file.key))): file for file in files}
-            bad = placed(rows).filter(F.col("_bad").isNotNull()).select("_file", "_place", "_bad")
+            bad = placed(in_cut(rows)).filter(F.col("_bad").isNotNull()).select("_file", "_place", "_bad")
             frames.append(bad.withColumn("_group", F.lit(number)))
         for row in reduce(DataFrame.unionByName, frames).collect():
             file = by_address[row["_group"], plain(unquote(row["_file"]))]
@@ -128,11 +139,15 @@ class Reading:
         """What was seen while `good` was computed; blocks until it has been. Raises RowCountMismatch when the files
         hold more or fewer rows by their own count."""
         seen = figures(self._observation, self._used)
+        if self._sides is not None:
+            add_sides(seen, self._sides)
+            again = (part.rows for part in self.parts if part.file.offset in self._cut.reopened)
+            seen.read_before = sum(again)
         if seen.rows != self.rows_counted:
             counted: dict[str, int] = defaultdict(int)
             for part in self.parts:
                 counted[self._store.spark_uri(part.file.key)] += part.rows
-            stop_for_missing_rows(self._table, counted, self.changes)
+            stop_for_missing_rows(self._table, counted, self._all)
         return seen
 
 

@@ -63,7 +63,7 @@ def rebuild(
             members = _of_a_change_log(target, logged)
         else:
             members = epoch_members(logged, position.epoch, position.log_offset)
-        return Batch("full_load", members, position.log_offset, position.epoch)
+        return Batch("full_load", members, position.log_offset, position.epoch, cut=position.cut)
 
     return retrying(target, lambda: _again(runtime, target, plan, publish, by_today, stage))
 
@@ -95,7 +95,7 @@ def replay(
             raise TableStopped(
                 target.table, "the files from there on include the full load.", "Use lake-assets rebuild."
             )
-        return Batch("cdc", files, position.log_offset, position.epoch)
+        return Batch("cdc", files, position.log_offset, position.epoch, cut=position.cut)
 
     return retrying(target, lambda: _again(runtime, target, plan, publish, by_today, stage))
 

@@ -17,6 +17,7 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.tables import load_table
 from lake_assets.silver.basis import Basis, basis
 from lake_assets.silver.collapse import UPDATED, ChangeFigures, commit_of, key_columns
+from lake_assets.silver.cut import RowCut
 from lake_assets.silver.plan import epoch_members
 from lake_assets.silver.reading import Reading
 from lake_assets.silver.settle import settled
@@ -57,7 +58,12 @@ def settled_in_order(
         if commit_of(seen.min_sequence) > commit_of(work.position.max_sequence):
             # Nothing of its transactions was applied before.
             return _with_settled(
-                work, delta, counts, Basis(work.batch.files), work.spark.table(current.table)
+                work,
+                delta,
+                counts,
+                Basis(work.batch.files),
+                work.spark.table(current.table),
+                cut=work.row_cut,
             )
         told = _told_since(work, seen, reading)
         return _with_settled(work, delta, counts, told, _rows_at(work, told))
@@ -72,9 +78,14 @@ def settled_again(work: Work) -> States:
 
 
 def _with_settled(
-    work: Work, delta: DataFrame, counts: Counts, told: Basis, base: DataFrame | None
+    work: Work,
+    delta: DataFrame,
+    counts: Counts,
+    told: Basis,
+    base: DataFrame | None,
+    cut: RowCut | None = None,
 ) -> States:
-    found = _settled(work, delta.filter("_doubtful"), told, base)
+    found = _settled(work, delta.filter("_doubtful"), told, base, cut)
     # Keys that were found on the way of a row are in both.
     names = key_columns(work.target.key)
     rest = delta.join(found.select(*names), on=names, how="left_anti")
@@ -83,8 +94,10 @@ def _with_settled(
     return done, replace(now, present=counts.present, updated=counts.updated, followed=followed)
 
 
-def _settled(work: Work, doubtful: DataFrame, told: Basis, base: DataFrame | None) -> DataFrame:
-    reading = work.read_again(told.files)
+def _settled(
+    work: Work, doubtful: DataFrame, told: Basis, base: DataFrame | None, cut: RowCut | None = None
+) -> DataFrame:
+    reading = work.read_again(told.files, cut)
     assert reading is not None, "the batch's own files are among them"
     keys = doubtful.select(*key_columns(work.target.key))
     done = checkpointed(settled(work.spark, work.target, reading.good, keys, base))
@@ -99,7 +112,8 @@ def _computed(states: DataFrame) -> States:
 def _told_since(work: Work, seen: ChangeFigures, reading: Reading) -> Basis:
     table = load_table(work.runtime.catalog, work.target.identifier)
     assert table is not None, "it was created before the batch"
-    if work.again:
+    if work.again or work.batch.cut is not None or work.batch.reopened:
+        # A snapshot at a cut does not have all rows of the files that were read for it.
         told = Basis(epoch_members(work.logged, work.batch.epoch, work.batch.upto))
     else:
         told = basis(table, work.position.snapshot_id, work.batch, work.logged, seen.min_sequence)

@@ -28,6 +28,9 @@ def state_metadata(position: Position) -> dict[str, Any]:
         "epoch": position.epoch,
         "snapshot_id": str(position.snapshot_id),
     }
+    if position.cut is not None:
+        metadata["consistent_cut"] = dg.MetadataValue.timestamp(position.cut)
+        metadata["rows_waiting_for_cut"] = position.waiting
     if position.max_commit_ts is not None:
         metadata["newest_commit"] = dg.MetadataValue.timestamp(position.max_commit_ts)
     return metadata
@@ -91,6 +94,8 @@ def materialization_metadata(result: TableResult, now: datetime) -> dict[str, An
         "seconds": round(sum(seconds.values()), 3),
         **{f"seconds_{stage}": round(value, 3) for stage, value in sorted(seconds.items())},
     }
+    if result.position.cut is not None:
+        metadata["rows_behind_cut"] = sum(b.rows_behind_cut for b in batches)
     if changes := [change for batch in batches for change in batch.schema_changes]:
         metadata["schema_changes"] = "\n".join(changes)
     if newest is not None:

@@ -19,6 +19,7 @@ from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.batch import Stopwatch
 from lake_assets.silver.collapse import ChangeFigures
+from lake_assets.silver.cut import ALL_ROWS, RowCut
 from lake_assets.silver.parts import Asked, Part, parts_of, request_of
 from lake_assets.silver.plan import Batch, epoch_members, newest_versions
 from lake_assets.silver.position import Position
@@ -74,14 +75,24 @@ class Work:
         known = self.runtime.quarantine.all(self.target.identifier) if unreadable else []
         refuse_too_many_files(self.target, unreadable, known)
         self.held += unreadable
-        return self._reading(found) if found else None
+        return self._reading(found, self.row_cut) if found else None
 
-    def read_again(self, files: Sequence[LoggedFile]) -> Reading | None:
-        """Records that were applied before; files that were set aside whole are left out again."""
+    @property
+    def row_cut(self) -> RowCut:
+        """Which rows of the batch's files are its own."""
+        if self.batch.cut is None and not self.batch.reopened:
+            return ALL_ROWS
+        return RowCut(self.batch.cut, self.batch.reopened, self.position.cut)
+
+    def read_again(self, files: Sequence[LoggedFile], cut: RowCut | None = None) -> Reading | None:
+        """Records that were applied before, by default all of their rows up to the batch's cut; files that were set
+        aside whole are left out again."""
         parts = self._parts(files)
         self.replayed_bytes += sum(part.file.size for part in parts)
         found, _ = self._readable(parts)
-        return self._reading(found) if found else None
+        if cut is None:
+            cut = ALL_ROWS if self.batch.cut is None else RowCut(self.batch.cut)
+        return self._reading(found, cut) if found else None
 
     def seen(self, reading: Reading) -> ChangeFigures:
         """The figures of the batch's own files, once they have been read. Raises TableStopped for more bad rows than
@@ -110,7 +121,11 @@ class Work:
         """Once the batch is published: what was held of its files and is not any more was applied, and what was held of
         files that the table is no longer made of is nobody's concern."""
         still = {held.id for held in (*self.held, *self.in_vain)}
-        read = {(part.file.key, part.file.version) for part in self.parts if part.only is None}
+        read = {
+            (part.file.key, part.file.version)
+            for part in self.parts
+            if part.only is None and part.file.offset not in self.batch.reopened
+        }
         # A run that died after its publish has left some of these to the next one.
         due = {one.held.id for one, request in self._requests() if request.offset <= self.batch.upto}
         known = [f for f in self.logged if f.offset <= self.batch.upto]
@@ -131,9 +146,9 @@ class Work:
             return newest_versions(files)
         return epoch_members(files, self.batch.epoch, self.batch.upto)
 
-    def _reading(self, parts: Sequence[Part]) -> Reading:
+    def _reading(self, parts: Sequence[Part], cut: RowCut) -> Reading:
         store = self.runtime.store(self.target.source)
-        return Reading(self.spark, store, self.target, parts, self.contracts)
+        return Reading(self.spark, store, self.target, parts, self.contracts, cut)
 
     def _asked(self) -> list[Asked]:
         return [Asked(held, at) for held, at in self.runtime.quarantine.asked(self.target.identifier)]
