@@ -17,6 +17,7 @@ from lake_assets.bronze.assets import bronze_specs
 from lake_assets.bronze.io_manager import BronzeIOManager
 from lake_assets.config import LakeConfig
 from lake_assets.gold.assets import IO_MANAGER_KEY, gold_assets, load_marts, tracked_columns
+from lake_assets.gold.at_cut import refuse_impossible_cuts
 from lake_assets.gold.mart import Mart
 from lake_assets.iceberg.io_manager import IcebergIOManager
 from lake_assets.runtime import LakeRuntime
@@ -43,6 +44,7 @@ def open_lake(
 ) -> Lake:
     """Resolves the marts and, with what they follow, the silver tables. Raises LakeError for an unusable mart."""
     found = tuple(load_marts(config) if marts is None else marts)
+    refuse_impossible_cuts(found, config)
     targets = tuple(lake_targets(config, tracked_columns(found, config)))
     return Lake(runtime or LakeRuntime(config), targets, found)
 

@@ -80,14 +80,14 @@ def snapshot_of_rows(table: Table | None) -> Snapshot | None:
     return snapshot
 
 
-def commits_since(table: Table, consumed: int | None) -> tuple[Commit, ...] | None:
-    """Commits after the consumed snapshot, oldest first; None when the chain does not lead back to it."""
+def commits_since(table: Table, consumed: int | None, upto: int) -> tuple[Commit, ...] | None:
+    """Commits after the consumed snapshot up to another, oldest first; None when the chain does not lead back to it."""
     if consumed is None:
         return None
     commits: list[Commit] = []
-    snapshot = table.current_snapshot()
     # By id at once: asking the table for each of a thousand snapshots searches a thousand each time.
-    known = {found.snapshot_id: found for found in table.snapshots()} if snapshot is not None else {}
+    known = {found.snapshot_id: found for found in table.snapshots()}
+    snapshot = known.get(upto)
     while snapshot is not None:
         if snapshot.snapshot_id == consumed:
             return tuple(reversed(commits))
@@ -119,13 +119,13 @@ def days_held(table: Table | None, partition_column: str) -> frozenset[date]:
     return frozenset(row["partition"][partition_column] for row in table.inspect.partitions().to_pylist())
 
 
-def column_bounds(table: Table, column: str) -> frozenset[date] | None:
-    """First and last UTC days of a timestamp or date column in the table's files; empty for a table without values.
+def column_bounds(table: Table, snapshot_id: int, column: str) -> frozenset[date] | None:
+    """First and last UTC days of a timestamp or date column in a snapshot's files; empty for one without values.
     Deleted rows count, which costs a day more. None when a file does not tell: beyond the hundredth column of a table
     Iceberg keeps no bounds."""
     field = table.schema().find_field(column)
     found: set[date] = set()
-    for task in table.scan().plan_files():
+    for task in table.scan(snapshot_id=snapshot_id).plan_files():
         bounds = _file_bounds(task.file, field)
         if bounds is None:
             return None

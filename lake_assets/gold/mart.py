@@ -57,7 +57,7 @@ class MartRequest:
     inputs: Mapping[str, DataFrame]
     """The inputs under the names the mart gave them, each at one fixed snapshot."""
     now: datetime
-    """The source's last commit, UTC: the present, as far as the lake knows it."""
+    """The source's last commit, UTC: the present, as far as the lake knows it. Of a mart at a cut, the cut."""
     first_day: date | None
     """First and last day to compute, UTC, both included; None for an unpartitioned mart."""
     last_day: date | None
@@ -88,6 +88,9 @@ class Mart:
     """By the name under which `compute` gets them. Several Inputs of one table: its days follow several columns."""
     columns: tuple[Column, ...]
     compute: Callable[[MartRequest], DataFrame]
+    at_cut: bool = False
+    """Whether it reads its inputs at the newest consistent cut of their source, so that it sees a transaction over
+    several tables whole or not at all, later by what `consistent_cut` waits; else each as new as it is."""
     partition_column: str | None = "day"
     """A date column, one partition a day; None for an unpartitioned mart."""
     owners: tuple[str, ...] = ()

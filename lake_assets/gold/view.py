@@ -11,6 +11,7 @@ from datetime import date, datetime
 from pyiceberg.table import Table
 
 from lake_assets.config import GoldConfig
+from lake_assets.gold.at_cut import newest_cut
 from lake_assets.gold.changed_days import Changed, Stretch, changed_days, ends, gap_to, hull, spread_onwards
 from lake_assets.gold.consumption import Consumption, fingerprint, read_consumption
 from lake_assets.gold.look import (
@@ -33,7 +34,7 @@ class MartView:
     snapshots: Mapping[str, int]
     """By silver table; the inputs are read at these."""
     now: datetime
-    """The source's last commit, UTC."""
+    """The source's last commit, or the cut, UTC."""
     mart_snapshot: int | None
     """The mart's snapshot that the work list was made against."""
     work: tuple[date, ...]
@@ -45,7 +46,7 @@ class MartView:
 
 
 def mart_view(look: Look, mart: Mart, gold: GoldConfig) -> MartView | None:
-    """The view, or None while an input has no rows published yet."""
+    """The view, or None while an input has no rows published yet, or none at a cut that the others have."""
     tables: dict[str, Table] = {}
     snapshots: dict[str, int] = {}
     for rule in mart.rules:
@@ -54,19 +55,28 @@ def mart_view(look: Look, mart: Mart, gold: GoldConfig) -> MartView | None:
         if table is None or current is None:
             return None
         tables[rule.identifier], snapshots[rule.identifier] = table, current.snapshot_id
-    now = look.source_now(mart.sources)
+    if mart.at_cut:
+        found = newest_cut(tables)
+        if found is None:
+            return None
+        now, snapshots = found
+    else:
+        now = look.source_now(mart.sources)
     target = look.table(mart.identifier)
     planned = current_snapshot(target)
     mart_snapshot = planned.snapshot_id if planned is not None else None
     # A mart's own maintenance does not carry what the mart has consumed.
     consumed = read_consumption(summary(snapshot_of_rows(target)))
-    changed = {rule: _changed(tables[rule.identifier], rule, consumed) for rule in mart.rules}
+    changed = {
+        rule: _changed(tables[rule.identifier], snapshots[rule.identifier], rule, consumed)
+        for rule in mart.rules
+    }
     settings = fingerprint(gold.settings)
     if mart.partition_column is None:
         stale = any(changed.values()) or (consumed.now, consumed.settings) != (now, settings)
         return MartView(mart, snapshots, now, mart_snapshot, (), settings, stale)
     if consumed.settings != settings or any(found.every for found in changed.values()):
-        days = _every_day(mart, tables, target, now.date(), gold.start_date)
+        days = _every_day(mart, tables, snapshots, target, now.date(), gold.start_date)
     else:
         days = _days(changed, consumed, now)
         if days - consumed.pending:
@@ -75,8 +85,8 @@ def mart_view(look: Look, mart: Mart, gold: GoldConfig) -> MartView | None:
     return MartView(mart, snapshots, now, mart_snapshot, work, settings, bool(work))
 
 
-def _changed(table: Table, rule: Input, consumed: Consumption) -> Changed:
-    stretch = Stretch(commits_since(table, consumed.snapshots.get(rule.identifier)))
+def _changed(table: Table, snapshot_id: int, rule: Input, consumed: Consumption) -> Changed:
+    stretch = Stretch(commits_since(table, consumed.snapshots.get(rule.identifier), snapshot_id))
     return changed_days(rule, stretch, by_partition=partitioned_by_day(table, rule.column))
 
 
@@ -91,13 +101,19 @@ def _days(changed: Mapping[Input, Changed], consumed: Consumption, now: datetime
 
 
 def _every_day(
-    mart: Mart, tables: Mapping[str, Table], target: Table | None, now: date, first_partition: date
+    mart: Mart,
+    tables: Mapping[str, Table],
+    snapshots: Mapping[str, int],
+    target: Table | None,
+    now: date,
+    first_partition: date,
 ) -> frozenset[date]:
     """All days from the first to the last one that the inputs' rows lie in or that the mart has."""
     found = set(days_held(target, str(mart.partition_column)))
     for rule in mart.rules:
         if rule.column is not None:
-            found |= ends(column_bounds(tables[rule.identifier], rule.column), first_partition, now)
+            bounds = column_bounds(tables[rule.identifier], snapshots[rule.identifier], rule.column)
+            found |= ends(bounds, first_partition, now)
             if rule.follow is Follow.DAY_ONWARDS and found:
                 found.add(now)
     return hull(found, now)

@@ -59,6 +59,8 @@ def mart_work(
     look = Look(runtime.catalog)
     for mart in marts:
         view = mart_view(look, mart, runtime.lake.gold)
+        if view is None and mart.at_cut:
+            reasons.append(f"{mart.identifier} waits for a consistent cut that all of its inputs have")
         if view is None or not view.stale:
             continue
         if (reason := refuse(mart)) is not None:

@@ -133,6 +133,28 @@ def test_an_empty_table_has_no_days_and_is_no_error(catalog: Catalog) -> None:
     assert found.stale, "a mart without days is computed, even of no rows"
 
 
+def test_at_a_cut_the_newest_tags_in_common_are_read(catalog: Catalog) -> None:
+    of_both = replace(mart(Input("shop", "trips", Follow.DAY, "at"), Input("shop", "rides")), at_cut=True)
+    trips, rides = create(catalog, "trips"), create(catalog, "rides")
+    append(trips, {"id": 1, "at": at(3)})
+    append(rides, {"id": 1, "at": at(3)})
+    trips.manage_snapshots().create_tag(head(catalog)["silver_shop.trips"], "cut_20240304T000000Z").commit()
+    trips.manage_snapshots().create_tag(head(catalog)["silver_shop.trips"], "release").commit()
+    assert view(catalog, of_both) is None
+    read = head(catalog) | head(catalog, "rides")
+    rides.manage_snapshots().create_tag(read["silver_shop.rides"], "cut_20240304T000000Z").commit()
+    append(trips.refresh(), {"id": 2, "at": at(5)})
+    trips.manage_snapshots().create_tag(head(catalog)["silver_shop.trips"], "cut_20240306T000000Z").commit()
+    found = view(catalog, of_both)
+    assert found is not None
+    assert (found.snapshots, found.now) == (read, datetime(2024, 3, 4, tzinfo=UTC))
+    assert numbers(found) == [3, 4]
+    computed(catalog, Consumption(snapshots=read, now=found.now), at(3).date())
+    assert numbers(view(catalog, of_both)) == []
+    rides.refresh().manage_snapshots().create_tag(read["silver_shop.rides"], "cut_20240306T000000Z").commit()
+    assert numbers(view(catalog, of_both)) == [4, 5]
+
+
 def test_rows_that_have_no_day_are_no_error(catalog: Catalog) -> None:
     append(create(catalog, "trips"), {"id": 1}, {"id": 2})
     assert numbers(view(catalog)) == []
@@ -151,7 +173,7 @@ def test_without_bounds_every_partition_there_is(catalog: Catalog) -> None:
     """As of columns beyond the hundredth, of which Iceberg keeps none."""
     trips = create(catalog, "trips", **{"write.metadata.metrics.default": "none"})
     append(trips, {"id": 1, "at": at(5)})
-    assert column_bounds(trips, "at") is None
+    assert column_bounds(trips, head(catalog)["silver_shop.trips"], "at") is None
     assert numbers(view(catalog)) == list(range(1, 10))
 
 
