@@ -38,6 +38,9 @@ class TableStatus:
     last_applied: str | None
     """When it was published, ISO 8601 UTC."""
     reason: str | None
+    consistent_cut: str | None = None
+    """The table shows the transactions up to this commit time, ISO 8601 UTC; None: all that its files have."""
+    rows_waiting_for_cut: int = 0
     vanished: str | None = None
     """Since when, ISO 8601 UTC, none of its files is in the bucket any more."""
 
@@ -74,6 +77,8 @@ def _table_status(lake: Lake, state: TableState, quarantined: int, now: datetime
         last_batch=batch or None,
         last_applied=applied.isoformat(timespec="seconds") if applied is not None else None,
         reason=_reason(lake, state),
+        consistent_cut=state.position.cut.isoformat() if state.position.cut is not None else None,
+        rows_waiting_for_cut=state.position.waiting,
         vanished=mark.last_modified.isoformat(timespec="seconds") if mark is not None else None,
     )
 
