@@ -10,6 +10,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from lake_assets.build import open_lake
+from lake_assets.config import ConsistentCut
 from lake_assets_tests.dms_files import Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench
 
@@ -84,6 +86,14 @@ def bank_lake(folder: Path, **source: Any) -> Bench:
 
 def in_turns(random: Random, files: list[DmsFile]) -> Iterator[list[DmsFile]]:
     while files:
-        count = random.randint(1, 4)
+        count = random.randint(2, 6)
         yield files[:count]
         files = files[count:]
+
+
+def quiet(bench: Bench) -> None:
+    """The same lake after so long a silence that everything is there."""
+    source = bench.lake.config.sources["shop"]
+    silent = ConsistentCut(interval=timedelta(0), margin=timedelta(0), every=timedelta(seconds=1))
+    sources = {"shop": source.model_copy(update={"consistent_cut": silent})}
+    bench.lake = open_lake(bench.lake.config.model_copy(update={"sources": sources}), marts=())

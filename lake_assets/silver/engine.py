@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.quarantine import State
+from lake_assets.bronze.vanished import missing_files
 from lake_assets.config import Mode
 from lake_assets.errors import NotTold, TableStopped
 from lake_assets.iceberg.tables import load_table
@@ -22,7 +23,7 @@ from lake_assets.silver.cut_tags import SourceCut
 from lake_assets.silver.full_load import next_batch
 from lake_assets.silver.plan import Batch, Waiting, living_files
 from lake_assets.silver.planned import Planned, apply_planned, known_damage, retrying
-from lake_assets.silver.position import read_position
+from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.shape import refuse_other_shape
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged
@@ -106,6 +107,7 @@ def _next_batch(
             if held.row is None and held.state is not State.RELEASED
         }
         _refuse_rewritten(target, logged, position.log_offset, left_out)
+    _refuse_lost_rows(runtime, target, batch, position)
     planned = Planned(target, table, position, batch, logged)
     try:
         return apply_planned(runtime, planned, damaged, lambda stage: progress(target, stage))
@@ -116,6 +118,18 @@ def _next_batch(
         # What it lacks may be in a file that is left for the next batch.
         planned = Planned(target, table, position, everything, logged)
         return apply_planned(runtime, planned, damaged, lambda stage: progress(target, stage))
+
+
+def _refuse_lost_rows(runtime: LakeRuntime, target: Target, batch: Batch, position: Position) -> None:
+    """Rows that wait for the cut are in their files only."""
+    again = [file for file in batch.files if file.offset in batch.reopened]
+    if again and (missing := missing_files(runtime.store(target.source), again)):
+        raise TableStopped(
+            target.table,
+            f"{missing[0].key} is gone from the bucket, and of the files that {target.identifier} has read, "
+            f"{position.waiting} rows wait for the consistent cut.",
+            "Put it back, or have DMS reload the table.",
+        )
 
 
 def _refuse_rewritten(

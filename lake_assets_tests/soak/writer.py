@@ -175,7 +175,7 @@ def _changes(
         own: list[Object] = []
         for a, b in _pieces(plan, random, source, start, end, switch):
             last = source.changes[b - 1].commit_ts + timedelta(seconds=random.uniform(0.01, 5))
-            flushed = max(flushed + 5 * MS, last)
+            flushed = max(flushed + 10 * MS, last)  # room for the names of others in between
             own.append(_file(plan, random, source, range(a, b), flushed, switch))
             if b not in source.ends:
                 seen.add("cut")

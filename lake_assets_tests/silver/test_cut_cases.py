@@ -1,0 +1,237 @@
+"""The consistent cut, situation by situation.
+
+Here: which cut, which rows wait for it, and what goes wrong. Not here: histories by chance (`test_cut_histories.py`).
+"""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from pyspark.sql import SparkSession
+
+from lake_assets.build import open_lake
+from lake_assets.config import ConsistentCut, LakeConfig, Mode
+from lake_assets.errors import RowCountMismatch, TableStopped
+from lake_assets.silver.cut import Cut, source_cut
+from lake_assets.silver.cut_tags import cut_of, cut_tags, tag_of
+from lake_assets.silver.plan import Batch, Waiting, plan_batch
+from lake_assets.silver.position import Position, read_position
+from lake_assets_tests.bank import quiet
+from lake_assets_tests.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.lakes import lake_config
+from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.silver.test_plan import IMMEDIATELY, NOON, logged
+
+SETTINGS = ConsistentCut(interval=timedelta(seconds=60), margin=timedelta(seconds=10))
+SECOND = timedelta(seconds=1)
+
+
+def test_the_cut_is_the_newest_flush_less_interval_and_margin() -> None:
+    files = [logged(1, "LOAD1"), logged(2, "c1", minute=5), logged(3, "c0", minute=4.99)]
+    now = NOON + timedelta(minutes=6)
+    assert source_cut(SETTINGS, files, now) == Cut(NOON + timedelta(seconds=230), timedelta(seconds=10))
+    by_minute = SETTINGS.model_copy(update={"every": timedelta(minutes=1)})
+    assert source_cut(by_minute, files, now).upto == NOON + timedelta(minutes=3)
+    assert source_cut(None, files, now).upto is None
+    assert source_cut(SETTINGS, files[:1], NOON).upto is None, "nobody knows how far DMS is"
+    assert source_cut(SETTINGS, [], NOON).upto is None
+
+
+def test_a_quiet_source_is_there_whole() -> None:
+    files = [logged(1, "LOAD1"), logged(2, "c1", minute=5)]
+    late = NOON + timedelta(minutes=5, seconds=139)
+    assert not source_cut(SETTINGS, files, late).quiet
+    found = source_cut(SETTINGS, files, late + SECOND)
+    assert (found.upto, found.quiet) == (NOON + timedelta(minutes=5, seconds=11), True)
+    loads = source_cut(SETTINGS, files[:1], NOON + timedelta(minutes=3))
+    assert (loads.upto, loads.quiet) == (NOON + timedelta(seconds=11), True)
+
+
+def plan(files: list[Any], position: Position, seconds: float, mode: Mode = Mode.CURRENT) -> Any:
+    """The next batch of a table when the cut is so many seconds after noon."""
+    cut = Cut(NOON + timedelta(seconds=seconds), timedelta(seconds=10))
+    return plan_batch(
+        position, files, mode=mode, policy=IMMEDIATELY, now=NOON, max_files=100, on_vanished="keep", cut=cut
+    )
+
+
+AT = Position(log_offset=3, epoch=0, snapshot_id=1, cut=NOON + timedelta(seconds=60), waiting=4)
+FILES = [logged(1, "c1", minute=0.5), logged(2, "c2", minute=0.9), logged(3, "c3", minute=2)]
+
+
+@pytest.mark.parametrize("mode", [Mode.CURRENT, Mode.CHANGE_LOG])
+def test_files_of_which_rows_wait_are_read_again(mode: Mode) -> None:
+    batch = plan(FILES, AT, 90, mode)
+    assert isinstance(batch, Batch)
+    # c2 was flushed before the cut, but by less than the margin.
+    assert ([f.offset for f in batch.files], batch.reopened, batch.upto) == ([2, 3], frozenset((2, 3)), 3)
+    more = plan([*FILES, logged(4, "c4", minute=3)], AT, 90, mode)
+    assert ([f.offset for f in more.files], more.reopened, more.upto) == ([2, 3, 4], {2, 3}, 4)
+    assert more.cut == NOON + timedelta(seconds=90)
+
+
+def test_until_the_cut_moves_on_later_files_wait() -> None:
+    later = logged(4, "c4", minute=3)
+    for files, told in ((FILES, "4 rows from"), ([*FILES, later], "4 rows and 1 files from")):
+        found = plan(files, AT, 60)
+        assert isinstance(found, Waiting)
+        assert told in found.reason
+    assert plan([*FILES, logged(4, "c0", minute=0.8)], AT, 60).files, "a late file has rows for this cut"
+    nothing_waits = Position(log_offset=3, snapshot_id=1, cut=AT.cut)
+    assert plan(FILES, nothing_waits, 90) is None
+
+
+def test_a_table_never_goes_back() -> None:
+    """Switched on beside rows that are newer, or asked with an older look at the log."""
+    newer = Position(log_offset=2, snapshot_id=1, max_commit_ts=NOON + timedelta(seconds=100))
+    assert plan(FILES, newer, 60).cut == newer.max_commit_ts
+    assert plan([*FILES, logged(4, "c0", minute=0.8)], AT, 30).cut == AT.cut
+
+
+def test_names_of_tags() -> None:
+    moment = datetime(2026, 3, 1, 8, 15, tzinfo=UTC)
+    assert tag_of(moment) == "cut_20260301T081500Z"
+    assert cut_of("cut_20260301T081500Z") == moment
+    assert cut_of("release_1") is None
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ({"consistent_cut": {"every": "500ms"}}, "every must be a whole number of seconds"),
+        ({"consistent_cut": {"intervall": "60s"}}, "intervall"),
+        (
+            {"consistent_cut": True, "dms": {"add_column_name": True}},
+            "consistent_cut needs dms.timestamp_column_name",
+        ),
+    ],
+)
+def test_settings_that_cannot_be(tmp_path: Path, source: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        lake_config(tmp_path, source=source)
+
+
+def test_true_is_the_defaults(tmp_path: Path) -> None:
+    config: LakeConfig = lake_config(tmp_path, source={"consistent_cut": True})
+    assert config.sources["shop"].consistent_cut == ConsistentCut()
+
+
+TABLE = "public.items"
+CUT = {"consistent_cut": {"interval": "10s", "margin": "2s", "every": "1s", "keep": 2}}
+
+
+def items(folder: Path, **source: Any) -> Bench:
+    table = {"columns": {"id": "long not null", "v": "string"}, "primary_key": ["id"]}
+    return Bench(folder, {TABLE: table}, source=CUT | source)
+
+
+def changes(clock: Clock, *values: str) -> list[dict[str, Any]]:
+    return [clock.change("I", {"id": number, "v": value}) for number, value in enumerate(values)]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_file_of_waiting_rows_that_is_gone_stops_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    bench, clock = items(tmp_path), Clock()
+    rows = changes(clock, *"abcdefgh")
+    first = cdc_file(TABLE, rows[5]["commit_ts"] + SECOND, rows[:6])
+    bench.put(first)
+    (batch,) = bench.apply()["items"]
+    assert (batch.rows_read, batch.position.waiting, len(bench.rows())) == (6, 6, 0)
+    gone = tmp_path / "bronze" / first.key
+    content = gone.read_bytes()
+    gone.unlink()
+    bench.put(cdc_file(TABLE, rows[7]["commit_ts"] + 12 * SECOND, rows[6:]))
+    error = bench.turn()["items"].error
+    assert isinstance(error, TableStopped), error
+    assert "6 rows wait for the consistent cut" in str(error)
+    gone.write_bytes(content)
+    bench.apply()
+    assert len(bench.rows()) == read_position(bench.table()).rows == 8
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_clocks_that_differ_by_more_than_the_margin_stop_the_table(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    bench, clock = items(tmp_path), Clock()
+    rows = changes(clock, *"abcdefghijklmnopqrst")
+    early = cdc_file(TABLE, rows[0]["commit_ts"] + SECOND, [rows[0], rows[14]])
+    bench.put(early, cdc_file(TABLE, rows[13]["commit_ts"], rows[1:14]))
+    bench.apply()
+    bench.put(cdc_file(TABLE, rows[19]["commit_ts"] + 12 * SECOND, rows[15:]))
+    error = bench.turn()["items"].error
+    assert isinstance(error, RowCountMismatch), error
+    assert "1 rows should wait for the consistent cut now, 0 do" in str(error)
+    assert "consistent_cut.margin" in str(error)
+    wider = {"interval": "10s", "margin": "40s", "every": "1s"}
+    config = bench.lake.config
+    source = config.sources["shop"].model_copy(update={"consistent_cut": ConsistentCut.model_validate(wider)})
+    bench.lake = open_lake(config.model_copy(update={"sources": {"shop": source}}), marts=())
+    bench.put(cdc_file(TABLE, rows[19]["commit_ts"] + 60 * SECOND, []))
+    bench.apply()
+    assert len(bench.rows()) == 20
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_row_behind_the_cut_is_applied_and_told(spark: SparkSession, tmp_path: Path) -> None:
+    bench, clock = items(tmp_path), Clock()
+    rows = changes(clock, *"abcdefghijklmnop")
+    bench.put(cdc_file(TABLE, rows[-1]["commit_ts"], rows[4:]))
+    (batch,) = bench.apply()["items"]
+    shown = [row for row in rows[4:] if row["commit_ts"] <= batch.position.cut]
+    assert (batch.rows_behind_cut, len(bench.rows())) == (0, len(shown))
+    assert shown
+    bench.put(cdc_file(TABLE, rows[4]["commit_ts"], rows[:4]))
+    (batch,) = bench.apply()["items"]
+    assert (batch.rows_behind_cut, len(bench.rows())) == (4, len(shown) + 4)
+    assert batch.replayed_bytes
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_switched_on_and_off(spark: SparkSession, tmp_path: Path) -> None:
+    bench, clock = items(tmp_path, consistent_cut=None), Clock()
+    rows = changes(clock, *"abcdefghijklmnopqrstuvwxyz")
+    bench.put(load_file(TABLE, [{"id": 99, "v": "loaded"}]), cdc_file(TABLE, rows[9]["commit_ts"], rows[:10]))
+    bench.apply()
+    assert len(bench.rows()) == 11
+    config = bench.lake.config
+    on = config.sources["shop"].model_copy(
+        update={"consistent_cut": ConsistentCut.model_validate(CUT["consistent_cut"])}
+    )
+    bench.lake = open_lake(config.model_copy(update={"sources": {"shop": on}}), marts=())
+    bench.put(cdc_file(TABLE, rows[14]["commit_ts"], rows[10:15]))
+    bench.apply()
+    assert len(bench.rows()) == 11, "nothing that was shown is taken back"
+    assert not cut_tags(bench.table())
+    bench.put(cdc_file(TABLE, rows[-1]["commit_ts"], rows[15:]))
+    bench.apply()
+    position = read_position(bench.table())
+    assert position.waiting + len(bench.rows()) == 27
+    assert list(cut_tags(bench.table())) == [position.cut]
+    bench.lake = open_lake(config, marts=())
+    bench.apply()
+    assert (len(bench.rows()), read_position(bench.table()).cut) == (27, None)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_few_tags_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+    bench, clock = items(tmp_path), Clock()
+    tags = []
+    for number in range(4):
+        rows = [clock.change("I", {"id": 10 * number + n, "v": "x"}) for n in range(9)]
+        bench.put(cdc_file(TABLE, rows[-1]["commit_ts"], rows))
+        bench.apply()
+        tags.append(max(cut_tags(bench.table()), default=None))
+    found = sorted(cut_tags(bench.table()))
+    assert found == tags[-2:]
+    quiet(bench)
+    bench.apply()
+    assert len(bench.rows()) == 36
+    assert bench.apply() == {"items": []}
