@@ -30,6 +30,23 @@ def current(files: Iterable[DmsFile], columns: Sequence[str], key: Sequence[str]
     return list(table.values())
 
 
+def full_row(files: Iterable[DmsFile], columns: Sequence[str]) -> Rows:
+    """The rows of a table without a key, in which a row may be there more than once."""
+    table: Rows = []
+    for change in _history(files):
+        now = {name: change.get(name) for name in columns}
+        if change.get("Op", "I") == "D":
+            if now in table:
+                table.remove(now)
+            continue
+        if change.get("Op", "I") == "U":
+            before = {name: change.get(f"BI_{name}") for name in columns}
+            if before in table:
+                table.remove(before)
+        table.append(now)
+    return table
+
+
 def append_log(files: Iterable[DmsFile], columns: Sequence[str]) -> Rows:
     """Every row ever inserted."""
     return [{name: change.get(name) for name in columns} for change in _history(files)]

@@ -7,7 +7,7 @@ Here: operation, commit time, sequence, images, and what makes a row unusable. N
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import reduce
-from operator import or_
+from operator import and_, or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -18,7 +18,7 @@ from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.parquet_types import from_parquet
 from lake_assets.bronze.values import exactly, utc_wall_clock
 from lake_assets.config import Column as ColumnConfig
-from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.config import DmsSettings, Mode, TableConfig
 from lake_assets.spark.types import spark_type
 
 _Fault = tuple[Column, Column]
@@ -57,6 +57,7 @@ def typed_rows(
 
     operation = _operation(kind, at, dms)
     key = set(table.primary_key)
+    had_before = matched_by(table)
     images: dict[str, Column] = {}
     faults = _unknown(operation)
     for c in table.columns:
@@ -69,7 +70,7 @@ def typed_rows(
             faults.append(_unreadable(c, value, images[c.name], text=types is None))
     before = []
     written = _before_images(at, table, dms, text=types is None)
-    for c in (c for c in table.columns if c.name in key):
+    for c in (c for c in table.columns if c.name in had_before):
         present = before_image(dms, c.name)
         old = F.lit(None).cast(spark_type(c.type))
         if present is not None and present in written:
@@ -87,6 +88,14 @@ def typed_rows(
             if "_unsupplied" in rows.columns:
                 missing &= ~F.array_contains("_unsupplied", c.name)
             faults.append((missing, F.lit(f"{c.name} is NULL")))
+    if table.mode is Mode.FULL_ROW:
+        unknown = reduce(and_, (old.isNull() for old in before))
+        faults.append(
+            (
+                (operation == "U") & unknown,
+                F.lit("an update without a before image, whose row cannot be found"),
+            )
+        )
     commit_ts = F.lit(None).cast("timestamp")
     if dms.timestamp_column_name is not None and dms.timestamp_column_name in at:
         commit_ts = typed(dms.timestamp_column_name, at[dms.timestamp_column_name], "timestamptz")
@@ -111,6 +120,13 @@ def typed_rows(
         *([F.struct(*before).alias("_before")] if before else []),
         *([_unsupplied(rows)] if dms.csv_no_sup_value is not None else []),
     )
+
+
+def matched_by(table: TableConfig) -> frozenset[str]:
+    """The columns whose before images tell which row an update changes."""
+    if table.mode is Mode.FULL_ROW:
+        return frozenset(column.name for column in table.columns)
+    return frozenset(table.primary_key)
 
 
 def _reason(faults: Sequence[_Fault]) -> Column:
@@ -143,8 +159,8 @@ def _operation(kind: FileKind, at: Mapping[str, Column], dms: DmsSettings) -> Co
 def _before_images(
     at: Mapping[str, Column], table: TableConfig, dms: DmsSettings, *, text: bool
 ) -> dict[str, Column]:
-    """The before images of the key columns that the file has; NULL where none was written."""
-    names = {before_image(dms, c.name): c for c in table.columns if c.name in table.primary_key}
+    """The before images that the file has of the columns by which a row is found; NULL where none was written."""
+    names = {before_image(dms, c.name): c for c in table.columns if c.name in matched_by(table)}
     found = {name: (at[name], column) for name, column in names.items() if name is not None and name in at}
     if not text:
         return {name: value for name, (value, _) in found.items()}

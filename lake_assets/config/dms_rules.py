@@ -27,6 +27,7 @@ def conflicts(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
     yield from _columns(table, dms)
     yield from _transactions(table, dms)
     yield from _left_out(table, dms)
+    yield from _full_row(table, dms)
     yield from _lobs(dms)
     yield from _validation(dms)
     if KEYED_MODES.intersection((table.mode, *table.also)):
@@ -168,6 +169,19 @@ def _left_out(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
                 ("op_in_cdc", "cdc_inserts_and_updates"),
                 "must not be false for a log: an update could not be told from an insert",
             )
+
+
+def _full_row(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
+    """An update finds the row that it changes by that row's own columns."""
+    if table.mode is not Mode.FULL_ROW or "updated" in table.never:
+        return
+    if dms.before_image_prefix is None or (dms.before_image_columns != "all" and not dms.add_column_name):
+        yield (
+            ("before_image_prefix", "before_image_columns"),
+            "must give before images of all columns for a table of mode full_row, or nobody could tell which row an "
+            "update changed: add a before-image rule with column-filter all to the task's mapping, or say never: "
+            "[updated] for the table",
+        )
 
 
 def _lobs(dms: DmsSettings) -> Iterator[Conflict]:

@@ -43,6 +43,7 @@ class Mode(StrEnum):
     CURRENT = "current"
     SOFT_DELETE = "soft_delete"
     HISTORY = "history"
+    FULL_ROW = "full_row"
     APPEND_LOG = "append_log"
     CHANGE_LOG = "change_log"
 
@@ -173,8 +174,11 @@ class TableConfig(Model):
             yield (
                 ("primary_key",),
                 f"is missing, and a table without one cannot be {kept}: declare the key, or say "
-                "mode: append_log (inserts only) or mode: change_log",
+                "mode: append_log (inserts only), mode: full_row (rows are found by all of their columns) or "
+                "mode: change_log",
             )
+        if self.mode is Mode.FULL_ROW and self.primary_key:
+            yield ("primary_key",), "is what mode: full_row does without: remove it, or say mode: current"
         for shape in (self.mode, *self.also):
             for column in SHAPE_COLUMNS.get(shape, ()):
                 if column.name in folded:

@@ -18,10 +18,11 @@ def today(
     had: Sequence[ColumnConfig],
     names: Mapping[str, str],
     wanted: Sequence[ColumnConfig],
-    key: Sequence[str],
+    matched_by: Sequence[str],
     defaults: Mapping[str, str | int | float | bool],
 ) -> DataFrame:
-    """`changes` as `read_changes` returns them, with `_image` in the columns `wanted` and `_before` in those of `key`.
+    """`changes` as `read_changes` returns them, with `_image` in the columns `wanted` and `_before` in those of
+    `matched_by`.
 
     `had` are the columns of the contract that read them, `names` their names today; one that is not in `names` is left
     out. A column that the contract did not have has its default, else NULL.
@@ -31,7 +32,7 @@ def today(
     frame = changes.withColumn("_image", F.struct(*image))
     if "_before" in changes.columns:
         types = {column.name: column for column in wanted}
-        before = [_value("_before", source, types[name], {}).alias(name) for name in key]
+        before = [_value("_before", source, types[name], defaults).alias(name) for name in matched_by]
         frame = frame.withColumn("_before", F.struct(*before))
     if "_unsupplied" in changes.columns:
         renamed = (F.when(F.array_contains("_unsupplied", old), F.lit(new)) for new, old in source.items())

@@ -14,6 +14,7 @@ from lake_assets.config import Mode
 from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.silver.batch import BatchResult, Written, nothing_readable
 from lake_assets.silver.commit import count_rows, next_position, stamp
+from lake_assets.silver.full_row import replace_all_rows, replace_rows
 from lake_assets.silver.keyed import replace_keys, replace_table
 from lake_assets.silver.logs import append, replace_log
 from lake_assets.silver.position import Position
@@ -62,6 +63,8 @@ def _write(work: Work, current: Attempt) -> Written:
     is_load = work.batch.kind == "full_load"
     if work.target.mode in KEEPS_THE_PAST:
         return load_versions(work, current) if is_load else replace_versions(work, current)
+    if work.target.mode is Mode.FULL_ROW:
+        return replace_all_rows(work, current) if is_load else replace_rows(work, current)
     if work.target.mode is Mode.CURRENT:
         return replace_table(work, current) if is_load else replace_keys(work, current)
     return replace_log(work, current) if is_load else append(work, current)
@@ -95,6 +98,7 @@ def _result(work: Work, written: Written, position: Position) -> BatchResult:
         position=position,
         replayed_bytes=work.replayed_bytes,
         unseen_updates=written.unseen_updates,
+        unmatched=written.unmatched,
         min_sequence=written.changes.min_sequence,
         superseded_files=work.batch.superseded_files,
         rows_behind_cut=written.changes.behind_cut,

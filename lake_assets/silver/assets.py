@@ -32,6 +32,7 @@ from lake_assets.silver.batch_check import FAILED_TABLES, batch_check
 from lake_assets.silver.engine import Progress, apply_tables
 from lake_assets.silver.pending import table_states
 from lake_assets.silver.report import (
+    doubts,
     materialization_metadata,
     schema_observations,
     vanished_observations,
@@ -44,6 +45,7 @@ SHAPES = {
     Mode.CURRENT: "equal to the source table",
     Mode.SOFT_DELETE: "every key that ever lived, deleted ones marked",
     Mode.HISTORY: "every version of every row, with the time it was valid",
+    Mode.FULL_ROW: "equal to the source table, rows matched by all columns",
     Mode.APPEND_LOG: "every inserted row",
     Mode.CHANGE_LOG: "every change with operation, commit time and sequence",
 }
@@ -150,6 +152,8 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
     for gone in vanished_observations(result, logged):
         context.log_event(gone)
     metadata = materialization_metadata(result, now) if result.batches else {}
+    for sentence in doubts(result):
+        context.log.warning("%s: %s", target.identifier, sentence)
     if result.error is not None:
         context.log.error("%s failed: %s", target.identifier, result.error)
         if metadata:

@@ -45,6 +45,8 @@ class Written:
     taken_back: int = 0
     """Rows among `rows` that were written by a first pass and taken back by a second."""
     unseen_updates: int = 0
+    unmatched: int = 0
+    """Rows that were to be taken away from a table without a key, and were not there."""
 
 
 def nothing_readable(strategy: str = "append", touched: dict[str, str] | None = None) -> Written:
@@ -77,6 +79,8 @@ class BatchResult:
     """Bytes read again, because a file came late or a key's last change does not tell its state; else 0."""
     unseen_updates: int = 0
     """Updates of keys that the table did not have, which no before image explains; each became a row."""
+    unmatched: int = 0
+    """Rows that deletes and updates were to take away from a table without a key, and that were not there."""
     min_sequence: str = ""
     """The lowest of the batch's changes; empty when it has none."""
     superseded_files: int = 0
@@ -104,6 +108,8 @@ class BatchResult:
             "bytes": self.bytes,
             "rows-read": self.rows_read,
             "rows-quarantined": self.rows_quarantined,
+            "unseen-updates": self.unseen_updates,
+            "unmatched": self.unmatched,
             "rows-behind-cut": self.rows_behind_cut,
             "min-sequence": self.min_sequence or NO_CHANGES,
             **{f"rows-{name}": self.by_op[op] for op, name in OPERATIONS.items()},

@@ -33,7 +33,7 @@ def replace_log(work: Work, current: Attempt) -> Written:
     target, reading = work.target, work.read_batch()
     if reading is None:  # a table without a full load, of whose changes none can be read any more
         return write_nothing(work.spark, current, target)
-    rows = _each_once(reading.good) if _may_repeat(work, late=False) else reading.good
+    rows = each_once(reading.good) if _may_repeat(work, late=False) else reading.good
     counted = Observation()
     rows = _columns(target, rows).observe(counted, F.count(F.lit(1)).alias("rows"))
     work.stage("write")
@@ -65,7 +65,7 @@ def append(work: Work, current: Attempt) -> Written:
     rows, late = seen.used, seen.is_late(work.position.max_sequence)
     if _may_repeat(work, late=late):
         with work.watch.stage("repetitions"):
-            delta = _each_once(delta)
+            delta = each_once(delta)
             if late:
                 delta = _not_applied(work, current, delta)
             delta = checkpointed(delta)
@@ -105,7 +105,7 @@ def _may_repeat(work: Work, *, late: bool) -> bool:
     return work.target.dms.change_sequence_column is not None and (several or late)
 
 
-def _each_once(changes: DataFrame) -> DataFrame:
+def each_once(changes: DataFrame) -> DataFrame:
     """Without repetitions. Rows that have no sequence of their own are all kept."""
     place = F.when(~has_own_sequence(F.col("_sequence")), F.struct("_file", "_row"))
     return changes.withColumn("_place", place).dropDuplicates([*IDENTITY, "_place"])

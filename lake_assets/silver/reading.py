@@ -106,7 +106,7 @@ class Reading:
             return changes
         names = contracts.names_today(version.number, drops=target.schema_changes.dropped == "drop")
         return today(
-            changes, contract.columns, names, target.image_columns, target.key, target.config.defaults
+            changes, contract.columns, names, target.image_columns, target.matched_by, target.config.defaults
         )
 
     def checkpointed(self, rows: DataFrame, *observed: Observed) -> DataFrame:

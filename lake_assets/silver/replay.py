@@ -4,6 +4,7 @@ Here: from which files, and putting the outcome in the place of the batch's own.
 (`basis.py`), following rows from key to key (`settle.py`).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import unquote
 
@@ -11,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.content import FilesUnusable, UnreadableFile
+from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.places import plain
 from lake_assets.bronze.vanished import missing_files
 from lake_assets.iceberg.publish import Attempt
@@ -117,11 +119,16 @@ def _told_since(work: Work, seen: ChangeFigures, reading: Reading) -> Basis:
         told = Basis(epoch_members(work.logged, work.batch.epoch, work.batch.upto))
     else:
         told = basis(table, work.position.snapshot_id, work.batch, work.logged, seen.min_sequence)
+    refuse_missing(work, reading, told.files)
+    return told
+
+
+def refuse_missing(work: Work, reading: Reading, files: Sequence[LoggedFile]) -> None:
+    """Raises FilesUnusable, for the batch's late files, when one of the others is gone."""
     batch = {file.key for file in work.batch.files}
-    needed = [file for file in told.files if file.key not in batch]
+    needed = [file for file in files if file.key not in batch]
     if missing := missing_files(work.runtime.store(work.target.source), needed):
         raise FilesUnusable(_held_back(work, reading, missing[0].key))
-    return told
 
 
 def _held_back(work: Work, reading: Reading, missing: str) -> list[UnreadableFile]:

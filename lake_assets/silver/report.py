@@ -67,6 +67,20 @@ def vanished_observations(result: TableResult, logged: Sequence[LoggedFile]) -> 
             )
 
 
+def doubts(result: TableResult) -> Iterator[str]:
+    """What the turn's changes said that does not go with the table as it was, though they were applied."""
+    if unseen := sum(batch.unseen_updates for batch in result.batches):
+        yield (
+            f"{unseen} updates are of rows that the table did not have, and that no before image explains; each became "
+            "a row. An earlier file may be missing, or before images of a key that changed."
+        )
+    if unmatched := sum(batch.unmatched for batch in result.batches):
+        yield (
+            f"{unmatched} rows were to be deleted or updated that the table did not have. The source may not show "
+            "whole rows, an earlier file may be missing, or rows were changed while the full load ran."
+        )
+
+
 def materialization_metadata(result: TableResult, now: datetime) -> dict[str, Any]:
     """Figures over all the batches of one turn. Lag is now minus the newest applied source commit, seconds."""
     batches = result.batches
@@ -89,6 +103,8 @@ def materialization_metadata(result: TableResult, now: datetime) -> dict[str, An
         "batches": len(batches),
         "kinds_of_batch": ", ".join(sorted({b.kind for b in batches})),
         "strategies": ", ".join(sorted({b.strategy for b in batches})),
+        "unseen_updates": sum(b.unseen_updates for b in batches),
+        "unmatched": sum(b.unmatched for b in batches),
         "bytes_replayed": sum(b.replayed_bytes for b in batches),
         "files_superseded": sum(b.superseded_files for b in batches),
         "seconds": round(sum(seconds.values()), 3),

@@ -95,6 +95,13 @@ class Target:
     def key(self) -> tuple[str, ...]:
         return self.config.primary_key
 
+    @property
+    def matched_by(self) -> tuple[str, ...]:
+        """The columns by which a change finds its row."""
+        if self.config.mode is Mode.FULL_ROW:
+            return tuple(column.name for column in self.image_columns)
+        return self.key
+
     def key_matches(self, state: str, table: str) -> str:
         """The SQL condition that a state of `collapse` and a row of the silver table, by their aliases, share a key."""
         pairs = zip(key_columns(self.key), self.key, strict=True)

@@ -66,7 +66,11 @@ class Bench:
         return list(self.tables[table]["columns"])
 
     def key(self, table: str) -> list[str]:
-        return list(self.tables[table].get("primary_key", ()))
+        """The columns that have before images."""
+        config = self.tables[table]
+        return (
+            self.columns(table) if config.get("mode") == "full_row" else list(config.get("primary_key", ()))
+        )
 
     def put(self, *files: DmsFile, types: Mapping[str, pa.DataType] | None = None) -> None:
         """Files land in the bucket."""
