@@ -119,7 +119,7 @@ def admit(
         if (file.key, file.qualified_table) not in in_already
         and _rewritten_for_open_epoch(file, known, opened)
     ]
-    entering += _claimed(entering, known, gone)
+    entering += _claimed(entering, known, changes, gone)
     admitted += sorted(entering, key=lambda entry: _by_table_and_key(entry[0]))
     admitted += [
         (file, _open_epoch(file, known, opened)) for file in changes if _has_new_content(file, known)
@@ -164,7 +164,16 @@ def _rewritten_for_open_epoch(file: NewFile, known: Known, opened: Mapping[tuple
 def _epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> int:
     """Of a LOAD file that was rewritten."""
     newest, open_epoch = known.newest.get(file.key), _open_epoch(file, known, opened)
-    return open_epoch + 1 if newest is not None and newest.epoch == open_epoch else open_epoch
+    opens = newest is not None and newest.epoch == open_epoch and not _was_claimed(newest, known)
+    return open_epoch + 1 if opens else open_epoch
+
+
+def _was_claimed(record: LoggedFile, known: Known) -> bool:
+    """Whether the part was logged with the load before at first."""
+    return any(
+        (r.key, r.version, r.epoch) == (record.key, record.version, record.epoch - 1)
+        for r in known.living(record.schema, record.table)
+    )
 
 
 def _epoch_of_new_key(
@@ -200,34 +209,59 @@ def _epoch_of_new_key(
 
 
 def _claimed(
-    entering: Sequence[tuple[NewFile, int]], known: Known, gone: Collection[tuple[str, str]]
+    entering: Sequence[tuple[NewFile, int]],
+    known: Known,
+    changes: Sequence[NewFile],
+    gone: Collection[tuple[str, str]],
 ) -> list[tuple[NewFile, int]]:
-    """Parts of a reload that came before anything showed that it was one, under keys never seen, and so were logged
-    with the load before: they were transferred after a part that now turns out to be the reload's."""
+    """Parts of a reload that were logged with the load before, because nothing showed then that there was one.
+
+    A later transfer of a key shows it. What the load before has under other keys, from after the key's former transfer,
+    may be of either: the changes between tell, else the nearer transfer. If it is the former load's after all, the
+    reload writes its key again, and takes its place.
+    """
     found = []
     for table in {(file.schema, file.table) for file, _ in entering} - set(gone):
-        reloaded: dict[int, datetime] = {}
-        for file, epoch in entering:
-            old = known.newest.get(file.key)
-            if (file.schema, file.table) != table or old is None or old.epoch >= epoch:
-                continue
-            # A later transfer of the same key, rather than old content that was put back.
-            if file.first_commit_ts and old.first_commit_ts and file.first_commit_ts > old.first_commit_ts:
-                reloaded[epoch] = min(file.first_commit_ts, reloaded.get(epoch, file.first_commit_ts))
-        keys = {file.key for file, _ in entering}
-        for record in known.living(*table):
-            since = reloaded.get(record.epoch + 1)
-            if (
-                record.kind is FileKind.LOAD
-                and since is not None
-                and record.key not in keys
-                and known.newest[record.key] is record
-                and record.first_commit_ts is not None
-                and record.first_commit_ts > since
-            ):
-                values = {field.name: getattr(record, field.name) for field in fields(NewFile)}
-                found.append((NewFile(**values), record.epoch + 1))
+        own = [(file, epoch) for file, epoch in entering if (file.schema, file.table) == table]
+        again = [
+            (known.newest[f.key], f, epoch) for f, epoch in own if _is_transferred_again(f, epoch, known)
+        ]
+        loads = [r for r in known.living(*table) if r.kind is FileKind.LOAD and known.newest[r.key] is r]
+        for epoch in {epoch for _, _, epoch in again}:
+            former = [old for old, _, of in again if of == epoch]
+            begun = min(_transferred(new)[0] for _, new, of in again if of == epoch)
+            cdc: list[File] = [r for r in known.living(*table) if r.kind is FileKind.CDC]
+            cdc += [change for change in changes if (change.schema, change.table) == table]
+            end = load_end(
+                former, [c for c in cdc if c.flush_time and c.flush_time < begun], reload=epoch > 2
+            )
+            keys = {file.key for file, _ in own}
+            for part in loads:
+                if part.epoch == epoch - 1 and part.key not in keys and _is_later(part, former, begun, end):
+                    values = {field.name: getattr(part, field.name) for field in fields(NewFile)}
+                    found.append((NewFile(**values), epoch))
     return found
+
+
+def _is_transferred_again(file: NewFile, epoch: int, known: Known) -> bool:
+    """Whether it is a later transfer of a known key, rather than old content that was put back."""
+    old = known.newest.get(file.key)
+    if old is None or old.epoch >= epoch or known.has_vanished(old):
+        return False
+    if file.first_commit_ts is None or old.first_commit_ts is None:
+        return False
+    return file.first_commit_ts > old.first_commit_ts
+
+
+def _is_later(part: File, former: Sequence[File], begun: datetime, end: datetime | None) -> bool:
+    """Whether a part is of the load that had `begun` by then, rather than of the one with the `former` parts."""
+    at = part.first_commit_ts
+    if at is None or at >= begun:
+        return at is not None
+    before = [f.first_commit_ts for f in former if f.first_commit_ts is not None and f.first_commit_ts < at]
+    if not before or len(before) < len(former):
+        return False
+    return at > end if end is not None else begun - at < at - max(before)
 
 
 def _is_of_earlier_load(
