@@ -68,7 +68,7 @@ def _table(table: SourceTable, names: dict[tuple[str, str], str | None]) -> Iter
         yield f"        primary_key: [{', '.join(map(_value, table.primary_key))}]"
     else:
         yield "        # No primary key at the source: on some engines its changes then never arrive. Declare one"
-        yield "        # if some columns are one, else say mode: append_log (inserts only) or mode: change_log."
+        yield "        # if some columns are one, else say mode: append_log (inserts only), full_row or change_log."
         for unique in table.unique_keys:
             yield f"        # Unique and NOT NULL at the source: primary_key: [{', '.join(map(_value, unique))}]"
         yield f"        mode: {UNDECIDED}"
