@@ -16,6 +16,7 @@ from lake_assets.automation.polling import poll, sentence
 from lake_assets.bronze.arrivals import doubtful_sentence, log_arrivals
 from lake_assets.bronze.assets import landed_events
 from lake_assets.bronze.discovery import Discovery
+from lake_assets.bronze.listing import Listing
 from lake_assets.bronze.reports import UnreportedFiles
 from lake_assets.checks.silver_checks import APPLIED
 from lake_assets.runtime import LakeRuntime
@@ -35,7 +36,8 @@ def file_sensor(runtime: LakeRuntime, source: str, targets: Sequence[Target]) ->
     keys = [dg.AssetKey(target.asset_key) for target in own]
     batches = batch_keys(source, targets, own)
     told: set[str] = set()
-    watch = ArrivalWatch(lambda: log_arrivals(runtime, source, told))
+    listing = Listing(runtime.lake.sources[source], runtime.store(source))
+    watch = ArrivalWatch(lambda: log_arrivals(runtime, source, told, listing=listing))
     unreported = UnreportedFiles(runtime, source)
 
     @dg.sensor(

@@ -4,9 +4,12 @@ Here: discovery for one configured source, with what a user should hear about it
 """
 
 import logging
+from collections.abc import Collection, Mapping
 
 from lake_assets.bronze.discovery import Discovery, discover
 from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.listing import Listing
+from lake_assets.bronze.vanished import Removal
 from lake_assets.runtime import LakeRuntime
 
 MOST_TOLD = 20
@@ -14,12 +17,29 @@ MOST_TOLD = 20
 logger = logging.getLogger(__name__)
 
 
-def log_arrivals(runtime: LakeRuntime, source: str, told: set[str] | None = None) -> Discovery:
+def log_arrivals(
+    runtime: LakeRuntime,
+    source: str,
+    told: set[str] | None = None,
+    *,
+    listing: Listing | None = None,
+    hints: Collection[str] = (),
+    removals: Mapping[str, Removal] | None = None,
+) -> Discovery:
     """Lists the source's location and logs new files. Raises StoreError when the location cannot be listed.
 
     `told`: keys and tables that were warned of; who looks twice a second keeps it, and hears each of them once.
+    `listing`, `hints`, `removals`: see `discover`.
     """
-    found = discover(source, runtime.lake.sources[source], runtime.store(source), runtime.file_log)
+    config, store = runtime.lake.sources[source], runtime.store(source)
+    try:
+        found = discover(
+            source, config, store, runtime.file_log, listing=listing, hints=hints, removals=removals
+        )
+    except BaseException:
+        if listing is not None:
+            listing.restart()
+        raise
     told = set() if told is None else told
     unknown = [key for key in found.unknown if key.key not in told]
     for key in unknown[:MOST_TOLD]:

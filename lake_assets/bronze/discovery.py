@@ -19,6 +19,7 @@ from lake_assets.bronze.keys import (
     TransactionFile,
     UnknownKey,
 )
+from lake_assets.bronze.listing import Listing
 from lake_assets.bronze.object_store import ObjectGone, ObjectStore, StoredObject, StoreError
 from lake_assets.bronze.shares import find_shares, is_unsettled
 from lake_assets.bronze.shares import strangers as unnamed_tables
@@ -63,8 +64,13 @@ def discover(
     inspect_threads: int = 8,
     inspect_budget_bytes: int = 64 << 20,
     removals: Mapping[str, Removal] | None = None,
+    listing: Listing | None = None,
+    hints: Collection[str] = (),
 ) -> Discovery:
     """Lists the source and logs what is new, in at most one commit.
+
+    `listing`: of somebody who looks again and again, and need not see everything each time; `hints`: keys that S3 says
+    are new, for which it looks first.
 
     A file of more than `inspect_budget_bytes` (as stored), or with damaged content, is logged with rows=None: what
     to make of it is the reader's decision. A transaction file is inspected whatever its size. One that vanishes or
@@ -78,14 +84,13 @@ def discover(
     shares = log.shares(source_name) if source.dms.preserve_transactions else {}
     marks, seen_at = log.vanished(source_name), datetime.now(UTC)
     folders = TableFolders(source)
+    listed = (listing or Listing(source, store)).look(log, source_name, hints)
     listed_files: list[DataFile] = []
     candidates: list[tuple[StoredObject, DataFile | TransactionFile]] = []
     unknown: list[UnknownKey] = []
     unconfigured: Counter[str] = Counter()
     ignored = 0
-    keys: set[str] = set()
-    for obj in store.list():
-        keys.add(obj.key)
+    for obj in listed.objects:
         parsed = folders.parse(obj.key)
         if isinstance(parsed, IgnoredKey):
             ignored += 1
@@ -127,19 +132,19 @@ def discover(
         if file.format == TRANSACTIONS and unnamed_tables([file.qualified_table], source.tables)
     )
     vanished = []
-    if _suspects(source, newest, marks, keys):
+    if listed.keys is not None and _suspects(source, newest, marks, listed.keys):
         known = newest_known(log.files(source_name, upto=head))
-        vanished = _not_back(store, vanished_tables(known, keys, source.tables, removals))
+        vanished = _not_back(store, vanished_tables(known, listed.keys, source.tables, removals))
     found += [vanished_record(table, seen_at) for table in vanished if table.certain]
-    logged = log.append(source_name, found, based_on=head, listed=keys)
-    hints = {table: near for table in unconfigured if (near := folders.hint(table))}
+    logged = log.append(source_name, found, based_on=head, listed=listed.keys)
+    nearest = {table: near for table in unconfigured if (near := folders.hint(table))}
     return Discovery(
         logged,
         sorted(unknown, key=lambda entry: entry.key),
         dict(unconfigured),
         ignored,
-        len(keys),
-        hints,
+        len(listed.objects),
+        nearest,
         {table.table: table.doubt for table in vanished if not table.certain},
     )
 

@@ -26,6 +26,7 @@ from lake_assets.config.lake import (
     SourceConfig,
     SparkConfig,
 )
+from lake_assets.config.listing import ListingConfig
 from lake_assets.config.maintenance import MaintenanceConfig
 from lake_assets.config.tables import (
     FURTHER_SHAPES,
@@ -53,6 +54,7 @@ __all__ = [
     "FullLoadComplete",
     "GoldConfig",
     "LakeConfig",
+    "ListingConfig",
     "MaintenanceConfig",
     "Mistake",
     "Mistakes",
