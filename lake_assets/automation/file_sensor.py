@@ -4,7 +4,7 @@ It asks "is there a logged file above a table's position, no run under way for i
 look, and needs neither a cursor nor run keys: deleting Dagster's storage loses and repeats nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -13,10 +13,9 @@ from lake_assets.automation.arrival_watch import ArrivalWatch
 from lake_assets.automation.backoff import check_backing_off
 from lake_assets.automation.in_flight import assets_in_flight
 from lake_assets.automation.polling import poll, sentence
-from lake_assets.bronze.arrivals import doubtful_sentence, log_arrivals
+from lake_assets.bronze.arrivals import Arrivals, doubtful_sentence
 from lake_assets.bronze.assets import landed_events
 from lake_assets.bronze.discovery import Discovery
-from lake_assets.bronze.listing import Listing
 from lake_assets.bronze.reports import UnreportedFiles
 from lake_assets.checks.silver_checks import APPLIED
 from lake_assets.runtime import LakeRuntime
@@ -35,9 +34,7 @@ def file_sensor(runtime: LakeRuntime, source: str, targets: Sequence[Target]) ->
     own = [target for target in targets if target.source == source]
     keys = [dg.AssetKey(target.asset_key) for target in own]
     batches = batch_keys(source, targets, own)
-    told: set[str] = set()
-    listing = Listing(runtime.lake.sources[source], runtime.store(source))
-    watch = ArrivalWatch(lambda: log_arrivals(runtime, source, told, listing=listing))
+    watch = ArrivalWatch(look_by_look(runtime, source))
     unreported = UnreportedFiles(runtime, source)
 
     @dg.sensor(
@@ -70,6 +67,19 @@ def file_sensor(runtime: LakeRuntime, source: str, targets: Sequence[Target]) ->
         return poll(look, automation)
 
     return files
+
+
+def look_by_look(runtime: LakeRuntime, source: str) -> Callable[[], Discovery]:
+    """Looks at the source, one after the other. Where S3 tells of new files, the wait for its word is the pause."""
+    opened: list[Arrivals] = []
+
+    def look() -> Discovery:
+        if not opened:
+            # Not before: to define the sensor needs neither the bucket nor the queue.
+            opened.append(Arrivals(runtime, source))
+        return opened[0].look(wait_seconds=1)
+
+    return look
 
 
 def ready_targets(

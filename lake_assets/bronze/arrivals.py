@@ -4,8 +4,10 @@ Here: discovery for one configured source, with what a user should hear about it
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 
+from lake_assets.aws.notifications import Notifications, QueueUnavailable, Received
 from lake_assets.bronze.discovery import Discovery, discover
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.listing import Listing
@@ -61,6 +63,60 @@ def log_arrivals(
     told.update(key.key for key in unknown)
     told.update(unconfigured)
     return found
+
+
+class Arrivals:
+    """The looks of a process at one source: it remembers where to look, what S3 has told, and what it has warned of."""
+
+    def __init__(self, runtime: LakeRuntime, source: str) -> None:
+        config = runtime.lake.sources[source]
+        self._runtime = runtime
+        self._source = source
+        self._told: set[str] = set()
+        self._listing = Listing(config, runtime.store(source))
+        self._queue = (
+            Notifications(config.notifications, config.location) if config.notifications is not None else None
+        )
+        self._queue_fails = False
+        self._removals: dict[str, Removal] = {}
+
+    def look(self, wait_seconds: float = 0.0) -> Discovery:
+        """Logs what is new. `wait_seconds`: for S3's word, where there is a queue for it. Raises StoreError."""
+        received = self._received(wait_seconds)
+        self._removals |= received.removals
+        found = log_arrivals(
+            self._runtime,
+            self._source,
+            self._told,
+            listing=self._listing,
+            hints=received.created,
+            removals=self._removals,
+        )
+        if found.whole:
+            self._removals.clear()
+        # Only now: what they name is in the log.
+        if self._queue is not None and received.handles:
+            with self._hints_only():
+                self._queue.done(received)
+        return found
+
+    def _received(self, wait_seconds: float) -> Received:
+        if self._queue is not None:
+            with self._hints_only():
+                received = self._queue.receive(wait_seconds)
+                self._queue_fails = False
+                return received
+        return Received()
+
+    @contextmanager
+    def _hints_only(self) -> Iterator[None]:
+        """Without the queue, files are found all the same; that it fails is told once."""
+        try:
+            yield
+        except QueueUnavailable as error:
+            if not self._queue_fails:
+                logger.warning("%s: %s Files are found by looking, later.", self._source, error)
+            self._queue_fails = True
 
 
 def doubtful_sentence(table: str, doubt: str) -> str:

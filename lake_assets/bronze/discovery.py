@@ -53,6 +53,8 @@ class Discovery:
     """By `unconfigured` table, the configured one that it differs from only by case."""
     doubtful: dict[str, str] = field(default_factory=dict)
     """By table of which no file is there any more, what speaks against their having been deleted; not logged."""
+    whole: bool = True
+    """Whether everything has been looked at."""
 
 
 def discover(
@@ -146,6 +148,7 @@ def discover(
         len(listed.objects),
         nearest,
         {table.table: table.doubt for table in vanished if not table.certain},
+        whole=listed.keys is not None,
     )
 
 

@@ -133,9 +133,9 @@ class Listing:
             key=lambda prefix: -self._tails[prefix].active,
         )
         # Some of every look is the others', or a busy source would hide them.
-        chosen = dict.fromkeys([*sorted(told), *active][: max(1, most - most // 4)])
+        chosen = dict.fromkeys([*sorted(told), *active[: max(1, most - most // 4)]])
         for _ in range(len(self._tails)):
-            if len(chosen) >= min(most, len(self._tails)):
+            if len(chosen) >= len(told) + min(most, len(self._tails)):
                 break
             if not self._turn:
                 self._turn.extend(self._tails)

@@ -26,7 +26,7 @@ from lake_assets.config.lake import (
     SourceConfig,
     SparkConfig,
 )
-from lake_assets.config.listing import ListingConfig
+from lake_assets.config.listing import ListingConfig, NotificationsConfig
 from lake_assets.config.maintenance import MaintenanceConfig
 from lake_assets.config.tables import (
     FURTHER_SHAPES,
@@ -60,6 +60,7 @@ __all__ = [
     "Mistakes",
     "Mode",
     "Model",
+    "NotificationsConfig",
     "OnVanished",
     "Policy",
     "QuarantineLimits",

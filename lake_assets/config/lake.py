@@ -15,7 +15,7 @@ from lake_assets.config.consistent_cut import ConsistentCut
 from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import conflicts
 from lake_assets.config.evolution import SchemaChanges
-from lake_assets.config.listing import ListingConfig
+from lake_assets.config.listing import ListingConfig, NotificationsConfig
 from lake_assets.config.maintenance import MaintenanceConfig
 from lake_assets.config.tables import FURTHER_SHAPES, TIMED_MODES, Freshness, TableConfig
 
@@ -95,6 +95,7 @@ class SourceConfig(Model):
     """Whether a folder is a table's if their names differ only by case."""
     s3: S3Config = S3Config()
     listing: ListingConfig = ListingConfig()
+    notifications: NotificationsConfig | None = None
     dms_task: DmsTask | None = None
     """The task that fills the location; a table's own, where several do."""
     tables: dict[str, TableConfig] = Field(min_length=1)

@@ -1,13 +1,14 @@
-"""How a source's location is looked through once it holds more than a listing can show at once.
+"""How new files of a source are found: looking through its location, and S3's notifications.
 
-Not here: looking (`bronze/listing.py`).
+Not here: looking (`bronze/listing.py`), receiving (`aws/notifications.py`).
 """
 
 from datetime import timedelta
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from lake_assets.config.base import Duration, Model
+from lake_assets.config.dms import AwsAccess
 
 
 class ListingConfig(Model):
@@ -23,3 +24,20 @@ class ListingConfig(Model):
     """Requests at a time."""
     overlap: Duration = timedelta(minutes=15)
     """A table's newest files are those since so long before its newest one; older names wait for the pass."""
+
+
+class NotificationsConfig(AwsAccess):
+    """The SQS queue that the bucket's event notifications go to, directly, through SNS or through EventBridge."""
+
+    queue_url: str
+    dead_letter_queue_url: str | None = None
+    """Where messages go that are none of S3's; without it they stay for the queue's own redrive policy."""
+
+    @field_validator("queue_url", "dead_letter_queue_url")
+    @classmethod
+    def _an_address(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("https://", "http://")):
+            raise ValueError(
+                f"{value!r} is no URL of a queue, such as https://sqs.eu-central-1.amazonaws.com/123456789012/files"
+            )
+        return value

@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 from lake_assets.automation.file_sensor import SCOPE
 from lake_assets.automation.heartbeat import HEARTBEAT
 from lake_assets.bronze import reports
+from lake_assets.bronze.arrivals import Arrivals
+from lake_assets.bronze.discovery import Discovery
 from lake_assets.build import build_definitions, open_lake
 from lake_assets.config import TableConfig
 from lake_assets_tests.lakes import DMS, sequence, write_file
@@ -345,8 +347,6 @@ def test_strange_files_are_told_once(new_shop: Callable[..., Shop], caplog: pyte
 def test_a_look_that_takes_longer_than_a_tick_goes_on_in_the_next(
     new_shop: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lake_assets.automation import file_sensor
-
     shop = new_shop(automation={"poll_window": "0.2s", "poll_interval": "0.1s"})
     shop.change("sales", [1])
     # Before the slow bucket: pending, and to be requested whatever the look does. On a busy machine even this look may
@@ -355,14 +355,14 @@ def test_a_look_that_takes_longer_than_a_tick_goes_on_in_the_next(
     while not shop.tick().run_requests:
         assert time.monotonic() < patience
     slow, looks = threading.Event(), []
-    real = file_sensor.log_arrivals  # type: ignore[attr-defined]
+    real = Arrivals.look
 
-    def look(*arguments: object) -> object:
+    def look(self: Arrivals, wait_seconds: float = 0.0) -> Discovery:
         looks.append(1)
         slow.wait(30)
-        return real(*arguments)  # type: ignore[arg-type]
+        return real(self, wait_seconds)
 
-    monkeypatch.setattr(file_sensor, "log_arrivals", look)
+    monkeypatch.setattr(Arrivals, "look", look)
     shop.restart()
     shop.change("notes", [1])
     began = time.monotonic()

@@ -1,0 +1,184 @@
+"""S3's notifications from an SQS queue, standard or FIFO: hints of where to look.
+
+Nothing depends on them. One that is lost costs the time until a look comes by itself, one that comes twice or late a
+look for nothing. Here: receiving, deleting, and putting aside what is no message of S3. Not here: what a message says
+(`s3_events.py`), looking (`bronze/listing.py`).
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+from lake_assets.aws.s3_events import MalformedMessage, ObjectEvent, events_below, object_events
+from lake_assets.bronze.vanished import Removal
+from lake_assets.config import NotificationsConfig
+from lake_assets.errors import LakeError
+
+AT_ONCE = 10
+"""What SQS hands out, and deletes, in one request."""
+MOST = 500
+"""Messages that are taken before somebody looks at the bucket."""
+_ADVICE = {
+    "AWS.SimpleQueueService.NonExistentQueue": "correct notifications.queue_url, or its region",
+    "QueueDoesNotExist": "correct notifications.queue_url, or its region",
+    "AccessDenied": "grant sqs:ReceiveMessage, sqs:DeleteMessage and sqs:ChangeMessageVisibility on the queue",
+}
+
+logger = logging.getLogger(__name__)
+
+
+class QueueUnavailable(LakeError):
+    """SQS cannot be asked. Files are found without it, only later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Messages that were taken from the queue, and what they say of one location."""
+
+    handles: tuple[str, ...] = ()
+    """Of all of them, to be deleted once the files that they name are in the log."""
+    created: tuple[str, ...] = ()
+    """Keys that are new."""
+    removals: dict[str, Removal] = field(default_factory=dict)
+    """By key that is gone, why."""
+    malformed: int = 0
+
+
+class Notifications:
+    """The queue of one source. May be shared between threads."""
+
+    def __init__(self, config: NotificationsConfig, location: str) -> None:
+        """`location`: the source's; what is said of others is passed over."""
+        self._config = config
+        self._location = location
+        self._lock = Lock()
+        self._made: Any = None
+
+    def receive(self, wait_seconds: float = 0.0) -> Received:
+        """What is in the queue now; waits up to so long (20 s at most) for the first message. Those that are no
+        messages of S3 go to the dead-letter queue, or without one stay for the queue's own redrive policy. Raises
+        QueueUnavailable."""
+        handles: list[str] = []
+        events: list[ObjectEvent] = []
+        malformed: list[dict[str, Any]] = []
+        wait = min(20, int(wait_seconds))
+        while len(handles) < MOST:
+            with self._errors():
+                answer = self._client.receive_message(
+                    QueueUrl=self._config.queue_url, MaxNumberOfMessages=AT_ONCE, WaitTimeSeconds=wait
+                )
+            messages = answer.get("Messages", [])
+            for message in messages:
+                try:
+                    events += object_events(message["Body"])
+                except MalformedMessage as error:
+                    logger.warning("%s: message %s is %s", self._name, message["MessageId"], error)
+                    malformed.append(message)
+                else:
+                    handles.append(message["ReceiptHandle"])
+            wait = 0
+            if not messages:
+                break
+        self._put_aside(malformed)
+        own = events_below(self._location, events)
+        gone = {event.key: event.removal for event in own}
+        return Received(
+            tuple(handles),
+            tuple(key for key, removal in gone.items() if removal is None),
+            {key: removal for key, removal in gone.items() if removal is not None},
+            len(malformed),
+        )
+
+    def keep(self, received: Received, seconds: int) -> None:
+        """Hides the messages from others for so long from now, while their files are being applied. Raises
+        QueueUnavailable."""
+        for handles in _some(received.handles):
+            entries = [
+                {"Id": str(number), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
+                for number, handle in enumerate(handles)
+            ]
+            with self._errors():
+                self._client.change_message_visibility_batch(QueueUrl=self._config.queue_url, Entries=entries)
+
+    def done(self, received: Received) -> None:
+        """Deletes the messages. One that cannot be comes again, and changes nothing. Raises QueueUnavailable."""
+        self._delete(received.handles)
+
+    def _put_aside(self, messages: Sequence[dict[str, Any]]) -> None:
+        letters = self._config.dead_letter_queue_url
+        if letters is None:
+            return
+        for message in messages:
+            with self._errors():
+                self._client.send_message(
+                    QueueUrl=letters, MessageBody=message["Body"], **_group(letters, message)
+                )
+            # Only then: killed in between, it is there twice.
+            self._delete([message["ReceiptHandle"]])
+
+    def _delete(self, handles: Sequence[str]) -> None:
+        for some in _some(handles):
+            entries = [{"Id": str(number), "ReceiptHandle": handle} for number, handle in enumerate(some)]
+            with self._errors():
+                self._client.delete_message_batch(QueueUrl=self._config.queue_url, Entries=entries)
+
+    @property
+    def _name(self) -> str:
+        return self._config.queue_url.rsplit("/", 1)[-1]
+
+    @property
+    def _client(self) -> Any:
+        with self._lock:
+            if self._made is None:
+                self._made = _client(self._config)
+            return self._made
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            yield
+        except ClientError as error:
+            # The server's own message may repeat an access key: only its code is passed on.
+            code = str(error.response.get("Error", {}).get("Code", "Unknown"))
+            advice = _ADVICE.get(code, "look the code up in the SQS API reference if it stays")
+            raise QueueUnavailable(f"{self._name}: SQS answered {code}; {advice}.") from error
+        except BotoCoreError as error:
+            advice = "check the network, notifications.endpoint and the credentials"
+            raise QueueUnavailable(
+                f"{self._name}: SQS cannot be reached ({type(error).__name__}): {advice}."
+            ) from error
+
+
+def _some(handles: Sequence[str]) -> Iterator[Sequence[str]]:
+    for first in range(0, len(handles), AT_ONCE):
+        yield handles[first : first + AT_ONCE]
+
+
+def _group(queue_url: str, message: dict[str, Any]) -> dict[str, str]:
+    """What a FIFO queue wants to know of a message."""
+    if not queue_url.endswith(".fifo"):
+        return {}
+    once = hashlib.sha256(message["Body"].encode()).hexdigest()
+    return {"MessageGroupId": "malformed", "MessageDeduplicationId": once}
+
+
+def _client(config: NotificationsConfig) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    return boto3.session.Session().client(
+        "sqs",
+        region_name=config.region,
+        endpoint_url=config.endpoint,
+        aws_access_key_id=config.access_key_id.get_secret_value() if config.access_key_id else None,
+        aws_secret_access_key=config.secret_access_key.get_secret_value()
+        if config.secret_access_key
+        else None,
+        config=Config(retries={"mode": "standard", "max_attempts": 2}, connect_timeout=5, read_timeout=30),
+    )
