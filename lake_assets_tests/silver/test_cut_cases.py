@@ -15,7 +15,7 @@ from lake_assets.build import open_lake
 from lake_assets.config import ConsistentCut, LakeConfig, Mode
 from lake_assets.errors import RowCountMismatch, TableStopped
 from lake_assets.silver.cut import Cut, source_cut
-from lake_assets.silver.cut_tags import cut_of, cut_tags, tag_of
+from lake_assets.silver.cut_tags import SourceCut, cut_of, cut_tags, tag_of
 from lake_assets.silver.plan import Batch, Waiting, plan_batch
 from lake_assets.silver.position import Position, read_position
 from lake_assets_tests.bank import quiet
@@ -23,6 +23,7 @@ from lake_assets_tests.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.lakes import lake_config
 from lake_assets_tests.silver.bench import Bench
 from lake_assets_tests.silver.test_plan import IMMEDIATELY, NOON, logged
+from lake_assets_tests.silver.test_random_histories import Killed
 
 SETTINGS = ConsistentCut(interval=timedelta(seconds=60), margin=timedelta(seconds=10))
 SECOND = timedelta(seconds=1)
@@ -143,7 +144,7 @@ def test_a_file_of_waiting_rows_that_is_gone_stops_the_table(spark: SparkSession
     gone = tmp_path / "bronze" / first.key
     content = gone.read_bytes()
     gone.unlink()
-    bench.put(cdc_file(TABLE, rows[7]["commit_ts"] + 12 * SECOND, rows[6:]))
+    bench.put(cdc_file(TABLE, rows[7]["commit_ts"] + 13 * SECOND, rows[6:]))
     error = bench.turn()["items"].error
     assert isinstance(error, TableStopped), error
     assert "6 rows wait for the consistent cut" in str(error)
@@ -217,6 +218,26 @@ def test_switched_on_and_off(spark: SparkSession, tmp_path: Path) -> None:
     bench.lake = open_lake(config, marts=())
     bench.apply()
     assert (len(bench.rows()), read_position(bench.table()).cut) == (27, None)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_killed_between_publish_and_tag_the_next_turn_tags(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(self: SourceCut) -> None:
+        raise Killed
+
+    bench, clock = items(tmp_path), Clock()
+    rows = changes(clock, *"abcdefghijklmnop")
+    bench.put(cdc_file(TABLE, rows[-1]["commit_ts"], rows))
+    with monkeypatch.context() as patched:
+        patched.setattr(SourceCut, "tag", dies)
+        with pytest.raises(Killed):
+            bench.turn()
+    assert not cut_tags(bench.table())
+    assert bench.apply() == {"items": []}
+    assert list(cut_tags(bench.table())) == [read_position(bench.table()).cut]
 
 
 @pytest.mark.spark

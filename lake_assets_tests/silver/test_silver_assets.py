@@ -115,6 +115,16 @@ def test_what_a_materialization_says(shop: Shop) -> None:
     assert metadata["snapshot_id"] == str(snapshot.snapshot_id)
 
 
+def test_an_update_of_a_row_that_nobody_knows_is_told(shop: Shop) -> None:
+    shop.change("sales", [1])
+    shop.apply()
+    shop.change("sales", [77], op="U")
+    run = shop.apply()
+    assert materialized(run)["sales"]["unseen_updates"] == 1
+    told = [event.message or "" for event in shop.instance.all_logs(run.run_id)]
+    assert any("1 updates are of rows that the table did not have" in message for message in told)
+
+
 def test_a_change_of_columns_is_an_event_on_the_asset(shop: Shop) -> None:
     shop.change("sales", [1])
     shop.apply()
