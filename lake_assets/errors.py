@@ -14,6 +14,11 @@ class TableStopped(LakeError):
         self.table = table
 
 
+class SparkLost(LakeError):
+    """The Spark Connect server died while it was asked. Nothing of what it did need have been published; what was, is
+    seen when the table is planned again."""
+
+
 class ApplyConflict(LakeError):
     """Another run published to the same table first, again and again. Nothing was applied twice."""
 

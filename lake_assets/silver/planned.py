@@ -10,14 +10,22 @@ from functools import partial
 from typing import TypeVar
 
 from pyiceberg.table import Table
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from pyspark.sql import SparkSession
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_random_exponential,
+)
 
 from lake_assets.bronze.content import FilesUnusable, UnreadableFile
 from lake_assets.bronze.damage import unreadable_files
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.quarantine import State
-from lake_assets.errors import ApplyConflict, LakeError
+from lake_assets.errors import ApplyConflict, LakeError, SparkLost
 from lake_assets.iceberg.publish import Attempt, lost_race
+from lake_assets.preflight import PreflightError
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.apply import apply_batch
@@ -28,6 +36,7 @@ from lake_assets.silver.position import Position
 from lake_assets.silver.shape import reshaped
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged, Work
+from lake_assets.spark.session import server_lost
 
 ATTEMPTS = 5
 T = TypeVar("T")
@@ -55,9 +64,9 @@ def retrying(target: Target, call: Callable[[], T]) -> T:
     """Plans and applies again, a few times, what lost a race or has files that cannot be used. Raises ApplyConflict,
     with what to do, when every attempt has lost."""
     policy = Retrying(
-        retry=retry_if_exception_type((ApplyConflict, FilesUnusable)),
+        retry=retry_if_exception_type((ApplyConflict, FilesUnusable, SparkLost)),
         stop=stop_after_attempt(ATTEMPTS),
-        wait=wait_random_exponential(multiplier=0.2, max=5),
+        wait=_pause,
         reraise=True,
     )
     try:
@@ -68,6 +77,14 @@ def retrying(target: Target, call: Callable[[], T]) -> T:
             "was applied twice or lost: its files are pending, and the next run applies them. If this comes again, "
             "find who else writes to the table, or run maintenance when fewer batches arrive."
         ) from error
+
+
+def _pause(attempt: RetryCallState) -> float:
+    error = attempt.outcome.exception() if attempt.outcome is not None else None
+    if isinstance(error, SparkLost):
+        # A server that is being started again answers after some seconds.
+        return min(2.0**attempt.attempt_number, 8.0)
+    return wait_random_exponential(multiplier=0.2, max=5)(attempt)
 
 
 def known_damage(runtime: LakeRuntime, target: Target) -> Damaged:
@@ -89,7 +106,8 @@ def apply_planned(
     """Applies and publishes the batch. `before_publish` may raise, and nothing is published. Raises LakeError of every
     kind; FilesUnusable when the batch may be tried again without some of its files, which `damaged` then has."""
     target, position, batch = planned.target, planned.position, planned.batch
-    with runtime.sessions.isolated() as spark:
+    with ExitStack() as held:
+        spark = _session(runtime, target, held)
         record = partial(runtime.contracts.add, target.identifier)
         contracts = batch_contracts(runtime, target, position, planned.logged, batch.files, record)
         contracts = contracts.upto(max(batch.upto, position.log_offset + 1))
@@ -123,6 +141,12 @@ def apply_planned(
         except LakeError:
             raise
         except Exception as error:
+            if server_lost(error):
+                runtime.sessions.forget()
+                raise SparkLost(
+                    f"{target.identifier}: Spark at {runtime.lake.spark.remote} was lost amid a batch "
+                    f"({_first_line(error)}). Its files are pending; the next turn applies them."
+                ) from error
             if lost_race(error):
                 raise ApplyConflict(f"{target.identifier}: another run committed first") from error
             store = runtime.store(target.source)
@@ -135,6 +159,16 @@ def apply_planned(
             raise LakeError(
                 f"{target.identifier}: the batch of {files} failed: {_first_line(error)}"
             ) from error
+
+
+def _session(runtime: LakeRuntime, target: Target, held: ExitStack) -> SparkSession:
+    """A session of the batch's own, until the end of `held`."""
+    try:
+        return held.enter_context(runtime.sessions.isolated())
+    except PreflightError as error:
+        if runtime.lake.spark.mode != "connect":
+            raise
+        raise SparkLost(f"{target.identifier}: {error}") from error
 
 
 def _without(unusable: FilesUnusable, batch: Batch, damaged: Damaged) -> bool:

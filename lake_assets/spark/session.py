@@ -23,6 +23,17 @@ from lake_assets.preflight import PreflightError, check_java
 from lake_assets.spark.settings import session_conf, spark_conf
 
 CONNECT_SECONDS = 10.0
+SERVER_LOST = (
+    "StatusCode.UNAVAILABLE",
+    "NO_ACTIVE_SESSION",
+    "INVALID_HANDLE.SESSION",
+    "SESSION_CHANGED",
+    "SESSION_CLOSED",
+    "INVALID_CURSOR.DISCONNECTED",
+    "failed to connect to all addresses",
+    "RETRIES_EXCEEDED",
+)
+"""What the client says, of itself or by gRPC, when the server has died, or is another one by now."""
 DEFAULT_PORT = 15002
 
 
@@ -68,6 +79,12 @@ class SparkSessions:
         with self._lock:
             self._idle.append(session)
 
+    def forget(self) -> None:
+        """Drops all sessions of a server that is gone: the next ones are made on the one that answers then."""
+        with self._lock:
+            if self._remote is not None:
+                self._root, self._idle = None, []
+
     def _embedded(self) -> SparkSession:
         check_java()
         with _redirected(self._spark_log):
@@ -97,6 +114,16 @@ class SparkSessions:
         atexit.register(_release, session, self._remote)
         found: SparkSession = session
         return found
+
+
+def server_lost(error: BaseException) -> bool:
+    """Whether a statement failed because of the server rather than for what it says."""
+    found: BaseException | None = error
+    while found is not None:
+        if any(sign in f"{type(found).__name__} {found}" for sign in SERVER_LOST):
+            return True
+        found = found.__cause__
+    return False
 
 
 def _release(session: Any, remote: str) -> None:

@@ -151,3 +151,20 @@ def test_the_same_tests_on_a_server() -> None:
     )
     assert done.returncode == 0, done.stdout[-6000:]
     assert " passed" in done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_a_server_that_dies_amid_batches(tmp_path: Path) -> None:
+    """Seven times, at random; the process goes on with the server that comes after it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "lake_assets_tests.spark.dying_server", str(tmp_path), "1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    print(done.stdout[-3000:])
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "7 deaths of the server" in done.stdout
