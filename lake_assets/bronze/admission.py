@@ -119,7 +119,7 @@ def admit(
         if (file.key, file.qualified_table) not in in_already
         and _rewritten_for_open_epoch(file, known, opened)
     ]
-    entering += _claimed(entering, known, changes, gone)
+    entering = _claimed(entering, known, changes, gone)
     admitted += sorted(entering, key=lambda entry: _by_table_and_key(entry[0]))
     admitted += [
         (file, _open_epoch(file, known, opened)) for file in changes if _has_new_content(file, known)
@@ -214,13 +214,14 @@ def _claimed(
     changes: Sequence[NewFile],
     gone: Collection[tuple[str, str]],
 ) -> list[tuple[NewFile, int]]:
-    """Parts of a reload that were logged with the load before, because nothing showed then that there was one.
+    """All that enters, with the parts of a reload that were taken for the load before's, or logged with it, because
+    nothing showed then that there was one.
 
     A later transfer of a key shows it. What the load before has under other keys, from after the key's former transfer,
     may be of either: the changes between tell, else the nearer transfer. If it is the former load's after all, the
     reload writes its key again, and takes its place.
     """
-    found = []
+    found = dict(entering)
     for table in {(file.schema, file.table) for file, _ in entering} - set(gone):
         own = [(file, epoch) for file, epoch in entering if (file.schema, file.table) == table]
         again = [
@@ -236,11 +237,13 @@ def _claimed(
                 former, [c for c in cdc if c.flush_time and c.flush_time < begun], reload=epoch > 2
             )
             keys = {file.key for file, _ in own}
-            for part in loads:
-                if part.epoch == epoch - 1 and part.key not in keys and _is_later(part, former, begun, end):
-                    values = {field.name: getattr(part, field.name) for field in fields(NewFile)}
-                    found.append((NewFile(**values), epoch))
-    return found
+            late = [r for r in loads if r.epoch == epoch - 1 and r.key not in keys]
+            parts = [
+                NewFile(**{field.name: getattr(r, field.name) for field in fields(NewFile)}) for r in late
+            ]
+            parts += [file for file, of in own if of == epoch - 1]
+            found |= {part: epoch for part in parts if _is_later(part, former, begun, end)}
+    return list(found.items())
 
 
 def _is_transferred_again(file: NewFile, epoch: int, known: Known) -> bool:

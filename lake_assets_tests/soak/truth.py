@@ -1,7 +1,7 @@
 """What silver has to be, by what is in the bucket.
 
-Here: the source's own rows as of the last change that the bucket has without a gap; where there are gaps, what the
-files say; what a log holds. Not here: reading silver (`run.py`). Shares no code with the package.
+Here: the source's own rows as of the last change that the bucket has without a gap; what a log holds. Not here: reading
+silver (`run.py`). Shares no code with the package.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from lake_assets_tests.soak.source import COLUMNS, Image
+from lake_assets_tests.soak.source import COLUMNS
 from lake_assets_tests.soak.writer import Object, Written
 
 Rows = list[dict[str, Any]]
@@ -49,7 +49,6 @@ class Bucket:
 def current(bucket: Bucket) -> Rows | None:
     """The rows of a table with a key; None where nobody can say."""
     written = bucket.written
-    source, plan = written.source, written.plan
     if not bucket.whole:
         return None
     start = written.cut(bucket.load)
@@ -57,38 +56,14 @@ def current(bucket: Bucket) -> Rows | None:
     reached = start + len(covered)
     read = written.loads[bucket.load].read if bucket.load is not None else 0
     if covered == set(range(start, reached)) and reached >= read:
-        return source.states[reached]
-    if source.collisions or plan.partial:
-        return None
-    if plan.moves and plan.commits != "apart":
-        # Transactions of one hundredth of a second look like one, in which a row might leave the key it came to.
-        return None
-    if covered == set(range(start, reached)):
-        # The full load has read rows as later changes left them. Until these are there, a row that came and went
-        # within one transaction may be any of several.
-        return None
-    return said(bucket)
+        return written.source.states[reached]
+    # Files are missing, or the full load has read rows as changes left them that are not there yet: a row that came and
+    # went within one transaction may be any of several.
+    return None
 
 
-def said(bucket: Bucket) -> Rows:
-    """Each change done as the files say it, one after the other, whatever is missing between them."""
-    changes = bucket.written.source.changes
-    key = bucket.written.plan.key
-    table: dict[tuple[Any, ...], Image] = {}
-    for row in _loaded(bucket):
-        table[tuple(row[name] for name in key)] = {name: row[name] for name in COLUMNS}
-    for number in sorted({number for file in bucket.changes for number in file.numbers}):
-        change = changes[number]
-        if change.before is not None and change.op == "U":
-            table.pop(tuple(change.before[name] for name in key), None)
-        if change.op == "D":
-            table.pop(tuple(change.image[name] for name in key), None)
-        else:
-            table[tuple(change.image[name] for name in key)] = change.image
-    return list(table.values())
-
-
-def _loaded(bucket: Bucket) -> list[Mapping[str, Any]]:
+def loaded(bucket: Bucket) -> list[Mapping[str, Any]]:
+    """The rows of the newest full load, as far as its parts are there."""
     return [
         row
         for found in bucket.objects.values()
@@ -101,7 +76,7 @@ def append_log(bucket: Bucket) -> Rows | None:
     """Every row that was loaded or inserted."""
     if not bucket.whole:
         return None
-    rows = [{name: row[name] for name in COLUMNS} for row in _loaded(bucket)]
+    rows = [{name: row[name] for name in COLUMNS} for row in loaded(bucket)]
     changes = bucket.written.source.changes
     numbers = {number for file in bucket.changes for number in file.numbers}
     return rows + [{name: changes[number].image[name] for name in COLUMNS} for number in sorted(numbers)]
@@ -123,7 +98,7 @@ def change_log(bucket: Bucket) -> Rows:
     if len(bucket.written.loads) < 2:
         rows += [
             {"_op": "I", "_commit_ts": row["commit_ts"], "_sequence": ""} | {n: row[n] for n in COLUMNS}
-            for row in _loaded(bucket)
+            for row in loaded(bucket)
         ]
     return rows
 
