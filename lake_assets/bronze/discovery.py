@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from lake_assets.bronze.file_log import FileLog, LoggedFile, NewFile
 from lake_assets.bronze.inspect import FileInspection, UnreadableFile, inspect_file
@@ -32,6 +32,8 @@ from lake_assets.bronze.table_folders import (
 )
 from lake_assets.bronze.vanished import Removal, Vanished, newest_known, vanished_record, vanished_tables
 from lake_assets.config import DmsSettings, SourceConfig
+
+CLOCK_AHEAD = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,9 @@ def discover(
     ignored = 0
     for obj in listed.objects:
         parsed = folders.parse(obj.key)
+        if source.consistent_cut is not None and _is_later(parsed, seen_at):
+            # A look takes a while: what was written since it began is left to the next one, of all tables alike.
+            continue
         if isinstance(parsed, IgnoredKey):
             ignored += 1
         elif isinstance(parsed, UnknownKey):
@@ -150,6 +155,12 @@ def discover(
         {table.table: table.doubt for table in vanished if not table.certain},
         whole=listed.keys is not None,
     )
+
+
+def _is_later(parsed: object, moment: datetime) -> bool:
+    flushed = parsed.flush_time if isinstance(parsed, (DataFile, TransactionFile)) else None
+    # A clock that is ahead by more than this is wrong, and its files must come in all the same.
+    return flushed is not None and moment < flushed < moment + CLOCK_AHEAD
 
 
 def unlogged_parts(

@@ -126,6 +126,9 @@ class Listing:
                 tail.start_after = max(tail.start_after, tail.recent.popleft()[1])
 
     def _chosen(self, hints: Collection[str]) -> list[str]:
+        if self._source.consistent_cut is not None:
+            # A cut is as far as all tables are: each is asked for in each look.
+            return list(self._tails)
         now, most = self._clock(), self._settings.tails
         told = {prefix for key in hints if (prefix := _folder(key)) is not None}
         active = sorted(

@@ -63,7 +63,7 @@ def typed_rows(
     for c in table.columns:
         value = at[c.name]
         if types is None:
-            value = _certain(value, c, operation, c.name in key, dms)
+            value = _certain(value, c, operation, c.name in had_before, dms)
         images[c.name] = typed(c.name, value, c.type)
         # A text as a text is itself.
         if types is not None or c.type != "string":
@@ -90,6 +90,13 @@ def typed_rows(
             faults.append((missing, F.lit(f"{c.name} is NULL")))
     if table.mode is Mode.FULL_ROW:
         unknown = reduce(and_, (old.isNull() for old in before))
+        if types is None and dms.csv_null_value == "":
+            # As in images: the empty field of a required text can only be the empty text.
+            empty = [c.required and c.type == "string" for c in table.columns]
+            before = [
+                F.when(old.isNull() & ~unknown, F.lit("")).otherwise(old).alias(c.name) if may_be else old
+                for old, c, may_be in zip(before, table.columns, empty, strict=True)
+            ]
         faults.append(
             (
                 (operation == "U") & unknown,

@@ -107,7 +107,9 @@ def _chunk_asset(
         failed: dict[str, str] = {}
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with Heartbeat(context.instance, context.run.run_id, beat):
-            for result in apply_tables(runtime, selected, progress=progress):
+            began = context.instance.get_run_stats(context.run.run_id).start_time
+            as_of = datetime.fromtimestamp(began, UTC) if began is not None else None
+            for result in apply_tables(runtime, selected, progress=progress, as_of=as_of):
                 yield from _events(context, runtime, result)
                 if result.error is not None:
                     failed[result.target.identifier] = str(result.error)

@@ -14,7 +14,7 @@ from lake_assets.iceberg.tables import summary
 from lake_assets.silver.batch import NO_CHANGES
 from lake_assets.silver.collapse import commit_of
 from lake_assets.silver.plan import Batch, epoch_members
-from lake_assets.silver.position import BATCH, EPOCH, LOG_OFFSET, MAX_SEQUENCE
+from lake_assets.silver.position import BATCH, CUT_WAITING, EPOCH, LOG_OFFSET, MAX_SEQUENCE
 
 MIN_SEQUENCE, KIND = f"{BATCH}min-sequence", f"{BATCH}kind"
 
@@ -50,6 +50,9 @@ def basis(
             since = tuple(file for file in members if file.offset > offset)
             # Of a file whose rows are tried again, all rows are read, and most of them were applied before.
             if any(file.retry for file in since):
+                break
+            # At a consistent cut, a snapshot has not all rows of the files that it counts as read.
+            if int(properties.get(CUT_WAITING, "0")):
                 break
             if commit_of(properties[MAX_SEQUENCE]) < lowest:
                 return Basis(since, snapshot.snapshot_id)

@@ -25,8 +25,8 @@ BEHIND, IN, APPLIED, WAITS = range(4)
 """Sides of a cut: two kinds of rows of the batch, the first of which an earlier cut should have had; rows of an earlier
 batch, rows of a later batch."""
 _EPOCH, _SECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(seconds=1)
-AFTER_SWITCHED_OFF = timedelta(days=1)
-"""The margin by which files are read again for a source that has no cut any more."""
+ALL_FILES = timedelta(days=365_000)
+"""The margin by which files are read again for a source that has no cut any more: whatever waits is applied then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Cut:
 
     upto: datetime | None
     """UTC. None: every row is applied, because no file tells of a flush yet or the source has no cut any more."""
-    margin: timedelta = AFTER_SWITCHED_OFF
+    margin: timedelta = ALL_FILES
     quiet: bool = False
     """Whether no file has come for so long that everything is there."""
 
@@ -111,8 +111,10 @@ def source_cut(settings: ConsistentCut | None, files: Iterable[LoggedFile], now:
         if file.kind is FileKind.VANISHED:
             continue
         if file.flush_time is not None:
-            flushed = max(flushed or file.flush_time, file.flush_time)
-        written = max(written, file.written_at)
+            # A file from the future must not take the cut there: it was written before it was seen.
+            at = min(file.flush_time, file.logged_at)
+            flushed = max(flushed or at, at)
+        written = max(written, min(file.written_at, file.logged_at))
         logged = max(logged or file.logged_at, file.logged_at)
     if logged is not None and now - logged >= 2 * settings.delay:
         # A second more at most, for a name in whole seconds.
@@ -127,7 +129,9 @@ def may_wait(file: LoggedFile, position: Position, margin: timedelta) -> bool:
     these are read again is proven by the number of rows that wait."""
     if file.kind is not FileKind.CDC or file.offset > position.log_offset or position.cut is None:
         return False
-    return file.flush_time is None or file.flush_time > position.cut - margin
+    if file.flush_time is None or margin >= ALL_FILES:
+        return True
+    return file.flush_time > position.cut - margin
 
 
 def why_nothing(position: Position, pending: Sequence[LoggedFile], upto: datetime | None) -> str | None:

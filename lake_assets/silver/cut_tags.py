@@ -17,8 +17,9 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.keys import DataFile, FileKind, TransactionFile
 from lake_assets.bronze.log_record import LoggedFile
+from lake_assets.bronze.table_folders import TableFolders
 from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.cut import Cut, source_cut
@@ -68,8 +69,9 @@ def shows(target: Target, position: Position, files: Sequence[LoggedFile], found
     at_start = target.dms.use_task_start_time_for_full_load_timestamp
     loads = [f for f in living if f.kind is FileKind.LOAD and f.epoch == position.epoch]
     read = [f.last_modified if at_start else f.written_at for f in loads]
+    marks = [f.last_modified for f in files if f.kind is FileKind.VANISHED]
     applied = [position.max_commit_ts] if position.max_commit_ts is not None else []
-    return found.quiet or all(moment <= cut for moment in (*read, *applied))
+    return found.quiet or all(moment <= cut for moment in (*read, *applied, *marks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +85,20 @@ class SourceCut:
     """By `schema.table`, all files in the log when the cut was found."""
 
     @classmethod
-    def of(cls, runtime: LakeRuntime, source: str) -> "SourceCut":
-        """As the log has it now."""
+    def of(cls, runtime: LakeRuntime, source: str, as_of: datetime) -> "SourceCut":
+        """As the log had it at a moment, UTC. That a source is quiet is believed only after another look at it: nothing
+        may have been logged because nobody has looked."""
         settings = runtime.lake.sources[source].consistent_cut
         logged: dict[str, list[LoggedFile]] = defaultdict(list)
         if settings is not None:
             for file in runtime.file_log.files(source):
-                logged[file.qualified_table].append(file)
-        files = (file for own in logged.values() for file in own)
-        return cls(runtime, source, source_cut(settings, files, datetime.now(UTC)), logged)
+                if file.logged_at <= as_of:
+                    logged[file.qualified_table].append(file)
+        files = [file for own in logged.values() for file in own]
+        found = source_cut(settings, files, as_of)
+        if found.quiet and _unseen(runtime, source):
+            found = source_cut(settings, files, min(as_of, max(file.logged_at for file in files)))
+        return cls(runtime, source, found, logged)
 
     def tag(self) -> None:
         """Tags the source's tables that show the cut, and drops their oldest tags. A table that cannot be tagged is
@@ -109,13 +116,29 @@ class SourceCut:
         assert cut is not None, "there is nothing to tag otherwise"
         try:
             table = load_table(self.runtime.catalog, target.identifier)
-            if table is None or max(cut_tags(table), default=_NEVER) >= cut:
+            newest = max(cut_tags(table), default=_NEVER) if table is not None else _NEVER
+            if table is None or newest > cut:
                 return
             position = read_position(table)
+            # A repair of a quiet source's table moves its tag; a busy one's waits for the next.
+            if newest == cut and not (self.cut.quiet and cut_tags(table)[cut] != position.snapshot_id):
+                return
             if shows(target, position, self.logged.get(target.table, ()), self.cut):
                 _move_on(self.runtime, target, table, position, cut, keep)
         except Exception as error:  # noqa: BLE001  (its rows are right, and the next turn tags again)
             logger.warning("%s could not be tagged at %s: %s", target.identifier, tag_of(cut), error)
+
+
+def _unseen(runtime: LakeRuntime, source: str) -> bool:
+    """Whether the bucket has files that the log does not have as they are now."""
+    config, newest = runtime.lake.sources[source], runtime.file_log.newest(source)
+    folders = TableFolders(config)
+    for obj in runtime.store(source).list():
+        known = newest.get(obj.key)
+        as_known = known is not None and (obj.size, obj.last_modified) == (known.size, known.last_modified)
+        if not as_known and isinstance(folders.parse(obj.key), (DataFile, TransactionFile)):
+            return True
+    return False
 
 
 def _move_on(
@@ -124,8 +147,8 @@ def _move_on(
     spark = runtime.sessions.root()
     name = f"{runtime.lake.catalog.name}.{target.identifier}"
     # Without RETAIN, which counts from the snapshot's own age: a quiet table's tag would be expired at once.
-    _alter(spark, name, f"CREATE TAG IF NOT EXISTS {tag_of(cut)} AS OF VERSION {position.snapshot_id}")
-    for old in sorted(cut_tags(table), reverse=True)[keep - 1 :]:
+    _alter(spark, name, f"CREATE OR REPLACE TAG {tag_of(cut)} AS OF VERSION {position.snapshot_id}")
+    for old in sorted(set(cut_tags(table)) - {cut}, reverse=True)[keep - 1 :]:
         _alter(spark, name, f"DROP TAG IF EXISTS {tag_of(old)}")
 
 

@@ -35,13 +35,19 @@ logger = logging.getLogger(__name__)
 
 
 def apply_tables(
-    runtime: LakeRuntime, targets: Sequence[Target], *, progress: Progress = lambda target, stage: None
+    runtime: LakeRuntime,
+    targets: Sequence[Target],
+    *,
+    progress: Progress = lambda target, stage: None,
+    as_of: datetime | None = None,
 ) -> Iterator[TableResult]:
     """Brings every target up to the file log and yields each result as it is there, in no particular order.
 
-    An error of one table is in its result; the others go on.
+    An error of one table is in its result; the others go on. `as_of`: when the run began of which this is a part, UTC,
+    so that all its parts come to the same consistent cut.
     """
-    cuts = {name: SourceCut.of(runtime, name) for name in {target.source for target in targets}}
+    moment = as_of or datetime.now(UTC)
+    cuts = {name: SourceCut.of(runtime, name, moment) for name in {target.source for target in targets}}
     pool = ThreadPoolExecutor(runtime.lake.automation.apply_threads, thread_name_prefix="apply")
     try:
         futures = [

@@ -98,7 +98,8 @@ def plan_batch(
     if not (pending or position.waiting):
         return None
     at_once = max_files is None
-    batch = _batch(position, living, pending[:max_files], mode, policy, now, gate, at_once=at_once)
+    chunk = pending[: _enough(position, living, pending, max_files)]
+    batch = _batch(position, living, chunk, mode, policy, now, gate, at_once=at_once)
     if isinstance(batch, Waiting):
         return batch
     if batch.kind == "cdc" and position.waiting:
@@ -156,6 +157,21 @@ def _batch(
         # What its rows said before cannot be told from the file as it is now, so that the table is made anew.
         return Batch("full_load", members, upto, position.epoch, left_out)
     return Batch("cdc", wanted, upto, position.epoch, left_out)
+
+
+def _enough(
+    position: Position,
+    files: Sequence[LoggedFile],
+    pending: Sequence[LoggedFile],
+    max_files: int | None,
+) -> int | None:
+    """How many pending files a batch takes: if rows wait in a file that was written anew, all up to its new content,
+    because the rows that waited are nowhere any more."""
+    if max_files is None or not position.waiting:
+        return max_files
+    read = {file.key for file in files if file.offset <= position.log_offset}
+    anew = [n for n, file in enumerate(pending, start=1) if file.key in read and not file.retry]
+    return max(max_files, *anew) if anew else max_files
 
 
 def _reopening(

@@ -45,7 +45,7 @@ class Reading:
         self._table = target.table
         self._store = store
         self.parts = parts
-        self._cut = cut
+        self.cut = cut
         groups: dict[tuple[int, frozenset[str], str, bool], dict[str, list[Part]]] = defaultdict(dict)
         for part in parts:
             version = contracts.at(part.file.offset)
@@ -141,7 +141,7 @@ class Reading:
         seen = figures(self._observation, self._used)
         if self._sides is not None:
             add_sides(seen, self._sides)
-            again = (part.rows for part in self.parts if part.file.offset in self._cut.reopened)
+            again = (part.rows for part in self.parts if part.file.offset in self.cut.reopened)
             seen.read_before = sum(again)
         if seen.rows != self.rows_counted:
             counted: dict[str, int] = defaultdict(int)

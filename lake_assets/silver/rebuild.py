@@ -16,7 +16,7 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import BatchResult
-from lake_assets.silver.plan import Batch, epoch_members, living_files, newest_versions
+from lake_assets.silver.plan import Batch, epoch_members, living_files, newest_versions, with_requests
 from lake_assets.silver.planned import Planned, apply_planned, known_damage, retrying
 from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.shape import has_other_shape, refuse_other_shape
@@ -165,7 +165,7 @@ def _of_a_change_log(target: Target, logged: Sequence[LoggedFile]) -> tuple[Logg
             f"{target.identifier} has rows of files that were written again since, the first of them {lost[0]}.",
             "What they said is only in that table now, which cannot be made anew.",
         )
-    return newest
+    return with_requests(newest, logged)
 
 
 def _offset(target: Target, members: Sequence[LoggedFile], key: str) -> int:

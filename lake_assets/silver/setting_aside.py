@@ -38,7 +38,8 @@ def bad_rows(
         return []
     limits = target.config.quarantine
     files = [part.file for part in reading.parts]
-    versions = {(file.key, file.version) for file in files}
+    # Of a file of which rows waited, those that are known were another batch's.
+    versions = {(f.key, f.version) for f in files if f.offset not in reading.cut.reopened}
     new = seen.bad_rows - sum((held.key, held.version) in versions for held in known if held.row is not None)
     if new > limits.max_rows or (seen.rows >= SHARE_FROM and new / seen.rows > limits.max_share):
         stop_for_bad_row(target.table, seen.bad_rows, seen.first_bad, reading.changes)

@@ -131,11 +131,19 @@ def source_targets(
                     config=config,
                     dms=source.settings(table),
                     freshness=config.freshness or source.freshness,
-                    schema_changes=config.schema_changes or source.schema_changes,
+                    schema_changes=_policies(config, source),
                     track_days=tracked.get(silver, ()),
                 )
             )
     return targets
+
+
+def _policies(config: TableConfig, source: SourceConfig) -> SchemaChanges:
+    policies = config.schema_changes or source.schema_changes
+    if config.mode is Mode.FULL_ROW:
+        # Rows that have a column which the source has no more would be found by no change.
+        return policies.model_copy(update={"dropped": "drop"})
+    return policies
 
 
 def lake_targets(

@@ -26,7 +26,7 @@ from lake_assets.silver import history, soft_delete
 from lake_assets.silver.batch import Written, nothing_readable
 from lake_assets.silver.collapse import ChangeFigures, commit_of, key_columns
 from lake_assets.silver.commit import in_table_columns, write_all
-from lake_assets.silver.cut import AFTER_SWITCHED_OFF, ALL_ROWS, may_wait
+from lake_assets.silver.cut import ALL_FILES, ALL_ROWS, may_wait
 from lake_assets.silver.plan import epoch_members, epoch_start, newest_versions
 from lake_assets.silver.reading import Reading
 from lake_assets.silver.timeline import (
@@ -232,7 +232,7 @@ def _earlier(work: Work, begun: _Begun) -> tuple[Reading, DataFrame] | None:
     pending = [
         f
         for f in newest_versions(work.logged)
-        if f.offset > position.log_offset or may_wait(f, position, AFTER_SWITCHED_OFF)
+        if f.offset > position.log_offset or may_wait(f, position, ALL_FILES)
     ]
     files = [f for f in pending if _reaches_before(f, begun.at) and not _was_before(f, former.at)]
     reading = work.read_again(files, ALL_ROWS) if files else None

@@ -17,7 +17,8 @@ from lake_assets.build import Lake
 from lake_assets.config import Column, parse_column
 from lake_assets.errors import ApplyConflict, ColumnMismatch, PartitionMismatch
 from lake_assets.iceberg import io_manager
-from lake_assets.iceberg.io_manager import PARTITION_COLUMN, Computed, IcebergIOManager
+from lake_assets.iceberg.io_manager import PARTITION_COLUMN, IcebergIOManager
+from lake_assets.iceberg.overwrite import Computed
 from lake_assets_tests.lakes import small_lake
 
 DAYS = dg.DailyPartitionsDefinition("2024-03-01", timezone="UTC", end_offset=1)

@@ -3,6 +3,7 @@
 Here: which cut, which rows wait for it, and what goes wrong. Not here: histories by chance (`test_cut_histories.py`).
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ import pytest
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
+from lake_assets.bronze.keys import FileKind
 from lake_assets.build import open_lake
 from lake_assets.config import ConsistentCut, LakeConfig, Mode
 from lake_assets.errors import RowCountMismatch, TableStopped
 from lake_assets.silver.cut import Cut, source_cut
-from lake_assets.silver.cut_tags import SourceCut, cut_of, cut_tags, tag_of
+from lake_assets.silver.cut_tags import SourceCut, cut_of, cut_tags, shows, tag_of
 from lake_assets.silver.plan import Batch, Waiting, plan_batch
 from lake_assets.silver.position import Position, read_position
 from lake_assets_tests.bank import quiet
@@ -256,3 +258,77 @@ def test_a_few_tags_are_kept(spark: SparkSession, tmp_path: Path) -> None:
     bench.apply()
     assert len(bench.rows()) == 36
     assert bench.apply() == {"items": []}
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_late_file_after_the_cut_was_switched_off(spark: SparkSession, tmp_path: Path) -> None:
+    """A snapshot from before, at a cut, lacks rows of files that it counts as read: it is nothing to go on from."""
+    bench, clock = items(tmp_path), Clock()
+    rows = [clock.change("I", {"id": n, "v": "first"}) for n in range(8)]
+    early = clock.change("U", {"id": 1, "v": "late"})
+    rows += [clock.change("U", {"id": n, "v": "last"}) for n in range(8)]
+    bench.put(cdc_file(TABLE, rows[-1]["commit_ts"], rows))
+    (batch,) = bench.apply()["items"]
+    assert batch.position.waiting
+    config = bench.lake.config
+    off = config.sources["shop"].model_copy(update={"consistent_cut": None})
+    bench.lake = open_lake(config.model_copy(update={"sources": {"shop": off}}), marts=())
+    bench.apply()
+    bench.put(cdc_file(TABLE, early["commit_ts"], [early]))
+    bench.apply()
+    assert bench.rows() == bench.truth()
+
+
+def test_a_file_written_anew_while_its_rows_wait_is_taken_whole() -> None:
+    anew = replace(FILES[2], offset=6, version="v6")
+    files = [*FILES, logged(4, "c4", minute=2.1), logged(5, "c5", minute=2.2), anew]
+    cut = Cut(NOON + timedelta(seconds=90), timedelta(seconds=10))
+    batch = plan_batch(AT, files, mode=Mode.CURRENT, policy=IMMEDIATELY, now=NOON, max_files=1, cut=cut)
+    assert isinstance(batch, Batch)
+    assert (batch.kind, [file.offset for file in batch.files]) == ("full_load", [1, 2, 4, 5, 6])
+
+
+def test_a_name_from_the_future_does_not_take_the_cut_there() -> None:
+    ahead = logged(2, "c1", minute=600, logged_at=NOON + timedelta(minutes=5))
+    found = source_cut(SETTINGS, [logged(1, "LOAD1"), ahead], NOON + timedelta(minutes=6))
+    assert found.upto == NOON + timedelta(seconds=230)
+
+
+def test_an_emptied_table_is_not_shown_at_an_earlier_cut(tmp_path: Path) -> None:
+    (target,) = items(tmp_path).lake.targets
+    mark = logged(2, "public/items/", minute=10, kind=FileKind.VANISHED, flush_time=None, rows=0)
+    emptied = Position(log_offset=2, snapshot_id=1)
+    for minute, shown in ((9, False), (11, True)):
+        cut = Cut(NOON + timedelta(minutes=minute), timedelta(seconds=10))
+        assert shows(target, emptied, [logged(1, "c1", minute=1), mark], cut) is shown
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_source_is_quiet_only_if_the_bucket_is(spark: SparkSession, tmp_path: Path) -> None:
+    bench, clock = items(tmp_path), Clock()
+    rows = changes(clock, *"abcdefghijklmnop")
+    bench.put(cdc_file(TABLE, rows[7]["commit_ts"], rows[:8]))
+    bench.look()
+    later = cdc_file(TABLE, rows[-1]["commit_ts"], rows[8:])
+    bench.put(later)
+    long_after = datetime.now(UTC) + timedelta(hours=1)
+    assert not SourceCut.of(bench.lake.runtime, "shop", long_after).cut.quiet, "nobody has looked since"
+    bench.look()
+    assert SourceCut.of(bench.lake.runtime, "shop", long_after).cut.quiet
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_repair_of_a_quiet_source_moves_its_tag(spark: SparkSession, tmp_path: Path) -> None:
+    bench, clock = items(tmp_path), Clock()
+    rows = changes(clock, *"abcdef")
+    bench.put(cdc_file(TABLE, rows[-1]["commit_ts"], rows[2:]))
+    quiet(bench)
+    bench.apply()
+    bench.put(cdc_file(TABLE, rows[1]["commit_ts"], rows[:2]))
+    bench.apply()
+    table = bench.table()
+    (snapshot,) = {cut_tags(table)[max(cut_tags(table))]}
+    assert table.scan(snapshot_id=snapshot).to_arrow().num_rows == 6

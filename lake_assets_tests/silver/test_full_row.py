@@ -3,18 +3,22 @@
 Here: cases, and histories by chance. Not here: logs (`test_apply.py`).
 """
 
+import copy
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
+from lake_assets.errors import TableStopped
 from lake_assets.silver.rebuild import rebuild
 from lake_assets_tests import oracle
-from lake_assets_tests.dms_files import Clock, DmsFile, Row, cdc_file, load_file
+from lake_assets_tests.dms_files import Clock, DmsFile, Row, cdc_file, csv_bytes, load_file, put
 from lake_assets_tests.lakes import DMS, lake_config
 from lake_assets_tests.silver.bench import AT_ONCE, Bench, comparable
 from lake_assets_tests.silver.test_random_histories import Killed, dying, pieces
@@ -26,7 +30,7 @@ FULL_ROW: dict[str, Any] = {"columns": COLUMNS, "mode": "full_row", "quarantine"
 
 
 def lake(folder: Path, **table: Any) -> Bench:
-    return Bench(folder, {TABLE: FULL_ROW | table})
+    return Bench(folder, {TABLE: copy.deepcopy(FULL_ROW) | table})
 
 
 def truth(bench: Bench) -> list[str]:
@@ -89,6 +93,56 @@ def test_an_update_without_a_before_image_is_set_aside(spark: SparkSession, tmp_
     assert (batch.rows_quarantined, bench.rows()) == (1, comparable([row("a", 1)]))
     (held,) = bench.lake.runtime.quarantine.open("silver_shop.items")
     assert "without a before image" in held.reason
+
+
+def test_a_column_that_the_source_has_no_more(spark: SparkSession, tmp_path: Path) -> None:
+    bench, clock = lake(tmp_path), Clock()
+    bench.put(load_file(TABLE, [row("a", 1, 0.5), row("b", 2, 0.5)]))
+    bench.apply()
+    moment = clock.now
+    without = DmsFile(cdc_file(TABLE, moment, []).key, ())
+    change = clock.change("D", {"v": "a", "n": 1})
+    columns = {name: kind for name, kind in COLUMNS.items() if name != "x"}
+    content = csv_bytes(replace(without, rows=(change,)), list(columns), list(columns), DMS)
+    put(tmp_path / "bronze", without.key, content)
+    error = bench.turn()["items"].error
+    assert isinstance(error, TableStopped)
+    assert "lacks column x" in str(error)
+    bench.edit({TABLE: FULL_ROW | {"columns": columns}})
+    bench.apply()
+    assert bench.rows() == comparable([{"v": "b", "n": 2}])
+
+
+def test_before_images_of_a_column_that_is_new(spark: SparkSession, tmp_path: Path) -> None:
+    """Parquet tells a column's type, so that it becomes silver's by itself; its before image does not."""
+    bench, clock = lake(tmp_path), Clock()
+    types = {"v": pa.string(), "n": pa.int32(), "x": pa.float64(), "c": pa.string()}
+    bench.put(load_file(TABLE, [row("a", 1)], extension="parquet"), types=types)
+    bench.apply()
+    bench.tables[TABLE]["columns"]["c"] = "string"
+    old, new = row("a", 1) | {"c": None}, row("b", 1) | {"c": "new"}
+    bench.put(cdc_file(TABLE, clock.now, [clock.change("U", new, old)], "parquet"), types=types)
+    bench.apply()
+    bench.put(
+        cdc_file(
+            TABLE, clock.now + timedelta(seconds=5), [clock.change("U", new | {"n": 5}, new)], "parquet"
+        ),
+        types=types,
+    )
+    (batch,) = bench.apply()["items"]
+    assert (batch.unmatched, bench.rows()) == (0, comparable([new | {"n": 5}]))
+
+
+def test_the_empty_text_where_null_is_an_empty_field(spark: SparkSession, tmp_path: Path) -> None:
+    columns = {"v": "string not null", "n": "int"}
+    bench = Bench(tmp_path, {TABLE: FULL_ROW | {"columns": columns}}, {"csv_null_value": ""})
+    clock = Clock()
+    bench.put(load_file(TABLE, [{"v": "", "n": 1}, {"v": "", "n": 2}]))
+    bench.apply()
+    changes = [clock.change("D", {"v": "", "n": 1}), clock.change("U", {"v": "z", "n": 2}, {"v": "", "n": 2})]
+    bench.put(cdc_file(TABLE, clock.now, changes))
+    (batch,) = bench.apply()["items"]
+    assert (batch.unmatched, bench.rows()) == (0, comparable([{"v": "z", "n": 2}]))
 
 
 @pytest.mark.parametrize(
