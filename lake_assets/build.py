@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
+from lake_assets.automation.continuous_job import continuous_job, continuous_sensor
 from lake_assets.automation.file_sensor import file_sensor
 from lake_assets.automation.freshness_sensor import freshness_sensor
 from lake_assets.automation.mart_sensor import mart_sensor
@@ -58,6 +59,11 @@ def build_definitions(lake: Lake, progress: Progress = lambda target, stage: Non
     sensors.append(freshness_sensor(runtime, lake.targets))
     if lake.marts:
         sensors.append(mart_sensor(runtime, lake.marts))
+    jobs = []
+    if (continuous := lake.config.automation.continuous) is not None:
+        for source in lake.config.sources:
+            jobs.append(continuous_job(runtime, source, lake.targets, lake.marts, continuous))
+            sensors.append(continuous_sensor(runtime, source, jobs[-1]))
     silver = silver_assets(runtime, lake.targets, progress)
     return dg.Definitions(
         assets=[
@@ -67,6 +73,7 @@ def build_definitions(lake: Lake, progress: Progress = lambda target, stage: Non
         ],
         asset_checks=[part for part in silver if isinstance(part, dg.AssetChecksDefinition)],
         sensors=sensors,
+        jobs=jobs,
         resources={
             IO_MANAGER_KEY: IcebergIOManager(runtime),
             BRONZE_IO_MANAGER_KEY: BronzeIOManager(runtime),

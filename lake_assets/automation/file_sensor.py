@@ -11,6 +11,7 @@ import dagster as dg
 
 from lake_assets.automation.arrival_watch import ArrivalWatch
 from lake_assets.automation.backoff import check_backing_off
+from lake_assets.automation.continuous_job import alive_runs
 from lake_assets.automation.in_flight import assets_in_flight
 from lake_assets.automation.polling import poll, sentence
 from lake_assets.bronze.arrivals import Arrivals, doubtful_sentence
@@ -87,6 +88,9 @@ def ready_targets(
 ) -> tuple[list[Target], list[str]]:
     """Tables to be requested now, and for the other pending ones why not."""
     automation = runtime.lake.automation
+    if alive := alive_runs(instance, runtime, sorted({target.source for target in targets})):
+        # Beside it nothing would be applied twice, and a process be started for nothing.
+        return [], [f"run {alive[0][:8]} keeps its tables current"]
     keys = [dg.AssetKey(target.asset_key) for target in targets]
     if in_flight := assets_in_flight(instance, keys, automation.heartbeat_timeout.total_seconds()):
         # One run at a time for a source: each has a Spark of its own, and what comes meanwhile is the next one's.

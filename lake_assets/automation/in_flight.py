@@ -51,6 +51,21 @@ def assets_in_flight(
     return found
 
 
+def unfinished_runs(
+    instance: dg.DagsterInstance, heartbeat_timeout: float, job_name: str, now: float | None = None
+) -> list[str]:
+    """Ids of a job's unfinished runs; silent ones are declared failed, and not counted."""
+    moment = time.time() if now is None else now
+    found = []
+    wanted = RunsFilter(job_name=job_name, statuses=[*QUEUED, *LAUNCHING, *RUNNING])
+    for record in instance.get_run_records(wanted):
+        if _silence(record, heartbeat_timeout, moment) is not None:
+            _declare_failed(instance, record.dagster_run.run_id, heartbeat_timeout, moment)
+        else:
+            found.append(record.dagster_run.run_id)
+    return found
+
+
 def _computed(instance: dg.DagsterInstance, run: DagsterRun) -> set[dg.AssetKey]:
     """A job that was launched whole has no asset selection, whether it computes all assets or none."""
     if run.asset_selection is not None:

@@ -4,18 +4,22 @@ Level-triggered like the file sensor. A mart that reads a table whose blocking c
 whose inputs are being applied waits for that, within reason (`hold.py`).
 """
 
+import time
 from collections.abc import Sequence
 
 import dagster as dg
 
 from lake_assets.automation.backoff import runs_backing_off
+from lake_assets.automation.continuous_job import alive_runs
 from lake_assets.automation.file_sensor import RUN_TAGS, SCOPE
 from lake_assets.automation.hold import Hold
 from lake_assets.automation.in_flight import assets_in_flight
 from lake_assets.automation.polling import poll, sentence
 from lake_assets.gold.assets import failed_inputs, silver_keys
+from lake_assets.gold.look import snapshot_of_rows
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.work import MartRun, mart_work
+from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
 
 
@@ -51,9 +55,12 @@ def mart_requests(
     timeout = automation.heartbeat_timeout.total_seconds()
 
     stale: set[str] = set()
+    alive = {mart.name: alive_runs(instance, runtime, mart.sources) for mart in marts}
 
     def refuse(mart: Mart) -> str | None:
         stale.add(mart.name)
+        if (run := alive[mart.name]) and (reason := _kept_current(runtime, mart, run[0])) is not None:
+            return reason
         applying = assets_in_flight(instance, silver_keys(mart), timeout).values()
         held = hold.waits_for(mart.name, {run for runs in applying for run in runs})
         if failed := failed_inputs(instance, mart):
@@ -76,6 +83,19 @@ def mart_requests(
             f"{len(work.unpartitioned_days)} changed days lie outside the partitions: see gold.start_date"
         )
     return [_request(run) for run in work.runs], reasons
+
+
+def _kept_current(runtime: LakeRuntime, mart: Mart, run: str) -> str | None:
+    """Why a mart is left to the continuous run of its source, or is computed later."""
+    if mart.partition_column is None:
+        return f"{mart.identifier} is refreshed by run {run[:8]}" if len(mart.sources) == 1 else None
+    settings = runtime.lake.automation.continuous
+    newest = snapshot_of_rows(load_table(runtime.catalog, mart.identifier))
+    if settings is None or newest is None:
+        return None
+    age = time.time() - newest.timestamp_ms / 1000
+    left = settings.daily_marts_every.total_seconds() - age
+    return f"{mart.identifier} is computed again in {left:.0f} s (daily_marts_every)" if left > 0 else None
 
 
 def mart_tag(name: str) -> str:

@@ -15,6 +15,7 @@ from lake_assets.config.base import (
 )
 from lake_assets.config.columns import Column, parse_column
 from lake_assets.config.consistent_cut import ConsistentCut
+from lake_assets.config.continuous import ContinuousConfig
 from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import has_operation_in_cdc
 from lake_assets.config.evolution import EarlierLayout, Policy, QuarantineLimits, SchemaChanges
@@ -46,6 +47,7 @@ __all__ = [
     "CatalogConfig",
     "Column",
     "ConsistentCut",
+    "ContinuousConfig",
     "DmsSettings",
     "DmsTask",
     "Duration",

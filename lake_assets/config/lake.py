@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 
 from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, refuse
 from lake_assets.config.consistent_cut import ConsistentCut
+from lake_assets.config.continuous import ContinuousConfig
 from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import conflicts
 from lake_assets.config.evolution import SchemaChanges
@@ -201,6 +202,8 @@ class AutomationConfig(Model):
     backoff_max: Duration = timedelta(minutes=15)
     max_files_per_batch: int = Field(default=2000, ge=1)
     apply_threads: int = Field(default=2, ge=1)
+    continuous: ContinuousConfig | None = None
+    """Whether a run of each source stays up and applies what lands at once; see `config/continuous.py`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "AutomationConfig":

@@ -17,11 +17,11 @@ from lake_assets.checks.history import latest_evaluation
 from lake_assets.checks.silver_checks import BLOCKING
 from lake_assets.config import LakeConfig, Mode
 from lake_assets.errors import LakeError
-from lake_assets.gold.consumption import after_run
+from lake_assets.gold.compute import computed_mart
 from lake_assets.gold.look import Look
-from lake_assets.gold.mart import Mart, MartRequest
-from lake_assets.gold.view import MartView, mart_view
-from lake_assets.iceberg.io_manager import PARTITION_COLUMN, Computed
+from lake_assets.gold.mart import Mart
+from lake_assets.gold.view import mart_view
+from lake_assets.iceberg.io_manager import PARTITION_COLUMN
 from lake_assets.partitions import daily_partitions
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.targets import lake_targets
@@ -101,41 +101,11 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         # Until the rows are on their way: computing and writing them has the IO manager's heartbeat.
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with Heartbeat(context.instance, context.run.run_id, beat):
-            return _planned(context, runtime, mart, view, days)
+            computed, metadata = computed_mart(runtime, mart, view, days)
+            context.add_output_metadata(metadata)
+            return computed
 
     return compute
-
-
-def _planned(
-    context: dg.AssetExecutionContext,
-    runtime: LakeRuntime,
-    mart: Mart,
-    view: MartView,
-    days: tuple[date, date] | None,
-) -> Computed:
-    spark, catalog = runtime.sessions.root(), runtime.lake.catalog.name
-    request = MartRequest(
-        inputs={
-            name: spark.sql(
-                f"SELECT * FROM {catalog}.{rule.identifier} VERSION AS OF {view.snapshots[rule.identifier]}"
-            )
-            for name, rule in mart.tables.items()
-        },
-        now=view.now,
-        first_day=days[0] if days else None,
-        last_day=days[1] if days else None,
-        settings=runtime.lake.gold.settings,
-    )
-    computed = [day for day in view.work if days is not None and days[0] <= day <= days[1]]
-    context.add_output_metadata(
-        {
-            "source_now": dg.MetadataValue.timestamp(view.now),
-            "days_still_pending": len(view.work) - len(computed),
-            "consumed": {table: str(snapshot) for table, snapshot in view.snapshots.items()},
-        }
-    )
-    state = after_run(view.work, computed, view.snapshots, view.now, view.settings)
-    return Computed(mart.compute(request), mart.columns, state.properties(), planned_from=view.mart_snapshot)
 
 
 def tracked_columns(marts: Sequence[Mart], lake: LakeConfig) -> dict[tuple[str, str], tuple[str, ...]]:

@@ -1,49 +1,31 @@
 """The Iceberg IO manager: DataFrames to and from Iceberg tables, by asset key and daily partition.
 
-Here: overwriting exactly the partitions of a run in one commit, and reading a table or the partitions asked for. Not
-here: what is computed, or which partitions are stale. `["gold", "x"]` is the table `gold.x`; `["silver", "s", "t"]` is
-`silver_s.t`.
+Here: which partitions a run stands for, and reading a table or the partitions asked for. Not here: the commit that
+overwrites them (`overwrite.py`), what is computed, or which partitions are stale. `["gold", "x"]` is the table
+`gold.x`; `["silver", "s", "t"]` is `silver_s.t`.
 """
 
 import random
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
 import dagster as dg
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from lake_assets.automation.heartbeat import Heartbeat
 from lake_assets.config import Column as ColumnConfig
-from lake_assets.errors import ApplyConflict, ColumnMismatch, PartitionMismatch
-from lake_assets.iceberg.publish import attempt, with_properties
-from lake_assets.iceberg.tables import create_table, current_snapshot, live_rows, load_table, summary
+from lake_assets.errors import ApplyConflict
+from lake_assets.iceberg.overwrite import Computed, only, overwrite
 from lake_assets.runtime import LakeRuntime
-from lake_assets.spark.checkpoint import checkpointed
 from lake_assets.spark.types import iceberg_type
 
 PARTITION_COLUMN = "lake/partition_column"
 """Definition metadata of a partitioned asset: the date column that its daily partitions are."""
 
-NOT_PLANNED = object()
 MOST_RACES = 10
 """So often a run that loses to others of the same table computes again before it gives up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Computed:
-    """A DataFrame with what its commit shall say and which snapshot of the table it was planned against."""
-
-    frame: DataFrame
-    columns: tuple[ColumnConfig, ...]
-    properties: Mapping[str, str] = field(default_factory=dict)
-    planned_from: int | object | None = NOT_PLANNED
-    """Snapshot id, or None for a table without one: the write is refused if the table has moved since. By default
-    the write starts from whatever the table is."""
 
 
 def table_identifier(key: dg.AssetKey) -> str:
@@ -77,37 +59,10 @@ class IcebergIOManager(dg.IOManager):
                 raise dg.RetryRequested(MOST_RACES, wait) from error
 
     def _store(self, context: dg.OutputContext, computed: Computed) -> None:
-        identifier = table_identifier(context.asset_key)
         days = _run_days(context) if context.has_asset_partitions else None
         column = None if days is None else _partition_column(context.asset_key, context.definition_metadata)
-        _require_columns(
-            f"{identifier}: the computed frame", computed.frame.columns, computed, "Correct either one."
-        )
-        start = time.perf_counter()
-        with self._runtime.sessions.isolated() as spark:
-            table = load_table(self._runtime.catalog, identifier)
-            if table is None:
-                partition_by = () if column is None else (column,)
-                create_table(spark, self._runtime.catalog, identifier, computed.columns, partition_by)
-            else:
-                fix = "Alter the table, or drop it to have it built anew."
-                _require_columns(f"the table {identifier}", table.schema().column_names, computed, fix)
-            # Computed once; counting and writing a lazy plan would compute it twice.
-            frame = checkpointed(computed.frame.select(*(f"`{c.name}`" for c in computed.columns)))
-            rows = _count(frame, identifier, column, days)
-            computed_seconds = time.perf_counter() - start
-            snapshot_id = self._overwrite(spark, identifier, computed, frame, _only(column, days))
-        current = current_snapshot(load_table(self._runtime.catalog, identifier))
-        context.add_output_metadata(
-            {
-                "dagster/row_count": live_rows(summary(current)),
-                "rows_written": rows,
-                "snapshot_id": str(snapshot_id),
-                "seconds_compute": round(computed_seconds, 3),
-                "seconds_write": round(time.perf_counter() - start - computed_seconds, 3),
-                **({"days": f"{days[0]} to {days[1]}"} if days is not None else {}),
-            }
-        )
+        identifier = table_identifier(context.asset_key)
+        context.add_output_metadata(overwrite(self._runtime, identifier, computed, column, days))
 
     def load_input(self, context: dg.InputContext) -> DataFrame:
         """The upstream table, or of a partitioned one the partitions that the run maps to."""
@@ -117,20 +72,7 @@ class IcebergIOManager(dg.IOManager):
             return frame
         upstream = context.upstream_output
         metadata = upstream.definition_metadata if upstream is not None else context.definition_metadata
-        return frame.filter(_only(_partition_column(context.asset_key, metadata), _run_days(context)))
-
-    def _overwrite(
-        self, spark: SparkSession, identifier: str, computed: Computed, frame: DataFrame, only: Column
-    ) -> int:
-        planned = computed.planned_from
-        if planned is NOT_PLANNED:
-            current = current_snapshot(load_table(self._runtime.catalog, identifier))
-            planned = current.snapshot_id if current is not None else None
-        assert planned is None or isinstance(planned, int)
-        with attempt(spark, self._runtime.lake.catalog.name, identifier, planned) as current_attempt:
-            writer = frame.writeTo(current_attempt.address).option("check-nullability", False)
-            with_properties(writer, computed.properties).overwrite(only)
-            return current_attempt.publish()
+        return frame.filter(only(_partition_column(context.asset_key, metadata), _run_days(context)))
 
 
 def _plain(obj: object) -> Computed:
@@ -142,17 +84,6 @@ def _plain(obj: object) -> Computed:
         ColumnConfig(name=f.name, type=iceberg_type(f.dataType.simpleString())) for f in obj.schema.fields
     )
     return Computed(obj, columns)
-
-
-def _require_columns(what: str, found: Iterable[str], computed: Computed, next_step: str) -> None:
-    declared, names = {c.name.lower() for c in computed.columns}, {name.lower() for name in found}
-    lacks, extra = ", ".join(sorted(declared - names)), ", ".join(sorted(names - declared))
-    if lacks or extra:
-        differences = " and ".join(
-            [f"lacks {lacks}, which its asset declares"] * bool(lacks)
-            + [f"has {extra}, which its asset does not declare"] * bool(extra)
-        )
-        raise ColumnMismatch(f"{what} {differences}. Nothing was written. {next_step}")
 
 
 def _partition_column(key: dg.AssetKey, metadata: Mapping[str, Any]) -> str:
@@ -175,27 +106,3 @@ def _alive(context: dg.OutputContext, interval: float) -> AbstractContextManager
 def _run_days(context: dg.OutputContext | dg.InputContext) -> tuple[date, date]:
     keys = context.asset_partition_key_range
     return date.fromisoformat(keys.start), date.fromisoformat(keys.end)
-
-
-def _only(column: str | None, days: tuple[date, date] | None) -> Column:
-    if column is None or days is None:
-        return F.lit(True)
-    return F.col(f"`{column}`").between(F.lit(days[0]), F.lit(days[1]))
-
-
-def _count(frame: DataFrame, identifier: str, column: str | None, days: tuple[date, date] | None) -> int:
-    """Rows of the frame. Raises PartitionMismatch for rows that the run's partitions do not hold."""
-    if column is None or days is None:
-        return frame.count()
-    # A NULL day lies in no partition either, and comparing with it gives NULL.
-    outside = ~F.coalesce(_only(column, days), F.lit(False))
-    day = F.coalesce(F.col(f"`{column}`").cast("string"), F.lit("NULL"))
-    row = frame.agg(F.count(F.lit(1)), F.count_if(outside), F.min(F.when(outside, day))).first()
-    assert row is not None, "an aggregate without grouping has one row"
-    if row[1]:
-        raise PartitionMismatch(
-            f"{identifier}: {row[1]} rows lie outside the run's partitions {days[0]} to {days[1]}, the first in "
-            f"{row[2]}. Nothing was written. Filter the mart's rows by its days, and check that {column} is the day "
-            "they belong to."
-        )
-    return int(row[0])

@@ -1,0 +1,114 @@
+"""The continuous run in Dagster: a job for each source, and the sensor that starts it again.
+
+Here: how long it stays, what it leaves behind when it is told to stop, and whether one is alive. Not here: its rounds
+(`continuous.py`).
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+
+import dagster as dg
+
+from lake_assets.automation.continuous import Continuous
+from lake_assets.automation.heartbeat import Heartbeat
+from lake_assets.automation.in_flight import unfinished_runs
+from lake_assets.config import ContinuousConfig
+from lake_assets.gold.mart import Mart
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.targets import Target
+
+LISTENING_SECONDS = 1.0
+"""A round without new files waits so long for S3's word, where there is a queue for it."""
+IDLE_SECONDS = 0.2
+"""Pause after a round in which there was nothing to do: a look costs a request."""
+
+
+def job_name(source: str) -> str:
+    """The job that keeps a source current."""
+    return f"{source}_continuous"
+
+
+def continuous_job(
+    runtime: LakeRuntime,
+    source: str,
+    targets: Sequence[Target],
+    marts: Sequence[Mart],
+    settings: ContinuousConfig,
+) -> dg.JobDefinition:
+    """An op rather than assets, which the UI would show in progress for hours."""
+
+    @dg.op(
+        name=f"keep_{source}_current",
+        description=f"Applies what lands of {source} at once, and refreshes the marts that show the present.",
+    )
+    def keep_current(context: dg.OpExecutionContext) -> None:
+        rounds = Continuous(runtime, source, targets, marts, context.instance)
+        beat = runtime.lake.automation.heartbeat_interval.total_seconds()
+        with Heartbeat(context.instance, context.run_id, beat):
+            told = _stay(context, rounds, settings)
+        context.log.info("%d events; a fresh run takes over", told)
+
+    @dg.job(name=job_name(source), executor_def=dg.in_process_executor, tags={"source": source})
+    def continuous() -> None:
+        keep_current()
+
+    return continuous
+
+
+def _stay(context: dg.OpExecutionContext, rounds: Continuous, settings: ContinuousConfig) -> int:
+    """Round after round until it is time to hand over; the number of events. What has been applied is told whatever
+    ends it, also a termination, which is no Exception."""
+    began = reported = time.monotonic()
+    told = 0
+    try:
+        while (
+            time.monotonic() - began < settings.hand_over_after.total_seconds()
+            and told < settings.hand_over_events
+        ):
+            done = rounds.round(LISTENING_SECONDS)
+            if time.monotonic() - reported >= settings.report_every.total_seconds():
+                told += _tell(context, rounds)
+                reported = time.monotonic()
+            pause = settings.interval.total_seconds()
+            time.sleep(pause if done.batches or done.marts else max(pause, IDLE_SECONDS))
+    finally:
+        told += _tell(context, rounds)
+    return told
+
+
+def _tell(context: dg.OpExecutionContext, rounds: Continuous) -> int:
+    told = 0
+    for event in rounds.events():
+        # Stored at once, though the op goes on.
+        context.log_event(event)  # type: ignore[arg-type]  # it takes checks, too
+        told += 1
+    return told
+
+
+def continuous_sensor(runtime: LakeRuntime, source: str, job: dg.JobDefinition) -> dg.SensorDefinition:
+    """Starts the continuous run of a source unless one is alive; running by default."""
+
+    @dg.sensor(
+        name=f"{source}_stays_current",
+        job=job,
+        minimum_interval_seconds=1,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"Keeps one run of {job.name} alive.",
+        tags={"source": source},
+    )
+    def stays_current(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        alive = alive_runs(context.instance, runtime, [source])
+        if alive:
+            return dg.SkipReason(f"run {alive[0][:8]} keeps {source} current")
+        return dg.RunRequest(tags={"dagster/max_retries": "0"})
+
+    return stays_current
+
+
+def alive_runs(instance: dg.DagsterInstance, runtime: LakeRuntime, sources: Iterable[str]) -> list[str]:
+    """Continuous runs of the sources that give signs of life; those that do not are declared failed."""
+    automation = runtime.lake.automation
+    if automation.continuous is None:
+        return []
+    timeout = automation.heartbeat_timeout.total_seconds()
+    return [run for source in sources for run in unfinished_runs(instance, timeout, job_name(source))]

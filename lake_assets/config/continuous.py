@@ -1,0 +1,29 @@
+"""A run of each source that stays up.
+
+Not here: its rounds (`automation/continuous.py`).
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from lake_assets.config.base import Duration, Model
+
+
+class ContinuousConfig(Model):
+    interval: Duration = timedelta(0)
+    """Pause between two rounds; 0s: as fast as it can."""
+    report_every: Duration = timedelta(seconds=30)
+    """A table's batches become one event in Dagster so often: each event costs it 10 ms, and space for ever."""
+    daily_marts_every: Duration = timedelta(minutes=5)
+    """Marts with days are computed by runs of their own, so often at most; those without are refreshed each round."""
+    hand_over_after: Duration = timedelta(hours=6)
+    """A fresh run takes over then."""
+    hand_over_events: int = Field(default=5000, ge=1)
+    """Or after so many events: a run's page in the UI reads them all."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _switched_on(cls, value: Any) -> Any:
+        return {} if value is True else value

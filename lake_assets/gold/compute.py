@@ -1,0 +1,43 @@
+"""A mart's frame over its inputs as one view has them, and what its commit says.
+
+Here: that, whoever asks for it. Not here: what a mart computes, when (`work.py`), storing it (`iceberg/overwrite.py`).
+"""
+
+from datetime import date
+from typing import Any
+
+import dagster as dg
+
+from lake_assets.gold.consumption import after_run
+from lake_assets.gold.mart import Mart, MartRequest
+from lake_assets.gold.view import MartView
+from lake_assets.iceberg.overwrite import Computed
+from lake_assets.runtime import LakeRuntime
+
+
+def computed_mart(
+    runtime: LakeRuntime, mart: Mart, view: MartView, days: tuple[date, date] | None
+) -> tuple[Computed, dict[str, Any]]:
+    """The plan of a mart's rows, of the `days` or of an unpartitioned mart all, and metadata about it."""
+    spark, catalog = runtime.sessions.root(), runtime.lake.catalog.name
+    request = MartRequest(
+        inputs={
+            name: spark.sql(
+                f"SELECT * FROM {catalog}.{rule.identifier} VERSION AS OF {view.snapshots[rule.identifier]}"
+            )
+            for name, rule in mart.tables.items()
+        },
+        now=view.now,
+        first_day=days[0] if days else None,
+        last_day=days[1] if days else None,
+        settings=runtime.lake.gold.settings,
+    )
+    computed = [day for day in view.work if days is not None and days[0] <= day <= days[1]]
+    metadata = {
+        "source_now": dg.MetadataValue.timestamp(view.now),
+        "days_still_pending": len(view.work) - len(computed),
+        "consumed": {table: str(snapshot) for table, snapshot in view.snapshots.items()},
+    }
+    state = after_run(view.work, computed, view.snapshots, view.now, view.settings)
+    frame = mart.compute(request)
+    return Computed(frame, mart.columns, state.properties(), planned_from=view.mart_snapshot), metadata

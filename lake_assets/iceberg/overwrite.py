@@ -1,0 +1,130 @@
+"""One commit that replaces the rows of a table, or those of a range of its days.
+
+Here: computing a frame once, refusing rows and columns that do not belong there, the commit. Not here: Dagster
+(`io_manager.py`), what is computed (`gold/`).
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lake_assets.config import Column as ColumnConfig
+from lake_assets.errors import ColumnMismatch, PartitionMismatch
+from lake_assets.iceberg.publish import attempt, with_properties
+from lake_assets.iceberg.tables import create_table, current_snapshot, live_rows, load_table, summary
+from lake_assets.runtime import LakeRuntime
+from lake_assets.spark.checkpoint import checkpointed
+
+NOT_PLANNED = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A DataFrame with what its commit shall say and which snapshot of the table it was planned against."""
+
+    frame: DataFrame
+    columns: tuple[ColumnConfig, ...]
+    properties: Mapping[str, str] = field(default_factory=dict)
+    planned_from: int | object | None = NOT_PLANNED
+    """Snapshot id, or None for a table without one: the write is refused if the table has moved since. By default
+    the write starts from whatever the table is."""
+
+
+def overwrite(
+    runtime: LakeRuntime,
+    identifier: str,
+    computed: Computed,
+    column: str | None = None,
+    days: tuple[date, date] | None = None,
+) -> dict[str, Any]:
+    """Stores the frame instead of all rows, or of those whose `column` lies in the days; what was done, as metadata.
+
+    Raises PartitionMismatch for rows outside the days, ColumnMismatch for columns that are not the table's, and
+    ApplyConflict when another process has written to the table since it was planned: nothing is written then.
+    """
+    _require_columns(
+        f"{identifier}: the computed frame", computed.frame.columns, computed, "Correct either one."
+    )
+    start = time.perf_counter()
+    with runtime.sessions.isolated() as spark:
+        table = load_table(runtime.catalog, identifier)
+        if table is None:
+            partition_by = () if column is None else (column,)
+            create_table(spark, runtime.catalog, identifier, computed.columns, partition_by)
+        else:
+            fix = "Alter the table, or drop it to have it built anew."
+            _require_columns(f"the table {identifier}", table.schema().column_names, computed, fix)
+        # Computed once; counting and writing a lazy plan would compute it twice.
+        frame = checkpointed(computed.frame.select(*(f"`{c.name}`" for c in computed.columns)))
+        rows = _count(frame, identifier, column, days)
+        computed_seconds = time.perf_counter() - start
+        snapshot_id = _commit(runtime, spark, identifier, computed, frame, only(column, days))
+    current = current_snapshot(load_table(runtime.catalog, identifier))
+    return {
+        "dagster/row_count": live_rows(summary(current)),
+        "rows_written": rows,
+        "snapshot_id": str(snapshot_id),
+        "seconds_compute": round(computed_seconds, 3),
+        "seconds_write": round(time.perf_counter() - start - computed_seconds, 3),
+        **({"days": f"{days[0]} to {days[1]}"} if days is not None else {}),
+    }
+
+
+def only(column: str | None, days: tuple[date, date] | None) -> Column:
+    """The rows that lie in the days; all, without."""
+    if column is None or days is None:
+        return F.lit(True)
+    return F.col(f"`{column}`").between(F.lit(days[0]), F.lit(days[1]))
+
+
+def _commit(
+    runtime: LakeRuntime,
+    spark: SparkSession,
+    identifier: str,
+    computed: Computed,
+    frame: DataFrame,
+    replaced: Column,
+) -> int:
+    planned = computed.planned_from
+    if planned is NOT_PLANNED:
+        current = current_snapshot(load_table(runtime.catalog, identifier))
+        planned = current.snapshot_id if current is not None else None
+    assert planned is None or isinstance(planned, int)
+    with attempt(spark, runtime.lake.catalog.name, identifier, planned) as current_attempt:
+        writer = frame.writeTo(current_attempt.address).option("check-nullability", False)
+        with_properties(writer, computed.properties).overwrite(replaced)
+        return current_attempt.publish()
+
+
+def _require_columns(what: str, found: Iterable[str], computed: Computed, next_step: str) -> None:
+    declared, names = {c.name.lower() for c in computed.columns}, {name.lower() for name in found}
+    lacks, extra = ", ".join(sorted(declared - names)), ", ".join(sorted(names - declared))
+    if lacks or extra:
+        differences = " and ".join(
+            [f"lacks {lacks}, which its asset declares"] * bool(lacks)
+            + [f"has {extra}, which its asset does not declare"] * bool(extra)
+        )
+        raise ColumnMismatch(f"{what} {differences}. Nothing was written. {next_step}")
+
+
+def _count(frame: DataFrame, identifier: str, column: str | None, days: tuple[date, date] | None) -> int:
+    """Rows of the frame. Raises PartitionMismatch for rows that the run's partitions do not hold."""
+    if column is None or days is None:
+        return frame.count()
+    # A NULL day lies in no partition either, and comparing with it gives NULL.
+    outside = ~F.coalesce(only(column, days), F.lit(False))
+    day = F.coalesce(F.col(f"`{column}`").cast("string"), F.lit("NULL"))
+    row = frame.agg(F.count(F.lit(1)), F.count_if(outside), F.min(F.when(outside, day))).first()
+    assert row is not None, "an aggregate without grouping has one row"
+    if row[1]:
+        raise PartitionMismatch(
+            f"{identifier}: {row[1]} rows lie outside the run's partitions {days[0]} to {days[1]}, the first in "
+            f"{row[2]}. Nothing was written. Filter the mart's rows by its days, and check that {column} is the day "
+            "they belong to."
+        )
+    return int(row[0])

@@ -1,0 +1,181 @@
+"""The run that stays up: its rounds, what Dagster is told of them, and its end.
+
+Here: rounds in this process, and the job in Dagster's own executor. Not here: applying (`silver/`), real daemons.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.errors import DagsterExecutionInterruptedError
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lake_assets.automation.continuous import Continuous
+from lake_assets.automation.continuous_job import alive_runs, continuous_job, continuous_sensor
+from lake_assets.automation.file_sensor import ready_targets
+from lake_assets.automation.heartbeat import HEARTBEAT
+from lake_assets.build import build_definitions, open_lake
+from lake_assets.config import ContinuousConfig, parse_column
+from lake_assets.gold.mart import Input, Mart, MartRequest
+from lake_assets_tests.dms_files import Clock, cdc_file
+from lake_assets_tests.silver.bench import Bench
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ITEMS, NOTES = "public.items", "public.notes"
+TABLE = {"columns": {"id": "long not null", "v": "string"}, "primary_key": ["id"]}
+BRIEF = ContinuousConfig(hand_over_after=timedelta(seconds=1), report_every=timedelta(0))
+
+
+def count(request: MartRequest) -> Any:
+    return request.inputs["items"].agg(F.count(F.lit(1)).alias("items"), F.lit(request.now).alias("as_of"))
+
+
+ITEMS_NOW = Mart(
+    name="items_now",
+    description="How many there are.",
+    inputs={"items": Input("shop", "items")},
+    columns=(parse_column("items", "long"), parse_column("as_of", "timestamptz")),
+    compute=count,
+    partition_column=None,
+)
+
+
+class Kept:
+    """A lake with two tables and a mart that is kept current."""
+
+    def __init__(self, folder: Path) -> None:
+        self.bench = Bench(
+            folder, {ITEMS: TABLE, NOTES: TABLE}, sections={"automation": {"continuous": True}}
+        )
+        self.bench.lake = open_lake(self.bench.lake.config, marts=(ITEMS_NOW,))
+        self.instance = dg.DagsterInstance.ephemeral()
+        self.clock, self.now = Clock(), 0.0
+        lake = self.bench.lake
+        self.rounds = Continuous(
+            lake.runtime, "shop", lake.targets, lake.marts, self.instance, lambda: self.now
+        )
+
+    def put(self, table: str, *numbers: int) -> None:
+        rows = [self.clock.change("I", {"id": number, "v": "new"}) for number in numbers]
+        self.bench.put(cdc_file(table, self.clock.now, rows))
+
+    def items(self) -> int:
+        table = self.bench.lake.runtime.catalog.load_table("gold.items_now")
+        (row,) = table.scan().to_arrow().to_pylist()
+        return int(row["items"])
+
+    def told(self) -> dict[str, dict[str, Any]]:
+        return {
+            event.asset_key.to_user_string(): {name: value.value for name, value in event.metadata.items()}
+            for event in self.rounds.events()
+            if isinstance(event, dg.AssetMaterialization)
+        }
+
+
+@pytest.fixture
+def kept(spark: SparkSession, tmp_path: Path) -> Kept:
+    return Kept(tmp_path)
+
+
+def test_rounds_are_told_as_one(kept: Kept) -> None:
+    for number in range(3):
+        kept.put(ITEMS, 10 * number, 10 * number + 1)
+        done = kept.rounds.round()
+        assert (done.files, done.batches, done.marts, done.failed) == (1, 1, 1, [])
+        assert kept.items() == 2 * (number + 1)
+    kept.put(NOTES, 1)
+    assert kept.rounds.round().batches == 1
+    told = kept.told()
+    assert (told["silver/shop/items"]["batches"], told["silver/shop/items"]["rows_read"]) == (3, 6)
+    assert told["silver/shop/notes"]["rows_read"] == 1
+    assert told["gold/items_now"]["refreshed"] >= 3
+    assert {"bronze/shop/items", "bronze/shop/notes"} <= set(told)
+    done = kept.rounds.round()
+    assert (done.files, done.batches, done.marts) == (0, 0, 0)
+    assert not [key for key in kept.told() if key.startswith(("silver", "gold"))]
+
+
+def test_a_table_that_fails_is_tried_again_later_and_stops_nobody(kept: Kept) -> None:
+    kept.put(ITEMS, 1)
+    kept.bench.put_text(
+        "public/notes/20260301-120000000.csv", "Op,commit_ts,change_seq", "I,2026-03-01 12:00:00,"
+    )
+    done = kept.rounds.round()
+    assert (done.batches, done.marts, len(done.failed)) == (1, 1, 1)
+    checks = {
+        (event.asset_key.path[-1], event.check_name): event.passed
+        for event in kept.rounds.events()
+        if isinstance(event, dg.AssetCheckEvaluation)
+    }
+    assert checks["notes", "applied"] is False
+    assert checks["items", "applied"] is True
+    kept.put(ITEMS, 2)
+    done = kept.rounds.round()
+    assert (done.batches, done.failed) == (1, [])
+    kept.now += 3600
+    assert len(kept.rounds.round().failed) == 1
+
+
+def test_the_job_hands_over_and_tells_what_it_did(kept: Kept) -> None:
+    lake = kept.bench.lake
+    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, BRIEF)
+    kept.put(ITEMS, 1, 2, 3)
+    run = job.execute_in_process(instance=kept.instance)
+    assert run.success
+    record = kept.instance.get_run_record_by_id(run.run_id)
+    assert record is not None
+    assert HEARTBEAT in record.dagster_run.tags
+    event = kept.instance.get_latest_materialization_event(dg.AssetKey(["silver", "shop", "items"]))
+    assert event is not None
+    assert event.run_id == run.run_id
+    assert kept.items() == 3
+
+
+def test_a_terminated_run_tells_what_it_has_applied(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, real = kept.bench.lake, Continuous.round
+
+    def interrupted(self: Continuous, wait_seconds: float = 0.0) -> Any:
+        real(self, 0.0)
+        raise DagsterExecutionInterruptedError
+
+    monkeypatch.setattr(Continuous, "round", interrupted)
+    settings = ContinuousConfig()
+    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, settings)
+    kept.put(ITEMS, 1)
+    with pytest.raises(DagsterExecutionInterruptedError):
+        job.execute_in_process(instance=kept.instance)
+    assert (
+        kept.instance.get_latest_materialization_event(dg.AssetKey(["silver", "shop", "items"])) is not None
+    )
+
+
+def test_one_run_is_kept_alive_and_the_sensors_stand_by(kept: Kept) -> None:
+    lake, instance = kept.bench.lake, kept.instance
+    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, BRIEF)
+    sensor = continuous_sensor(lake.runtime, "shop", job)
+    context = dg.build_sensor_context(instance=instance)
+    assert isinstance(sensor(context), dg.RunRequest)
+    run = instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED)
+    kept.put(ITEMS, 1)
+    kept.bench.look()
+    assert alive_runs(instance, lake.runtime, ["shop"]) == [run.run_id]
+    assert isinstance(sensor(context), dg.SkipReason)
+    ready, reasons = ready_targets(instance, lake.runtime, lake.targets)
+    assert ready == []
+    assert "keeps its tables current" in reasons[0]
+    instance.add_run_tags(run.run_id, {HEARTBEAT: "1.0"})
+    long_silent = lake.config.automation.model_copy(update={"heartbeat_timeout": timedelta(seconds=-1)})
+    lake.runtime.lake = lake.config.model_copy(update={"automation": long_silent})
+    assert isinstance(sensor(context), dg.RunRequest), "it is declared failed, and started anew"
+    assert [target.name for target in ready_targets(instance, lake.runtime, lake.targets)[0]] == ["items"]
+
+
+def test_jobs_and_sensors_are_there_only_if_wanted(kept: Kept, tmp_path: Path) -> None:
+    definitions = build_definitions(kept.bench.lake)
+    assert definitions.resolve_job_def("shop_continuous").name == "shop_continuous"
+    without = Bench(tmp_path / "other", {ITEMS: TABLE}).lake
+    assert "shop_stays_current" not in [sensor.name for sensor in build_definitions(without).sensors or ()]
