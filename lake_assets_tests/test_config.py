@@ -195,7 +195,7 @@ def test_table(settings):
         ({"columns": {"id": "long", "ID": "long"}}, "differs from id only in case"),
         ({"columns": {"id": "long", "_Deleted": "int"}}, "a name that Iceberg keeps for itself"),
         ({"columns": {"id": "long", "": "long"}}, "at least 1 character"),
-        ({"mode": "upsert"}, "'current', 'soft_delete', 'history', 'append_log' or 'change_log'"),
+        ({"mode": "upsert"}, "'current', 'soft_delete', 'history', 'full_row', 'append_log' or 'change_log'"),
         ({"format_version": 1}, "2 or 3"),
         ({"primary_kye": ["id"]}, "Extra inputs are not permitted"),
     ],
