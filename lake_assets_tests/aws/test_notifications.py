@@ -5,6 +5,7 @@ prefixes a look asks for (`bronze/test_listing.py`).
 """
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 from lake_assets.aws.notifications import Notifications, QueueUnavailable
 from lake_assets.bronze.arrivals import Arrivals
+from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.listing import Listing
 from lake_assets.bronze.vanished import Removal
 from lake_assets.config import LakeConfig, NotificationsConfig, S3Config
@@ -177,6 +179,13 @@ def opened(aws: Aws, bucket: str, tmp_path: Path) -> Callable[[str | None], Lake
     return make
 
 
+def of(bucket: str, event: str, key: str) -> dict[str, Any]:
+    """A message about an object of the source."""
+    record = notification(event, f"landing/{key}")
+    record["s3"]["bucket"]["name"] = bucket
+    return {"Records": [record]}
+
+
 def put(aws: Aws, bucket: str, table: int, minute: int) -> str:
     key = f"public/t{table:02d}/20260301-12{minute:02d}00000.csv"
     aws.s3.put_object(Bucket=bucket, Key=f"landing/{key}", Body=HEADER)
@@ -214,10 +223,12 @@ def test_hints_change_nothing_but_when_a_file_is_found(
     arrivals = Arrivals(opened(url), "shop")
     arrivals.look()
     keys = [put(aws, bucket, table, 5) for table in (3, 9, 12, 19)]
-    told = [{"Records": [notification("ObjectCreated:Put", f"landing/{key}")]} for key in reversed(keys[:3])]
-    nowhere = {"Records": [notification("ObjectCreated:Put", "landing/public/t05/20260301-120900000.csv")]}
+    told = [of(bucket, "ObjectCreated:Put", key) for key in reversed(keys[:3])]
+    nowhere = of(bucket, "ObjectCreated:Put", "public/t05/20260301-120900000.csv")
     aws.send(url, *told, *told, nowhere, "nothing of the kind")
-    found = [file.key for _ in range(25) for file in arrivals.look().logged]
+    found = [file.key for file in arrivals.look().logged]
+    assert set(found) >= set(keys[:3]), "what S3 tells of is found first"
+    found += [file.key for _ in range(25) for file in arrivals.look().logged]
     assert sorted(found) == sorted(keys)
     aws.send(url, *told)
     assert arrivals.look().logged == []
@@ -234,3 +245,21 @@ def test_a_queue_that_is_down_is_told_once(
     arrivals.look()
     told = [record for record in caplog.records if "SQS answered" in record.getMessage()]
     assert len(told) == 1
+
+
+def test_s3_s_word_that_a_file_was_deleted(
+    aws: Aws, bucket: str, opened: Callable[[str | None], LakeRuntime]
+) -> None:
+    """What is gone may have been expired, where nothing as old is left: only S3 knows."""
+    url = aws.queue()
+    gone, runtime = put(aws, bucket, 1, 5), opened(url)
+    arrivals = Arrivals(runtime, "shop")
+    arrivals.look()
+    time.sleep(1.1)  # S3 tells times by the second
+    put(aws, bucket, 2, 6)
+    aws.s3.delete_object(Bucket=bucket, Key=f"landing/{gone}")
+    doubtful = arrivals.look()
+    assert "public.t01" in doubtful.doubtful
+    aws.send(url, of(bucket, "ObjectRemoved:Delete", gone))
+    (mark,) = arrivals.look().logged
+    assert (mark.kind, mark.qualified_table) == (FileKind.VANISHED, "public.t01")

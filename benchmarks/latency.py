@@ -1,0 +1,238 @@
+"""`python -m benchmarks.latency`: how long after a file is visible silver has its rows, and the mart shows them.
+
+Tables that each change every second (200 changes a file), a run that stays up (`automation/continuous.py`) in this
+process, on a Spark in it or, with `--remote`, on a Spark Connect server. A table counts as readable when its publish
+has returned; in the end every table is read with PyIceberg and compared with what was written. Here: the load, the
+times, the percentiles. No baseline: the figures are absolute, and of the machine that they were taken on.
+"""
+
+import argparse
+import gc
+import random
+import statistics
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import psutil
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lake_assets.automation.continuous import Continuous, Round
+from lake_assets.build import Lake, open_lake
+from lake_assets.config import LakeConfig, parse_column
+from lake_assets.gold.mart import Input, Mart, MartRequest
+from lake_assets.silver.batch import TableResult
+
+KEYS = 2000
+CHANGES = 200
+
+
+def newest(request: MartRequest) -> DataFrame:
+    """The highest number of a change that the first table has."""
+    return request.inputs["table"].agg(F.max("n").alias("n"), F.lit(request.now).alias("as_of"))
+
+
+MART = Mart(
+    name="newest",
+    description="The highest number of a change that the first table has.",
+    inputs={"table": Input("bench", "t0")},
+    columns=(parse_column("n", "long"), parse_column("as_of", "timestamptz")),
+    compute=newest,
+    partition_column=None,
+)
+
+
+@dataclass
+class Feed:
+    """Writes a file of each table every second, and knows what was written when."""
+
+    folder: Path
+    tables: int
+    random: random.Random = field(default_factory=lambda: random.Random(1))
+    written: dict[str, float] = field(default_factory=dict)
+    """By key, when it became visible, by the process's clock."""
+    rows: list[dict[int, int]] = field(default_factory=list)
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        self.rows = [{} for _ in range(self.tables)]
+
+    def load(self) -> None:
+        """A full load of each table."""
+        now = datetime.now(UTC)
+        for table in range(self.tables):
+            self.rows[table] = dict.fromkeys(range(KEYS), 0)
+            lines = [f"I,{now:%Y-%m-%d %H:%M:%S.%f},{key},0,," for key in range(KEYS)]
+            self._put(table, "LOAD00000001.csv", lines)
+
+    def second(self) -> None:
+        """One file of each table."""
+        for table in range(self.tables):
+            now = datetime.now(UTC)
+            lines = []
+            for _ in range(CHANGES):
+                self.number += 1
+                key = self.random.randrange(KEYS)
+                self.rows[table][key] = self.number
+                stamp = f"{now:%Y%m%d%H%M%S}{now.microsecond // 10_000:02d}{self.number:019d}"
+                lines.append(f"U,{now:%Y-%m-%d %H:%M:%S.%f},{key},{self.number},{stamp},")
+            self._put(table, f"{now:%Y%m%d-%H%M%S}{now.microsecond // 1000:03d}.csv", lines)
+
+    def _put(self, table: int, name: str, lines: list[str]) -> None:
+        key = f"public/t{table}/{name}"
+        path = self.folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        hidden = path.with_name(f".{name}")
+        hidden.write_text("\n".join(["Op,ts,id,n,seq,BI_id", *lines, ""]), encoding="utf-8")
+        hidden.replace(path)
+        self.written[key] = time.monotonic()
+
+
+class Timed(Continuous):
+    """Notes when each file's rows were published, and when the mart showed them."""
+
+    feed: Feed
+    silver: list[float]
+    gold: list[float]
+    offsets: dict[str, int]
+    shown: float
+
+    def _applied(self, result: TableResult, done: Round) -> None:
+        now = time.monotonic()
+        for batch in result.batches:
+            upto, since = batch.position.log_offset, self.offsets.get(result.target.name, 0)
+            files = self._runtime.file_log.files("bench", result.target.table, after=since, upto=upto)
+            self.silver += [now - self.feed.written[file.key] for file in files if "LOAD" not in file.key]
+            if result.target.name == "t0" and files:
+                self.shown = min(self.feed.written[file.key] for file in files)
+            self.offsets[result.target.name] = upto
+        super()._applied(result, done)
+
+    def _refresh(self, mart: Mart, done: Round) -> None:
+        before = done.marts
+        super()._refresh(mart, done)
+        if done.marts > before:
+            self.gold.append(time.monotonic() - self.shown)
+
+
+def lake(folder: Path, tables: int, remote: str | None) -> Lake:
+    """A lake in the folder."""
+    table = {
+        "columns": {"id": "long not null", "n": "long"},
+        "primary_key": ["id"],
+        "full_load_complete": "immediately",
+    }
+    spark: dict[str, Any] = {"conf": {"spark.sql.shuffle.partitions": 2, "spark.driver.memory": "2g"}}
+    if remote is not None:
+        spark |= {"mode": "connect", "remote": remote}
+    config = {
+        "catalog": {"uri": str(folder / "catalog.db"), "warehouse": str(folder / "warehouse")},
+        "spark": spark,
+        "sources": {
+            "bench": {
+                "location": str(folder / "bronze"),
+                "dms": {
+                    "add_column_name": True,
+                    "include_op_for_full_load": True,
+                    "timestamp_column_name": "ts",
+                    "change_sequence_column": "seq",
+                    "before_image_prefix": "BI_",
+                },
+                "tables": {f"public.t{number}": table for number in range(tables)},
+            }
+        },
+    }
+    return open_lake(LakeConfig.model_validate(config), marts=(MART,))
+
+
+def percentiles(values: list[float]) -> str:
+    """p50, p90, p99 and the highest, in seconds."""
+    if len(values) < 2:
+        return "too few"
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
+    return f"p50 {cuts[49]:6.2f}  p90 {cuts[89]:6.2f}  p99 {cuts[98]:6.2f}  max {max(values):6.2f}  n {len(values)}"
+
+
+def memory() -> float:
+    """Resident MB of this process and its children, the embedded Spark among them."""
+    own = psutil.Process()
+    return sum(process.memory_info().rss for process in (own, *own.children(recursive=True))) / 2**20
+
+
+def run(folder: Path, tables: int, minutes: float, remote: str | None) -> None:
+    """Prints a line each half minute, and the percentiles in the end."""
+    used, feed = lake(folder, tables, remote), Feed(folder / "bronze", tables)
+    rounds = Timed(used.runtime, "bench", used.targets, used.marts, dg.DagsterInstance.ephemeral())
+    rounds.feed, rounds.silver, rounds.gold, rounds.offsets, rounds.shown = feed, [], [], {}, time.monotonic()
+    feed.load()
+    for _ in range(10):  # what a JVM compiles it compiles now
+        feed.second()
+        rounds.round()
+    rounds.silver.clear()
+    rounds.gold.clear()
+    gc.collect()
+    over = threading.Event()
+    writer = threading.Thread(target=_write, args=(feed, over), daemon=True)
+    writer.start()
+    began = told = time.monotonic()
+    number = 0
+    while time.monotonic() - began < minutes * 60:
+        done = rounds.round()
+        number += bool(done.batches)
+        if time.monotonic() - told > 30:
+            told = time.monotonic()
+            print(
+                f"{told - began:5.0f} s  file to silver {percentiles(rounds.silver)}  {_state(used)}",
+                flush=True,
+            )
+            list(rounds.events())
+    seconds = time.monotonic() - began
+    over.set()
+    writer.join()
+    while rounds.round().batches:
+        pass
+    print(f"\n{tables} tables, {minutes:g} minutes, {number} rounds, {seconds / max(number, 1):.2f} s each")
+    print(f"file visible to silver published  {percentiles(rounds.silver)}")
+    print(f"file visible to mart published    {percentiles(rounds.gold)}")
+    print(_state(used))
+    for index, expected in enumerate(feed.rows):
+        table = used.runtime.catalog.load_table(f"silver_bench.t{index}")
+        found = {row["id"]: row["n"] for row in table.scan().to_arrow().to_pylist()}
+        print(f"t{index}: {'equal' if found == expected else 'NOT EQUAL'} ({len(found)} rows)")
+
+
+def _write(feed: Feed, over: threading.Event) -> None:
+    due = time.monotonic()
+    while not over.is_set():
+        feed.second()
+        due += 1
+        over.wait(max(0.0, due - time.monotonic()))
+
+
+def _state(used: Lake) -> str:
+    table = used.runtime.catalog.load_table("silver_bench.t0")
+    snapshot = table.current_snapshot()
+    properties = dict(snapshot.summary.additional_properties) if snapshot and snapshot.summary else {}
+    files, snapshots = properties.get("total-data-files"), len(table.metadata.snapshots)
+    return f"{memory():.0f} MB, t0: {files} files, {snapshots} snapshots"
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tables", type=int, default=5)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--remote", help="of a Spark Connect server, such as sc://localhost:15002")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        run(Path(place), given.tables, given.minutes, given.remote)
+
+
+if __name__ == "__main__":
+    main()
