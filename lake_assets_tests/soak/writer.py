@@ -289,8 +289,9 @@ def _rewritten(
         half = _file(plan, random, source, range(numbers.start, middle), whole.written, switch)
         half = replace(half, file=replace(half.file, key=whole.key))
         seen.add("rewritten")
-        if random.random() < 0.6:
-            # What was begun is finished.
+        if random.random() < 0.6 or not whole.sequenced:
+            # What was begun is finished. Without sequences, the rest in a file of its own would be changes that are
+            # written again, until the whole is half.
             found += [half, replace(whole, written=whole.written + MS / 2)]
         else:
             # It is cut in two.
