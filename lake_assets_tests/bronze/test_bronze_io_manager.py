@@ -214,8 +214,8 @@ def test_a_file_too_big_to_be_inspected_at_once_is_read_by_its_own_header(
     )
     put(tmp_path / "bronze", "public/items/20260302-130000000.csv", text.encode())
 
-    def impatient(*arguments: Any) -> Any:
-        return discovery.discover(*arguments, inspect_budget_bytes=1)
+    def impatient(*arguments: Any, **named: Any) -> Any:
+        return discovery.discover(*arguments, **named, inspect_budget_bytes=1)
 
     monkeypatch.setattr(arrivals, "discover", impatient)
     (logged,) = log_arrivals(lake.runtime, "shop").logged

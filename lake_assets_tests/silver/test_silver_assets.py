@@ -219,7 +219,7 @@ def test_a_table_that_fails_without_its_batch_asset_fails_the_step(shop: Shop) -
 def test_a_row_count_that_does_not_add_up_fails_both_checks(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def miscounted(runtime: object, target: Target, progress: object) -> TableResult:
+    def miscounted(runtime: object, target: Target, progress: object, cut: object) -> TableResult:
         return TableResult(target, error=RowCountMismatch(target.table, "1 row is missing.", "Inspect it."))
 
     monkeypatch.setattr(engine, "apply_table", miscounted)
@@ -242,7 +242,7 @@ def test_a_terminated_turn_does_not_wait_for_the_tables_whose_turn_has_not_come(
     lake = small_lake(tmp_path, tables, automation={"apply_threads": 2})
     begun, go_on = [], threading.Event()
 
-    def apply(runtime: object, target: Target, progress: object) -> TableResult:
+    def apply(runtime: object, target: Target, progress: object, cut: object) -> TableResult:
         begun.append(target.name)
         if len(begun) > 1:
             go_on.wait(20)
