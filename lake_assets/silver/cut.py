@@ -138,7 +138,8 @@ def why_nothing(position: Position, pending: Sequence[LoggedFile], upto: datetim
     """Why a table with pending files or rows has no batch before the cut moves on; None when it may have one."""
     if upto is None or position.cut is None or upto > position.cut or not (pending or position.waiting):
         return None
-    later = (f.kind is FileKind.CDC and not f.retry and (f.flush_time or upto) > upto for f in pending)
+    # Not by its flush: a file that was flushed after the cut may have commits from before it.
+    later = (f.kind is FileKind.CDC and not f.retry and (f.first_commit_ts or upto) > upto for f in pending)
     if not all(later):
         return None
     files = f" and {len(pending)} files" if pending else ""
