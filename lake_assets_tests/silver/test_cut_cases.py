@@ -83,6 +83,8 @@ def test_until_the_cut_moves_on_later_files_wait() -> None:
         assert told in found.reason
     assert plan([*FILES, logged(4, "c0", minute=0.8)], AT, 60).files, "a late file has rows for this cut"
     across = logged(4, "c4", minute=1.5)
+    assert across.flush_time is not None
+    assert across.first_commit_ts is not None
     assert across.flush_time > NOON + timedelta(seconds=60) > across.first_commit_ts
     assert plan([*FILES, across], AT, 60).upto == 4, (
         "a file flushed after the cut may have commits from before it"
