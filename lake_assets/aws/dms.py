@@ -1,6 +1,6 @@
 """What AWS DMS says of a replication task: how far its full load is, as a whole and table by table.
 
-Here: asking, with the only import of boto3 for DMS, and remembering an answer for some seconds. Not here: what an
+Here: asking, and remembering an answer for some seconds. Not here: what an
 answer means for a table's parts (`silver/full_load.py`). Needs dms:DescribeReplicationTasks, and
 dms:DescribeTableStatistics so that a table need not wait for the others of its task.
 """
@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Any
 
+from lake_assets.aws.client import aws_errors, client, explained
 from lake_assets.config import DmsTask
 from lake_assets.errors import LakeError
 
@@ -95,9 +96,9 @@ class TaskReports:
 
 def ask(task: DmsTask) -> TaskReport:
     """Raises DmsUnavailable."""
-    client, asked_at = _client(task), datetime.now(UTC)
+    dms, asked_at = _client(task), datetime.now(UTC)
     with _errors(task):
-        answer = client.describe_replication_tasks(
+        answer = dms.describe_replication_tasks(
             Filters=[{"Name": "replication-task-arn", "Values": [task.arn]}], WithoutSettings=True
         )
     found = [entry for entry in answer["ReplicationTasks"] if entry["ReplicationTaskArn"] == task.arn]
@@ -110,16 +111,16 @@ def ask(task: DmsTask) -> TaskReport:
         percent=stats.get("FullLoadProgressPercent"),
         loading=stats.get("TablesLoading", 0) + stats.get("TablesQueued", 0),
         errored=stats.get("TablesErrored", 0),
-        tables=_tables(client, task),
+        tables=_tables(dms, task),
     )
 
 
-def _tables(client: Any, task: DmsTask) -> dict[tuple[str, str], TableLoad]:
+def _tables(dms: Any, task: DmsTask) -> dict[tuple[str, str], TableLoad]:
     found, page = {}, {"ReplicationTaskArn": task.arn, "MaxRecords": PAGE}
     try:
         with _errors(task):
             while True:
-                answer = client.describe_table_statistics(**page)
+                answer = dms.describe_table_statistics(**page)
                 for entry in answer.get("TableStatistics", ()):
                     found[entry["SchemaName"], entry["TableName"]] = TableLoad(
                         entry.get("TableState", ""),
@@ -140,31 +141,13 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 @contextmanager
 def _errors(task: DmsTask) -> Iterator[None]:
-    from botocore.exceptions import BotoCoreError, ClientError
-
     try:
         yield
-    except ClientError as error:
-        # The server's own message may repeat an access key: only its code is passed on.
-        code = str(error.response.get("Error", {}).get("Code", "Unknown"))
-        advice = _ADVICE.get(code, "look the code up in the DMS API reference if it stays")
-        raise DmsUnavailable(f"{task.arn}: DMS answered {code}; {advice}.") from error
-    except BotoCoreError as error:
-        advice = "check the network, dms_task.endpoint and the credentials"
-        raise DmsUnavailable(
-            f"{task.arn}: DMS cannot be reached ({type(error).__name__}): {advice}."
-        ) from error
+    except aws_errors() as error:
+        said = explained(error, "DMS", task.arn, f"{task.arn}: DMS", _ADVICE, "dms_task.endpoint")
+        raise DmsUnavailable(said) from error
 
 
 def _client(task: DmsTask) -> Any:
-    import boto3
-    from botocore.config import Config
-
-    return boto3.session.Session().client(
-        "dms",
-        region_name=task.its_region,
-        endpoint_url=task.endpoint,
-        aws_access_key_id=task.access_key_id.get_secret_value() if task.access_key_id else None,
-        aws_secret_access_key=task.secret_access_key.get_secret_value() if task.secret_access_key else None,
-        config=Config(retries={"mode": "standard", "max_attempts": 2}, connect_timeout=5, read_timeout=20),
-    )
+    retries = {"mode": "standard", "max_attempts": 2}
+    return client("dms", task, region=task.its_region, retries=retries, connect_timeout=5, read_timeout=20)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
+from lake_assets.aws.client import aws_errors, client, explained
 from lake_assets.aws.s3_events import MalformedMessage, ObjectEvent, events_below, object_events
 from lake_assets.bronze.vanished import Removal
 from lake_assets.config import NotificationsConfig
@@ -134,25 +135,19 @@ class Notifications:
     def _client(self) -> Any:
         with self._lock:
             if self._made is None:
-                self._made = _client(self._config)
+                retries = {"mode": "standard", "max_attempts": 2}
+                self._made = client("sqs", self._config, retries=retries, connect_timeout=5, read_timeout=30)
             return self._made
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        from botocore.exceptions import BotoCoreError, ClientError
-
         try:
             yield
-        except ClientError as error:
-            # The server's own message may repeat an access key: only its code is passed on.
-            code = str(error.response.get("Error", {}).get("Code", "Unknown"))
-            advice = _ADVICE.get(code, "look the code up in the SQS API reference if it stays")
-            raise QueueUnavailable(f"{self._name}: SQS answered {code}; {advice}.") from error
-        except BotoCoreError as error:
-            advice = "check the network, notifications.endpoint and the credentials"
-            raise QueueUnavailable(
-                f"{self._name}: SQS cannot be reached ({type(error).__name__}): {advice}."
-            ) from error
+        except aws_errors() as error:
+            said = explained(
+                error, "SQS", self._name, f"{self._name}: SQS", _ADVICE, "notifications.endpoint"
+            )
+            raise QueueUnavailable(said) from error
 
 
 def _some(handles: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -166,19 +161,3 @@ def _group(queue_url: str, message: dict[str, Any]) -> dict[str, str]:
         return {}
     once = hashlib.sha256(message["Body"].encode()).hexdigest()
     return {"MessageGroupId": "malformed", "MessageDeduplicationId": once}
-
-
-def _client(config: NotificationsConfig) -> Any:
-    import boto3
-    from botocore.config import Config
-
-    return boto3.session.Session().client(
-        "sqs",
-        region_name=config.region,
-        endpoint_url=config.endpoint,
-        aws_access_key_id=config.access_key_id.get_secret_value() if config.access_key_id else None,
-        aws_secret_access_key=config.secret_access_key.get_secret_value()
-        if config.secret_access_key
-        else None,
-        config=Config(retries={"mode": "standard", "max_attempts": 2}, connect_timeout=5, read_timeout=30),
-    )

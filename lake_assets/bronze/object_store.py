@@ -1,6 +1,6 @@
 """Where the files of a source are: a local folder or an S3 prefix, behind one small interface.
 
-Here: opening a location, and S3 with the only import of boto3 in bronze. Not here: what a key means (`keys.py`), what
+Here: opening a location, and S3. Not here: what a key means (`keys.py`), what
 a file contains (`inspect.py`), what is already known (`file_log.py`).
 """
 
@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC
 from typing import Any, BinaryIO, cast
 
+from lake_assets.aws.client import aws_errors, client, code_of, explained
 from lake_assets.bronze.local_store import LocalStore
 from lake_assets.bronze.range_reader import RangeReader
 from lake_assets.bronze.stored_object import ObjectGone, ObjectStore, StoredObject, StoreError
@@ -103,39 +104,22 @@ class S3Store:
 
     @contextmanager
     def _errors(self, key: str = "") -> Iterator[None]:
-        from botocore.exceptions import BotoCoreError, ClientError
-
         where = f"{self.location}/{key}" if key else self.location
         try:
             yield
-        except ClientError as error:
-            # The server's own message may repeat an access key: only its code is passed on.
-            code = str(error.response.get("Error", {}).get("Code", "Unknown"))
-            if key and code in _GONE:
+        except aws_errors() as error:
+            if key and code_of(error) in _GONE:
                 raise ObjectGone(f"{where} vanished or changed: run again.") from error
-            advice = _ADVICE.get(code, "look the code up in the S3 API reference if it stays")
-            raise StoreError(f"{where}: S3 answered {code}; {advice}.") from error
-        except BotoCoreError as error:
-            advice = "check the network, s3.endpoint and the credentials"
-            raise StoreError(f"{where} cannot be reached ({type(error).__name__}): {advice}.") from error
+            raise StoreError(explained(error, "S3", where, where, _ADVICE, "s3.endpoint")) from error
 
 
 def _client(s3: S3Config) -> Any:
-    # Here and not above: a local lake starts 0.2 s sooner without boto3.
-    import boto3
-    from botocore.config import Config
-
-    return boto3.session.Session().client(
+    return client(
         "s3",
-        region_name=s3.region,
-        endpoint_url=s3.endpoint,
-        aws_access_key_id=s3.access_key_id.get_secret_value() if s3.access_key_id else None,
-        aws_secret_access_key=s3.secret_access_key.get_secret_value() if s3.secret_access_key else None,
-        config=Config(
-            retries={"mode": "standard", "max_attempts": 4},
-            connect_timeout=10,
-            read_timeout=60,
-            max_pool_connections=32,
-            s3={"addressing_style": "path"} if s3.path_style else {},
-        ),
+        s3,
+        retries={"mode": "standard", "max_attempts": 4},
+        connect_timeout=10,
+        read_timeout=60,
+        max_pool_connections=32,
+        s3={"addressing_style": "path"} if s3.path_style else {},
     )
