@@ -178,9 +178,20 @@ def unlogged_parts(
             continue
         # One with the bytes that it had in the load before is logged again.
         stale = known is not None and known.epoch < epoch and obj.last_modified > known.last_modified
-        if known is None or stale or not (_is_known(obj, known, {}) or known.version == store.version(obj)):
+        if stale or not _is_logged(obj, known, {}, store):
             found.append(obj.key)
     return found
+
+
+def anything_unlogged(source_name: str, source: SourceConfig, store: ObjectStore, log: FileLog) -> bool:
+    """Whether the bucket has files of the source's tables that the log does not have as they are now. Raises
+    StoreError."""
+    folders, newest, marks = TableFolders(source), log.newest(source_name), log.vanished(source_name)
+    return any(
+        isinstance(folders.parse(obj.key), (DataFile, TransactionFile))
+        and not _is_logged(obj, newest.get(obj.key), marks, store)
+        for obj in store.list()
+    )
 
 
 def _suspects(
@@ -219,6 +230,15 @@ def _is_known(obj: StoredObject, newest: LoggedFile | None, marks: Mapping[tuple
     # A LOAD file written again with the same bytes may belong to a new epoch (admission.py).
     rewritten = newest.kind is FileKind.LOAD and obj.last_modified > newest.last_modified
     return obj.etag == newest.version and not rewritten
+
+
+def _is_logged(
+    obj: StoredObject, newest: LoggedFile | None, marks: Mapping[tuple[str, str], int], store: ObjectStore
+) -> bool:
+    """Whether the log has this content; looks into the object where the listing does not tell."""
+    if newest is None or newest.offset < marks.get((newest.schema, newest.table), 0):
+        return False
+    return _is_known(obj, newest, marks) or newest.version == store.version(obj)
 
 
 def _look(

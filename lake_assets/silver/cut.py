@@ -4,7 +4,7 @@ DMS writes the rows of one transaction to a file per table, each up to CdcMaxBat
 newest flush, less that interval and a margin, is a time up to which every transaction is in the bucket whole: an
 assumption about DMS, about its lag behind the source and about two clocks, which nothing in the files can prove. Rows
 of later commits are read, counted and left for the next batch. Here: finding the cut, and the side of it that a row is
-on. Not here: its place in a batch's plan (`cut_plan.py`), tags (`cut_tags.py`).
+on. Not here: its place in a batch's plan (`plan.py`), tags (`cut_tags.py`).
 """
 
 from collections.abc import Iterable, Sequence

@@ -8,7 +8,7 @@ snapshot bears which tag, and moving on. Not here: finding the cut (`cut.py`), m
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,9 +17,9 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.keys import DataFile, FileKind, TransactionFile
+from lake_assets.bronze.discovery import anything_unlogged
+from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.log_record import LoggedFile
-from lake_assets.bronze.table_folders import TableFolders
 from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.cut import Cut, source_cut
@@ -29,7 +29,6 @@ from lake_assets.silver.targets import Target, source_targets
 
 _NAME = re.compile(r"cut_(\d{8}T\d{6})Z")
 _FORMAT = "%Y%m%dT%H%M%S"
-_NEVER = datetime.min.replace(tzinfo=UTC)
 
 logger = logging.getLogger(__name__)
 
@@ -96,8 +95,9 @@ class SourceCut:
                     logged[file.qualified_table].append(file)
         files = [file for own in logged.values() for file in own]
         found = source_cut(settings, files, as_of)
-        if found.quiet and _unseen(runtime, source):
-            found = source_cut(settings, files, min(as_of, max(file.logged_at for file in files)))
+        config, store = runtime.lake.sources[source], runtime.store(source)
+        if found.quiet and anything_unlogged(source, config, store, runtime.file_log):
+            found = source_cut(settings, files, max(file.logged_at for file in files))
         return cls(runtime, source, found, logged)
 
     def tag(self) -> None:
@@ -116,39 +116,32 @@ class SourceCut:
         assert cut is not None, "there is nothing to tag otherwise"
         try:
             table = load_table(self.runtime.catalog, target.identifier)
-            newest = max(cut_tags(table), default=_NEVER) if table is not None else _NEVER
-            if table is None or newest > cut:
+            if table is None:
                 return
-            position = read_position(table)
+            tags, position = cut_tags(table), read_position(table)
             # A repair of a quiet source's table moves its tag; a busy one's waits for the next.
-            if newest == cut and not (self.cut.quiet and cut_tags(table)[cut] != position.snapshot_id):
+            known = tags.get(cut) is not None and (not self.cut.quiet or tags[cut] == position.snapshot_id)
+            if known or any(later > cut for later in tags):
                 return
             if shows(target, position, self.logged.get(target.table, ()), self.cut):
-                _move_on(self.runtime, target, table, position, cut, keep)
+                _move_on(self.runtime, target, position, tags, cut, keep)
         except Exception as error:  # noqa: BLE001  (its rows are right, and the next turn tags again)
             logger.warning("%s could not be tagged at %s: %s", target.identifier, tag_of(cut), error)
 
 
-def _unseen(runtime: LakeRuntime, source: str) -> bool:
-    """Whether the bucket has files that the log does not have as they are now."""
-    config, newest = runtime.lake.sources[source], runtime.file_log.newest(source)
-    folders = TableFolders(config)
-    for obj in runtime.store(source).list():
-        known = newest.get(obj.key)
-        as_known = known is not None and (obj.size, obj.last_modified) == (known.size, known.last_modified)
-        if not as_known and isinstance(folders.parse(obj.key), (DataFile, TransactionFile)):
-            return True
-    return False
-
-
 def _move_on(
-    runtime: LakeRuntime, target: Target, table: Table, position: Position, cut: datetime, keep: int
+    runtime: LakeRuntime,
+    target: Target,
+    position: Position,
+    tags: Collection[datetime],
+    cut: datetime,
+    keep: int,
 ) -> None:
     spark = runtime.sessions.root()
     name = f"{runtime.lake.catalog.name}.{target.identifier}"
     # Without RETAIN, which counts from the snapshot's own age: a quiet table's tag would be expired at once.
     _alter(spark, name, f"CREATE OR REPLACE TAG {tag_of(cut)} AS OF VERSION {position.snapshot_id}")
-    for old in sorted(set(cut_tags(table)) - {cut}, reverse=True)[keep - 1 :]:
+    for old in sorted({*tags} - {cut}, reverse=True)[keep - 1 :]:
         _alter(spark, name, f"DROP TAG IF EXISTS {tag_of(old)}")
 
 

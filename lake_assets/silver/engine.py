@@ -114,16 +114,19 @@ def _next_batch(
         }
         _refuse_rewritten(target, logged, position.log_offset, left_out)
     _refuse_lost_rows(runtime, target, batch, position)
-    planned = Planned(target, table, position, batch, logged)
-    try:
+
+    def applied(wanted: Batch) -> BatchResult:
+        planned = Planned(target, table, position, wanted, logged)
         return apply_planned(runtime, planned, damaged, lambda stage: progress(target, stage))
+
+    try:
+        return applied(batch)
     except NotTold:
         everything = next_batch(runtime, target, position, files, datetime.now(UTC), at_once=True, cut=cut)
         if not isinstance(everything, Batch) or everything.upto <= batch.upto or everything.stop is not None:
             raise
         # What it lacks may be in a file that is left for the next batch.
-        planned = Planned(target, table, position, everything, logged)
-        return apply_planned(runtime, planned, damaged, lambda stage: progress(target, stage))
+        return applied(everything)
 
 
 def _refuse_lost_rows(runtime: LakeRuntime, target: Target, batch: Batch, position: Position) -> None:

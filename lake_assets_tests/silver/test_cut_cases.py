@@ -324,6 +324,9 @@ def test_a_source_is_quiet_only_if_the_bucket_is(spark: SparkSession, tmp_path: 
     assert not SourceCut.of(bench.lake.runtime, "shop", long_after).cut.quiet, "nobody has looked since"
     bench.look()
     assert SourceCut.of(bench.lake.runtime, "shop", long_after).cut.quiet
+    # A copy of the bucket has other times; what the files say is known.
+    (tmp_path / "bronze" / later.key).touch()
+    assert SourceCut.of(bench.lake.runtime, "shop", long_after).cut.quiet
 
 
 @pytest.mark.spark
