@@ -54,7 +54,7 @@ class Feed:
 
     folder: Path
     tables: int
-    random: random.Random = field(default_factory=lambda: random.Random(1))
+    chosen: random.Random = field(default_factory=lambda: random.Random(1))
     written: dict[str, float] = field(default_factory=dict)
     """By key, when it became visible, by the process's clock."""
     rows: list[dict[int, int]] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Feed:
             lines = []
             for _ in range(CHANGES):
                 self.number += 1
-                key = self.random.randrange(KEYS)
+                key = self.chosen.randrange(KEYS)
                 self.rows[table][key] = self.number
                 stamp = f"{now:%Y%m%d%H%M%S}{now.microsecond // 10_000:02d}{self.number:019d}"
                 lines.append(f"U,{now:%Y-%m-%d %H:%M:%S.%f},{key},{self.number},{stamp},")

@@ -202,6 +202,8 @@ class AutomationConfig(Model):
     backoff_max: Duration = timedelta(minutes=15)
     max_files_per_batch: int = Field(default=2000, ge=1)
     apply_threads: int = Field(default=2, ge=1)
+    rewrite_below_mb: float = Field(default=4, ge=0)
+    """A batch rewrites a table of fewer MB whole, which is faster than to mark rows of many files; 0: never."""
     continuous: ContinuousConfig | None = None
     """Whether a run of each source stays up and applies what lands at once; see `config/continuous.py`."""
 

@@ -17,6 +17,8 @@ from lake_assets.silver.targets import Target
 
 NO_CHANGES = "none"
 """As the lowest sequence of a batch that has no changes."""
+REWRITE = "rewrite"
+"""Strategy of a batch whose one commit replaces all of a table's files, by the rows that stay and the new ones."""
 OPERATIONS = {"I": "inserted", "U": "updated", "D": "deleted"}
 
 
@@ -25,7 +27,7 @@ class Written:
     """What a mode has written to the branch, and what is left for the commit that bears the position."""
 
     strategy: str
-    """`overwrite`, `append`, `delete_and_append` or `delete`."""
+    """`overwrite`, `append`, `delete_and_append`, `rewrite` or `delete`."""
     changes: ChangeFigures
     rows_counted: int
     """Rows of the files by their own count."""
@@ -44,6 +46,8 @@ class Written:
     """Keys among `keys` that no change of the batch names: its rows came from there."""
     taken_back: int = 0
     """Rows among `rows` that were written by a first pass and taken back by a second."""
+    kept: int = 0
+    """Rows among `images`, beside `rows`, that were there before: the commit replaces the whole table."""
     unseen_updates: int = 0
     unmatched: int = 0
     """Rows that were to be taken away from a table without a key, and were not there."""

@@ -15,7 +15,7 @@ from lake_assets.checks.row_count import RowCounts, row_count_problem
 from lake_assets.errors import RowCountMismatch
 from lake_assets.iceberg.publish import Attempt, with_properties
 from lake_assets.iceberg.tables import live_rows, load_table, summary
-from lake_assets.silver.batch import BatchResult, Written, nothing_readable
+from lake_assets.silver.batch import REWRITE, BatchResult, Written, nothing_readable
 from lake_assets.silver.collapse import ChangeFigures
 from lake_assets.silver.plan import Batch
 from lake_assets.silver.position import Position, touched_days_property
@@ -54,8 +54,8 @@ def stamp(
 ) -> None:
     """Appends what is left of the batch's rows, possibly none, in the commit that bears the position.
 
-    It is always the branch's last commit, and always an append: a delete that happens to touch metadata only would
-    lose the properties.
+    It is always the branch's last commit, and never a delete: one that happens to touch metadata only would lose the
+    properties.
     """
     if written.images is not None:
         images = in_table_columns(written.images, target)
@@ -63,8 +63,11 @@ def stamp(
         images = spark.table(current.table).filter(F.lit(False))
     properties = result.position.properties() | result.properties()
     properties |= {touched_days_property(column): days for column, days in written.touched.items()}
-    writer = with_properties(images.writeTo(current.address), properties)
-    writer.option("check-nullability", False).append()
+    writer = with_properties(images.writeTo(current.address), properties).option("check-nullability", False)
+    if written.strategy == REWRITE:
+        writer.overwrite(F.lit(True))
+    else:
+        writer.append()
 
 
 def write_all(rows: DataFrame, current: Attempt, target: Target) -> None:
@@ -114,8 +117,9 @@ def count_rows(
         written=result.rows_written,
         taken_back=written.taken_back,
         followed=written.followed,
-        added=sum(int(commit.get("added-records", "0")) for commit in commits),
-        removed=sum(rows_removed(commit) for commit in commits),
+        # Rows that a rewrite has kept were dropped with their files, and added with others.
+        added=sum(int(commit.get("added-records", "0")) for commit in commits) - written.kept,
+        removed=sum(rows_removed(commit) for commit in commits) - written.kept,
         before=planned.rows,
         after=live_rows(commits[0]),
         replaced=written.replaced,

@@ -6,10 +6,17 @@ a batch that comes late or does not tell by itself (`replay.py`), the order of t
 
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.tables import load_table
-from lake_assets.silver.batch import Written, nothing_readable
+from lake_assets.silver.batch import REWRITE, Written, nothing_readable
 from lake_assets.silver.collapse import commit_of
-from lake_assets.silver.commit import branch_commits, rows_removed, write_all, write_nothing
+from lake_assets.silver.commit import (
+    branch_commits,
+    in_table_columns,
+    rows_removed,
+    write_all,
+    write_nothing,
+)
 from lake_assets.silver.replay import replayed, settled_again, settled_in_order
+from lake_assets.silver.small_table import is_small, kept_rows
 from lake_assets.silver.states import Counts, counted, living, observe_states, state_of
 from lake_assets.silver.touched_days import all_days, touched_days
 from lake_assets.silver.work import Work
@@ -38,13 +45,7 @@ def replace_keys(work: Work, current: Attempt) -> Written:
     with work.watch.stage("touched_days"):
         touched = touched_days(work.spark, current.table, position.snapshot_id, target, KEYS_VIEW)
     work.stage("write")
-    unseen = 0
-    if position.snapshot_id is not None:
-        _delete(work, current)
-    if not late:
-        unseen = _unseen_updates(work, current, counts)
-    work.spark.catalog.dropTempView(KEYS_VIEW)
-    return Written(
+    written = Written(
         strategy="delete_and_append",
         changes=seen,
         rows_counted=reading.rows_counted,
@@ -53,8 +54,29 @@ def replace_keys(work: Work, current: Attempt) -> Written:
         rows=counts.rows,
         images=living(delta),
         touched=touched,
-        unseen_updates=unseen,
     )
+    removed = _make_room(work, current, written)
+    if not late:
+        written.unseen_updates = _unseen_updates(work, current, counts, removed)
+    work.spark.catalog.dropTempView(KEYS_VIEW)
+    return written
+
+
+def _make_room(work: Work, current: Attempt, written: Written) -> int:
+    """Takes the rows that have the batch's keys away; how many, before the commit that bears the position."""
+    if work.position.snapshot_id is None:
+        return 0
+    if written.keys and is_small(work):
+        with work.watch.stage("delete"):
+            kept, written.kept = kept_rows(work, current, KEYS_VIEW)
+        assert written.images is not None
+        new = in_table_columns(written.images, work.target)
+        written.strategy, written.images = REWRITE, in_table_columns(kept, work.target).union(new)
+        return work.position.rows - written.kept
+    _delete(work, current)
+    table = load_table(work.runtime.catalog, work.target.identifier)
+    assert table is not None, "its rows were just deleted"
+    return sum(map(rows_removed, branch_commits(table, current.branch, work.position.snapshot_id)))
 
 
 def replace_table(work: Work, current: Attempt) -> Written:
@@ -108,18 +130,13 @@ def _there(work: Work, current: Attempt) -> int:
     return int(row["there"])
 
 
-def _unseen_updates(work: Work, current: Attempt, counts: Counts) -> int:
+def _unseen_updates(work: Work, current: Attempt, counts: Counts, removed: int) -> int:
     """Updates of keys that the table does not have, and that nothing in the batch brought there. Looked for only when
     the rows that were removed are not as many as the changes speak of."""
-    if not counts.updated:
+    if not counts.updated or removed == counts.present:
         return 0
     if work.position.snapshot_id is None:
         return counts.updated
-    table = load_table(work.runtime.catalog, work.target.identifier)
-    assert table is not None, "its rows were just deleted"
-    commits = branch_commits(table, current.branch, work.position.snapshot_id)
-    if sum(rows_removed(commit) for commit in commits) == counts.present:
-        return 0
     matches = work.target.key_matches("k", "t")
     (row,) = work.spark.sql(
         f"SELECT count(*) AS unseen FROM {KEYS_VIEW} AS k WHERE k._first = 'U' AND NOT EXISTS "

@@ -27,6 +27,9 @@ from lake_assets.silver.parts import Part
 from lake_assets.silver.targets import Target
 from lake_assets.spark.checkpoint import Observed, checkpointed
 
+ONE_TASK_BYTES = 2 * 2**20
+"""Files of together no more bytes are read by one task."""
+
 
 class Reading:
     """The changes of `parts`: compute something from `good`, then ask for `figures`."""
@@ -72,6 +75,9 @@ class Reading:
                         rows = rows.withColumn("_side", cut.side(reopened=reopened))
                     self._groups.append((files, rows))
         self._all = reduce(_union, (rows.drop("_place") for _, rows in self._groups))
+        if sum(part.file.size for part in parts) <= ONE_TASK_BYTES:
+            # Nothing is shuffled then: a stage costs more than so few rows.
+            self._all = self._all.coalesce(1)
         self.changes = self._all
         """Every row within the cut, unusable ones included."""
         self._sides: Observed | None = None

@@ -1,0 +1,39 @@
+"""Tables so small that a batch rewrites them whole.
+
+Marking deleted rows costs a look into every data file, and each batch adds one: with forty files it takes longer than
+all the rest of a batch. Here: which tables, and what of them stays. Not here: the rows that take the others' place
+(`keyed.py`).
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.iceberg.tables import current_snapshot, load_table, summary
+from lake_assets.silver.work import Work
+from lake_assets.spark.checkpoint import Observed, checkpointed
+
+MOST_ROWS = 200_000
+"""Rows that are all alike take next to no space, and time all the same."""
+
+
+def is_small(work: Work) -> bool:
+    """Whether the batch rewrites the table. Not one with partitions: the marts' work lists come from those that a
+    commit touches."""
+    if work.target.partition_by or not 0 < work.position.rows <= MOST_ROWS:
+        return False
+    table = load_table(work.runtime.catalog, work.target.identifier)
+    size = int(summary(current_snapshot(table)).get("total-files-size", "-1"))
+    return 0 <= size < work.runtime.lake.automation.rewrite_below_mb * 2**20
+
+
+def kept_rows(work: Work, current: Attempt, keys_view: str) -> tuple[DataFrame, int]:
+    """The rows, and how many, that have none of the keys of the view; computed."""
+    observed = Observed()
+    matches = work.target.key_matches("k", "t")
+    rows = work.spark.sql(
+        f"SELECT /*+ BROADCAST(k) */ t.* FROM {current.address} AS t LEFT ANTI JOIN {keys_view} AS k ON {matches}"
+    )
+    counted = rows.observe(observed.observation, F.count(F.lit(1)).alias("rows"))
+    done = checkpointed(counted, [observed])
+    return done, int(observed.observation.get["rows"])
