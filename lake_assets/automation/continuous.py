@@ -15,6 +15,7 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.automation.backoff import delay
+from lake_assets.automation.tending import Turns
 from lake_assets.bronze.arrivals import Arrivals
 from lake_assets.bronze.assets import landed_events
 from lake_assets.bronze.object_store import StoreError
@@ -26,10 +27,12 @@ from lake_assets.checks.silver_checks import (
     quarantine_evaluation,
     row_count_evaluation,
 )
+from lake_assets.config import ContinuousConfig
 from lake_assets.gold.compute import computed_mart
 from lake_assets.gold.look import Look
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.view import mart_view
+from lake_assets.iceberg.maintenance import Upkeep
 from lake_assets.iceberg.overwrite import overwrite
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import TableResult
@@ -65,6 +68,7 @@ class Round:
     batches: int = 0
     marts: int = 0
     failed: list[str] = field(default_factory=list)
+    tended: list[Upkeep] = field(default_factory=list)
 
 
 class Continuous:
@@ -78,6 +82,7 @@ class Continuous:
         marts: Sequence[Mart],
         instance: dg.DagsterInstance,
         clock: Callable[[], float] = time.monotonic,
+        settings: ContinuousConfig | None = None,
     ) -> None:
         self._runtime = runtime
         self._source = source
@@ -85,6 +90,7 @@ class Continuous:
         self._marts = [mart for mart in marts if mart.sources == (source,) and mart.partition_column is None]
         self._instance = instance
         self._clock = clock
+        self._turns = Turns(runtime, marts, settings or ContinuousConfig())
         self._arrivals = Arrivals(runtime, source)
         self._unreported = UnreportedFiles(runtime, source)
         self._failures: dict[str, _Failure] = {}
@@ -113,6 +119,8 @@ class Continuous:
             self._applied(result, done)
         for mart in self._marts:
             self._refresh(mart, done)
+        if (tended := self._turns.take()) is not None:
+            done.tended.append(tended)
         return done
 
     def events(self) -> Iterator[Event]:
@@ -146,6 +154,7 @@ class Continuous:
     def _applied(self, result: TableResult, done: Round) -> None:
         name = result.target.identifier
         done.batches += len(result.batches)
+        self._turns.applied(result.target, len(result.batches))
         if result.error is not None:
             self._failed(name, result.error, done)
         else:
@@ -185,4 +194,5 @@ class Continuous:
         self._failures.pop(mart.identifier, None)
         times = self._refreshed.get(mart.name, (0, {}))[0]
         self._refreshed[mart.name] = times + 1, {**metadata, **stored}
+        self._turns.refreshed(mart)
         done.marts += 1

@@ -42,7 +42,7 @@ def continuous_job(
         description=f"Applies what lands of {source} at once, and refreshes the marts that show the present.",
     )
     def keep_current(context: dg.OpExecutionContext) -> None:
-        rounds = Continuous(runtime, source, targets, marts, context.instance)
+        rounds = Continuous(runtime, source, targets, marts, context.instance, settings=settings)
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with Heartbeat(context.instance, context.run_id, beat):
             told = _stay(context, rounds, settings)

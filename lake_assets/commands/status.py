@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from lake_assets.automation.tending import SILVER
 from lake_assets.bronze.vanished import before, still_vanished
 from lake_assets.build import Lake
-from lake_assets.commands.maintain import SILVER
 from lake_assets.commands.sync import why_waiting
 from lake_assets.iceberg.restamp import applied_at, bearer
 from lake_assets.iceberg.tables import load_table, summary

@@ -67,14 +67,17 @@ class TableUpkeep:
         bears: Bears,
         settings: MaintenanceConfig,
         consumed: Callable[[], Collection[int]] = tuple,
+        keep_commits: int | None = None,
     ) -> None:
-        """`consumed` tells the snapshots that marts have come to: what comes after them is kept for a while."""
+        """`consumed` tells the snapshots that marts have come to: what comes after them is kept for a while.
+        `keep_commits`: see `expirable`; then nothing is expired before half as many snapshots can go."""
         self._spark = spark
         self._catalog = catalog
         self._identifier = identifier
         self._bears = bears
         self._settings = settings
         self._consumed = consumed
+        self._keep_commits = keep_commits
 
     def run(self) -> Upkeep:
         """All the steps. Never raises for a fault of the table: see `error`."""
@@ -160,7 +163,10 @@ class TableUpkeep:
             datetime.now(UTC),
             bearer=stamped.snapshot_id if stamped is not None else None,
             consumed=self._consumed(),
+            keep_commits=self._keep_commits,
         )
+        if self._keep_commits is not None and len(ids) < self._keep_commits // 2:
+            return 0  # it takes a second, however few they are
         for first in range(0, len(ids), MOST_IDS):
             # Without an age, Iceberg would also expire what is older than its own five days.
             listed = ", ".join(str(number) for number in ids[first : first + MOST_IDS])

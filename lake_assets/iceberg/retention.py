@@ -31,15 +31,19 @@ def expirable(
     *,
     bearer: int | None = None,
     consumed: Collection[int] = (),
+    keep_commits: int | None = None,
 ) -> list[int]:
     """Ids of the snapshots that nothing needs any more, the oldest first.
 
     Kept are: main's head and all down to `bearer`, the snapshot with the properties that must survive; what was
     superseded recently, or comes after a snapshot of `consumed` and was superseded not too long ago, up to
-    `max_snapshots`; what tags point to; the own commits of other branches, and what they started from.
+    `max_snapshots`; what tags point to; the own commits of other branches, and what they started from. `keep_commits`:
+    of what nothing of `consumed` comes before, so many at most.
     """
     known = _by_id(table)
-    kept = {s.snapshot_id for s in _kept_of_main(main_chain(table), settings, now, bearer, consumed)}
+    kept = {
+        s.snapshot_id for s in _kept_of_main(main_chain(table), settings, now, bearer, consumed, keep_commits)
+    }
     of_main = {s.snapshot_id for s in main_chain(table)}
     referenced = set()
     for name, ref in table.metadata.refs.items():
@@ -68,6 +72,7 @@ def _kept_of_main(
     now: datetime,
     bearer: int | None,
     consumed: Collection[int],
+    keep_commits: int | None,
 ) -> list[Snapshot]:
     places = {snapshot.snapshot_id: place for place, snapshot in enumerate(chain)}
     up_to_bearer = places.get(bearer, 0) if bearer is not None else 0
@@ -79,8 +84,10 @@ def _kept_of_main(
     kept = []
     for place, snapshot in enumerate(chain):
         age = now - _committed(chain[place - 1]) if place else timedelta(0)
-        limit = settings.keep_for_marts if place <= unconsumed else settings.keep_snapshots
-        wanted = place == 0 or (age < limit and place < settings.max_snapshots)
+        limit, most = settings.keep_for_marts, settings.max_snapshots
+        if place > unconsumed:
+            limit, most = settings.keep_snapshots, min(most, keep_commits or most)
+        wanted = place == 0 or (age < limit and place < most)
         if not wanted and place > up_to_bearer:
             break
         kept.append(snapshot)

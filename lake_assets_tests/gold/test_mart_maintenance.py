@@ -12,7 +12,8 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
-from lake_assets.commands.maintain import SILVER, maintain
+from lake_assets.automation.tending import SILVER
+from lake_assets.commands.maintain import maintain
 from lake_assets.config import MaintenanceConfig
 from lake_assets.gold.look import Look
 from lake_assets.iceberg.restamp import bearer, repeated

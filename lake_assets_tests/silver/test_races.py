@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.commands.maintain import SILVER, maintain
+from lake_assets.automation.tending import SILVER
+from lake_assets.commands.maintain import maintain
 from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg import maintenance
 from lake_assets.iceberg.maintenance import TableUpkeep
