@@ -1,14 +1,16 @@
 """`python -m benchmarks.latency`: how long after a file is visible silver has its rows, and the mart shows them.
 
 Tables that each change every second (200 changes a file), a run that stays up (`automation/continuous.py`) in this
-process, on a Spark in it or, with `--remote`, on a Spark Connect server. A table counts as readable when its publish
-has returned; in the end every table is read with PyIceberg and compared with what was written. Here: the load, the
-times, the percentiles. No baseline: the figures are absolute, and of the machine that they were taken on.
+process, on a Spark Connect server that is started for it or, with `--embedded`, on a Spark in this process. A file
+counts as readable when PyIceberg has loaded a snapshot whose position is beyond it; in the end every table is read with
+PyIceberg and compared with what was written. Here: the load, the times, the percentiles. No baseline: the figures are
+absolute, and of the machine that they were taken on.
 """
 
 import argparse
 import gc
 import random
+import socket
 import statistics
 import tempfile
 import threading
@@ -28,9 +30,13 @@ from lake_assets.build import Lake, open_lake
 from lake_assets.config import LakeConfig, parse_column
 from lake_assets.gold.mart import Input, Mart, MartRequest
 from lake_assets.silver.batch import TableResult
+from lake_assets.silver.position import read_position
+from lake_assets.spark.connect_server import ConnectServer
 
-KEYS = 2000
 CHANGES = 200
+"""A file."""
+WARM_UP = 10
+"""Rounds that are not counted: a JVM compiles what it runs."""
 
 
 def newest(request: MartRequest) -> DataFrame:
@@ -54,6 +60,7 @@ class Feed:
 
     folder: Path
     tables: int
+    keys: int
     chosen: random.Random = field(default_factory=lambda: random.Random(1))
     written: dict[str, float] = field(default_factory=dict)
     """By key, when it became visible, by the process's clock."""
@@ -67,8 +74,8 @@ class Feed:
         """A full load of each table."""
         now = datetime.now(UTC)
         for table in range(self.tables):
-            self.rows[table] = dict.fromkeys(range(KEYS), 0)
-            lines = [f"I,{now:%Y-%m-%d %H:%M:%S.%f},{key},0,," for key in range(KEYS)]
+            self.rows[table] = dict.fromkeys(range(self.keys), 0)
+            lines = [f"I,{now:%Y-%m-%d %H:%M:%S.%f},{key},0,," for key in range(self.keys)]
             self._put(table, "LOAD00000001.csv", lines)
 
     def second(self) -> None:
@@ -78,7 +85,7 @@ class Feed:
             lines = []
             for _ in range(CHANGES):
                 self.number += 1
-                key = self.chosen.randrange(KEYS)
+                key = self.chosen.randrange(self.keys)
                 self.rows[table][key] = self.number
                 stamp = f"{now:%Y%m%d%H%M%S}{now.microsecond // 10_000:02d}{self.number:019d}"
                 lines.append(f"U,{now:%Y-%m-%d %H:%M:%S.%f},{key},{self.number},{stamp},")
@@ -95,8 +102,9 @@ class Feed:
 
 
 class Timed(Continuous):
-    """Notes when each file's rows were published, and when the mart showed them."""
+    """Notes when each file's rows were readable, and when the mart showed them."""
 
+    tended = 0
     feed: Feed
     silver: list[float]
     gold: list[float]
@@ -104,9 +112,11 @@ class Timed(Continuous):
     shown: float
 
     def _applied(self, result: TableResult, done: Round) -> None:
-        now = time.monotonic()
+        table = self._runtime.catalog.load_table(result.target.identifier)
+        readable, now = read_position(table).log_offset, time.monotonic()
         for batch in result.batches:
             upto, since = batch.position.log_offset, self.offsets.get(result.target.name, 0)
+            assert readable >= upto
             files = self._runtime.file_log.files("bench", result.target.table, after=since, upto=upto)
             self.silver += [now - self.feed.written[file.key] for file in files if "LOAD" not in file.key]
             if result.target.name == "t0" and files:
@@ -121,19 +131,20 @@ class Timed(Continuous):
             self.gold.append(time.monotonic() - self.shown)
 
 
-def lake(folder: Path, tables: int, remote: str | None) -> Lake:
-    """A lake in the folder."""
-    table = {
+def lake(folder: Path, tables: int, remote: str | None, large: bool = False) -> Lake:
+    """A lake in the folder; `large`: its tables are too large to be rewritten, as far as the engine knows."""
+    table: dict[str, Any] = {
         "columns": {"id": "long not null", "n": "long"},
         "primary_key": ["id"],
         "full_load_complete": "immediately",
     }
-    spark: dict[str, Any] = {"conf": {"spark.sql.shuffle.partitions": 2, "spark.driver.memory": "2g"}}
+    spark: dict[str, Any] = {"conf": {"spark.sql.shuffle.partitions": 2}}
     if remote is not None:
         spark |= {"mode": "connect", "remote": remote}
     config = {
         "catalog": {"uri": str(folder / "catalog.db"), "warehouse": str(folder / "warehouse")},
         "spark": spark,
+        "automation": {"rewrite_below_mb": 0} if large else {},
         "sources": {
             "bench": {
                 "location": str(folder / "bronze"),
@@ -165,13 +176,28 @@ def memory() -> float:
     return sum(process.memory_info().rss for process in (own, *own.children(recursive=True))) / 2**20
 
 
-def run(folder: Path, tables: int, minutes: float, remote: str | None) -> None:
+def run(folder: Path, given: argparse.Namespace) -> None:
     """Prints a line each half minute, and the percentiles in the end."""
-    used, feed = lake(folder, tables, remote), Feed(folder / "bronze", tables)
+    remote = None if given.embedded else f"sc://127.0.0.1:{_free_port()}"
+    used, feed = (
+        lake(folder, given.tables, remote, given.large),
+        Feed(folder / "bronze", given.tables, given.keys),
+    )
+    server = ConnectServer(used.config, folder / "spark") if remote is not None else None
+    if server is not None:
+        server.start()
+    try:
+        _measure(used, feed, given.minutes, folder)
+    finally:
+        if server is not None:
+            server.stop()
+
+
+def _measure(used: Lake, feed: Feed, minutes: float, folder: Path) -> None:
     rounds = Timed(used.runtime, "bench", used.targets, used.marts, dg.DagsterInstance.ephemeral())
     rounds.feed, rounds.silver, rounds.gold, rounds.offsets, rounds.shown = feed, [], [], {}, time.monotonic()
     feed.load()
-    for _ in range(10):  # what a JVM compiles it compiles now
+    for _ in range(WARM_UP):
         feed.second()
         rounds.round()
     rounds.silver.clear()
@@ -185,10 +211,11 @@ def run(folder: Path, tables: int, minutes: float, remote: str | None) -> None:
     while time.monotonic() - began < minutes * 60:
         done = rounds.round()
         number += bool(done.batches)
+        rounds.tended += len(done.tended)
         if time.monotonic() - told > 30:
             told = time.monotonic()
             print(
-                f"{told - began:5.0f} s  file to silver {percentiles(rounds.silver)}  {_state(used)}",
+                f"{told - began:5.0f} s  file to silver {percentiles(rounds.silver)}  {_state(used, folder)}",
                 flush=True,
             )
             list(rounds.events())
@@ -197,10 +224,11 @@ def run(folder: Path, tables: int, minutes: float, remote: str | None) -> None:
     writer.join()
     while rounds.round().batches:
         pass
-    print(f"\n{tables} tables, {minutes:g} minutes, {number} rounds, {seconds / max(number, 1):.2f} s each")
+    print(f"\n{feed.tables} tables of {feed.keys} rows, {minutes:g} minutes, {number} rounds of", end=" ")
+    print(f"{seconds / max(number, 1):.2f} s, {rounds.tended} times a table tended")
     print(f"file visible to silver published  {percentiles(rounds.silver)}")
     print(f"file visible to mart published    {percentiles(rounds.gold)}")
-    print(_state(used))
+    print(_state(used, folder))
     for index, expected in enumerate(feed.rows):
         table = used.runtime.catalog.load_table(f"silver_bench.t{index}")
         found = {row["id"]: row["n"] for row in table.scan().to_arrow().to_pylist()}
@@ -215,23 +243,35 @@ def _write(feed: Feed, over: threading.Event) -> None:
         over.wait(max(0.0, due - time.monotonic()))
 
 
-def _state(used: Lake) -> str:
+def _state(used: Lake, folder: Path) -> str:
     table = used.runtime.catalog.load_table("silver_bench.t0")
     snapshot = table.current_snapshot()
     properties = dict(snapshot.summary.additional_properties) if snapshot and snapshot.summary else {}
     files, snapshots = properties.get("total-data-files"), len(table.metadata.snapshots)
-    return f"{memory():.0f} MB, t0: {files} files, {snapshots} snapshots"
+    metadata = len(list((folder / "warehouse").rglob("t0/metadata/*")))
+    return f"{memory():.0f} MB, t0: {files} live files, {snapshots} snapshots, {metadata} metadata files"
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--tables", type=int, default=5)
+    parser.add_argument("--keys", type=int, default=2000, help="rows of a table")
     parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--remote", help="of a Spark Connect server, such as sc://localhost:15002")
+    parser.add_argument("--embedded", action="store_true", help="Spark in this process, rather than a server")
+    parser.add_argument(
+        "--large", action="store_true", help="no table is rewritten whole, as if it were large"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        run(Path(place), given.tables, given.minutes, given.remote)
+        run(Path(place), given)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,8 @@ def _make_room(work: Work, current: Attempt, written: Written) -> int:
             kept, written.kept = kept_rows(work, current, KEYS_VIEW)
         assert written.images is not None
         new = in_table_columns(written.images, work.target)
-        written.strategy, written.images = REWRITE, in_table_columns(kept, work.target).union(new)
+        rows = in_table_columns(kept, work.target).union(new)
+        written.strategy, written.images = REWRITE, rows.coalesce(1)
         return work.position.rows - written.kept
     _delete(work, current)
     table = load_table(work.runtime.catalog, work.target.identifier)

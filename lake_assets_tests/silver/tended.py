@@ -57,7 +57,9 @@ def tended_shop(
 ) -> TendedShop:
     """A loaded shop; `items` unless other tables are given, by their names without the schema."""
     named = {f"public.{name}": dict(table) for name, table in (tables or {"items": KEYED}).items()}
-    shop = TendedShop(Bench(folder, named, sections={"maintenance": maintenance or KEEP_NOTHING}))
+    # A table that is rewritten has no small files.
+    sections = {"maintenance": maintenance or KEEP_NOTHING, "automation": {"rewrite_below_mb": 0}}
+    shop = TendedShop(Bench(folder, named, sections=sections))
     shop.load()
     shop.bench.apply()
     return shop

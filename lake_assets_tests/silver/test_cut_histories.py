@@ -85,7 +85,9 @@ def test_silver_is_what_the_files_say_up_to_the_cut(
     bench = Bench(
         tmp_path,
         {TABLE: {"columns": COLUMNS, "primary_key": key, "also": ["change_log", "history"]}},
-        sections={"automation": {"max_files_per_batch": random.choice([2, 100])}},
+        sections={
+            "automation": {"max_files_per_batch": random.choice([2, 100]), "rewrite_below_mb": seed // 2 % 2}
+        },
         source=CUT,
     )
     bench.put(load_file(TABLE, loaded, at=NOON))

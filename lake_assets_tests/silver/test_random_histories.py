@@ -173,7 +173,7 @@ def test_silver_is_what_the_files_say(
         tmp_path,
         {TABLE: {"columns": COLUMNS, "primary_key": told.key, "also": ["change_log"]}},
         {} if told.sequenced else {"change_sequence_column": None},
-        {"automation": {"max_files_per_batch": told.max_files}},
+        {"automation": {"max_files_per_batch": told.max_files, "rewrite_below_mb": told.seed % 2}},
     )
     random = Random(told.seed)
     for number, files in enumerate(told.turns):

@@ -69,7 +69,7 @@ def lake(plan: Plan, folder: Path) -> Lake:
         folder,
         {ITEMS: table},
         source={"dms": settings(plan)},
-        automation={"max_files_per_batch": plan.max_files},
+        automation={"max_files_per_batch": plan.max_files, "rewrite_below_mb": plan.seed % 2},
         spark={"conf": TINY | SPARK_CONF},
     )
 

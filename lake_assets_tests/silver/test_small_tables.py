@@ -1,0 +1,123 @@
+"""Tables that are rewritten whole because they are small: the same rows, checks and figures as by marking rows.
+
+Here: which tables, and what could go wrong by rewriting. Not here: histories, which run in both ways
+(`test_random_histories.py`, `soak/`).
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.errors import RowCountMismatch
+from lake_assets.silver import keyed, small_table
+from lake_assets.silver.batch import BatchResult
+from lake_assets.silver.position import LOG_OFFSET, TOUCHED_DAYS
+from lake_assets_tests.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.silver.bench import Bench
+
+pytestmark = pytest.mark.spark
+NAME = "public.items"
+ITEMS: dict[str, Any] = {
+    "columns": {"id": "long not null", "v": "string", "at": "timestamptz"},
+    "primary_key": ["id"],
+}
+NEVER = {"automation": {"rewrite_below_mb": 0}}
+
+
+class Items:
+    """A table whose changes come a file a batch."""
+
+    def __init__(self, folder: Path, table: dict[str, Any] | None = None, **sections: Any) -> None:
+        self.bench = Bench(folder, {NAME: table or ITEMS}, sections=sections)
+        self.bench.tracked = {"items": ("at",)}
+        self.clock = Clock()
+
+    def load(self, *ids: int) -> None:
+        self.bench.put(load_file(NAME, [self.row(number, "old") for number in ids]))
+        self.bench.apply()
+
+    def row(self, number: int, value: str) -> dict[str, Any]:
+        return {"id": number, "v": value, "at": self.clock.now}
+
+    def apply(self, *changes: tuple[str, int]) -> BatchResult:
+        self.clock.now += timedelta(days=1)
+        rows = [self.clock.change(op, self.row(number, "new")) for op, number in changes]
+        self.bench.put(cdc_file(NAME, self.clock.now, rows))
+        (batch,) = self.bench.apply()["items"]
+        assert self.bench.rows() == self.bench.truth()
+        return batch
+
+
+@pytest.mark.parametrize("sections", [{}, NEVER], ids=["rewritten", "marked"])
+def test_both_ways_say_the_same(spark: SparkSession, tmp_path: Path, sections: dict[str, Any]) -> None:
+    items = Items(tmp_path, **sections)
+    items.load(1, 2, 3, 4)
+    batch = items.apply(("I", 5), ("U", 2), ("D", 3), ("U", 9))
+    assert batch.strategy == ("delete_and_append" if sections else "rewrite")
+    assert (batch.rows_written, batch.rows_removed, batch.rows_before, batch.rows) == (3, 2, 4, 5)
+    assert (batch.keys, batch.unseen_updates) == (4, 1)
+    # The old images' day, and the new ones'.
+    assert items.bench.summary()[f"{TOUCHED_DAYS}at"] == "2026-03-01,2026-03-02"
+    batch = items.apply(("D", 1), ("D", 2), ("D", 4), ("D", 5), ("D", 9))
+    assert (batch.rows, batch.rows_removed, batch.unseen_updates) == (0, 5, 0)
+    assert items.bench.summary()[LOG_OFFSET] == str(batch.position.log_offset)
+    batch = items.apply(("I", 7))
+    assert (batch.strategy, batch.rows) == ("delete_and_append", 1), "nothing to rewrite"
+    assert items.apply(("D", 8)).rows == 1
+
+
+def test_one_file_however_many_batches(spark: SparkSession, tmp_path: Path) -> None:
+    items = Items(tmp_path)
+    items.load(*range(20))
+    for number in range(5):
+        assert items.apply(("U", number), ("I", 100 + number)).strategy == "rewrite"
+    assert items.bench.summary()["total-data-files"] == "1"
+    assert items.bench.summary()["total-position-deletes"] == "0"
+
+
+def test_which_tables_are_marked(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_day = Items(tmp_path / "days", ITEMS | {"partition_by": ["day(at)"]})
+    by_day.load(1, 2)
+    assert by_day.apply(("U", 1)).strategy == "delete_and_append", "a mart's days follow its partitions"
+    many = Items(tmp_path / "rows")
+    many.load(1, 2, 3)
+    assert many.apply(("U", 1)).strategy == "rewrite"
+    monkeypatch.setattr(small_table, "MOST_ROWS", 2)
+    assert many.apply(("U", 1)).strategy == "delete_and_append"
+
+
+def test_a_rewrite_takes_what_was_marked_before(spark: SparkSession, tmp_path: Path) -> None:
+    items = Items(tmp_path, **NEVER)
+    items.load(1, 2, 3, 4)
+    items.apply(("U", 1), ("D", 2))
+    assert items.bench.summary()["total-position-deletes"] != "0"
+    config = items.bench.lake.config
+    automation = config.automation.model_copy(update={"rewrite_below_mb": 4.0})
+    items.bench.lake.runtime.lake = config.model_copy(update={"automation": automation})
+    batch = items.apply(("U", 3))
+    assert (batch.strategy, batch.rows, batch.rows_removed) == ("rewrite", 3, 1)
+    assert items.bench.summary()["total-position-deletes"] == "0"
+
+
+def test_a_rewrite_that_loses_a_row_is_not_published(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = Items(tmp_path)
+    items.load(1, 2, 3)
+    before = items.bench.rows()
+    whole = small_table.kept_rows
+
+    def loses(*given: Any) -> Any:
+        rows, count = whole(*given)
+        return rows.limit(count - 1), count
+
+    monkeypatch.setattr(keyed, "kept_rows", loses)
+    items.bench.put(cdc_file(NAME, items.clock.now, [items.clock.change("U", items.row(1, "new"))]))
+    error = items.bench.turn()["items"].error
+    assert isinstance(error, RowCountMismatch)
+    assert items.bench.rows() == before
