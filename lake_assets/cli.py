@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from lake_assets.commands.advise_cli import advise
 from lake_assets.commands.maintain_cli import maintain
 from lake_assets.commands.quarantine_cli import quarantine
 from lake_assets.commands.rebuild_cli import rebuild, replay
@@ -38,6 +39,7 @@ app.add_typer(spark, name="spark")
 app.command()(rebuild)
 app.command()(replay)
 app.command()(maintain)
+app.command()(advise)
 
 WIDE = 150
 """Width of a table that goes to a file or a pipe, columns."""
@@ -147,6 +149,20 @@ def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json
         typer.echo(json.dumps([line.as_dict() for line in lines], indent=2))
     else:
         show_status(out, lines)
+
+
+@app.command()
+def latency(context: typer.Context, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
+    """Per table and mart, how long changes took: source, file, silver, mart."""
+    from lake_assets.build import open_lake
+    from lake_assets.commands.latency import latency as table_latency
+    from lake_assets.commands.show import show_latency
+
+    found = table_latency(open_lake(load_lake(context.obj)))
+    if as_json:
+        typer.echo(json.dumps([line.as_dict() for line in found], indent=2))
+    else:
+        show_latency(out, found)
 
 
 @app.command("full-load")

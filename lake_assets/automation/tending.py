@@ -23,6 +23,9 @@ SILVER = Bears(LOG_OFFSET, below_changes=True, not_repeated=(TOUCHED_DAYS,))
 # A mart whose rows somebody else has changed is computed anew; repeating what it had consumed would hide that.
 MART = Bears(PREFIX, below_changes=False)
 
+APART = 4
+"""Rounds from one table's upkeep to another's."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -54,12 +57,15 @@ def consumed_snapshots(runtime: LakeRuntime, marts: Sequence[Mart], identifier: 
 
 
 class Turns:
-    """Upkeep between the rounds of a run that stays up: one table at a time, so that no round waits long."""
+    """Upkeep between the rounds of a run that stays up: one table at a time and not after each round, because a round
+    waits for it, and tables that change alike are due alike."""
 
     def __init__(self, runtime: LakeRuntime, marts: Sequence[Mart], settings: ContinuousConfig) -> None:
         self._runtime = runtime
         self._marts = marts
         self._settings = settings
+        self._rounds = 0
+        """Since a table was tended."""
         self._commits: dict[str, int] = {}
         """By table, since it was tended."""
         self._upkeep: dict[str, Callable[[], Upkeep]] = {}
@@ -75,11 +81,15 @@ class Turns:
         self._add(mart.identifier, 1, lambda: tend_mart(self._runtime, mart, keep))
 
     def take(self) -> Upkeep | None:
-        """Tends the table that got the most commits, if one is due. Never raises: see the upkeep's `error`."""
+        """After a round; tends the table that got the most commits, if one is due. Never raises: see the upkeep's
+        `error`."""
+        self._rounds += 1
+        if self._rounds < APART:
+            return None
         name = max(self._commits, key=lambda name: self._commits[name], default=None)
         if name is None or self._commits[name] < self._settings.tend_after:
             return None
-        self._commits[name] = 0
+        self._commits[name] = self._rounds = 0
         done = self._upkeep[name]()
         if done.error is not None:
             logger.warning("%s could not be tended, and is again later: %s", name, done.error)

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
+from rich.bar import Bar
 from rich.console import Console
 from rich.table import Table
 
+from lake_assets.commands.latency import BOUNDS, Spread, TableLatency
 from lake_assets.commands.status import TableStatus
 from lake_assets.commands.sync import SyncResult
 from lake_assets.demo.compare import TableComparison
@@ -90,7 +92,9 @@ def show_rows(console: Console, title: str, rows: Sequence[dict[str, Any]], colu
 
 def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
     """A line per silver table."""
-    table = _table("table", "state", "rows", "position", "pending files", "lag", "last batch", "applied at")
+    table = _table(
+        "table", "state", "rows", "position", "pending files", "lag", "latency", "last batch", "applied at"
+    )
     for line in statuses:
         batch = line.last_batch or {}
         table.add_row(
@@ -100,10 +104,37 @@ def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
             str(line.position),
             str(line.pending_files),
             "" if line.lag_seconds is None else f"{line.lag_seconds:,.0f} s",
+            "" if line.latency is None else f"{line.latency.p50:,.1f} / {line.latency.p99:,.1f} s",
             f"{batch['kind']}, {batch['files']} files, {batch['rows-read']} rows" if batch else "",
             line.last_applied or "",
         )
     console.print(table)
+
+
+def show_latency(console: Console, found: Sequence[TableLatency]) -> None:
+    """A line per table and mart, and a histogram over all tables and one over all marts."""
+    table = _table("table", "commits", "commit to file", "file to table", "commit to table")
+    for line in found:
+        spreads = (line.to_file, line.from_file, line.from_commit)
+        table.add_row(line.table.removeprefix("silver_"), f"{line.commits:,}", *map(_spread, spreads))
+    console.print(table)
+    console.print("Seconds: half of the commits, 99 of 100, the slowest; of a commit its oldest change.")
+    for title, gold in (("silver", False), ("marts", True)):
+        lines = [line for line in found if line.table.startswith("gold.") is gold]
+        if lines:
+            console.print(f"File to {title}, seconds", style="bold")
+            _bars(console, [sum(counts) for counts in zip(*(line.histogram for line in lines), strict=True)])
+
+
+def _spread(spread: Spread | None) -> str:
+    return "" if spread is None else f"{spread.p50:,.1f} / {spread.p99:,.1f} / {spread.max:,.1f}"
+
+
+def _bars(console: Console, counts: Sequence[int]) -> None:
+    grid = Table.grid(padding=(0, 1))
+    for label, count in zip([*(f"to {bound:g}" for bound in BOUNDS), "above"], counts, strict=True):
+        grid.add_row(label, f"{count:,}", Bar(max(counts), 0, count, width=60))
+    console.print(grid)
 
 
 def _table(*columns: str) -> Table:

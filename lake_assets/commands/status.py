@@ -11,9 +11,11 @@ from typing import Any
 from lake_assets.automation.tending import SILVER
 from lake_assets.bronze.vanished import before, still_vanished
 from lake_assets.build import Lake
+from lake_assets.commands.latency import Spread
 from lake_assets.commands.sync import why_waiting
 from lake_assets.iceberg.restamp import applied_at, bearer
 from lake_assets.iceberg.tables import load_table, summary
+from lake_assets.silver.latency import passages
 from lake_assets.silver.pending import TableState, table_states
 from lake_assets.silver.plan import Batch, Waiting
 from lake_assets.silver.position import BATCH
@@ -33,6 +35,8 @@ class TableStatus:
     """Rows and whole files that are set aside."""
     lag_seconds: float | None
     """Now minus the newest applied source commit."""
+    latency: Spread | None
+    """Seconds from a file to its rows, over the commits that the table still has."""
     last_batch: dict[str, str] | None
     """Kind, strategy, files, bytes and rows of the newest batch."""
     last_applied: str | None
@@ -74,6 +78,7 @@ def _table_status(lake: Lake, state: TableState, quarantined: int, now: datetime
         pending_files=len(state.pending),
         quarantined=quarantined,
         lag_seconds=round((now - newest).total_seconds(), 1) if newest is not None else None,
+        latency=Spread.of(way.from_file for way in passages(table).values()),
         last_batch=batch or None,
         last_applied=applied.isoformat(timespec="seconds") if applied is not None else None,
         reason=_reason(lake, state),

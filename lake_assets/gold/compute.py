@@ -3,7 +3,7 @@
 Here: that, whoever asks for it. Not here: what a mart computes, when (`work.py`), storing it (`iceberg/overwrite.py`).
 """
 
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import dagster as dg
@@ -13,6 +13,7 @@ from lake_assets.gold.mart import Mart, MartRequest
 from lake_assets.gold.view import MartView
 from lake_assets.iceberg.overwrite import Computed
 from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.latency import oldest
 
 
 def computed_mart(
@@ -40,4 +41,9 @@ def computed_mart(
     }
     state = after_run(view.work, computed, view.snapshots, view.now, view.settings)
     frame = mart.compute(request)
-    return Computed(frame, mart.columns, state.properties(), planned_from=view.mart_snapshot), metadata
+
+    def told(shown: datetime) -> dict[str, float]:
+        way = oldest(view.changes, shown)
+        return way.metadata() if way is not None else {}
+
+    return Computed(frame, mart.columns, state.properties(), told, view.mart_snapshot), metadata

@@ -43,6 +43,8 @@ class MartView:
     """Fingerprint of `gold.settings`."""
     stale: bool
     """Whether there is anything to compute."""
+    changes: tuple[Mapping[str, str], ...] = ()
+    """Summaries of the commits that the mart has not consumed, as far as they are known."""
 
 
 def mart_view(look: Look, mart: Mart, gold: GoldConfig) -> MartView | None:
@@ -67,14 +69,18 @@ def mart_view(look: Look, mart: Mart, gold: GoldConfig) -> MartView | None:
     mart_snapshot = planned.snapshot_id if planned is not None else None
     # A mart's own maintenance does not carry what the mart has consumed.
     consumed = read_consumption(summary(snapshot_of_rows(target)))
-    changed = {
-        rule: _changed(tables[rule.identifier], snapshots[rule.identifier], rule, consumed)
-        for rule in mart.rules
-    }
+    changed, changes = {}, {}
+    for rule in mart.rules:
+        table = tables[rule.identifier]
+        commits = commits_since(table, consumed.snapshots.get(rule.identifier), snapshots[rule.identifier])
+        by_partition = partitioned_by_day(table, rule.column)
+        changed[rule] = changed_days(rule, Stretch(commits), by_partition=by_partition)
+        changes[rule.identifier] = [commit.summary for commit in commits or ()]
+    told = tuple(summary for found in changes.values() for summary in found)
     settings = fingerprint(gold.settings)
     if mart.partition_column is None:
         stale = any(changed.values()) or (consumed.now, consumed.settings) != (now, settings)
-        return MartView(mart, snapshots, now, mart_snapshot, (), settings, stale)
+        return MartView(mart, snapshots, now, mart_snapshot, (), settings, stale, told)
     if consumed.settings != settings or any(found.every for found in changed.values()):
         days = _every_day(mart, tables, snapshots, target, now.date(), gold.start_date)
     else:
@@ -82,12 +88,7 @@ def mart_view(look: Look, mart: Mart, gold: GoldConfig) -> MartView | None:
         if days - consumed.pending:
             days |= gap_to(days_held(target, mart.partition_column), days, now.date())
     work = tuple(sorted(consumed.pending | days))
-    return MartView(mart, snapshots, now, mart_snapshot, work, settings, bool(work))
-
-
-def _changed(table: Table, snapshot_id: int, rule: Input, consumed: Consumption) -> Changed:
-    stretch = Stretch(commits_since(table, consumed.snapshots.get(rule.identifier), snapshot_id))
-    return changed_days(rule, stretch, by_partition=partitioned_by_day(table, rule.column))
+    return MartView(mart, snapshots, now, mart_snapshot, work, settings, bool(work), told)
 
 
 def _days(changed: Mapping[Input, Changed], consumed: Consumption, now: datetime) -> frozenset[date]:

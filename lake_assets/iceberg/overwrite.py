@@ -5,9 +5,9 @@ Here: computing a frame once, refusing rows and columns that do not belong there
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -30,6 +30,8 @@ class Computed:
     frame: DataFrame
     columns: tuple[ColumnConfig, ...]
     properties: Mapping[str, str] = field(default_factory=dict)
+    told: Callable[[datetime], Mapping[str, Any]] = lambda shown: {}
+    """Metadata that depends on when the rows became readable, UTC."""
     planned_from: int | object | None = NOT_PLANNED
     """Snapshot id, or None for a table without one: the write is refused if the table has moved since. By default
     the write starts from whatever the table is."""
@@ -64,6 +66,7 @@ def overwrite(
         rows = _count(frame, identifier, column, days)
         computed_seconds = time.perf_counter() - start
         snapshot_id = _commit(runtime, spark, identifier, computed, frame, only(column, days))
+        shown = datetime.now(UTC)
     current = current_snapshot(load_table(runtime.catalog, identifier))
     return {
         "dagster/row_count": live_rows(summary(current)),
@@ -71,6 +74,7 @@ def overwrite(
         "snapshot_id": str(snapshot_id),
         "seconds_compute": round(computed_seconds, 3),
         "seconds_write": round(time.perf_counter() - start - computed_seconds, 3),
+        **computed.told(shown),
         **({"days": f"{days[0]} to {days[1]}"} if days is not None else {}),
     }
 

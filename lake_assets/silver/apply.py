@@ -9,7 +9,9 @@ anywhere before it has published nothing, and one killed after it has nothing le
 """
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
+from lake_assets.bronze.keys import FileKind
 from lake_assets.config import Mode
 from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.silver.batch import BatchResult, Written, nothing_readable
@@ -49,9 +51,13 @@ def apply_batch(work: Work) -> BatchResult:
         work.stage("publish")
         with work.watch.stage("publish"):
             snapshot_id = current.publish()
+            published_at = datetime.now(UTC)
     work.release()
     return replace(
-        result, position=replace(result.position, snapshot_id=snapshot_id), seconds=work.watch.seconds
+        result,
+        position=replace(result.position, snapshot_id=snapshot_id),
+        published_at=published_at,
+        seconds=work.watch.seconds,
     )
 
 
@@ -81,6 +87,7 @@ def _empty(work: Work, current: Attempt) -> Written:
 
 def _result(work: Work, written: Written, position: Position) -> BatchResult:
     files = [file for file in work.batch.files if file.offset not in work.batch.reopened]
+    landed = [file.last_modified for file in files if file.kind is FileKind.CDC and not file.retry]
     return BatchResult(
         kind=work.batch.kind,
         strategy=written.strategy,
@@ -103,5 +110,7 @@ def _result(work: Work, written: Written, position: Position) -> BatchResult:
         superseded_files=work.batch.superseded_files,
         rows_behind_cut=written.changes.behind_cut,
         rows_quarantined=sum(held.row is not None for held in work.held),
+        first_file_at=min(landed, default=None) if work.batch.kind == "cdc" else None,
+        first_commit_at=written.changes.min_commit_ts if work.batch.kind == "cdc" else None,
         files_quarantined=sum(held.row is None for held in work.held),
     )

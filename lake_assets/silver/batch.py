@@ -7,11 +7,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from pyspark.sql import DataFrame
 
 from lake_assets.bronze.log_record import LoggedFile
+from lake_assets.silver import latency
 from lake_assets.silver.collapse import ChangeFigures
+from lake_assets.silver.latency import Passage
 from lake_assets.silver.position import BATCH, Position
 from lake_assets.silver.targets import Target
 
@@ -96,7 +99,20 @@ class BatchResult:
     """What the batch changed about silver's columns, a sentence each."""
     vanished: tuple[LoggedFile, ...] = ()
     """Records that it passed, which say that all of the table's files before them have vanished."""
+    first_file_at: datetime | None = None
+    """When the oldest of its CDC files was written, UTC; None when it has none."""
+    first_commit_at: datetime | None = None
+    """The oldest commit of its changes, UTC."""
+    published_at: datetime | None = None
+    """UTC; None until it is."""
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def passage(self) -> Passage | None:
+        """How long its changes took; None without CDC files."""
+        if self.first_file_at is None or self.published_at is None:
+            return None
+        return Passage(self.first_file_at, self.published_at, self.first_commit_at)
 
     @property
     def rows(self) -> int:
@@ -118,7 +134,8 @@ class BatchResult:
             "min-sequence": self.min_sequence or NO_CHANGES,
             **{f"rows-{name}": self.by_op[op] for op, name in OPERATIONS.items()},
         }
-        return {f"{BATCH}{name}": str(value) for name, value in figures.items()}
+        told = {f"{BATCH}{name}": str(value) for name, value in figures.items()}
+        return told | latency.properties(self.first_file_at, self.first_commit_at)
 
 
 @dataclass(slots=True)

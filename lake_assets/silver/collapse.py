@@ -36,6 +36,8 @@ class ChangeFigures:
     min_sequence: str = ""
     max_sequence: str = ""
     max_commit_ts: datetime | None = None
+    min_commit_ts: datetime | None = None
+    """Of changes; rows of a full load have none of their own."""
     used: int = 0
     """Rows after the unusable were left out, counted behind that filter."""
     bad_rows: int = 0
@@ -70,6 +72,7 @@ def observe_changes(changes: DataFrame) -> tuple[DataFrame, Observed]:
         F.min(F.when(F.col("_sequence") != "", F.col("_sequence"))).alias("min_sequence"),
         F.max("_sequence").alias("max_sequence"),
         F.max(F.unix_micros("_commit_ts")).alias("max_commit_micros"),
+        F.min(F.when(F.col("_sequence") != "", F.unix_micros("_commit_ts"))).alias("min_commit_micros"),
         F.count_if(bad).alias("bad_rows"),
         F.to_json(F.min(F.when(bad, F.struct("_file", "_row", "_bad")))).alias("first_bad"),
         F.min(F.when(F.col("_op") != "I", F.col("_file"))).alias("first_change_file"),
@@ -86,7 +89,7 @@ def observe_used(changes: DataFrame) -> tuple[DataFrame, Observed]:
 def figures(changes: Observed, used: Observed) -> ChangeFigures:
     """The figures of observations whose rows have been read. Blocks until they are known."""
     seen = changes.observation.get
-    micros = seen["max_commit_micros"]
+    micros, first = seen["max_commit_micros"], seen["min_commit_micros"]
     first_bad = seen["first_bad"]
     return ChangeFigures(
         rows=seen["rows"],
@@ -94,6 +97,7 @@ def figures(changes: Observed, used: Observed) -> ChangeFigures:
         min_sequence=seen["min_sequence"] or "",
         max_sequence=seen["max_sequence"] or "",
         max_commit_ts=None if micros is None else _instant(micros),
+        min_commit_ts=None if first is None else _instant(first),
         used=used.observation.get["rows"],
         bad_rows=seen["bad_rows"],
         first_bad=None if first_bad is None else json.loads(first_bad),

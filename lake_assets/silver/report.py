@@ -114,6 +114,9 @@ def materialization_metadata(result: TableResult, now: datetime) -> dict[str, An
         metadata["rows_behind_cut"] = sum(b.rows_behind_cut for b in batches)
     if changes := [change for batch in batches for change in batch.schema_changes]:
         metadata["schema_changes"] = "\n".join(changes)
+    if ways := [batch.passage for batch in batches if batch.passage is not None]:
+        slowest = max(ways, key=lambda way: way.from_file)
+        metadata |= slowest.metadata()
     if newest is not None:
         metadata["lag_seconds"] = round((now - newest).total_seconds(), 3)
     return metadata

@@ -1,0 +1,182 @@
+"""`lake-assets advise`: what freshness costs, for a workload and some settings of DMS and the lake.
+
+Here: the calculator; pure. Its figures per table and per commit were measured (docs/performance.md says where), all
+else is arithmetic, so that it tells orders of magnitude rather than a bill. Not here: printing (`advise_cli.py`).
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from lake_assets.config import LakeConfig, SourceConfig
+
+DAY = 86_400.0
+ROUND_SECONDS = 0.4
+"""A round's own part: the look, the states, the mart."""
+TABLE_CORE_SECONDS = 0.8
+"""A small batch of one table."""
+IDLE_ROUND_SECONDS = 0.3
+RUN_SECONDS = 2.5
+"""Of the sensor path: from a file to the code of its run, and the run's end."""
+MARTS_RUN_SECONDS = 6.0
+"""Of the sensor path: marts are computed by a run of their own."""
+UPLOAD_SECONDS = 1.0
+PUTS_A_COMMIT, GETS_A_COMMIT = 12, 30
+GETS_A_FILE = 3
+LIST_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What changes at the source."""
+
+    tables: int
+    """Tables in the lake."""
+    busy: int
+    """Those that change all the time."""
+    changes: float
+    """A second, of each of these."""
+    row_bytes: int = 200
+    files: int = 0
+    """In the bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """What can be set. Seconds and kB."""
+
+    batch_interval: float = 60
+    """DMS's CdcMaxBatchInterval."""
+    min_file_kb: float = 32_000
+    """DMS's CdcMinFileSize."""
+    continuous: bool = True
+    interval: float = 0
+    """Pause between two rounds of the continuous run, or two looks of the sensor."""
+    cores: int = 2
+    whole_below: int = 5000
+    tails: int = 200
+    pages: int = 10
+    keep_commits: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """US dollars, of S3 Standard in us-east-1 by default."""
+
+    put: float = 0.005 / 1000
+    """A PUT or LIST request."""
+    get: float = 0.0004 / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is to be expected."""
+
+    knobs: Knobs
+    file_every: float
+    """Seconds between two files of a busy table."""
+    round_seconds: float
+    to_file: float
+    """Seconds from a commit to its file, of half of the changes; at worst twice that and the upload."""
+    to_silver: float
+    """Seconds from the file to silver, of half of the files; at worst twice that."""
+    to_mart: float
+    """Further seconds to the marts that show the present."""
+    files_a_day: float
+    commits_a_day: float
+    snapshots: float
+    """That a busy table keeps."""
+    lists_a_day: float
+    puts_a_day: float
+    gets_a_day: float
+    dollars_a_month: float
+    """For requests to S3; not storage, not Spark."""
+
+    @property
+    def whole(self) -> float:
+        """Seconds from a commit to silver, of half of the changes."""
+        return self.to_file + self.to_silver
+
+
+def outlook(work: Workload, knobs: Knobs, prices: Prices | None = None) -> Outlook:
+    """The figures of one workload with one setting."""
+    prices = prices or Prices()
+    every = _file_every(work, knobs)
+    full = 1 - math.exp(-work.changes * every)
+    files = work.busy * DAY / every * full
+    a_round = _round(work, knobs, every)
+    batches = min(files, work.busy * DAY / max(a_round, every))
+    looks = DAY / (max(a_round, IDLE_ROUND_SECONDS + knobs.interval) if knobs.continuous else knobs.interval)
+    lists = looks * lists_a_look(work, knobs)
+    puts, gets = batches * PUTS_A_COMMIT, batches * GETS_A_COMMIT + files * GETS_A_FILE
+    to_silver = a_round if knobs.continuous else RUN_SECONDS + knobs.interval / 2 + a_round / 2
+    return Outlook(
+        knobs,
+        every,
+        a_round,
+        every / 2 + UPLOAD_SECONDS,
+        to_silver,
+        ROUND_SECONDS if knobs.continuous else MARTS_RUN_SECONDS,
+        files,
+        batches,
+        min(knobs.keep_commits * 1.5, batches / max(work.busy, 1) * 7),
+        lists,
+        puts,
+        gets,
+        30 * ((lists + puts) * prices.put + gets * prices.get),
+    )
+
+
+def lists_a_look(work: Workload, knobs: Knobs) -> int:
+    """Requests with which one look lists the bucket."""
+    if work.files <= knobs.whole_below:
+        return max(1, -(-work.files // LIST_PAGE))
+    return min(work.tables, knobs.tails) + knobs.pages
+
+
+def alternatives(knobs: Knobs) -> Iterator[Knobs]:
+    """The setting, and others that differ in one thing."""
+    yield knobs
+    for batch_interval in (1, 5, 15, 60, 300):
+        if batch_interval != knobs.batch_interval:
+            yield replace(knobs, batch_interval=batch_interval)
+    for interval in (0, 5, 30) if knobs.continuous else (0.5, 2, 4):
+        if interval != knobs.interval:
+            yield replace(knobs, interval=interval)
+    if knobs.continuous:
+        yield replace(knobs, continuous=False, interval=0.5)
+    else:
+        yield replace(knobs, continuous=True, interval=0)
+    yield replace(knobs, cores=knobs.cores * 2)
+
+
+def knobs_of(lake: LakeConfig, source: SourceConfig, batch_interval: float, min_file_kb: float) -> Knobs:
+    """The lake's own settings."""
+    continuous, listing = lake.automation.continuous, source.listing
+    interval = lake.automation.poll_interval if continuous is None else continuous.interval
+    return Knobs(
+        batch_interval=batch_interval,
+        min_file_kb=min_file_kb,
+        continuous=continuous is not None,
+        interval=interval.total_seconds(),
+        whole_below=listing.whole_below,
+        tails=listing.tails,
+        pages=listing.pages,
+        keep_commits=lake.maintenance.max_snapshots if continuous is None else continuous.keep_commits,
+    )
+
+
+def _file_every(work: Workload, knobs: Knobs) -> float:
+    """DMS closes a file after the interval, or when it is large enough."""
+    if not work.changes:
+        return knobs.batch_interval
+    return min(knobs.batch_interval, knobs.min_file_kb * 1000 / (work.changes * work.row_bytes))
+
+
+def _round(work: Workload, knobs: Knobs, every: float) -> float:
+    """Seconds of a round that applies what landed during the one before."""
+    own = ROUND_SECONDS + (knobs.interval if knobs.continuous else 0)
+    each = TABLE_CORE_SECONDS / knobs.cores
+    if work.busy * each >= every - own:
+        return own + work.busy * each
+    return own / (1 - work.busy * each / every)

@@ -1,0 +1,83 @@
+"""The calculator of what freshness costs: its arithmetic, and that it moves the way the lake does.
+
+Here: the figures, and the command. Not here: whether the measured parts are still true (`benchmarks/latency.py`).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from lake_assets.cli import app
+from lake_assets.commands.advise import Knobs, Prices, Workload, alternatives, lists_a_look, outlook
+
+DAY = 86_400
+WORK = Workload(tables=10, busy=5, changes=10)
+
+
+def test_files_come_by_interval_or_by_size() -> None:
+    told = outlook(WORK, Knobs(batch_interval=60))
+    assert (told.file_every, told.to_file) == (60, 31)
+    assert told.files_a_day == pytest.approx(5 * DAY / 60)
+    # 10 changes of 200 bytes a second fill 20 kB in ten seconds.
+    assert outlook(WORK, Knobs(batch_interval=60, min_file_kb=20)).file_every == 10
+    quiet = outlook(replace(WORK, changes=1 / 3600), Knobs(batch_interval=60))
+    assert quiet.files_a_day == pytest.approx(5 * 24, rel=0.02), "no change, no file"
+
+
+def test_a_commit_takes_all_that_landed_during_the_round_before() -> None:
+    slow, fast = outlook(WORK, Knobs(batch_interval=1)), outlook(WORK, Knobs(batch_interval=60))
+    assert slow.round_seconds == pytest.approx(0.4 + 5 * 0.8 / 2)
+    assert slow.commits_a_day == pytest.approx(5 * DAY / slow.round_seconds)
+    assert fast.commits_a_day == fast.files_a_day
+    assert fast.round_seconds < slow.round_seconds
+    assert outlook(WORK, Knobs(batch_interval=1, cores=8)).to_silver < slow.to_silver
+    assert outlook(WORK, Knobs(batch_interval=1, continuous=False, interval=0.5)).to_mart > slow.to_mart
+
+
+def test_looks_cost_a_request_a_thousand_files_until_there_are_many() -> None:
+    knobs = Knobs(whole_below=5000, tails=200, pages=10)
+    looks = [lists_a_look(replace(WORK, files=files), knobs) for files in (0, 1000, 1001, 5000, 5001, 10**6)]
+    assert looks == [1, 1, 2, 5, 20, 20]
+    assert lists_a_look(Workload(1000, 5, 1, files=10**6), knobs) == 210
+    told = outlook(replace(WORK, files=0), Knobs(continuous=False, interval=0.5), Prices(put=1, get=0))
+    assert told.lists_a_day == 2 * DAY
+    assert told.dollars_a_month == pytest.approx(30 * (told.lists_a_day + told.puts_a_day))
+
+
+def test_alternatives_differ_in_one_thing() -> None:
+    for knobs in (Knobs(), Knobs(continuous=False, interval=0.5)):
+        first, *others = alternatives(knobs)
+        assert first == knobs
+        assert knobs not in others
+        assert {other.batch_interval for other in others} >= {1, 5, 15, 300}
+        assert {other.continuous for other in others} == {True, False}
+        assert any(other.cores == 2 * knobs.cores for other in others)
+
+
+def test_the_command_reads_the_lake(tmp_path: Path) -> None:
+    table = {"columns": {"id": "long not null"}, "primary_key": ["id"]}
+    config = {
+        "catalog": {"uri": str(tmp_path / "catalog.db"), "warehouse": str(tmp_path / "warehouse")},
+        "sources": {
+            "shop": {
+                "location": str(tmp_path),
+                "tables": {f"public.t{number}": table for number in range(7)},
+            }
+        },
+        "automation": {"continuous": {"interval": "5s"}},
+    }
+    path = tmp_path / "lake.yaml"
+    path.write_text(yaml.safe_dump(config))
+    runner = CliRunner()
+    told = runner.invoke(app, ["--config", str(path), "advise", "--batch-interval", "10", "--files", "99"])
+    assert told.exit_code == 0, told.output
+    assert "shop: 7 tables, 7 with 1 changes a second, 99 files in the bucket" in told.output
+    first = next(line for line in told.output.splitlines() if line.startswith("│"))
+    cells = [cell.strip() for cell in first.strip("│").split("│")]
+    assert cells[:4] == ["10 s", "continuous", "5 s", "2"]
+    assert cells[6] == "+0.4 s"
+    wrong = runner.invoke(app, ["--config", str(path), "advise", "--source", "else"])
+    assert wrong.exit_code != 0
