@@ -1,7 +1,7 @@
 # The whole project from a fresh clone: `make demo` shows it, `make dev` opens it, `make test` proves it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev test test-long soak lint clean
+.PHONY: help install demo dev test test-long soak bench-latency lint clean
 
 # The first of these that is Python 3.11 or later makes .venv; `make install PYTHON=/path/to/python` chooses another.
 PYTHON ?= python3.11
@@ -9,7 +9,7 @@ INSTALLED := .venv/.installed
 JARS := .venv/.jars
 
 help:  ## list what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
 install: $(JARS)  ## create .venv with everything in it
 
@@ -53,6 +53,12 @@ SEED ?= 0
 OPTIONS ?=
 soak: $(JARS)  ## N random histories, each compared with its source (N=2000 SEED=0)
 	.venv/bin/python -m lake_assets_tests.soak --histories $(N) --seed $(SEED) $(OPTIONS)
+
+# Tables, rows of each, minutes; OPTIONS such as --large or --embedded.
+TABLES ?= 5
+MINUTES ?= 10
+bench-latency: $(JARS)  ## how long after a file is visible silver and a mart have it (TABLES=5 MINUTES=10)
+	.venv/bin/python -m benchmarks.latency --tables $(TABLES) --minutes $(MINUTES) $(OPTIONS)
 
 lint: $(INSTALLED)  ## style, formatting and types
 	.venv/bin/ruff check

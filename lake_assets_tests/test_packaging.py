@@ -210,7 +210,18 @@ def test_nothing_is_installed_twice(clone):
 
 def test_help_names_every_target(clone):
     named = {line.split()[1] for line in make(clone, "help").stdout.splitlines()}
-    assert named == {"install", "demo", "dev", "test", "test-long", "soak", "lint", "clean", "help"}
+    assert named == {
+        "install",
+        "demo",
+        "dev",
+        "test",
+        "test-long",
+        "soak",
+        "bench-latency",
+        "lint",
+        "clean",
+        "help",
+    }
 
 
 def test_ci_runs_what_a_contributor_runs():

@@ -3,6 +3,7 @@
 Here: rounds in this process, and the job in Dagster's own executor. Not here: applying (`silver/`), real daemons.
 """
 
+import itertools
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from lake_assets.automation.continuous import Continuous
 from lake_assets.automation.continuous_job import alive_runs, continuous_job, continuous_sensor
 from lake_assets.automation.file_sensor import ready_targets
 from lake_assets.automation.heartbeat import HEARTBEAT
+from lake_assets.automation.tending import APART
 from lake_assets.build import build_definitions, open_lake
 from lake_assets.config import ContinuousConfig, parse_column
 from lake_assets.gold.mart import Input, Mart, MartRequest
@@ -47,10 +49,9 @@ ITEMS_NOW = Mart(
 class Kept:
     """A lake with two tables and a mart that is kept current."""
 
-    def __init__(self, folder: Path) -> None:
-        self.bench = Bench(
-            folder, {ITEMS: TABLE, NOTES: TABLE}, sections={"automation": {"continuous": True}}
-        )
+    def __init__(self, folder: Path, **automation: Any) -> None:
+        sections = {"automation": {"continuous": True, **automation}}
+        self.bench = Bench(folder, {ITEMS: TABLE, NOTES: TABLE}, sections=sections)
         self.bench.lake = open_lake(self.bench.lake.config, marts=(ITEMS_NOW,))
         self.instance = dg.DagsterInstance.ephemeral()
         self.clock, self.now = Clock(), 0.0
@@ -118,6 +119,35 @@ def test_a_table_that_fails_is_tried_again_later_and_stops_nobody(kept: Kept) ->
     assert (done.batches, done.failed) == (1, [])
     kept.now += 3600
     assert len(kept.rounds.round().failed) == 1
+
+
+def test_tables_stay_small_between_rounds(spark: SparkSession, tmp_path: Path) -> None:
+    """A table that is large to the engine gets a file and two snapshots a batch."""
+    kept = Kept(tmp_path, rewrite_below_mb=0)
+    settings = ContinuousConfig(tend_after=4, keep_commits=4)
+    lake = kept.bench.lake
+    kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
+    tended, most = [], {"files": 0, "snapshots": 0, "of the mart": 0}
+    for number in range(26):
+        kept.put(ITEMS, number)
+        done = kept.rounds.round()
+        assert (done.batches, done.marts, done.failed) == (1, 1, [])
+        tended += [(number, upkeep.table) for upkeep in done.tended]
+        assert [upkeep.error for upkeep in done.tended] == [None] * len(done.tended)
+        table = kept.bench.table()
+        most["files"] = max(most["files"], int(kept.bench.summary()["total-data-files"]))
+        most["snapshots"] = max(most["snapshots"], len(table.metadata.snapshots))
+        mart = lake.runtime.catalog.load_table("gold.items_now")
+        most["of the mart"] = max(most["of the mart"], len(mart.metadata.snapshots))
+    numbers = [number for number, _ in tended]
+    assert len(numbers) >= 5
+    assert all(later - earlier >= APART for earlier, later in itertools.pairwise(numbers)), tended
+    assert {table for _, table in tended} == {"silver_shop.items", "gold.items_now"}
+    assert most["files"] <= 2 * APART + settings.tend_after, most
+    assert most["snapshots"] <= 2 * (2 * APART + settings.tend_after + settings.keep_commits), most
+    assert most["of the mart"] <= 2 * APART + settings.tend_after + settings.keep_commits, most
+    assert kept.bench.rows() == kept.bench.truth(ITEMS)
+    assert kept.items() == 26
 
 
 def test_the_job_hands_over_and_tells_what_it_did(kept: Kept) -> None:

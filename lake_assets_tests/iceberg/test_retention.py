@@ -42,7 +42,11 @@ def with_metadata(table: Table, **changed: Any) -> Table:
 
 
 def gone(
-    table: Table, bearer: int | None = None, consumed: tuple[int, ...] = (), **settings: Any
+    table: Table,
+    bearer: int | None = None,
+    consumed: tuple[int, ...] = (),
+    keep_commits: int | None = None,
+    **settings: Any,
 ) -> list[int]:
     """The places (0 is the oldest) of what may go."""
     ids = [snapshot.snapshot_id for snapshot in table.metadata.snapshots]
@@ -52,11 +56,24 @@ def gone(
         NOW,
         bearer=None if bearer is None else ids[bearer],
         consumed=[ids[place] for place in consumed],
+        keep_commits=keep_commits,
     )
     return [ids.index(number) for number in found]
 
 
 CASES: dict[str, tuple[dict[str, Any], list[int]]] = {
+    "so many commits": (
+        {"keep_commits": 3, "keep_snapshots": "7d", "keep_for_marts": "7d"},
+        [0, 1, 2, 3],
+    ),
+    "so many commits, and what a mart has yet to consume": (
+        {"keep_commits": 2, "consumed": (2,), "keep_snapshots": "7d", "keep_for_marts": "7d"},
+        [0, 1, 2],
+    ),
+    "so many commits, and the position": (
+        {"keep_commits": 1, "bearer": 4, "keep_snapshots": "7d", "keep_for_marts": "7d"},
+        [0, 1, 2, 3],
+    ),
     "only the head": ({}, [0, 1, 2, 3, 4, 5]),
     "down to the one with the position": ({"bearer": 3}, [0, 1, 2]),
     "the position is in the head": ({"bearer": 6}, [0, 1, 2, 3, 4, 5]),
