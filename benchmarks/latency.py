@@ -29,6 +29,7 @@ from lake_assets.automation.continuous import Continuous, Round
 from lake_assets.automation.tending import tend_silver
 from lake_assets.build import Lake, open_lake
 from lake_assets.config import LakeConfig, parse_column
+from lake_assets.gold.look import Look
 from lake_assets.gold.mart import Input, Mart, MartRequest
 from lake_assets.silver.batch import TableResult
 from lake_assets.silver.position import read_position
@@ -125,9 +126,9 @@ class Timed(Continuous):
             self.offsets[result.target.name] = upto
         super()._applied(result, done)
 
-    def _refresh(self, mart: Mart, done: Round) -> None:
+    def _refresh(self, mart: Mart, look: Look, done: Round) -> None:
         before = done.marts
-        super()._refresh(mart, done)
+        super()._refresh(mart, look, done)
         if done.marts > before:
             self.gold.append(time.monotonic() - self.shown)
 

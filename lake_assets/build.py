@@ -55,7 +55,7 @@ def build_definitions(lake: Lake, progress: Progress = lambda target, stage: Non
     # Single-run backfills are in beta, and what we want: one run for a range of days.
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
     runtime = lake.runtime
-    sensors = [file_sensor(runtime, source, lake.targets) for source in lake.config.sources]
+    sensors = [file_sensor(runtime, source, lake.targets, lake.marts) for source in lake.config.sources]
     sensors.append(freshness_sensor(runtime, lake.targets))
     if lake.marts:
         sensors.append(mart_sensor(runtime, lake.marts))

@@ -45,6 +45,8 @@ AUTOMATION = {
     "heartbeat_interval": "0.2s",
     "backoff_base": "1h",
     "backoff_max": "4h",
+    # Each sensor's own part, unless a test asks for it.
+    "marts_in_silver_runs": False,
 }
 SALES, NOTES, BATCH = (
     dg.AssetKey(path)

@@ -46,6 +46,7 @@ from lake_assets.silver.report import (
     vanished_observations,
 )
 from lake_assets.silver.targets import Target
+from lake_assets.spark.session import server_lost
 
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 logger = logging.getLogger(__name__)
@@ -117,8 +118,9 @@ class Continuous:
         ]
         for result in apply_tables(self._runtime, ready) if ready else ():
             self._applied(result, done)
+        look = Look(self._runtime.catalog)
         for mart in self._marts:
-            self._refresh(mart, done)
+            self._refresh(mart, look, done)
         if (tended := self._turns.take()) is not None:
             done.tended.append(tended)
         return done
@@ -179,16 +181,18 @@ class Continuous:
         checks = (applied_evaluation(result), row_count_evaluation(result), held, fresh)
         yield from (check for check in checks if check is not None)
 
-    def _refresh(self, mart: Mart, done: Round) -> None:
+    def _refresh(self, mart: Mart, look: Look, done: Round) -> None:
         if any(rule.identifier in self._failures for rule in mart.rules) or not self._may(mart.identifier):
             return
         try:
-            view = mart_view(Look(self._runtime.catalog), mart, self._runtime.lake.gold)
+            view = mart_view(look, mart, self._runtime.lake.gold)
             if view is None or not view.stale:
                 return
             computed, metadata = computed_mart(self._runtime, mart, view, None)
             stored = overwrite(self._runtime, mart.identifier, computed)
         except Exception as error:  # noqa: BLE001  (one mart's failure must not stop the others)
+            if server_lost(error):
+                self._runtime.sessions.forget()
             self._failed(mart.identifier, error, done)
             return
         self._failures.pop(mart.identifier, None)

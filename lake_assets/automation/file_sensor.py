@@ -9,38 +9,40 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from lake_assets.automation.along import marts_along, may_go_along
 from lake_assets.automation.arrival_watch import ArrivalWatch
 from lake_assets.automation.backoff import check_backing_off
 from lake_assets.automation.continuous_job import alive_runs
 from lake_assets.automation.in_flight import assets_in_flight
 from lake_assets.automation.polling import poll, sentence
+from lake_assets.automation.run_tags import RUN_TAGS, SCOPE, mart_tag
 from lake_assets.bronze.arrivals import Arrivals, doubtful_sentence
 from lake_assets.bronze.assets import landed_events
 from lake_assets.bronze.discovery import Discovery
 from lake_assets.bronze.reports import UnreportedFiles
 from lake_assets.checks.silver_checks import APPLIED
+from lake_assets.gold.mart import Mart
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.assets import batch_keys
 from lake_assets.silver.pending import table_states
 from lake_assets.silver.plan import Batch, Waiting
 from lake_assets.silver.targets import Target
 
-SCOPE = "lake_assets/scope"
-RUN_TAGS = {"dagster/max_retries": "0"}
-"""The sensor is the retry, with its back-off. Where an instance has `run_retries` on, a retry would run beside it."""
 
-
-def file_sensor(runtime: LakeRuntime, source: str, targets: Sequence[Target]) -> dg.SensorDefinition:
+def file_sensor(
+    runtime: LakeRuntime, source: str, targets: Sequence[Target], marts: Sequence[Mart] = ()
+) -> dg.SensorDefinition:
     """The sensor of one source; running by default."""
     own = [target for target in targets if target.source == source]
     keys = [dg.AssetKey(target.asset_key) for target in own]
     batches = batch_keys(source, targets, own)
+    along = [dg.AssetKey(mart.asset_key) for mart in marts if may_go_along(mart, source)]
     watch = ArrivalWatch(look_by_look(runtime, source))
     unreported = UnreportedFiles(runtime, source)
 
     @dg.sensor(
         name=f"{source}_files",
-        target=dg.AssetSelection.assets(*keys, *batches),
+        target=dg.AssetSelection.assets(*keys, *batches, *along),
         minimum_interval_seconds=1,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=f"New DMS files of {source} become bronze events, and one run for all tables that have any.",
@@ -54,7 +56,9 @@ def file_sensor(runtime: LakeRuntime, source: str, targets: Sequence[Target]) ->
             events = landed_events(runtime.lake, source, unreported.take(context.instance))
             ready, reasons = ready_targets(context.instance, runtime, own)
             if ready:
-                return dg.SensorResult(run_requests=[_request(source, targets, ready)], asset_events=events)
+                found_along = marts_along(context.instance, runtime, source, marts, ready)
+                request = _request(source, targets, ready, found_along)
+                return dg.SensorResult(run_requests=[request], asset_events=events)
             location = runtime.store(source).location
             told_of = (
                 _found(found, location)
@@ -122,9 +126,12 @@ def _found(found: Discovery, location: str) -> str:
     return f"{found.listed} files in {location}, of which {strange} are of no configured table, such as {example}"
 
 
-def _request(source: str, targets: Sequence[Target], ready: Sequence[Target]) -> dg.RunRequest:
+def _request(
+    source: str, targets: Sequence[Target], ready: Sequence[Target], along: Sequence[Mart]
+) -> dg.RunRequest:
     selection = [dg.AssetKey(target.asset_key) for target in ready]
+    marts = [dg.AssetKey(mart.asset_key) for mart in along]
     return dg.RunRequest(
-        asset_selection=[*selection, *sorted(batch_keys(source, targets, ready))],
-        tags={SCOPE: f"silver/{source}", **RUN_TAGS},
+        asset_selection=[*selection, *sorted(batch_keys(source, targets, ready)), *marts],
+        tags={SCOPE: f"silver/{source}", **RUN_TAGS, **{mart_tag(mart.name): "1" for mart in along}},
     )

@@ -11,10 +11,10 @@ import dagster as dg
 
 from lake_assets.automation.backoff import runs_backing_off
 from lake_assets.automation.continuous_job import alive_runs
-from lake_assets.automation.file_sensor import RUN_TAGS, SCOPE
 from lake_assets.automation.hold import Hold
 from lake_assets.automation.in_flight import assets_in_flight
 from lake_assets.automation.polling import poll, sentence
+from lake_assets.automation.run_tags import RUN_TAGS, SCOPE, mart_tag
 from lake_assets.gold.assets import failed_inputs, silver_keys
 from lake_assets.gold.look import snapshot_of_rows
 from lake_assets.gold.mart import Mart
@@ -96,11 +96,6 @@ def _kept_current(runtime: LakeRuntime, mart: Mart, run: str) -> str | None:
     age = time.time() - newest.timestamp_ms / 1000
     left = settings.daily_marts_every.total_seconds() - age
     return f"{mart.identifier} is computed again in {left:.0f} s (daily_marts_every)" if left > 0 else None
-
-
-def mart_tag(name: str) -> str:
-    """The run tag by which a mart's own runs are found."""
-    return f"lake_assets/mart.{name}"
 
 
 def _request(run: MartRun) -> dg.RunRequest:

@@ -20,7 +20,7 @@ class ContinuousConfig(Model):
     """Marts with days are computed by runs of their own, so often at most; those without are refreshed each round."""
     tend_after: int = Field(default=20, ge=1)
     """Commits after which a table is tended between two rounds: small files are merged, old snapshots expired."""
-    keep_commits: int = Field(default=100, ge=2)
+    keep_commits: int = Field(default=50, ge=2)
     """So many snapshots of a table stay, and those that a mart has not consumed, up to `maintenance.max_snapshots`:
     each commit writes the list of them anew. A reader of an older one is disturbed, whatever its age."""
     hand_over_after: Duration = timedelta(hours=6)

@@ -204,6 +204,9 @@ class AutomationConfig(Model):
     apply_threads: int = Field(default=2, ge=1)
     rewrite_below_mb: float = Field(default=4, ge=0)
     """A batch rewrites a table of fewer MB whole, which is faster than to mark rows of many files; 0: never."""
+    marts_in_silver_runs: bool = True
+    """Whether a sensor's run that applies tables computes the marts without days that read them, too; a mart that takes
+    minutes is better left to a run of its own."""
     continuous: ContinuousConfig | None = None
     """Whether a run of each source stays up and applies what lands at once; see `config/continuous.py`."""
 

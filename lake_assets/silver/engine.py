@@ -75,6 +75,11 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress, cut: C
                 result.waiting = outcome.reason if isinstance(outcome, Waiting) else None
                 break
             result.batches.append(outcome)
+            if _is_all(runtime, target, outcome, upto, cut):
+                # Another process may be further by now; that is its own turn's to tell.
+                result.position = outcome.position
+                progress(target, "done")
+                return result
     except Exception as error:  # one table's failure, whatever it is, must not stop the others
         logger.debug("%s could not be applied", target.identifier, exc_info=True)
         result.error = error
@@ -85,6 +90,12 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress, cut: C
         result.error = result.error or error
     progress(target, "done")
     return result
+
+
+def _is_all(runtime: LakeRuntime, target: Target, batch: BatchResult, upto: int, cut: Cut) -> bool:
+    """Whether nothing is left to be planned after the batch, without a look at the table."""
+    files = runtime.file_log.files(target.source, target.table, upto=upto)
+    return next_batch(runtime, target, batch.position, files, datetime.now(UTC), cut=cut) is None
 
 
 def _next_batch(

@@ -122,6 +122,7 @@ def apply_planned(
                 batch,
                 planned.logged,
                 contracts,
+                planned.table,
                 stage,
                 damaged,
                 again=planned.again,

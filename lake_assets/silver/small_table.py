@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.iceberg.tables import current_snapshot, load_table, summary
+from lake_assets.iceberg.tables import current_snapshot, summary
 from lake_assets.silver.work import Work
 from lake_assets.spark.checkpoint import Observed, checkpointed
 
@@ -22,8 +22,7 @@ def is_small(work: Work) -> bool:
     commit touches."""
     if work.target.partition_by or not 0 < work.position.rows <= MOST_ROWS:
         return False
-    table = load_table(work.runtime.catalog, work.target.identifier)
-    size = int(summary(current_snapshot(table)).get("total-files-size", "-1"))
+    size = int(summary(current_snapshot(work.table)).get("total-files-size", "-1"))
     return 0 <= size < work.runtime.lake.automation.rewrite_below_mb * 2**20
 
 

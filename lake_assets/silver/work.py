@@ -7,6 +7,7 @@ Here: those, reading files with them, and what is set aside on the way. Not here
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from lake_assets.bronze.file_log import LoggedFile
@@ -43,6 +44,8 @@ class Work:
     logged: Sequence[LoggedFile]
     """All files of the table in the log."""
     contracts: Contracts
+    table: Table | None = None
+    """As it was planned from; None for a table that was not there."""
     stage: Callable[[str], None] = lambda name: None
     """Told the name of each stage as it begins."""
     damaged: Damaged = field(default_factory=dict)

@@ -13,8 +13,8 @@ from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.execution.retries import auto_reexecution_should_retry_run
 from pyspark.sql import SparkSession
 
-from lake_assets.automation.file_sensor import SCOPE
 from lake_assets.automation.heartbeat import HEARTBEAT
+from lake_assets.automation.run_tags import SCOPE
 from lake_assets.bronze import reports
 from lake_assets.bronze.arrivals import Arrivals
 from lake_assets.bronze.discovery import Discovery

@@ -11,8 +11,7 @@ from dagster import DagsterRunStatus
 from pyspark.sql import SparkSession
 
 from lake_assets.automation import hold
-from lake_assets.automation.file_sensor import SCOPE
-from lake_assets.automation.mart_sensor import mart_tag
+from lake_assets.automation.run_tags import SCOPE, mart_tag
 from lake_assets.silver.engine import apply_tables
 from lake_assets_tests.shop import (
     DAILY,
