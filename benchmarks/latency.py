@@ -37,7 +37,7 @@ from lake_assets.spark.connect_server import ConnectServer
 
 CHANGES = 200
 """A file."""
-WARM_UP = 10
+WARM_UP = 60
 """Rounds that are not counted, and the upkeep of a table: a JVM compiles what it runs."""
 
 
@@ -83,15 +83,19 @@ class Feed:
     def second(self) -> None:
         """One file of each table."""
         for table in range(self.tables):
-            now = datetime.now(UTC)
-            lines = []
-            for _ in range(CHANGES):
-                self.number += 1
-                key = self.chosen.randrange(self.keys)
-                self.rows[table][key] = self.number
-                stamp = f"{now:%Y%m%d%H%M%S}{now.microsecond // 10_000:02d}{self.number:019d}"
-                lines.append(f"U,{now:%Y-%m-%d %H:%M:%S.%f},{key},{self.number},{stamp},")
-            self._put(table, f"{now:%Y%m%d-%H%M%S}{now.microsecond // 1000:03d}.csv", lines)
+            self.one(table)
+
+    def one(self, table: int) -> None:
+        """A file of one table."""
+        now = datetime.now(UTC)
+        lines = []
+        for _ in range(CHANGES):
+            self.number += 1
+            key = self.chosen.randrange(self.keys)
+            self.rows[table][key] = self.number
+            stamp = f"{now:%Y%m%d%H%M%S}{now.microsecond // 10_000:02d}{self.number:019d}"
+            lines.append(f"U,{now:%Y-%m-%d %H:%M:%S.%f},{key},{self.number},{stamp},")
+        self._put(table, f"{now:%Y%m%d-%H%M%S}{now.microsecond // 1000:03d}.csv", lines)
 
     def _put(self, table: int, name: str, lines: list[str]) -> None:
         key = f"public/t{table}/{name}"
@@ -135,6 +139,12 @@ class Timed(Continuous):
 
 def lake(folder: Path, tables: int, remote: str | None, large: bool = False) -> Lake:
     """A lake in the folder; `large`: its tables are too large to be rewritten, as far as the engine knows."""
+    config = lake_config(folder, tables, remote, large)
+    return open_lake(LakeConfig.model_validate(config), marts=(MART,))
+
+
+def lake_config(folder: Path, tables: int, remote: str | None, large: bool = False) -> dict[str, Any]:
+    """Its lake.yaml."""
     table: dict[str, Any] = {
         "columns": {"id": "long not null", "n": "long"},
         "primary_key": ["id"],
@@ -143,7 +153,7 @@ def lake(folder: Path, tables: int, remote: str | None, large: bool = False) -> 
     spark: dict[str, Any] = {"conf": {"spark.sql.shuffle.partitions": 2}}
     if remote is not None:
         spark |= {"mode": "connect", "remote": remote}
-    config = {
+    return {
         "catalog": {"uri": str(folder / "catalog.db"), "warehouse": str(folder / "warehouse")},
         "spark": spark,
         "automation": {"rewrite_below_mb": 0} if large else {},
@@ -161,7 +171,6 @@ def lake(folder: Path, tables: int, remote: str | None, large: bool = False) -> 
             }
         },
     }
-    return open_lake(LakeConfig.model_validate(config), marts=(MART,))
 
 
 def percentiles(values: list[float]) -> str:
@@ -180,7 +189,7 @@ def memory() -> float:
 
 def run(folder: Path, given: argparse.Namespace) -> None:
     """Prints a line each half minute, and the percentiles in the end."""
-    remote = None if given.embedded else f"sc://127.0.0.1:{_free_port()}"
+    remote = None if given.embedded else f"sc://127.0.0.1:{free_port()}"
     used, feed = (
         lake(folder, given.tables, remote, given.large),
         Feed(folder / "bronze", given.tables, given.keys),
@@ -256,7 +265,7 @@ def _state(used: Lake, folder: Path) -> str:
     return f"{memory():.0f} MB, t0: {files} live files, {snapshots} snapshots, {metadata} metadata files"
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]

@@ -6,6 +6,7 @@ Here: the figures, over the snapshots that the tables still have. Not here: one 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from statistics import quantiles
 from typing import Any
 
@@ -57,13 +58,16 @@ class TableLatency:
         return asdict(self)
 
 
-def latency(lake: Lake) -> list[TableLatency]:
-    """Every silver table and every mart that has a commit with changes; no Spark, no Dagster."""
+def latency(lake: Lake, since: datetime | None = None) -> list[TableLatency]:
+    """Every silver table and every mart that has a commit with changes; no Spark, no Dagster. `since`: of files that
+    were written later, UTC."""
     look = Look(lake.runtime.catalog)
     found = [
         (target.identifier, list(passages(look.table(target.identifier)).values())) for target in lake.targets
     ]
     found += [(mart.identifier, mart_passages(look, mart)) for mart in lake.marts]
+    if since is not None:
+        found = [(name, [way for way in ways if way.landed >= since]) for name, ways in found]
     return [of_table(name, ways) for name, ways in found if ways]
 
 
