@@ -266,6 +266,7 @@ def _state(used: Lake, folder: Path) -> str:
 
 
 def free_port() -> int:
+    """A port of this machine that nobody listens on."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
