@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from lake_assets.config import S3Config
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.session import SparkSessions
-from lake_assets.spark.settings import ICEBERG, LOCAL_FILES, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
+from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
 from lake_assets_tests.dms_task import Dms, replication_task
 from lake_assets_tests.lakes import SPARK, free_port, lake_config
 
@@ -48,7 +48,7 @@ def _embedded() -> Iterator[SparkSession]:
     session = (
         SparkSession.builder.master("local[2]")
         .appName("lake_assets tests")
-        .config("spark.jars.packages", ",".join((ICEBERG, SQLITE_JDBC, LOCAL_FILES, *S3_JARS)))
+        .config("spark.jars.packages", ",".join((ICEBERG, SQLITE_JDBC, *S3_JARS)))
         .config("spark.jars.excludes", S3_EXCLUDES)
         .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
         .config("spark.driver.memory", "2g")

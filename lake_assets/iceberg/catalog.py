@@ -55,10 +55,10 @@ def spark_catalog_conf(config: CatalogConfig) -> dict[str, str]:
         **{f"{prefix}.{key}": value for key, value in config.properties.items()},
     }
     if is_local(config):
-        # As Hadoop ships, it starts a process for each file that it makes, to set its permissions. Not cached, or the
-        # first file system that Spark has made would be taken.
+        # As Hadoop ships, it writes a checksum beside each file, and starts a process for each permission that it sets:
+        # three a file, and one without checksums. Not cached, or the file system that Spark has made would be taken.
         conf |= {
-            f"{prefix}.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+            f"{prefix}.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
             f"{prefix}.hadoop.fs.file.impl.disable.cache": "true",
         }
     if config.type == "sqlite":

@@ -9,14 +9,14 @@ import sys
 from pyspark.sql import SparkSession
 
 from lake_assets.preflight import PreflightError, check_java
-from lake_assets.spark.settings import ICEBERG, LOCAL_FILES, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
+from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
 
 
 def fetch() -> None:
     """Starts a Spark with all the jars and stops it. Raises PreflightError without a Java for it."""
     check_java()
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", False)
-    builder = builder.config("spark.jars.packages", ",".join((ICEBERG, SQLITE_JDBC, LOCAL_FILES, *S3_JARS)))
+    builder = builder.config("spark.jars.packages", ",".join((ICEBERG, SQLITE_JDBC, *S3_JARS)))
     builder.config("spark.jars.excludes", S3_EXCLUDES).getOrCreate().stop()
 
 

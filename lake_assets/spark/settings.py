@@ -4,11 +4,10 @@ Here: the settings of a lake. Not here: sessions (`session.py`), a server of its
 """
 
 from lake_assets.config import LakeConfig, S3Config
-from lake_assets.iceberg.catalog import is_local, spark_catalog_conf
+from lake_assets.iceberg.catalog import spark_catalog_conf
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.50.3.0"
-LOCAL_FILES = "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0"
 S3_JARS = (
     "org.apache.hadoop:hadoop-aws:3.4.2",
     "org.apache.iceberg:iceberg-aws-bundle:1.12.0",
@@ -24,8 +23,6 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
     packages = [ICEBERG]
     if lake.catalog.type == "sqlite":
         packages.append(SQLITE_JDBC)
-    if is_local(lake.catalog):
-        packages.append(LOCAL_FILES)
     conf = {
         "spark.master": lake.spark.master,
         "spark.app.name": "lake_assets",
