@@ -54,13 +54,6 @@ def spark_catalog_conf(config: CatalogConfig) -> dict[str, str]:
         f"{prefix}.cache-enabled": "false",
         **{f"{prefix}.{key}": value for key, value in config.properties.items()},
     }
-    if is_local(config):
-        # As Hadoop ships, it writes a checksum beside each file, and starts a process for each permission that it sets:
-        # three a file, and one without checksums. Not cached, or the file system that Spark has made would be taken.
-        conf |= {
-            f"{prefix}.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-            f"{prefix}.hadoop.fs.file.impl.disable.cache": "true",
-        }
     if config.type == "sqlite":
         conf |= {
             f"{prefix}.type": "jdbc",
@@ -70,11 +63,6 @@ def spark_catalog_conf(config: CatalogConfig) -> dict[str, str]:
     else:
         conf |= {f"{prefix}.type": config.type} | ({f"{prefix}.uri": _uri(config)} if config.uri else {})
     return conf
-
-
-def is_local(config: CatalogConfig) -> bool:
-    """Whether the tables are files of this machine."""
-    return warehouse_uri(config).startswith("file:")
 
 
 def warehouse_uri(config: CatalogConfig) -> str:
