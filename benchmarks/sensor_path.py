@@ -7,6 +7,7 @@ taken on.
 """
 
 import argparse
+import os
 import random
 import shutil
 import signal
@@ -58,7 +59,9 @@ def run(folder: Path, minutes: float) -> None:
         str(free_port()),
     ]
     with (folder / "dev.log").open("wb") as log:
-        dev = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+        # The mart is in this folder's packages.
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        dev = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
     try:
         lake = open_lake(load_lake(path, environ={}), marts=(MART,))
         _until(
