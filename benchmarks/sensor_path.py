@@ -45,7 +45,8 @@ def run(folder: Path, minutes: float) -> None:
     )
     config["gold"] = {"marts": ["benchmarks.latency"]}
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    shutil.copy(ROOT / "dagster.yaml", folder)
+    for name in ("dagster.yaml", "workspace.yaml"):
+        shutil.copy(ROOT / name, folder)
     feed = Feed(folder / "bronze", TABLES, KEYS)
     feed.load()
     command = [
