@@ -10,12 +10,10 @@ absolute, and of the machine that they were taken on.
 import argparse
 import gc
 import random
-import socket
-import statistics
 import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,9 +26,11 @@ from pyspark.sql import functions as F
 from lake_assets.automation.continuous import Continuous, Round
 from lake_assets.automation.tending import tend_silver
 from lake_assets.build import Lake, open_lake
+from lake_assets.commands.latency import Spread
 from lake_assets.config import LakeConfig, parse_column
 from lake_assets.gold.look import Look
 from lake_assets.gold.mart import Input, Mart, MartRequest
+from lake_assets.preflight import free_port
 from lake_assets.silver.batch import TableResult
 from lake_assets.silver.position import read_position
 from lake_assets.spark.connect_server import ConnectServer
@@ -175,10 +175,10 @@ def lake_config(folder: Path, tables: int, remote: str | None, large: bool = Fal
 
 def percentiles(values: list[float]) -> str:
     """p50, p90, p99 and the highest, in seconds."""
-    if len(values) < 2:
-        return "too few"
-    cuts = statistics.quantiles(values, n=100, method="inclusive")
-    return f"p50 {cuts[49]:6.2f}  p90 {cuts[89]:6.2f}  p99 {cuts[98]:6.2f}  max {max(values):6.2f}  n {len(values)}"
+    if (spread := Spread.of(values)) is None:
+        return "none"
+    figures = "  ".join(f"{name} {seconds:6.2f}" for name, seconds in asdict(spread).items())
+    return f"{figures}  n {len(values)}"
 
 
 def memory() -> float:
@@ -263,14 +263,6 @@ def _state(used: Lake, folder: Path) -> str:
     files, snapshots = properties.get("total-data-files"), len(table.metadata.snapshots)
     metadata = len(list((folder / "warehouse").rglob("t0/metadata/*")))
     return f"{memory():.0f} MB, t0: {files} live files, {snapshots} snapshots, {metadata} metadata files"
-
-
-def free_port() -> int:
-    """A port of this machine that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def main() -> None:

@@ -22,12 +22,13 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 
-from benchmarks.latency import MART, Feed, free_port, lake_config
+from benchmarks.latency import MART, Feed, lake_config
 from lake_assets.build import open_lake
 from lake_assets.commands.latency import latency
 from lake_assets.commands.show import show_latency
 from lake_assets.config_file import load_lake
 from lake_assets.gold.look import Look
+from lake_assets.preflight import free_port
 
 TABLES, KEYS = 5, 2000
 PAUSES = (10.0, 20.0)

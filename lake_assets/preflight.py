@@ -4,6 +4,7 @@ Here: questions about the machine with a yes, or one sentence that says what is 
 mistakes in lake.yaml (`config_file.py`), or anything about the lake's data.
 """
 
+import contextlib
 import errno
 import os
 import re
@@ -62,6 +63,17 @@ def check_port(port: int, what: str, *, flag: str = "--port", host: str = "127.0
             raise PreflightError(
                 f"Port {port} on {host} {reason}: choose another for {what} with {flag}."
             ) from error
+
+
+def free_port(*preferred: int) -> int:
+    """The first of the ports that nobody on this machine listens on, or any such. Raises PreflightError if there is
+    none."""
+    for port in (*preferred, 0):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
+    raise PreflightError("This machine has no free port.")
 
 
 def _find_java(environ: Mapping[str, str]) -> tuple[Path, str]:

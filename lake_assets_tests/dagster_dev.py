@@ -31,8 +31,8 @@ from lake_assets.demo.history import generate_history
 from lake_assets.demo.schema import TABLES
 from lake_assets.gold.work import mart_work
 from lake_assets.iceberg.tables import load_table
-from lake_assets.preflight import PreflightError, check_java
-from lake_assets_tests.lakes import TINY, free_port
+from lake_assets.preflight import PreflightError, check_java, free_port
+from lake_assets_tests.lakes import TINY
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ("stations", "station_status", "trips")

@@ -3,7 +3,6 @@
 Here: what several rooms' tests need. Not here: the demonstration source (`lake_assets.demo`), the oracle (`oracle.py`).
 """
 
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,13 +47,6 @@ DMS = {
     "change_sequence_column": "change_seq",
     "before_image_prefix": "BI_",
 }
-
-
-def free_port() -> int:
-    """A port of this machine that nothing listens to."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 def lake_config(folder: Path, tables: dict[str, Any] | None = None, **sections: Any) -> LakeConfig:

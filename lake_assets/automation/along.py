@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from lake_assets.automation.backoff import runs_backing_off
+from lake_assets.automation.backoff import mart_backing_off
 from lake_assets.automation.in_flight import assets_in_flight
-from lake_assets.automation.run_tags import mart_tag
 from lake_assets.gold.assets import failed_inputs
 from lake_assets.gold.mart import Mart
 from lake_assets.iceberg.tables import current_snapshot, load_table
@@ -34,14 +33,16 @@ def marts_along(
 ) -> list[Mart]:
     """Those that read a table of `ready`, and that nothing speaks against."""
     automation = runtime.lake.automation
-    applied = {target.identifier for target in ready}
     if not automation.marts_in_silver_runs:
         return []
+    applied = {target.identifier for target in ready}
     wanted = [
         mart
         for mart in marts
         if may_go_along(mart, source) and applied & {rule.identifier for rule in mart.rules}
     ]
+    if not wanted:
+        return []
     timeout = automation.heartbeat_timeout.total_seconds()
     under_way = assets_in_flight(instance, [dg.AssetKey(mart.asset_key) for mart in wanted], timeout)
     return [
@@ -50,16 +51,10 @@ def marts_along(
         if dg.AssetKey(mart.asset_key) not in under_way
         and all(_has_rows(runtime, rule.identifier) for rule in mart.rules)
         and not failed_inputs(instance, mart)
-        and not _backs_off(instance, runtime, mart)
+        and not mart_backing_off(instance, automation, mart)
     ]
 
 
 def _has_rows(runtime: LakeRuntime, identifier: str) -> bool:
     """Whether anything was published to the table: a first load may have to wait, and the mart's step would fail."""
     return current_snapshot(load_table(runtime.catalog, identifier)) is not None
-
-
-def _backs_off(instance: dg.DagsterInstance, runtime: LakeRuntime, mart: Mart) -> bool:
-    automation = runtime.lake.automation
-    tags, key = {mart_tag(mart.name): "1"}, dg.AssetKey(mart.asset_key)
-    return runs_backing_off(instance, tags, key, automation.backoff_base, automation.backoff_max) > 0

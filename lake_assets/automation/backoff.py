@@ -10,7 +10,10 @@ from datetime import timedelta
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
+from lake_assets.automation.run_tags import mart_tag
 from lake_assets.checks.history import DEPTH, check_turns
+from lake_assets.config import AutomationConfig
+from lake_assets.gold.mart import Mart
 
 
 def delay(failures: int, base: timedelta, most: timedelta) -> timedelta:
@@ -35,6 +38,14 @@ def check_backing_off(
             break
         failed.append(turn.at)
     return _left(failed, base, most, now)
+
+
+def mart_backing_off(
+    instance: dg.DagsterInstance, automation: AutomationConfig, mart: Mart, now: float | None = None
+) -> float:
+    """Seconds until a run of the mart may be requested again, whichever sensor requested the ones that failed."""
+    tags, key = {mart_tag(mart.name): "1"}, dg.AssetKey(mart.asset_key)
+    return runs_backing_off(instance, tags, key, automation.backoff_base, automation.backoff_max, now)
 
 
 def runs_backing_off(

@@ -20,13 +20,7 @@ from lake_assets.bronze.arrivals import Arrivals
 from lake_assets.bronze.assets import landed_events
 from lake_assets.bronze.object_store import StoreError
 from lake_assets.bronze.reports import UnreportedFiles
-from lake_assets.checks.freshness import freshness
-from lake_assets.checks.silver_checks import (
-    applied_evaluation,
-    freshness_evaluation,
-    quarantine_evaluation,
-    row_count_evaluation,
-)
+from lake_assets.checks.silver_checks import turn_evaluations
 from lake_assets.config import ContinuousConfig
 from lake_assets.gold.compute import computed_mart
 from lake_assets.gold.look import Look
@@ -39,12 +33,7 @@ from lake_assets.silver.batch import TableResult
 from lake_assets.silver.engine import apply_tables
 from lake_assets.silver.pending import table_states
 from lake_assets.silver.plan import Batch
-from lake_assets.silver.report import (
-    doubts,
-    materialization_metadata,
-    schema_observations,
-    vanished_observations,
-)
+from lake_assets.silver.report import doubts, materialization_metadata, turn_observations
 from lake_assets.silver.targets import Target
 from lake_assets.spark.session import server_lost
 
@@ -91,7 +80,7 @@ class Continuous:
         self._marts = [mart for mart in marts if mart.sources == (source,) and mart.partition_column is None]
         self._instance = instance
         self._clock = clock
-        self._turns = Turns(runtime, marts, settings or ContinuousConfig())
+        self._turns = Turns(runtime, self._targets, marts, settings or ContinuousConfig())
         self._arrivals = Arrivals(runtime, source)
         self._unreported = UnreportedFiles(runtime, source)
         self._failures: dict[str, _Failure] = {}
@@ -156,7 +145,7 @@ class Continuous:
     def _applied(self, result: TableResult, done: Round) -> None:
         name = result.target.identifier
         done.batches += len(result.batches)
-        self._turns.applied(result.target, len(result.batches))
+        self._turns.committed(name, len(result.batches))
         if result.error is not None:
             self._failed(name, result.error, done)
         else:
@@ -170,16 +159,13 @@ class Continuous:
     def _told(self, result: TableResult, now: datetime) -> Iterator[Event]:
         target = result.target
         logged = self._runtime.file_log.files(target.source, target.table)
-        yield from schema_observations(result)
-        yield from vanished_observations(result, logged)
+        yield from turn_observations(result, logged)
         if result.batches:
             yield dg.AssetMaterialization(
                 dg.AssetKey(target.asset_key), metadata=materialization_metadata(result, now)
             )
-        fresh = freshness_evaluation(freshness(target, result.position, logged, now))
-        held = quarantine_evaluation(target, self._runtime.quarantine.open(target.identifier))
-        checks = (applied_evaluation(result), row_count_evaluation(result), held, fresh)
-        yield from (check for check in checks if check is not None)
+        held = self._runtime.quarantine.open(target.identifier)
+        yield from turn_evaluations(result, logged, held, now)
 
     def _refresh(self, mart: Mart, look: Look, done: Round) -> None:
         if any(rule.identifier in self._failures for rule in mart.rules) or not self._may(mart.identifier):
@@ -198,5 +184,5 @@ class Continuous:
         self._failures.pop(mart.identifier, None)
         times = self._refreshed.get(mart.name, (0, {}))[0]
         self._refreshed[mart.name] = times + 1, {**metadata, **stored}
-        self._turns.refreshed(mart)
+        self._turns.committed(mart.identifier)
         done.marts += 1

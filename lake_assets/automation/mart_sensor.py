@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from lake_assets.automation.backoff import runs_backing_off
+from lake_assets.automation.backoff import mart_backing_off
 from lake_assets.automation.continuous_job import alive_runs
 from lake_assets.automation.hold import Hold
 from lake_assets.automation.in_flight import assets_in_flight
@@ -55,20 +55,21 @@ def mart_requests(
     timeout = automation.heartbeat_timeout.total_seconds()
 
     stale: set[str] = set()
-    alive = {mart.name: alive_runs(instance, runtime, mart.sources) for mart in marts}
+    sources = {source for mart in marts for source in mart.sources}
+    alive = {source: alive_runs(instance, runtime, [source]) for source in sources}
 
     def refuse(mart: Mart) -> str | None:
         stale.add(mart.name)
-        if (run := alive[mart.name]) and (reason := _kept_current(runtime, mart, run[0])) is not None:
+        runs = [run for source in mart.sources for run in alive[source]]
+        if runs and (reason := _kept_current(runtime, mart, runs[0])) is not None:
             return reason
         applying = assets_in_flight(instance, silver_keys(mart), timeout).values()
-        held = hold.waits_for(mart.name, {run for runs in applying for run in runs})
+        held = hold.waits_for(mart.name, {run for ids in applying for run in ids})
         if failed := failed_inputs(instance, mart):
             return f"{mart.identifier} waits for {', '.join(failed)}"
         if held:
             return f"{mart.identifier} waits for run {held[0][:8]}, which is applying its inputs"
-        tags, key = {mart_tag(mart.name): "1"}, dg.AssetKey(mart.asset_key)
-        wait = runs_backing_off(instance, tags, key, automation.backoff_base, automation.backoff_max)
+        wait = mart_backing_off(instance, automation, mart)
         return f"{mart.identifier} failed and is tried again in {wait:.0f} s" if wait > 0 else None
 
     if assets_in_flight(instance, [dg.AssetKey(mart.asset_key) for mart in marts], timeout):

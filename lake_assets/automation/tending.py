@@ -5,6 +5,7 @@ Here: that. Not here: the steps (`iceberg/maintenance.py`), which tables a user 
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from lake_assets.config import ContinuousConfig
 from lake_assets.gold.consumption import PREFIX, read_consumption
@@ -60,25 +61,28 @@ class Turns:
     """Upkeep between the rounds of a run that stays up: one table at a time and not after each round, because a round
     waits for it, and tables that change alike are due alike."""
 
-    def __init__(self, runtime: LakeRuntime, marts: Sequence[Mart], settings: ContinuousConfig) -> None:
-        self._runtime = runtime
-        self._marts = marts
-        self._settings = settings
+    def __init__(
+        self,
+        runtime: LakeRuntime,
+        targets: Sequence[Target],
+        marts: Sequence[Mart],
+        settings: ContinuousConfig,
+    ) -> None:
+        """`marts`: all of the lake, because what they have consumed decides what may go."""
+        self._due = settings.tend_after
         self._rounds = 0
         """Since a table was tended."""
-        self._commits: dict[str, int] = {}
+        keep = settings.keep_commits
+        self._upkeep: dict[str, Callable[[], Upkeep]] = {
+            target.identifier: partial(tend_silver, runtime, marts, target, keep) for target in targets
+        }
+        self._upkeep |= {mart.identifier: partial(tend_mart, runtime, mart, keep) for mart in marts}
+        self._commits = dict.fromkeys(self._upkeep, 0)
         """By table, since it was tended."""
-        self._upkeep: dict[str, Callable[[], Upkeep]] = {}
 
-    def applied(self, target: Target, commits: int) -> None:
-        """That a silver table got so many commits."""
-        keep = self._settings.keep_commits
-        self._add(target.identifier, commits, lambda: tend_silver(self._runtime, self._marts, target, keep))
-
-    def refreshed(self, mart: Mart) -> None:
-        """That a mart got a commit."""
-        keep = self._settings.keep_commits
-        self._add(mart.identifier, 1, lambda: tend_mart(self._runtime, mart, keep))
+    def committed(self, identifier: str, commits: int = 1) -> None:
+        """That a silver table or a mart got so many commits."""
+        self._commits[identifier] += commits
 
     def take(self) -> Upkeep | None:
         """After a round; tends the table that got the most commits, if one is due. Never raises: see the upkeep's
@@ -87,17 +91,13 @@ class Turns:
         if self._rounds < APART:
             return None
         name = max(self._commits, key=lambda name: self._commits[name], default=None)
-        if name is None or self._commits[name] < self._settings.tend_after:
+        if name is None or self._commits[name] < self._due:
             return None
         self._commits[name] = self._rounds = 0
         done = self._upkeep[name]()
         if done.error is not None:
             logger.warning("%s could not be tended, and is again later: %s", name, done.error)
         return done
-
-    def _add(self, name: str, commits: int, upkeep: Callable[[], Upkeep]) -> None:
-        self._commits[name] = self._commits.get(name, 0) + commits
-        self._upkeep[name] = upkeep
 
 
 def _tend(

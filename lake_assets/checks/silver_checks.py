@@ -6,13 +6,15 @@ Here: what each check says in Dagster. Not here: the figures (`row_count.py`, `f
 logged by the writer itself, which knows, rather than found out by a query afterwards.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import dagster as dg
 
+from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.quarantine import Held
-from lake_assets.checks.freshness import FreshnessState
+from lake_assets.checks.freshness import FreshnessState, freshness
 from lake_assets.errors import LakeError, RowCountMismatch
 from lake_assets.silver.batch import TableResult
 from lake_assets.silver.pending import TableState
@@ -63,6 +65,18 @@ def check_specs(target: Target) -> list[dg.AssetCheckSpec]:
             ),
         ),
     ]
+
+
+def turn_evaluations(
+    result: TableResult, logged: Sequence[LoggedFile], held: Sequence[Held], now: datetime
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """All checks of a table after a turn, whoever took it. `logged`: all files of the table; `held`: what of it is set
+    aside."""
+    yield applied_evaluation(result)
+    if (counted := row_count_evaluation(result)) is not None:
+        yield counted
+    yield quarantine_evaluation(result.target, held)
+    yield freshness_evaluation(freshness(result.target, result.position, logged, now))
 
 
 def applied_evaluation(result: TableResult) -> dg.AssetCheckEvaluation:

@@ -92,11 +92,6 @@ class Outlook:
     dollars_a_month: float
     """For requests to S3; not storage, not Spark."""
 
-    @property
-    def whole(self) -> float:
-        """Seconds from a commit to silver, of half of the changes."""
-        return self.to_file + self.to_silver
-
 
 def outlook(work: Workload, knobs: Knobs, prices: Prices | None = None) -> Outlook:
     """The figures of one workload with one setting."""

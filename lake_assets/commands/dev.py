@@ -4,10 +4,8 @@ Here: the processes and their end. Started from Python, because `dagster dev &` 
 signals that should stop it.
 """
 
-import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,7 +16,7 @@ from types import FrameType
 from lake_assets.commands.folder import local_folder
 from lake_assets.config_file import load_lake
 from lake_assets.errors import LakeError
-from lake_assets.preflight import check_java, check_port
+from lake_assets.preflight import check_java, check_port, free_port
 from lake_assets.spark.connect_server import LOCAL_HOSTS, ConnectServer, port_in_use
 from lake_assets.spark.session import DEFAULT_PORT, server_address
 
@@ -80,20 +78,11 @@ def warm_spark(config: Path) -> tuple[ConnectServer | None, dict[str, str]]:
     folder = local_folder(lake, config)
     chosen = {}
     if lake.spark.mode != "connect":
-        port = port_in_use(folder) or _free_port()
+        port = port_in_use(folder) or free_port(DEFAULT_PORT)
         chosen = {"LAKE_SPARK_MODE": "connect", "SPARK_REMOTE": f"sc://localhost:{port}"}
         lake = load_lake(config, environ=os.environ | chosen)
     local = server_address(lake.spark.remote)[0] in LOCAL_HOSTS
     return (ConnectServer(lake, folder), chosen) if lake.spark.mode == "connect" and local else (None, {})
-
-
-def _free_port() -> int:
-    for port in (DEFAULT_PORT, 0):
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
-            return int(probe.getsockname()[1])
-    raise LakeError("This machine has no free port for a Spark Connect server.")
 
 
 def stop(children: Sequence["subprocess.Popen[bytes]"]) -> None:

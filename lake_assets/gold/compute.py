@@ -46,4 +46,7 @@ def computed_mart(
         way = oldest(view.changes, shown)
         return way.metadata() if way is not None else {}
 
-    return Computed(frame, mart.columns, state.properties(), told, view.mart_snapshot), metadata
+    done = Computed(
+        frame, mart.columns, properties=state.properties(), told=told, planned_from=view.mart_snapshot
+    )
+    return done, metadata

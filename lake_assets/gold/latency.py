@@ -4,7 +4,6 @@ Here: from the mart's own snapshots and those of silver that each of them has co
 way to silver (`silver/latency.py`).
 """
 
-from datetime import UTC, datetime
 from itertools import pairwise
 
 from lake_assets.gold.changed_days import Commit
@@ -13,7 +12,7 @@ from lake_assets.gold.look import Look, commits_since
 from lake_assets.gold.mart import Mart
 from lake_assets.iceberg.restamp import RESTAMP_OF
 from lake_assets.iceberg.retention import main_chain
-from lake_assets.iceberg.tables import summary
+from lake_assets.iceberg.tables import committed_at, summary
 from lake_assets.silver.latency import Passage, oldest
 
 
@@ -34,9 +33,7 @@ def mart_passages(look: Look, mart: Mart) -> list[Passage]:
             silver = look.table(rule.identifier)
             if silver is not None and rule.identifier in upto:
                 seen += commits_since(silver, since.get(rule.identifier), upto[rule.identifier]) or ()
-        passage = oldest(
-            (commit.summary for commit in seen), datetime.fromtimestamp(newer.timestamp_ms / 1000, UTC)
-        )
+        passage = oldest((commit.summary for commit in seen), committed_at(newer))
         if passage is not None:
             found.append(passage)
     return found

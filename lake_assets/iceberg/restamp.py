@@ -6,7 +6,7 @@ what the properties mean (`silver/position.py`, `gold/consumption.py`).
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import attempt, with_properties
 from lake_assets.iceberg.retention import main_chain
-from lake_assets.iceberg.tables import current_snapshot, load_table, summary
+from lake_assets.iceberg.tables import committed_at, current_snapshot, load_table, summary
 
 OWN = "lake."
 RESTAMP_OF = "lake.restamp-of"
@@ -81,6 +81,4 @@ def restamp(spark: SparkSession, catalog: Catalog, identifier: str, bears: Bears
 def applied_at(snapshot: Snapshot) -> datetime:
     """When what the snapshot bears was committed first."""
     given = summary(snapshot).get(APPLIED_AT)
-    return (
-        datetime.fromisoformat(given) if given else datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
-    )
+    return datetime.fromisoformat(given) if given else committed_at(snapshot)

@@ -8,13 +8,14 @@ the expiry could push the one that bears the position over the edge.
 """
 
 from collections.abc import Collection
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.config import MaintenanceConfig
+from lake_assets.iceberg.tables import committed_at
 
 MAIN = "main"
 
@@ -60,7 +61,7 @@ def expirable(
     young = {
         s.snapshot_id
         for s in known.values()
-        if s.snapshot_id not in of_main and now - _committed(s) < settings.keep_snapshots
+        if s.snapshot_id not in of_main and now - committed_at(s) < settings.keep_snapshots
     }
     gone = [s for s in known.values() if s.snapshot_id not in kept | referenced | young]
     return [s.snapshot_id for s in sorted(gone, key=lambda s: s.sequence_number or 0)]
@@ -83,7 +84,7 @@ def _kept_of_main(
             unconsumed = place
     kept = []
     for place, snapshot in enumerate(chain):
-        age = now - _committed(chain[place - 1]) if place else timedelta(0)
+        age = now - committed_at(chain[place - 1]) if place else timedelta(0)
         limit, most = settings.keep_for_marts, settings.max_snapshots
         if place > unconsumed:
             limit, most = settings.keep_snapshots, min(most, keep_commits or most)
@@ -106,7 +107,3 @@ def _chain(known: dict[int, Snapshot], start: int | None) -> list[Snapshot]:
 
 def _by_id(table: Table) -> dict[int, Snapshot]:
     return {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
-
-
-def _committed(snapshot: Snapshot) -> datetime:
-    return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)

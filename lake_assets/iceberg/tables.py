@@ -6,6 +6,7 @@ here: rows, or what a summary's properties mean to silver and gold.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
@@ -74,6 +75,11 @@ def load_table(catalog: Catalog, identifier: str) -> Table | None:
 def current_snapshot(table: Table | None) -> Snapshot | None:
     """The snapshot that main is at; None for no table and for one that nothing was published to."""
     return table.current_snapshot() if table is not None else None
+
+
+def committed_at(snapshot: Snapshot) -> datetime:
+    """When the snapshot was committed, UTC, by the clock of who wrote it."""
+    return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
 
 
 def summary(snapshot: Snapshot | None) -> dict[str, str]:

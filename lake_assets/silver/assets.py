@@ -18,12 +18,11 @@ from lake_assets.automation.heartbeat import Heartbeat
 from lake_assets.bronze.assets import bronze_key
 from lake_assets.checks.freshness import freshness
 from lake_assets.checks.silver_checks import (
-    applied_evaluation,
     check_specs,
     freshness_evaluation,
     quarantine_evaluation,
-    row_count_evaluation,
     state_evaluation,
+    turn_evaluations,
 )
 from lake_assets.config import Mode
 from lake_assets.runtime import LakeRuntime
@@ -34,8 +33,7 @@ from lake_assets.silver.pending import table_states
 from lake_assets.silver.report import (
     doubts,
     materialization_metadata,
-    schema_observations,
-    vanished_observations,
+    turn_observations,
 )
 from lake_assets.silver.targets import Target
 
@@ -107,8 +105,7 @@ def _chunk_asset(
         failed: dict[str, str] = {}
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with Heartbeat(context.instance, context.run.run_id, beat):
-            began = context.instance.get_run_stats(context.run.run_id).start_time
-            as_of = datetime.fromtimestamp(began, UTC) if began is not None else None
+            as_of = _began(context) if runtime.lake.sources[source].consistent_cut is not None else None
             for result in apply_tables(runtime, selected, progress=progress, as_of=as_of):
                 yield from _events(context, runtime, result)
                 if result.error is not None:
@@ -120,6 +117,11 @@ def _chunk_asset(
         _evaluate_alone(context, runtime, by_key)
 
     return silver
+
+
+def _began(context: dg.AssetExecutionContext) -> datetime | None:
+    began = context.instance.get_run_stats(context.run.run_id).start_time
+    return datetime.fromtimestamp(began, UTC) if began is not None else None
 
 
 def _spec(runtime: LakeRuntime, target: Target) -> dg.AssetSpec:
@@ -145,14 +147,8 @@ def _spec(runtime: LakeRuntime, target: Target) -> dg.AssetSpec:
 def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: TableResult) -> Iterator[Any]:
     target, now = result.target, datetime.now(UTC)
     logged = runtime.file_log.files(target.source, target.table)
-    fresh = freshness_evaluation(freshness(target, result.position, logged, now))
-    counted = row_count_evaluation(result)
-    held = quarantine_evaluation(target, runtime.quarantine.open(target.identifier))
-    checks = [e for e in (applied_evaluation(result), counted, held, fresh) if e is not None]
-    for change in schema_observations(result):
-        context.log_event(change)
-    for gone in vanished_observations(result, logged):
-        context.log_event(gone)
+    for observation in turn_observations(result, logged):
+        context.log_event(observation)
     metadata = materialization_metadata(result, now) if result.batches else {}
     for sentence in doubts(result):
         context.log.warning("%s: %s", target.identifier, sentence)
@@ -166,7 +162,7 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
     else:
         context.log.info("%s: %s", target.identifier, result.waiting or "nothing pending")
     # Logged rather than yielded: a failed blocking check that is yielded stops the whole step.
-    for check in checks:
+    for check in turn_evaluations(result, logged, runtime.quarantine.open(target.identifier), now):
         context.log_event(check)
 
 

@@ -65,31 +65,34 @@ def apply_tables(
 def apply_table(runtime: LakeRuntime, target: Target, progress: Progress, cut: Cut = NO_CUT) -> TableResult:
     """Brings one table up to what the log holds now, and to the cut of its source. Never raises for a fault of the
     table: see its `error`."""
-    result = TableResult(target)
+    result, up_to_date = TableResult(target), False
     try:
         damaged = known_damage(runtime, target)
         upto = runtime.file_log.head()
-        while True:
+        while not up_to_date:
             outcome = retrying(target, lambda: _next_batch(runtime, target, upto, progress, damaged, cut))
             if not isinstance(outcome, BatchResult):
                 result.waiting = outcome.reason if isinstance(outcome, Waiting) else None
                 break
             result.batches.append(outcome)
-            if _is_all(runtime, target, outcome, upto, cut):
-                # Another process may be further by now; that is its own turn's to tell.
-                result.position = outcome.position
-                progress(target, "done")
-                return result
+            # Another process may be further by now; that is its own turn's to tell.
+            result.position = outcome.position
+            up_to_date = _is_all(runtime, target, outcome, upto, cut)
     except Exception as error:  # one table's failure, whatever it is, must not stop the others
         logger.debug("%s could not be applied", target.identifier, exc_info=True)
         result.error = error
+    if not up_to_date:
+        _read_position(runtime, target, result)
+    progress(target, "done")
+    return result
+
+
+def _read_position(runtime: LakeRuntime, target: Target, result: TableResult) -> None:
     try:
         result.position = read_position(load_table(runtime.catalog, target.identifier))
     except Exception as error:  # nor that it cannot say how far it is
         logger.debug("%s has no readable position", target.identifier, exc_info=True)
         result.error = result.error or error
-    progress(target, "done")
-    return result
 
 
 def _is_all(runtime: LakeRuntime, target: Target, batch: BatchResult, upto: int, cut: Cut) -> bool:

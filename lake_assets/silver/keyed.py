@@ -55,29 +55,25 @@ def replace_keys(work: Work, current: Attempt) -> Written:
         images=living(delta),
         touched=touched,
     )
-    removed = _make_room(work, current, written)
+    if position.snapshot_id is not None:
+        _make_room(work, current, written)
     if not late:
-        written.unseen_updates = _unseen_updates(work, current, counts, removed)
+        written.unseen_updates = _unseen_updates(work, current, counts, written)
     work.spark.catalog.dropTempView(KEYS_VIEW)
     return written
 
 
-def _make_room(work: Work, current: Attempt, written: Written) -> int:
-    """Takes the rows that have the batch's keys away; how many, before the commit that bears the position."""
-    if work.position.snapshot_id is None:
-        return 0
-    if written.keys and is_small(work):
-        with work.watch.stage("delete"):
-            kept, written.kept = kept_rows(work, current, KEYS_VIEW)
-        assert written.images is not None
-        new = in_table_columns(written.images, work.target)
-        rows = in_table_columns(kept, work.target).union(new)
-        written.strategy, written.images = REWRITE, rows.coalesce(1)
-        return work.position.rows - written.kept
-    _delete(work, current)
-    table = load_table(work.runtime.catalog, work.target.identifier)
-    assert table is not None, "its rows were just deleted"
-    return sum(map(rows_removed, branch_commits(table, current.branch, work.position.snapshot_id)))
+def _make_room(work: Work, current: Attempt, written: Written) -> None:
+    """Takes the rows that have the batch's keys away: now, or by the commit that bears the position."""
+    if not (written.keys and is_small(work)):
+        _delete(work, current)
+        return
+    with work.watch.stage("delete"):
+        kept, written.kept = kept_rows(work, current, KEYS_VIEW)
+    assert written.images is not None
+    new = in_table_columns(written.images, work.target)
+    rows = in_table_columns(kept, work.target).union(new)
+    written.strategy, written.images = REWRITE, rows.coalesce(1)
 
 
 def replace_table(work: Work, current: Attempt) -> Written:
@@ -131,16 +127,27 @@ def _there(work: Work, current: Attempt) -> int:
     return int(row["there"])
 
 
-def _unseen_updates(work: Work, current: Attempt, counts: Counts, removed: int) -> int:
+def _unseen_updates(work: Work, current: Attempt, counts: Counts, written: Written) -> int:
     """Updates of keys that the table does not have, and that nothing in the batch brought there. Looked for only when
-    the rows that were removed are not as many as the changes speak of."""
-    if not counts.updated or removed == counts.present:
+    the rows that made room are not as many as the changes speak of."""
+    if not counts.updated:
         return 0
     if work.position.snapshot_id is None:
         return counts.updated
+    if _removed(work, current, written) == counts.present:
+        return 0
     matches = work.target.key_matches("k", "t")
     (row,) = work.spark.sql(
         f"SELECT count(*) AS unseen FROM {KEYS_VIEW} AS k WHERE k._first = 'U' AND NOT EXISTS "
         f"(SELECT 1 FROM {current.table} AS t WHERE {matches})"
     ).collect()
     return int(row["unseen"])
+
+
+def _removed(work: Work, current: Attempt, written: Written) -> int:
+    """Rows that made room for the batch's."""
+    if written.strategy == REWRITE:
+        return work.position.rows - written.kept
+    table = load_table(work.runtime.catalog, work.target.identifier)
+    assert table is not None, "its rows were just deleted"
+    return sum(map(rows_removed, branch_commits(table, current.branch, work.position.snapshot_id)))

@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 
 from lake_assets.iceberg.restamp import RESTAMP_OF
 from lake_assets.iceberg.retention import main_chain
-from lake_assets.iceberg.tables import summary
+from lake_assets.iceberg.tables import committed_at, summary
 
 FIRST_FILE = "lake.first-file-at"
 FIRST_COMMIT = "lake.first-commit-at"
@@ -73,7 +73,7 @@ def passages(table: Table | None) -> dict[int, Passage]:
     """By snapshot, the ways of the batches that the table still has commits of; the newest first."""
     found = {}
     for snapshot in main_chain(table) if table is not None else ():
-        passage = oldest([summary(snapshot)], datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC))
+        passage = oldest([summary(snapshot)], committed_at(snapshot))
         if passage is not None:
             found[snapshot.snapshot_id] = passage
     return found

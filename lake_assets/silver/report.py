@@ -36,6 +36,12 @@ def state_metadata(position: Position) -> dict[str, Any]:
     return metadata
 
 
+def turn_observations(result: TableResult, logged: Sequence[LoggedFile]) -> Iterator[dg.AssetObservation]:
+    """What one turn of a table has to tell beside its materialization; `logged` are all files of the table."""
+    yield from schema_observations(result)
+    yield from vanished_observations(result, logged)
+
+
 def schema_observations(result: TableResult) -> Iterator[dg.AssetObservation]:
     """One event for each change of the silver table's columns."""
     for batch in result.batches:

@@ -27,13 +27,14 @@ from lake_assets.bronze.assets import LAST_OFFSET, bronze_key
 from lake_assets.build import build_definitions, open_lake
 from lake_assets.commands.instance import dagster_instance
 from lake_assets.commands.sync import SyncResult, sync
+from lake_assets.preflight import free_port
 from lake_assets.schema.silver_schema import version_of
 from lake_assets.silver.position import LOG_OFFSET, read_position
 from lake_assets.silver.report import POSITION
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets_tests.dms_files import Clock, cdc_file, csv_bytes, load_file, put
 from lake_assets_tests.faults import POINTS, Point, Step
-from lake_assets_tests.lakes import TINY, free_port, lake_config
+from lake_assets_tests.lakes import TINY, lake_config
 from lake_assets_tests.silver.bench import AT_ONCE, Bench
 from lake_assets_tests.sync_process import forked
 

@@ -17,10 +17,10 @@ import yaml
 
 from lake_assets.commands.dev import warm_spark
 from lake_assets.config_file import load_lake
-from lake_assets.preflight import PreflightError
+from lake_assets.preflight import PreflightError, free_port
 from lake_assets.spark.connect_server import ConnectServer, port_in_use
 from lake_assets.spark.session import SparkSessions
-from lake_assets_tests.lakes import DMS, ITEMS, free_port
+from lake_assets_tests.lakes import DMS, ITEMS
 from lake_assets_tests.test_cli import ROOT, write_items
 
 # With the longest test of all: it begins first.
