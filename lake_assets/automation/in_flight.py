@@ -12,6 +12,7 @@ import dagster as dg
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 
 from lake_assets.automation.heartbeat import HEARTBEAT
+from lake_assets.launcher.run_process import is_known, process_of
 
 QUEUED = (DagsterRunStatus.QUEUED, DagsterRunStatus.SUSPENDED)
 """Nothing runs that could give a sign, and the daemon that holds them back is the one that runs the sensors."""
@@ -33,8 +34,8 @@ def assets_in_flight(
 ) -> dict[dg.AssetKey, list[str]]:
     """Of `keys`, those that unfinished runs compute, with the runs' ids.
 
-    A started run whose last sign of life is older than `heartbeat_timeout` seconds is declared failed and not counted:
-    Dagster itself never notices that its process is gone.
+    A run whose process is gone, or whose last sign of life is older than `heartbeat_timeout` seconds, is declared
+    failed and not counted: Dagster itself never notices.
     """
     wanted = set(keys)
     moment = time.time() if now is None else now
@@ -43,7 +44,7 @@ def assets_in_flight(
         computed = wanted & _computed(instance, record.dagster_run)
         if not computed:
             continue
-        if _silence(record, heartbeat_timeout, moment) is not None:
+        if _end(record, heartbeat_timeout, moment) is not None:
             _declare_failed(instance, record.dagster_run.run_id, heartbeat_timeout, moment)
             continue
         for key in computed:
@@ -59,7 +60,7 @@ def unfinished_runs(
     found = []
     wanted = RunsFilter(job_name=job_name, statuses=[*QUEUED, *LAUNCHING, *RUNNING])
     for record in instance.get_run_records(wanted):
-        if _silence(record, heartbeat_timeout, moment) is not None:
+        if _end(record, heartbeat_timeout, moment) is not None:
             _declare_failed(instance, record.dagster_run.run_id, heartbeat_timeout, moment)
         else:
             found.append(record.dagster_run.run_id)
@@ -74,14 +75,16 @@ def _computed(instance: dg.DagsterInstance, run: DagsterRun) -> set[dg.AssetKey]
     return {record.asset_key for record in planned.records if record.asset_key is not None}
 
 
-def _silence(record: RunRecord, heartbeat_timeout: float, moment: float) -> float | None:
-    """Seconds without a sign of life, if they are too many."""
-    status = record.dagster_run.status
-    if status in QUEUED:
+def _end(record: RunRecord, heartbeat_timeout: float, moment: float) -> str | None:
+    """Why the run is taken to be dead, if it is."""
+    run = record.dagster_run
+    if run.status in QUEUED:
         return None
+    if is_known(run) and process_of(run) is None:
+        return "Its process is gone"
     silent = moment - _last_sign(record)
-    limit = heartbeat_timeout if status in RUNNING else max(heartbeat_timeout, LAUNCH_SECONDS)
-    return silent if silent > limit else None
+    limit = heartbeat_timeout if run.status in RUNNING else max(heartbeat_timeout, LAUNCH_SECONDS)
+    return f"No heartbeat for {silent:.0f} s, so its process is taken to be gone" if silent > limit else None
 
 
 def _last_sign(record: RunRecord) -> float:
@@ -98,12 +101,12 @@ def _declare_failed(
     record = instance.get_run_record_by_id(run_id)
     if record is None or record.dagster_run.is_finished:
         return
-    silent = _silence(record, heartbeat_timeout, moment)
-    if silent is None:
+    end = _end(record, heartbeat_timeout, moment)
+    if end is None:
         return
-    logger.warning("run %s has been silent for %.0f s: declared failed", run_id, silent)
+    logger.warning("run %s: %s: declared failed", run_id, end)
     instance.report_run_failed(
         record.dagster_run,
-        f"No heartbeat for {silent:.0f} s, so its process is taken to be gone, and its tables are requested again. If "
-        "it lives after all, nothing is lost or doubled: of two runs only one can publish a batch.",
+        f"{end}, and its tables are requested again. If it lives after all, nothing is lost or doubled: of two runs "
+        "only one can publish a batch.",
     )

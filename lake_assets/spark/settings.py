@@ -87,5 +87,5 @@ def session_conf(lake: LakeConfig) -> dict[str, str]:
     return {
         key: value
         for key, value in conf.items()
-        if key.startswith(("spark.sql.", "spark.python.sql.", "fs.")) and key != "spark.sql.extensions"
+        if key.startswith(("spark.sql.", "fs.")) and key != "spark.sql.extensions"
     }

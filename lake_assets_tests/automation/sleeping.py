@@ -1,0 +1,26 @@
+"""A code location for tests of launching: a job that says who runs it, and waits to be interrupted."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import dagster as dg
+
+PATIENCE = 60.0
+
+
+@dg.op
+def told_and_waited(context: dg.OpExecutionContext) -> None:
+    Path(f"{context.run_id}.told").write_text(f"{os.getppid()} {' '.join(sys.argv[1:3])}")
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and not Path("go").exists():
+        time.sleep(0.05)
+
+
+@dg.job(executor_def=dg.in_process_executor)
+def sleeping() -> None:
+    told_and_waited()
+
+
+defs = dg.Definitions(jobs=[sleeping])

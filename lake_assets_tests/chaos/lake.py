@@ -1,0 +1,67 @@
+"""The lake of the bad days: the demonstration's tables, files and tables in a bucket, a queue, a Spark Connect server.
+
+Here: its lake.yaml. Not here: what happens to it (`disturbances.py`).
+"""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lake_assets_tests.chaos.storage import ACCESS, BUCKET
+from lake_assets_tests.dagster_dev import ROOT
+from lake_assets_tests.lakes import TINY
+
+SOURCE = "bikeshare"
+PREFIX = "dms/"
+
+
+def write_lake(
+    folder: Path, endpoint: str, queue: str, remote: str, start: date, *, continuous: bool
+) -> Path:
+    """The shipped lake.yaml with everything but the catalog behind `endpoint`; the file."""
+    lake: dict[str, Any] = yaml.safe_load((ROOT / "lake.yaml").read_text())
+    lake["catalog"] = {
+        "name": "lake",
+        "type": "sqlite",
+        "uri": str(folder / "catalog.db"),
+        "warehouse": f"s3://{BUCKET}/warehouse",
+        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        "s3.endpoint": endpoint,
+        "s3.access-key-id": ACCESS["access_key_id"],
+        "s3.secret-access-key": ACCESS["secret_access_key"],
+        "s3.path-style-access": "true",
+        "s3.region": ACCESS["region"],
+        "client.region": ACCESS["region"],
+    }
+    lake["spark"] = {
+        "mode": "connect",
+        "remote": remote,
+        "master": "local[2]",
+        "conf": {"spark.driver.memory": "2g", **TINY},
+    }
+    access = ACCESS | {"endpoint": endpoint}
+    source = lake["sources"][SOURCE]
+    source |= {
+        "location": f"s3://{BUCKET}/{PREFIX.rstrip('/')}",
+        "s3": access | {"path_style": True},
+        "notifications": access | {"queue_url": queue},
+    }
+    lake["gold"]["start_date"] = start
+    # Patience cut to what ten minutes have.
+    lake["automation"] = {
+        "heartbeat_interval": "1s",
+        "heartbeat_timeout": "12s",
+        "backoff_base": "1s",
+        "backoff_max": "8s",
+    }
+    if continuous:
+        lake["automation"]["continuous"] = {
+            "report_every": "5s",
+            "daily_marts_every": "30s",
+            "hand_over_after": "90s",
+        }
+    path = folder / "lake.yaml"
+    path.write_text(yaml.safe_dump(lake, sort_keys=False))
+    return path

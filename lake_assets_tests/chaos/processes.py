@@ -1,0 +1,100 @@
+"""The processes of a lake that may be killed: Dagster's daemon with what it starts, and the Spark Connect server.
+
+Here: starting them, killing them as a machine or an operator would, and starting them again. Not here: when
+(`disturbances.py`).
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+
+from lake_assets.config import LakeConfig
+from lake_assets.errors import LakeError
+from lake_assets.launcher.run_process import SERVER
+from lake_assets.preflight import PreflightError
+from lake_assets.spark.connect_server import ConnectServer
+from lake_assets_tests.dagster_dev import ROOT
+
+
+class Daemon:
+    """`dagster-daemon run` in a folder, with its code server and the processes of its runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it, unless it lives."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        environment = os.environ | {"DAGSTER_HOME": str(self._folder), "PYTHONPATH": str(ROOT)}
+        command = [str(Path(sys.executable).parent / "dagster-daemon"), "run", "-w", "workspace.yaml"]
+        with (self._folder / "daemon.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, cwd=self._folder, env=environment, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def kill(self) -> None:
+        """The daemon alone; its runs go on as long as they can."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(20)
+
+    def kill_all(self) -> None:
+        """As if its machine were switched off."""
+        for process in self._all():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        self.kill()
+
+    def runs(self) -> list[psutil.Process]:
+        """The processes of runs."""
+        found = {process.pid: process for process in self._all() if SERVER in process.cmdline()}
+        # A run outlives the process that it was forked from.
+        return [process for process in found.values() if process.ppid() in found or process.ppid() == 1]
+
+    def _all(self) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                here = process.cwd() == str(self._folder) and process.pid != os.getpid()
+                if here and "java" not in process.name() and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return found
+
+
+class WatchedServer:
+    """A Spark Connect server that somebody starts again whenever it has died."""
+
+    def __init__(self, lake: LakeConfig, folder: Path) -> None:
+        self._server = ConnectServer(lake, folder)
+        self._server.start()
+        self._over = threading.Event()
+        self._rest_until = 0.0
+        self._watch = threading.Thread(target=self._keep_up, daemon=True)
+        self._watch.start()
+
+    def kill(self, seconds: float) -> None:
+        """And leaves it dead for so long."""
+        self._rest_until = time.monotonic() + seconds
+        if (found := self._server.running()) is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                psutil.Process(found.pid).kill()
+
+    def stop(self) -> None:
+        """For good."""
+        self._over.set()
+        self._watch.join(200)
+        self._server.stop()
+
+    def _keep_up(self) -> None:
+        while not self._over.wait(0.2):
+            if time.monotonic() >= self._rest_until:
+                with contextlib.suppress(LakeError, PreflightError, AssertionError):
+                    self._server.start()  # killed as it comes up, it is started once more

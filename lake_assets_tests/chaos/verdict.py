@@ -1,0 +1,74 @@
+"""What has to hold when the bad days are over, and whether it does.
+
+Here: comparing the lake with the source's own database and with everything that was ever written to the bucket. Not
+here: waiting for it (`__main__.py`).
+"""
+
+import csv
+import io
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from lake_assets.build import Lake
+from lake_assets.demo.compare import compare_with_source
+from lake_assets.gold.work import mart_work
+from lake_assets.iceberg.tables import load_table
+from lake_assets_tests.chaos.lake import PREFIX, SOURCE
+from lake_assets_tests.chaos.storage import BUCKET, Storage
+
+CHANGES = "station_status"
+"""The table that has a change log."""
+
+
+def table_differences(lake: Lake, database: Path) -> list[str]:
+    """Tables that are not what the source's are."""
+    compared = compare_with_source(lake.runtime.catalog, f"silver_{SOURCE}", database)
+    return [str(table) for table in compared if not table.equal]
+
+
+def stale_marts(lake: Lake) -> list[str]:
+    """Marts that silver is ahead of."""
+    return sorted({name for run in mart_work(lake.runtime, lake.marts).runs for name in run.marts})
+
+
+def log_differences(lake: Lake, storage: Storage) -> list[str]:
+    """Files that are missing in the file log, or there twice. The newest content of each key must be there, and what is
+    there must have been written."""
+    written: Counter[tuple[str, str]] = Counter()
+    newest = set()
+    for version in storage.versions(PREFIX):
+        known = version["Key"].removeprefix(PREFIX), version["ETag"].strip('"')
+        written[known] += 1
+        if version["IsLatest"]:
+            newest.add(known)
+    logged = Counter((file.key, file.version.strip('"')) for file in lake.runtime.file_log.files(SOURCE))
+    missing = sorted(newest - set(logged))
+    double = sorted(known for known, times in logged.items() if times > max(written[known], 0))
+    return [f"{key} ({version}) is missing in the file log" for key, version in missing] + [
+        f"{key} ({version}) is {logged[key, version]} times in the file log, was {written[key, version]} times written"
+        for key, version in double
+    ]
+
+
+def change_log_differences(lake: Lake, storage: Storage) -> list[str]:
+    """Changes of the table with a change log that are missing there, or there twice, by their sequence."""
+    client = storage.client("s3")
+    expected: Counter[str] = Counter()
+    for version in storage.versions(f"{PREFIX}public/{CHANGES}/"):
+        if not version["IsLatest"] or "LOAD" in version["Key"]:
+            continue
+        body: Any = client.get_object(Bucket=BUCKET, Key=version["Key"])["Body"].read()
+        expected.update(row["change_seq"] for row in csv.DictReader(io.StringIO(body.decode())))
+    table = load_table(lake.runtime.catalog, f"silver_{SOURCE}.{CHANGES}_changes")
+    rows = table.scan().to_arrow().to_pylist() if table is not None else []
+    found = Counter(row["_sequence"] for row in rows if row["_sequence"])
+    return [f"{CHANGES}_changes lacks change {seq}" for seq in sorted((expected - found).elements())] + [
+        f"{CHANGES}_changes has change {seq} too often" for seq in sorted((found - expected).elements())
+    ]
+
+
+def set_aside(lake: Lake) -> list[str]:
+    """Rows and files in the quarantine: none of them is bad."""
+    held = [row for target in lake.targets for row in lake.runtime.quarantine.open(target.identifier)]
+    return [f"{row.id} was set aside: {row.reason}" for row in held]
