@@ -1,7 +1,7 @@
 # The whole project from a fresh clone: `make demo` shows it, `make dev` opens it, `make test` proves it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev test test-long soak bench-latency lint clean
+.PHONY: help install demo dev test test-long test-connect soak chaos bench-latency lint clean
 
 # The first of these that is Python 3.11 or later makes .venv; `make install PYTHON=/path/to/python` chooses another.
 PYTHON ?= python3.11
@@ -44,6 +44,9 @@ dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new f
 test: $(JARS)  ## the tests, in less than ten minutes on two cores
 	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
+test-connect: $(JARS)  ## those that use Spark, on a Spark Connect server instead of a Spark in the process
+	LAKE_TEST_SPARK=connect .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
+
 test-long: $(JARS)  ## those that take long, of which a shorter one is among the tests
 	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
 
@@ -59,6 +62,9 @@ TABLES ?= 5
 MINUTES ?= 10
 bench-latency: $(JARS)  ## how long after a file is visible silver and a mart have it (TABLES=5 MINUTES=10)
 	.venv/bin/python -m benchmarks.latency --tables $(TABLES) --minutes $(MINUTES) $(OPTIONS)
+
+chaos: $(JARS)  ## a lake on bad days: Spark, Dagster, S3 and SQS fail at random (MINUTES=10 SEED=0 OPTIONS=--continuous)
+	.venv/bin/python -m lake_assets_tests.chaos --minutes $(MINUTES) --seed $(SEED) $(OPTIONS)
 
 lint: $(INSTALLED)  ## style, formatting and types
 	.venv/bin/ruff check

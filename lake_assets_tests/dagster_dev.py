@@ -16,7 +16,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -196,9 +196,14 @@ def differences(dev: Dev, lake: Lake) -> list[str]:
 
 def trips_by_day(dev: Dev) -> Counter[str]:
     """Trips by the day of their start, by the source's own database."""
+    return trips_since(dev.database, dev.start.date())
+
+
+def trips_since(database: Path, first: date) -> Counter[str]:
+    """Trips from the day on, by the day of their start."""
     column = TABLES["trips"].column_names.index("started_at")
-    days = (row[column].date() for row in source_rows(dev.database)["trips"])
-    return Counter(day.isoformat() for day in days if day >= dev.start.date())
+    days = (row[column].date() for row in source_rows(database)["trips"])
+    return Counter(day.isoformat() for day in days if day >= first)
 
 
 def trips_in_mart(lake: Lake) -> Counter[str]:

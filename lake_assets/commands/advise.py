@@ -1,7 +1,8 @@
 """`lake-assets advise`: what freshness costs, for a workload and some settings of DMS and the lake.
 
-Here: the calculator; pure. Its figures per table and per commit were measured (docs/performance.md says where), all
-else is arithmetic, so that it tells orders of magnitude rather than a bill. Not here: printing (`advise_cli.py`).
+Here: the calculator; pure. Seconds were measured with tables of 2,000 rows on a local disk (docs/performance.md),
+requests counted with such tables in a bucket (`benchmarks/requests.py`); all else is arithmetic, so that it tells
+orders of magnitude rather than a bill. Not here: printing (`advise_cli.py`).
 """
 
 import math
@@ -21,8 +22,11 @@ RUN_SECONDS = 2.5
 MARTS_RUN_SECONDS = 6.0
 """Of the sensor path: marts are computed by a run of their own."""
 UPLOAD_SECONDS = 1.0
-PUTS_A_COMMIT, GETS_A_COMMIT = 12, 30
-GETS_A_FILE = 3
+PUTS_A_BATCH, GETS_A_BATCH, GETS_A_FILE = 9, 30, 6
+"""Requests of a table's turn. PUT stands for POST and LIST, too, and GET for HEAD: they cost the same."""
+PUTS_A_LOG, GETS_A_LOG = 14, 12
+"""Of a look that finds files, beside those of each look."""
+GETS_A_LOOK = 8
 LIST_PAGE = 1000
 
 
@@ -103,7 +107,9 @@ def outlook(work: Workload, knobs: Knobs, prices: Prices | None = None) -> Outlo
     batches = min(files, work.busy * DAY / max(a_round, every))
     looks = DAY / (max(a_round, IDLE_ROUND_SECONDS + knobs.interval) if knobs.continuous else knobs.interval)
     lists = looks * lists_a_look(work, knobs)
-    puts, gets = batches * PUTS_A_COMMIT, batches * GETS_A_COMMIT + files * GETS_A_FILE
+    logs = min(looks, DAY / every, files)
+    puts = batches * PUTS_A_BATCH + logs * PUTS_A_LOG
+    gets = batches * GETS_A_BATCH + files * GETS_A_FILE + logs * GETS_A_LOG + looks * GETS_A_LOOK
     to_silver = a_round if knobs.continuous else RUN_SECONDS + knobs.interval / 2 + a_round / 2
     return Outlook(
         knobs,

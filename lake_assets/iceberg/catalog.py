@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from lake_assets.config import CatalogConfig
+from lake_assets.iceberg.metadata_cache import keep_parsed_metadata
 
 SQLITE_BUSY_SECONDS = 30
 """Apply threads, marts and the sensor share one SQLite file; a writer waits this long for its turn."""
@@ -20,6 +21,7 @@ SQLITE_BUSY_SECONDS = 30
 
 def open_catalog(config: CatalogConfig) -> Catalog:
     """A PyIceberg catalog. Creates the folder of a SQLite catalog; raises what PyIceberg raises for the others."""
+    keep_parsed_metadata()
     properties = {"warehouse": warehouse_uri(config), **config.properties}
     if config.type == "sqlite":
         path = Path(_uri(config))

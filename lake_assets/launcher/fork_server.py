@@ -71,7 +71,10 @@ def serve(module: str) -> list[str] | None:
             answers.close()
             _like_any_process()
             return arguments
-        print(json.dumps({"pid": pid}), file=answers, flush=True)
+        try:
+            print(json.dumps({"pid": pid}), file=answers, flush=True)
+        except BrokenPipeError:
+            break  # the launcher was killed while it waited; the run goes on
     return None
 
 

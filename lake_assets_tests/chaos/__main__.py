@@ -1,4 +1,4 @@
-"""`python -m lake_assets_tests.chaos FOLDER`: a lake with live files, on bad days.
+"""`python -m lake_assets_tests.chaos`: a lake with live files, on bad days.
 
 Dagster's daemon and its runs, a Spark Connect server, S3 and SQS, of which each is killed, refuses, is slow or away at
 random while the demonstration's feed goes on. Then the troubles end, and the lake has so long to catch up. Ends with 1
@@ -11,11 +11,12 @@ import logging
 import os
 import shutil
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -32,6 +33,7 @@ from lake_assets_tests.chaos.storage import ACCESS, BUCKET, Storage
 from lake_assets_tests.chaos.verdict import (
     change_log_differences,
     log_differences,
+    mart_differences,
     set_aside,
     stale_marts,
     table_differences,
@@ -58,9 +60,10 @@ def main(folder: Path, minutes: float, seed: int, *, continuous: bool) -> int:
     os.environ |= {"AWS_ACCESS_KEY_ID": ACCESS["access_key_id"], "AWS_DEFAULT_REGION": ACCESS["region"]}
     os.environ |= {"AWS_SECRET_ACCESS_KEY": ACCESS["secret_access_key"]}
     storage, database = Storage(seed), folder / "source.db"
-    queue, start = storage.bucket_with_queue(), datetime.now(UTC) - timedelta(days=1)
+    storage.make_bucket()
+    start = datetime.now(UTC) - timedelta(days=1)
     remote = f"sc://127.0.0.1:{free_port()}"
-    path = write_lake(folder, storage.disturbed, queue, remote, start.date(), continuous=continuous)
+    path = write_lake(folder, storage, remote, start.date(), continuous=continuous)
     for name in ("workspace.yaml", "dagster.yaml"):
         shutil.copy(ROOT / name, folder / name)
     generate_history(
@@ -86,6 +89,7 @@ def main(folder: Path, minutes: float, seed: int, *, continuous: bool) -> int:
         feed.start()
         disturbances = Disturbances(seed, storage, daemon, server, tell)
         disturbances.go_on(minutes * 60)
+        fed = feed.is_alive()
         over.set()
         feed.join()
         disturbances.over()
@@ -96,7 +100,8 @@ def main(folder: Path, minutes: float, seed: int, *, continuous: bool) -> int:
         over.set()
         daemon.kill_all()
         server.stop()
-    found = _verdict(lake, storage, database)
+    found = _verdict(lake, storage, database, start.date())
+    found += [] if fed else ["the feed has ended before the bad days"]
     runs = Counter(
         f"runs: {record.dagster_run.status.value}" for record in _instance(folder).get_run_records()
     )
@@ -128,10 +133,11 @@ def _until(condition: Callable[[], bool]) -> None:
         time.sleep(1)
 
 
-def _verdict(lake: Lake, storage: Storage, database: Path) -> list[str]:
+def _verdict(lake: Lake, storage: Storage, database: Path, first: date) -> list[str]:
     return [
         *table_differences(lake, database),
         *(f"{name} is stale" for name in stale_marts(lake)),
+        *mart_differences(lake, database, first),
         *log_differences(lake, storage),
         *change_log_differences(lake, storage),
         *set_aside(lake),
@@ -140,11 +146,13 @@ def _verdict(lake: Lake, storage: Storage, database: Path) -> list[str]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("--folder", type=Path, help="stays; by default one that is removed in the end")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--continuous", action="store_true", help="a run that stays up, rather than one for each file"
     )
     given = parser.parse_args()
-    sys.exit(main(given.folder, given.minutes, given.seed, continuous=given.continuous))
+    with tempfile.TemporaryDirectory() as place:
+        code = main(given.folder or Path(place), given.minutes, given.seed, continuous=given.continuous)
+    sys.exit(code)

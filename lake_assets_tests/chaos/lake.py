@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from lake_assets_tests.chaos.storage import ACCESS, BUCKET
+from lake_assets_tests.chaos.storage import ACCESS, BUCKET, Storage
 from lake_assets_tests.dagster_dev import ROOT
 from lake_assets_tests.lakes import TINY
 
@@ -17,10 +17,9 @@ SOURCE = "bikeshare"
 PREFIX = "dms/"
 
 
-def write_lake(
-    folder: Path, endpoint: str, queue: str, remote: str, start: date, *, continuous: bool
-) -> Path:
-    """The shipped lake.yaml with everything but the catalog behind `endpoint`; the file."""
+def write_lake(folder: Path, storage: Storage, remote: str, start: date, *, continuous: bool) -> Path:
+    """The shipped lake.yaml with everything but the catalog behind the storage's disturbed port; the file."""
+    endpoint = storage.disturbed
     lake: dict[str, Any] = yaml.safe_load((ROOT / "lake.yaml").read_text())
     lake["catalog"] = {
         "name": "lake",
@@ -46,7 +45,7 @@ def write_lake(
     source |= {
         "location": f"s3://{BUCKET}/{PREFIX.rstrip('/')}",
         "s3": access | {"path_style": True},
-        "notifications": access | {"queue_url": queue},
+        "notifications": access | {"queue_url": storage.queue},
     }
     lake["gold"]["start_date"] = start
     # Patience cut to what ten minutes have.

@@ -51,6 +51,8 @@ class Storage:
         """By service, `s3` or `sqs`, as long as they last."""
         self.met: Counter[str] = Counter()
         """Requests by service and what happened to them."""
+        self.queue = ""
+        """The URL of the bucket's queue, by the disturbed port."""
         self._random = random.Random(seed)
         self._app = DomainDispatcherApplication(create_backend_app)
         self._servers = [
@@ -70,8 +72,8 @@ class Storage:
             aws_secret_access_key=ACCESS["secret_access_key"],
         )
 
-    def bucket_with_queue(self) -> str:
-        """Makes the bucket, which keeps all versions and tells a queue of its new objects; the queue's URL."""
+    def make_bucket(self) -> None:
+        """Which keeps all versions, and tells a queue of its new objects."""
         s3, sqs = self.client("s3"), self.client("sqs")
         s3.create_bucket(Bucket=BUCKET)
         s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
@@ -85,7 +87,7 @@ class Storage:
                 "QueueConfigurations": [{"QueueArn": arn, "Events": events, "Filter": prefix}]
             },
         )
-        return url.replace(self.calm, self.disturbed)
+        self.queue = url.replace(self.calm, self.disturbed)
 
     def versions(self, prefix: str) -> list[dict[str, Any]]:
         """Every version of every object that was ever written below the prefix, the newest of a key first."""

@@ -7,6 +7,7 @@ here: waiting for it (`__main__.py`).
 import csv
 import io
 from collections import Counter
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from lake_assets.gold.work import mart_work
 from lake_assets.iceberg.tables import load_table
 from lake_assets_tests.chaos.lake import PREFIX, SOURCE
 from lake_assets_tests.chaos.storage import BUCKET, Storage
+from lake_assets_tests.dagster_dev import trips_in_mart, trips_since
 
 CHANGES = "station_status"
 """The table that has a change log."""
@@ -30,6 +32,16 @@ def table_differences(lake: Lake, database: Path) -> list[str]:
 def stale_marts(lake: Lake) -> list[str]:
     """Marts that silver is ahead of."""
     return sorted({name for run in mart_work(lake.runtime, lake.marts).runs for name in run.marts})
+
+
+def mart_differences(lake: Lake, database: Path, first: date) -> list[str]:
+    """Days of which the mart has not as many trips as the source."""
+    expected, found = trips_since(database, first), trips_in_mart(lake)
+    return [
+        f"station_daily has {found[day]} trips of {day}, the source {expected[day]}"
+        for day in sorted(expected.keys() | found.keys())
+        if expected[day] != found[day]
+    ]
 
 
 def log_differences(lake: Lake, storage: Storage) -> list[str]:

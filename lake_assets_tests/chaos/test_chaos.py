@@ -1,0 +1,114 @@
+"""That the bad days are bad, that their verdict can be wrong, and that the lake comes through them.
+
+Here: the server's troubles and the verdict, without Dagster or Spark; in `make test-long` three minutes of everything.
+Not here: the ten minutes whose record is in docs/chaos.md (`make chaos`).
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from lake_assets.bronze.arrivals import log_arrivals
+from lake_assets.build import Lake, open_lake
+from lake_assets.config_file import load_lake
+from lake_assets_tests.chaos.lake import PREFIX, SOURCE, write_lake
+from lake_assets_tests.chaos.storage import ACCESS, BUCKET, Storage, Trouble
+from lake_assets_tests.chaos.verdict import change_log_differences, log_differences
+from lake_assets_tests.dagster_dev import ROOT
+
+HEADER = "Op,commit_ts,change_seq,station_id,bikes_available,docks_available,is_renting,last_reported\n"
+FOLDER = f"{PREFIX}public/station_status/"
+
+
+@pytest.fixture(scope="module")
+def storage() -> Iterator[Storage]:
+    found = Storage(seed=1)
+    found.make_bucket()
+    yield found
+    found.close()
+
+
+def put(storage: Storage, name: str, *sequences: str) -> None:
+    rows = [f"U,2026-03-01 12:00:00,{seq},1,2,3,true,2026-03-01 12:00:00\n" for seq in sequences]
+    storage.client("s3").put_object(Bucket=BUCKET, Key=FOLDER + name, Body=(HEADER + "".join(rows)).encode())
+
+
+@pytest.fixture
+def lake(storage: Storage, tmp_path: Path) -> Lake:
+    path = write_lake(tmp_path, storage, "sc://localhost", datetime.now(UTC).date(), continuous=False)
+    return open_lake(load_lake(path, environ={}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "written"),
+    [("500", "InternalError", False), ("503", "SlowDown", False), ("500 after", "InternalError", True)],
+)
+def test_requests_that_are_refused(storage: Storage, kind: str, code: str, written: bool) -> None:
+    once = Config(retries={"max_attempts": 0})
+    client = boto3.client(
+        "s3",
+        endpoint_url=storage.disturbed,
+        region_name=ACCESS["region"],
+        aws_access_key_id=ACCESS["access_key_id"],
+        aws_secret_access_key=ACCESS["secret_access_key"],
+        config=once,
+    )
+    key = f"other/{kind}"
+    storage.troubles["s3"] = Trouble(1.0, (kind,))
+    with pytest.raises(ClientError, match=code):
+        client.put_object(Bucket=BUCKET, Key=key, Body=b"")
+    storage.troubles["s3"] = Trouble(1.0, ("slow",), 0.2)
+    began = time.monotonic()
+    assert client.list_objects_v2(Bucket=BUCKET, Prefix=key)["KeyCount"] == written
+    assert 0 < time.monotonic() - began < 5
+    storage.troubles.clear()
+    assert storage.met[f"s3 {kind}"] == 1
+
+
+def test_the_verdict_sees_a_file_that_is_missing_and_one_that_is_there_twice(
+    storage: Storage, lake: Lake
+) -> None:
+    put(storage, "20260301-120000000.csv", "1", "2")
+    log_arrivals(lake.runtime, SOURCE)
+    assert log_differences(lake, storage) == []
+    (logged,) = lake.runtime.file_log.files(SOURCE)
+    put(storage, "20260301-120001000.csv", "3")
+    (missing,) = log_differences(lake, storage)
+    assert "20260301-120001000.csv" in missing
+    log_arrivals(lake.runtime, SOURCE)
+    lake.runtime.file_log.ask_again([logged])
+    (double,) = log_differences(lake, storage)
+    assert "20260301-120000000.csv" in double
+    assert "2 times in the file log" in double
+
+
+def test_the_verdict_sees_changes_that_are_missing(storage: Storage, lake: Lake) -> None:
+    put(storage, "20260301-120002000.csv", "7", "8")
+    lacking = change_log_differences(lake, storage)
+    assert {"station_status_changes lacks change 7", "station_status_changes lacks change 8"} <= set(lacking)
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("options", [[], ["--continuous"]])
+def test_three_bad_minutes(options: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "lake_assets_tests.chaos", "--minutes", "3", "--seed", "11", *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=1100,
+        check=False,
+    )
+    print(done.stdout[-5000:])
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "Spark killed" in done.stdout

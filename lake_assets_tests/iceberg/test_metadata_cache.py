@@ -1,0 +1,64 @@
+"""What of a table's metadata is read once."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.io import InputFile
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table.metadata import TableMetadata
+
+from lake_assets.config import CatalogConfig
+from lake_assets.iceberg.catalog import open_catalog
+from lake_assets.iceberg.metadata_cache import MetadataCache
+
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> CatalogConfig:
+    return CatalogConfig.model_validate(
+        {"uri": str(tmp_path / "catalog.db"), "warehouse": str(tmp_path / "warehouse")}
+    )
+
+
+def test_a_file_is_read_once_and_the_next_one_in_its_stead(config: CatalogConfig) -> None:
+    catalog = open_catalog(config)
+    catalog.create_namespace("ns")
+    names = ("a", "b", "c")
+    tables = {name: catalog.create_table(f"ns.{name}", SCHEMA) for name in names}
+    first = {name: tables[name].metadata_location for name in names}
+    tables["a"].append(pa.table({"id": [1]}))
+    read: list[str] = []
+
+    def reading(file: InputFile, encoding: str) -> TableMetadata:
+        read.append(file.location)
+        return FromInputFile.table_metadata(file, encoding)
+
+    cache = MetadataCache(reading, most=2)
+
+    def of(location: str) -> TableMetadata:
+        return cache(PyArrowFileIO().new_input(location))
+
+    assert of(first["a"]) is of(first["a"])
+    assert len(of(tables["a"].metadata_location).snapshots) == 1
+    of(first["b"])
+    assert len(of(tables["a"].metadata_location).snapshots) == 1
+    assert read == [first["a"], tables["a"].metadata_location, first["b"]]
+    of(first["c"])
+    of(first["b"])
+    assert read[3:] == [first["c"], first["b"]], "only two are kept: the one looked at longest ago is not"
+
+
+def test_a_catalog_sees_what_another_has_committed(config: CatalogConfig) -> None:
+    ours, theirs = open_catalog(config), open_catalog(config)
+    ours.create_namespace("ns")
+    ours.create_table("ns.t", SCHEMA)
+    for rows in range(3):
+        assert len(ours.load_table("ns.t").metadata.snapshots) == rows
+        theirs.load_table("ns.t").append(pa.table({"id": [rows]}))
+    assert ours.load_table("ns.t").metadata is ours.load_table("ns.t").metadata
+    theirs.drop_table("ns.t")
+    theirs.create_table("ns.t", SCHEMA)
+    assert ours.load_table("ns.t").metadata.snapshots == []
