@@ -24,11 +24,12 @@ from rich.console import Console
 
 from benchmarks.latency import MART, Feed, lake_config
 from lake_assets.build import open_lake
-from lake_assets.commands.latency import latency
+from lake_assets.commands.latency import Spread, latency
 from lake_assets.commands.show import show_latency
 from lake_assets.config_file import load_lake
 from lake_assets.gold.look import Look
 from lake_assets.preflight import free_port
+from lake_assets.silver.latency import passages
 
 TABLES, KEYS = 5, 2000
 PAUSES = (10.0, 20.0)
@@ -80,6 +81,10 @@ def run(folder: Path, minutes: float) -> None:
             time.sleep(chosen.uniform(*PAUSES))
         time.sleep(PAUSES[1])
         show_latency(Console(width=150), latency(lake, since=since))
+        look = Look(lake.runtime.catalog)
+        ways = [way for target in lake.targets for way in passages(look.table(target.identifier)).values()]
+        seconds = [way.from_file for way in ways if way.landed >= since]
+        print(f"file visible to silver readable, {len(seconds)} files: {Spread.of(seconds)}")
     finally:
         dev.send_signal(signal.SIGINT)
         dev.wait(60)

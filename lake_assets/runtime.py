@@ -15,6 +15,7 @@ from lake_assets.bronze.object_store import ObjectStore, open_store
 from lake_assets.bronze.quarantine import Quarantine
 from lake_assets.config import LakeConfig
 from lake_assets.iceberg.catalog import open_catalog
+from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.schema.contract_log import ContractLog
 from lake_assets.spark.session import SparkSessions
 
@@ -27,6 +28,8 @@ class LakeRuntime:
         self.lake = lake
         self._spark_log = spark_log
         self._stores: dict[str, ObjectStore] = {}
+        self.branches: KeptBranches | None = None
+        """Of a process that applies batch after batch."""
 
     @cached_property
     def catalog(self) -> Catalog:

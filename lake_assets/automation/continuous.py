@@ -28,6 +28,7 @@ from lake_assets.gold.mart import Mart
 from lake_assets.gold.view import mart_view
 from lake_assets.iceberg.maintenance import Upkeep
 from lake_assets.iceberg.overwrite import overwrite
+from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import TableResult
 from lake_assets.silver.engine import apply_tables
@@ -75,6 +76,7 @@ class Continuous:
         settings: ContinuousConfig | None = None,
     ) -> None:
         self._runtime = runtime
+        runtime.branches = KeptBranches()
         self._source = source
         self._targets = [target for target in targets if target.source == source]
         self._marts = [mart for mart in marts if mart.sources == (source,) and mart.partition_column is None]
@@ -113,6 +115,17 @@ class Continuous:
         if (tended := self._turns.take()) is not None:
             done.tended.append(tended)
         return done
+
+    def close(self) -> None:
+        """At the end of the rounds: gives up what the process kept for the next one."""
+        branches, self._runtime.branches = self._runtime.branches, None
+        if branches is None:
+            return
+        try:
+            with self._runtime.sessions.isolated() as spark:
+                branches.drop(spark, self._runtime.lake.catalog.name)
+        except Exception:  # `lake-assets maintain` drops them
+            logger.warning("branches of %s are left over", self._source, exc_info=True)
 
     def events(self) -> Iterator[Event]:
         """What has happened since it was asked the last time: an event for each table, with the sums of its batches."""

@@ -73,6 +73,7 @@ def _stay(context: dg.OpExecutionContext, rounds: Continuous, settings: Continuo
             time.sleep(pause if done.batches or done.marts else max(pause, IDLE_SECONDS))
     finally:
         told += _tell(context, rounds)
+        rounds.close()
     return told
 
 

@@ -108,5 +108,8 @@ def _tend(
     keep_commits: int | None,
 ) -> Upkeep:
     with runtime.sessions.isolated() as spark:
+        if runtime.branches is not None:
+            # Compaction waits for the end of attempts, and expiry leaves what a branch started from.
+            runtime.branches.drop(spark, runtime.lake.catalog.name, [identifier])
         settings = runtime.lake.maintenance
         return TableUpkeep(spark, runtime.catalog, identifier, bears, settings, consumed, keep_commits).run()

@@ -94,12 +94,13 @@ def _commit(
     frame: DataFrame,
     replaced: Column,
 ) -> int:
-    planned = computed.planned_from
+    planned, table = computed.planned_from, load_table(runtime.catalog, identifier)
     if planned is NOT_PLANNED:
-        current = current_snapshot(load_table(runtime.catalog, identifier))
+        current = current_snapshot(table)
         planned = current.snapshot_id if current is not None else None
     assert planned is None or isinstance(planned, int)
-    with attempt(spark, runtime.lake.catalog.name, identifier, planned) as current_attempt:
+    catalog = runtime.lake.catalog.name
+    with attempt(spark, catalog, identifier, planned, kept=runtime.branches, table=table) as current_attempt:
         writer = frame.writeTo(current_attempt.address).option("check-nullability", False)
         with_properties(writer, computed.properties).overwrite(replaced)
         return current_attempt.publish()

@@ -10,13 +10,15 @@ shared, or that starts at whatever main is by then, doubles rows.
 import contextlib
 import logging
 import re
+import threading
 import time
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 from py4j.protocol import Py4JError
+from pyiceberg.table import Table
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrameWriterV2, SparkSession
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
@@ -24,6 +26,8 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from lake_assets.errors import ApplyConflict
 
 BRANCH_PREFIX = "apply_"
+KEPT_FOR = timedelta(hours=1)
+"""Younger than any that is taken for a dead attempt's."""
 _NAME = re.compile(rf"{BRANCH_PREFIX}(\d+)_[0-9a-f]{{32}}")
 LOST_RACE = (
     "CommitFailedException",  # the table's metadata moved, be it by the end of another's branch
@@ -49,13 +53,14 @@ def begun_at(branch: str) -> datetime | None:
 class Attempt:
     """One attempt to publish to one table. Write to `address`, then `publish()`."""
 
-    def __init__(self, spark: SparkSession, catalog: str, identifier: str) -> None:
+    def __init__(self, spark: SparkSession, catalog: str, identifier: str, branch: str | None = None) -> None:
+        """`branch`: one that is there, at the snapshot that the attempt was planned from."""
         self._spark = spark
         self._catalog = catalog
         self._identifier = identifier
         # Not RETAIN, which counts from the commit of the snapshot that the branch starts at: on a table that was quiet
         # for longer, any expiry would drop the branch of a living attempt. `maintenance.py` drops those of dead ones.
-        self.branch = f"{BRANCH_PREFIX}{int(time.time())}_{uuid4().hex}"
+        self.branch = branch or f"{BRANCH_PREFIX}{int(time.time())}_{uuid4().hex}"
         self.table = f"{catalog}.{identifier}"
         self.address = f"{self.table}.branch_{self.branch}"
 
@@ -109,6 +114,58 @@ def drop_branch(spark: SparkSession, table: str, branch: str) -> None:
     policy(lambda: spark.sql(f"ALTER TABLE {table} DROP BRANCH IF EXISTS {branch}").collect())
 
 
+def drop_quietly(spark: SparkSession, table: str, branch: str) -> None:
+    """Drops a branch, or says that it could not: the rows are published or not, whatever becomes of it, and
+    `lake-assets maintain` drops it. Raising would hide from the caller that they are."""
+    try:
+        drop_branch(spark, table, branch)
+    except (PySparkException, Py4JError):
+        logger.warning("%s: branch %s could not be dropped", table, branch, exc_info=True)
+
+
+class KeptBranches:
+    """Branches that a process which applies batch after batch goes on with, one for each table: to create and drop one
+    takes two of a batch's four commits.
+
+    After the fast-forward a branch is where main is. It can be used again if that is also where the next attempt
+    starts: nobody else writes to it, so it holds nothing else. Used by several threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._names: dict[str, str] = {}
+
+    def take(
+        self, spark: SparkSession, catalog: str, table: Table | None, identifier: str, snapshot_id: int | None
+    ) -> str | None:
+        """The branch of the table for one attempt, if it is at the snapshot; if it is not, it is dropped. None without
+        one: nobody else gets it meanwhile."""
+        with self._lock:
+            branch = self._names.pop(identifier, None)
+        ref = table.metadata.refs.get(branch) if branch is not None and table is not None else None
+        if branch is None or ref is None:
+            return None
+        begun = begun_at(branch)
+        young = begun is not None and datetime.now(UTC) - begun < KEPT_FOR
+        if young and snapshot_id is not None and ref.snapshot_id == snapshot_id:
+            return branch
+        drop_quietly(spark, f"{catalog}.{identifier}", branch)
+        return None
+
+    def keep(self, identifier: str, branch: str) -> None:
+        """For the next attempt; after the branch was published."""
+        with self._lock:
+            self._names[identifier] = branch
+
+    def drop(self, spark: SparkSession, catalog: str, identifiers: Iterable[str] | None = None) -> None:
+        """Drops the branches of these tables, or all: before other work on them, and at the end."""
+        with self._lock:
+            names = list(self._names) if identifiers is None else list(identifiers)
+            branches = {name: self._names.pop(name) for name in names if name in self._names}
+        for identifier, branch in branches.items():
+            drop_quietly(spark, f"{catalog}.{identifier}", branch)
+
+
 def with_properties(writer: DataFrameWriterV2, properties: Mapping[str, str]) -> DataFrameWriterV2:
     """The writer, whose commit carries the properties in its summary."""
     for name, value in properties.items():
@@ -117,16 +174,27 @@ def with_properties(writer: DataFrameWriterV2, properties: Mapping[str, str]) ->
 
 
 @contextlib.contextmanager
-def attempt(spark: SparkSession, catalog: str, identifier: str, snapshot_id: int | None) -> Iterator[Attempt]:
-    """A started attempt whose branch is gone afterwards, published or not."""
-    current = Attempt(spark, catalog, identifier)
-    current.start(snapshot_id)
+def attempt(
+    spark: SparkSession,
+    catalog: str,
+    identifier: str,
+    snapshot_id: int | None,
+    *,
+    kept: KeptBranches | None = None,
+    table: Table | None = None,
+) -> Iterator[Attempt]:
+    """A started attempt whose branch is gone afterwards, published or not; with `kept`, it stays for the next one if it
+    was published. `table`: as it was loaded when the attempt was planned, or later."""
+    branch = kept.take(spark, catalog, table, identifier, snapshot_id) if kept is not None else None
+    current = Attempt(spark, catalog, identifier, branch)
+    if branch is None:
+        current.start(snapshot_id)
     try:
         yield current
-    finally:
-        try:
-            current.drop()
-        except (PySparkException, Py4JError):
-            # The rows are published or not, whatever becomes of the branch; `lake-assets maintain` drops it. Raising
-            # here would hide from the caller that they are.
-            logger.warning("%s: branch %s could not be dropped", identifier, current.branch, exc_info=True)
+    except BaseException:
+        drop_quietly(spark, current.table, current.branch)
+        raise
+    if kept is not None:
+        kept.keep(identifier, current.branch)
+    else:
+        drop_quietly(spark, current.table, current.branch)

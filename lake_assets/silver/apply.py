@@ -30,7 +30,14 @@ KEEPS_THE_PAST = frozenset({Mode.SOFT_DELETE, Mode.HISTORY})
 def apply_batch(work: Work) -> BatchResult:
     """Applies and publishes the batch. Raises TableStopped and ApplyConflict; nothing is published then."""
     catalog = work.runtime.lake.catalog.name
-    with attempt(work.spark, catalog, work.target.identifier, work.position.snapshot_id) as current:
+    with attempt(
+        work.spark,
+        catalog,
+        work.target.identifier,
+        work.position.snapshot_id,
+        kept=work.runtime.branches,
+        table=work.table,
+    ) as current:
         written = _write(work, current)
         position = next_position(
             work.position,

@@ -69,6 +69,12 @@ class Kept:
         (row,) = table.scan().to_arrow().to_pylist()
         return int(row["items"])
 
+    def branches(self) -> dict[str, int]:
+        """How many a table has beside main."""
+        catalog = self.bench.lake.runtime.catalog
+        names = ("silver_shop.items", "gold.items_now")
+        return {name: len(catalog.load_table(name).refs()) - 1 for name in names}
+
     def told(self) -> dict[str, dict[str, Any]]:
         return {
             event.asset_key.to_user_string(): {name: value.value for name, value in event.metadata.items()}
@@ -98,6 +104,9 @@ def test_rounds_are_told_as_one(kept: Kept) -> None:
     done = kept.rounds.round()
     assert (done.files, done.batches, done.marts) == (0, 0, 0)
     assert not [key for key in kept.told() if key.startswith(("silver", "gold"))]
+    assert kept.branches() == {"silver_shop.items": 1, "gold.items_now": 1}, "gone on with"
+    kept.rounds.close()
+    assert kept.branches() == {"silver_shop.items": 0, "gold.items_now": 0}
 
 
 def test_a_table_that_fails_is_tried_again_later_and_stops_nobody(kept: Kept) -> None:

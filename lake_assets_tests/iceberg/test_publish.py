@@ -3,13 +3,16 @@
 Not here: what is written to a branch by silver and gold.
 """
 
+from datetime import timedelta
+
 import pytest
+from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from lake_assets.build import Lake
 from lake_assets.config import parse_column
 from lake_assets.errors import ApplyConflict
-from lake_assets.iceberg.publish import Attempt, attempt
+from lake_assets.iceberg.publish import Attempt, KeptBranches, attempt, drop_branch
 from lake_assets.iceberg.tables import create_table, current_snapshot, load_table
 from lake_assets_tests.lakes import small_lake
 
@@ -90,3 +93,98 @@ def test_the_branch_is_gone_when_the_block_fails(lake: Lake, session: SparkSessi
         fail_inside()
     assert lake.runtime.catalog.load_table(identifier).current_snapshot() is None
     assert set(lake.runtime.catalog.load_table(identifier).refs()) == set()
+
+
+class Keeper:
+    """A process that goes on with its branches."""
+
+    def __init__(self, lake: Lake, session: SparkSession, identifier: str) -> None:
+        self.lake, self.session, self.identifier = lake, session, identifier
+        self.branches = KeptBranches()
+
+    @property
+    def table(self) -> Table:
+        return self.lake.runtime.catalog.load_table(self.identifier)
+
+    @property
+    def refs(self) -> set[str]:
+        return set(self.table.refs()) - {"main"}
+
+    def publish(self) -> str:
+        """One row; the name of the branch."""
+        found, head = self.table, current_snapshot(self.table)
+        with attempt(
+            self.session,
+            self.lake.config.catalog.name,
+            self.identifier,
+            head.snapshot_id if head is not None else None,
+            kept=self.branches,
+            table=found,
+        ) as current:
+            append(self.session, current)
+            current.publish()
+        return current.branch
+
+
+@pytest.fixture
+def keeper(lake: Lake, session: SparkSession, request: pytest.FixtureRequest) -> Keeper:
+    return Keeper(lake, session, table(lake, session, f"keeper_{abs(hash(request.node.name))}"))
+
+
+def test_a_branch_is_gone_on_with(keeper: Keeper) -> None:
+    first = keeper.publish()
+    before = len(keeper.table.metadata.metadata_log)
+    assert keeper.publish() == first
+    assert len(keeper.table.metadata.metadata_log) == before + 2, "the rows, and the fast-forward"
+    assert keeper.refs == {first}
+    assert rows(keeper.lake, keeper.identifier) == 2
+    keeper.branches.drop(keeper.session, keeper.lake.config.catalog.name)
+    assert keeper.refs == set()
+    assert keeper.publish() != first
+
+
+def test_a_branch_that_another_process_has_left_behind_is_not_used(keeper: Keeper) -> None:
+    ours, theirs = keeper, Keeper(keeper.lake, keeper.session, keeper.identifier)
+    first, second = ours.publish(), theirs.publish()
+    third = ours.publish()
+    assert len({first, second, third}) == 3
+    assert ours.refs == {second, third}
+    assert rows(keeper.lake, keeper.identifier) == 3
+
+
+def test_of_two_that_keep_branches_one_is_refused(keeper: Keeper) -> None:
+    ours, theirs = keeper, Keeper(keeper.lake, keeper.session, keeper.identifier)
+    ours.publish()
+    planned, head = ours.table, current_snapshot(ours.table)
+    assert head is not None
+    with (
+        pytest.raises(ApplyConflict),
+        attempt(
+            ours.session,
+            ours.lake.config.catalog.name,
+            ours.identifier,
+            head.snapshot_id,
+            kept=ours.branches,
+            table=planned,
+        ) as current,
+    ):
+        append(ours.session, current)
+        other = theirs.publish()
+        current.publish()
+    assert ours.refs == {other}, "what was written in vain is dropped"
+    ours.publish()
+    assert rows(keeper.lake, keeper.identifier) == 3
+
+
+def test_a_branch_that_failed_or_was_dropped_or_is_old_is_not_used(
+    keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = keeper.publish()
+    drop_branch(keeper.session, f"{keeper.lake.config.catalog.name}.{keeper.identifier}", first)
+    second = keeper.publish()
+    assert second != first
+    monkeypatch.setattr("lake_assets.iceberg.publish.KEPT_FOR", timedelta(0))
+    third = keeper.publish()
+    assert third not in (first, second)
+    assert keeper.refs == {third}
+    assert rows(keeper.lake, keeper.identifier) == 3

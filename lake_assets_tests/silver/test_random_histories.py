@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.iceberg.publish import Attempt
+from lake_assets.iceberg.publish import Attempt, KeptBranches
 from lake_assets.silver import apply
 from lake_assets_tests.dms_files import NOON, Clock, DmsFile, Row, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench, comparable
@@ -175,6 +175,7 @@ def test_silver_is_what_the_files_say(
         {} if told.sequenced else {"change_sequence_column": None},
         {"automation": {"max_files_per_batch": told.max_files, "rewrite_below_mb": told.seed % 2}},
     )
+    bench.lake.runtime.branches = KeptBranches() if told.seed // 2 % 2 else None
     random = Random(told.seed)
     for number, files in enumerate(told.turns):
         bench.put(*files)

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from lake_assets.build import Lake, open_lake
+from lake_assets.iceberg.publish import KeptBranches
 from lake_assets_tests.dms_files import csv_bytes, parquet_bytes, put, transactions_csv
 from lake_assets_tests.lakes import DMS, TINY, small_lake
 from lake_assets_tests.soak.plan import Plan
@@ -65,18 +66,23 @@ def lake(plan: Plan, folder: Path) -> Lake:
         table |= {"primary_key": plan.key, "also": ["change_log"] if plan.log_too else []}
     else:
         table["mode"] = plan.kind
-    return small_lake(
+    used = small_lake(
         folder,
         {ITEMS: table},
         source={"dms": settings(plan)},
         automation={"max_files_per_batch": plan.max_files, "rewrite_below_mb": plan.seed % 2},
         spark={"conf": TINY | SPARK_CONF},
     )
+    # As a run that stays up does, in every second pair of histories.
+    used.runtime.branches = KeptBranches() if plan.seed // 2 % 2 else None
+    return used
 
 
 def reopened(used: Lake) -> Lake:
     """As another process would open it."""
-    return open_lake(used.config, marts=used.marts)
+    found = open_lake(used.config, marts=used.marts)
+    found.runtime.branches = KeptBranches() if used.runtime.branches is not None else None
+    return found
 
 
 def quiet(used: Lake) -> Lake:
