@@ -165,7 +165,7 @@ class TableUpkeep:
             consumed=self._consumed(),
             keep_commits=self._keep_commits,
         )
-        if self._keep_commits is not None and len(ids) < self._keep_commits // 2:
+        if self._keep_commits is not None and len(ids) < self._keep_commits:
             return 0  # it takes a second, however few they are
         for first in range(0, len(ids), MOST_IDS):
             # Without an age, Iceberg would also expire what is older than its own five days.

@@ -18,7 +18,7 @@ from lake_assets.errors import ColumnMismatch, PartitionMismatch
 from lake_assets.iceberg.publish import attempt, with_properties
 from lake_assets.iceberg.tables import create_table, current_snapshot, live_rows, load_table, summary
 from lake_assets.runtime import LakeRuntime
-from lake_assets.spark.checkpoint import checkpointed
+from lake_assets.spark.checkpoint import Observed, checkpointed
 
 NOT_PLANNED = object()
 
@@ -61,16 +61,19 @@ def overwrite(
         else:
             fix = "Alter the table, or drop it to have it built anew."
             _require_columns(f"the table {identifier}", table.schema().column_names, computed, fix)
-        # Computed once; counting and writing a lazy plan would compute it twice.
-        frame = checkpointed(computed.frame.select(*(f"`{c.name}`" for c in computed.columns)))
-        rows = _count(frame, identifier, column, days)
+        # Computed once: counting and writing a lazy plan would compute it twice.
+        frame, observed = computed.frame.select(*(f"`{c.name}`" for c in computed.columns)), Observed()
+        frame = observed.on(frame, *_figures(column, days))
+        if days is not None:
+            frame = checkpointed(frame, [observed])
+            _refuse_outside(observed, identifier, column, days)
         computed_seconds = time.perf_counter() - start
         snapshot_id = _commit(runtime, spark, identifier, computed, frame, only(column, days))
         shown = datetime.now(UTC)
     current = current_snapshot(load_table(runtime.catalog, identifier))
     return {
         "dagster/row_count": live_rows(summary(current)),
-        "rows_written": rows,
+        "rows_written": int(observed.get["rows"]),
         "snapshot_id": str(snapshot_id),
         "seconds_compute": round(computed_seconds, 3),
         "seconds_write": round(time.perf_counter() - start - computed_seconds, 3),
@@ -117,19 +120,22 @@ def _require_columns(what: str, found: Iterable[str], computed: Computed, next_s
         raise ColumnMismatch(f"{what} {differences}. Nothing was written. {next_step}")
 
 
-def _count(frame: DataFrame, identifier: str, column: str | None, days: tuple[date, date] | None) -> int:
-    """Rows of the frame. Raises PartitionMismatch for rows that the run's partitions do not hold."""
+def _figures(column: str | None, days: tuple[date, date] | None) -> tuple[Column, ...]:
+    """What is observed of the rows: how many, how many lie outside of the run's partitions, and an example."""
+    rows = F.count(F.lit(1)).alias("rows")
     if column is None or days is None:
-        return frame.count()
+        return (rows,)
     # A NULL day lies in no partition either, and comparing with it gives NULL.
     outside = ~F.coalesce(only(column, days), F.lit(False))
     day = F.coalesce(F.col(f"`{column}`").cast("string"), F.lit("NULL"))
-    row = frame.agg(F.count(F.lit(1)), F.count_if(outside), F.min(F.when(outside, day))).first()
-    assert row is not None, "an aggregate without grouping has one row"
-    if row[1]:
+    return rows, F.count_if(outside).alias("outside"), F.min(F.when(outside, day)).alias("example")
+
+
+def _refuse_outside(observed: Observed, identifier: str, column: str | None, days: tuple[date, date]) -> None:
+    """Raises PartitionMismatch for rows that the run's partitions do not hold."""
+    if observed.get["outside"]:
         raise PartitionMismatch(
-            f"{identifier}: {row[1]} rows lie outside the run's partitions {days[0]} to {days[1]}, the first in "
-            f"{row[2]}. Nothing was written. Filter the mart's rows by its days, and check that {column} is the day "
-            "they belong to."
+            f"{identifier}: {observed.get['outside']} rows lie outside the run's partitions {days[0]} to {days[1]}, "
+            f"the first in {observed.get['example']}. Nothing was written. Filter the mart's rows by its days, and "
+            f"check that {column} is the day they belong to."
         )
-    return int(row[0])

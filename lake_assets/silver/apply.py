@@ -53,6 +53,7 @@ def apply_batch(work: Work) -> BatchResult:
             result = count_rows(
                 work.runtime.catalog, current, work.target, work.position, result, written, again=work.again
             )
+            result = replace(result, unseen_updates=written.unseen_updates(result.rows_removed))
         work.before_publish(work, current)
         work.set_aside()
         work.stage("publish")
@@ -111,7 +112,6 @@ def _result(work: Work, written: Written, position: Position) -> BatchResult:
         rows_before=work.position.rows,
         position=position,
         replayed_bytes=work.replayed_bytes,
-        unseen_updates=written.unseen_updates,
         unmatched=written.unmatched,
         min_sequence=written.changes.min_sequence,
         superseded_files=work.batch.superseded_files,

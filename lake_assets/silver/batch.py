@@ -4,7 +4,7 @@ Here: the result of one batch and of one table's turn. Not here: computing it (`
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +17,7 @@ from lake_assets.silver.collapse import ChangeFigures
 from lake_assets.silver.latency import Passage
 from lake_assets.silver.position import BATCH, Position
 from lake_assets.silver.targets import Target
+from lake_assets.spark.checkpoint import Observed
 
 NO_CHANGES = "none"
 """As the lowest sequence of a batch that has no changes."""
@@ -49,9 +50,10 @@ class Written:
     """Keys among `keys` that no change of the batch names: its rows came from there."""
     taken_back: int = 0
     """Rows among `rows` that were written by a first pass and taken back by a second."""
-    kept: int = 0
-    """Rows among `images`, beside `rows`, that were there before: the commit replaces the whole table."""
-    unseen_updates: int = 0
+    kept: Observed | None = None
+    """`rows`: those among `images`, beside `rows`, that were there before: the commit replaces the whole table."""
+    unseen_updates: Callable[[int], int] = lambda removed: 0
+    """Of a batch that has removed so many rows; until it is published."""
     unmatched: int = 0
     """Rows that were to be taken away from a table without a key, and were not there."""
 
@@ -128,7 +130,6 @@ class BatchResult:
             "bytes": self.bytes,
             "rows-read": self.rows_read,
             "rows-quarantined": self.rows_quarantined,
-            "unseen-updates": self.unseen_updates,
             "unmatched": self.unmatched,
             "rows-behind-cut": self.rows_behind_cut,
             "min-sequence": self.min_sequence or NO_CHANGES,

@@ -64,8 +64,8 @@ def observe_changes(changes: DataFrame) -> tuple[DataFrame, Observed]:
     """The same rows, and the observation that counts them while they are read for the first time: no second read."""
     seen = Observed()
     bad = F.col("_bad").isNotNull()
-    observed = changes.observe(
-        seen.observation,
+    observed = seen.on(
+        changes,
         F.count(F.lit(1)).alias("rows"),
         *(F.count_if(F.col("_op") == op).alias(f"op_{op}") for op in "IUD"),
         # Full-load rows have the empty sequence; the lowest one that counts is that of a change.
@@ -83,12 +83,12 @@ def observe_changes(changes: DataFrame) -> tuple[DataFrame, Observed]:
 def observe_used(changes: DataFrame) -> tuple[DataFrame, Observed]:
     """The same rows, and the observation that counts them."""
     used = Observed()
-    return changes.observe(used.observation, F.count(F.lit(1)).alias("rows")), used
+    return used.on(changes, F.count(F.lit(1)).alias("rows")), used
 
 
 def figures(changes: Observed, used: Observed) -> ChangeFigures:
     """The figures of observations whose rows have been read. Blocks until they are known."""
-    seen = changes.observation.get
+    seen = changes.get
     micros, first = seen["max_commit_micros"], seen["min_commit_micros"]
     first_bad = seen["first_bad"]
     return ChangeFigures(
@@ -98,7 +98,7 @@ def figures(changes: Observed, used: Observed) -> ChangeFigures:
         max_sequence=seen["max_sequence"] or "",
         max_commit_ts=None if micros is None else _instant(micros),
         min_commit_ts=None if first is None else _instant(first),
-        used=used.observation.get["rows"],
+        used=used.get["rows"],
         bad_rows=seen["bad_rows"],
         first_bad=None if first_bad is None else json.loads(first_bad),
         first_change_file=seen["first_change_file"],

@@ -103,6 +103,8 @@ def count_rows(
     assert table is not None, "a branch was just written to it"
     commits = branch_commits(table, current.branch, planned.snapshot_id)
     seen, expected_waiting = written.changes, None
+    # Rows that a rewrite has kept were dropped with their files, and added with others.
+    kept = int(written.kept.get["rows"]) if written.kept is not None else 0
     if result.kind == "cdc" and not again:
         new = seen.rows - seen.read_before
         expected_waiting = planned.waiting + new - seen.used - result.rows_quarantined
@@ -117,9 +119,8 @@ def count_rows(
         written=result.rows_written,
         taken_back=written.taken_back,
         followed=written.followed,
-        # Rows that a rewrite has kept were dropped with their files, and added with others.
-        added=sum(int(commit.get("added-records", "0")) for commit in commits) - written.kept,
-        removed=sum(rows_removed(commit) for commit in commits) - written.kept,
+        added=sum(int(commit.get("added-records", "0")) for commit in commits) - kept,
+        removed=sum(rows_removed(commit) for commit in commits) - kept,
         before=planned.rows,
         after=live_rows(commits[0]),
         replaced=written.replaced,

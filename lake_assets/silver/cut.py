@@ -75,8 +75,8 @@ ALL_ROWS = RowCut()
 def observe_sides(rows: DataFrame) -> tuple[DataFrame, Observed]:
     """The rows within the cut, and the observation that counts all of them by their `_side`."""
     sides = Observed()
-    counted = rows.observe(
-        sides.observation,
+    counted = sides.on(
+        rows,
         F.count(F.lit(1)).alias("rows"),
         F.count_if(F.col("_side") > IN).alias("passed_over"),
         F.count_if(F.col("_side") == BEHIND).alias("behind"),
@@ -92,7 +92,7 @@ def in_cut(rows: DataFrame) -> DataFrame:
 
 def add_sides(seen: ChangeFigures, sides: Observed) -> None:
     """Adds to the figures of the rows within the cut those of the others. Blocks until they are known."""
-    found = sides.observation.get
+    found = sides.get
     seen.rows, seen.passed_over, seen.waiting = found["rows"], found["passed_over"], found["waiting"]
     seen.behind_cut = found["behind"]
 

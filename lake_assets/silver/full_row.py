@@ -87,7 +87,7 @@ def replace_all_rows(work: Work, current: Attempt) -> Written:
     with work.watch.stage("write"):
         write_all(_copies(counts), current, target)
     seen = work.seen(reading)
-    figures = observed.observation.get
+    figures = observed.get
     # What the position needs is known only now, so that the commit that bears it comes second, without rows.
     return Written(
         strategy="overwrite",
@@ -152,8 +152,8 @@ def _counts(events: DataFrame, there: DataFrame | None, *, since_then: bool) -> 
 
 def _observed(counts: DataFrame, observed: Observed) -> DataFrame:
     changed = F.col("_before") != F.col("_after")
-    return counts.observe(
-        observed.observation,
+    return observed.on(
+        counts,
         F.count(F.lit(1)).alias("keys"),
         F.coalesce(F.sum(F.when(changed, F.col("_after"))), F.lit(0)).alias("rows"),
         F.coalesce(F.sum(F.when(changed, F.col("_before"))), F.lit(0)).alias("replaced"),
@@ -164,7 +164,7 @@ def _observed(counts: DataFrame, observed: Observed) -> DataFrame:
 def _counted(counts: DataFrame) -> tuple[DataFrame, dict[str, int]]:
     observed = Observed()
     done = checkpointed(_observed(counts, observed), [observed])
-    return done, dict(observed.observation.get)
+    return done, dict(observed.get)
 
 
 def _copies(counts: DataFrame) -> DataFrame:

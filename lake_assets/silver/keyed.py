@@ -4,17 +4,15 @@ Here: the state of the batch's keys, and its way onto the branch. Not here: the 
 a batch that comes late or does not tell by itself (`replay.py`), the order of the steps (`apply.py`).
 """
 
+from functools import partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.iceberg.tables import load_table
 from lake_assets.silver.batch import REWRITE, Written, nothing_readable
-from lake_assets.silver.collapse import commit_of
-from lake_assets.silver.commit import (
-    branch_commits,
-    in_table_columns,
-    rows_removed,
-    write_all,
-    write_nothing,
-)
+from lake_assets.silver.collapse import UPDATED, commit_of
+from lake_assets.silver.commit import in_table_columns, write_all, write_nothing
 from lake_assets.silver.replay import replayed, settled_again, settled_in_order
 from lake_assets.silver.small_table import is_small, kept_rows
 from lake_assets.silver.states import Counts, counted, living, observe_states, state_of
@@ -56,20 +54,19 @@ def replace_keys(work: Work, current: Attempt) -> Written:
         touched=touched,
     )
     if position.snapshot_id is not None:
-        _make_room(work, current, written)
+        _make_room(work, current, written, delta)
     if not late:
-        written.unseen_updates = _unseen_updates(work, current, counts, written)
+        written.unseen_updates = partial(_unseen_updates, work, current, delta, counts)
     work.spark.catalog.dropTempView(KEYS_VIEW)
     return written
 
 
-def _make_room(work: Work, current: Attempt, written: Written) -> None:
+def _make_room(work: Work, current: Attempt, written: Written, delta: DataFrame) -> None:
     """Takes the rows that have the batch's keys away: now, or by the commit that bears the position."""
     if not (written.keys and is_small(work)):
         _delete(work, current)
         return
-    with work.watch.stage("delete"):
-        kept, written.kept = kept_rows(work, current, KEYS_VIEW)
+    kept, written.kept = kept_rows(work, current, delta)
     assert written.images is not None
     new = in_table_columns(written.images, work.target)
     rows = in_table_columns(kept, work.target).union(new)
@@ -127,27 +124,14 @@ def _there(work: Work, current: Attempt) -> int:
     return int(row["there"])
 
 
-def _unseen_updates(work: Work, current: Attempt, counts: Counts, written: Written) -> int:
+def _unseen_updates(work: Work, current: Attempt, delta: DataFrame, counts: Counts, removed: int) -> int:
     """Updates of keys that the table does not have, and that nothing in the batch brought there. Looked for only when
     the rows that made room are not as many as the changes speak of."""
-    if not counts.updated:
+    if not counts.updated or removed == counts.present:
         return 0
     if work.position.snapshot_id is None:
         return counts.updated
-    if _removed(work, current, written) == counts.present:
-        return 0
-    matches = work.target.key_matches("k", "t")
-    (row,) = work.spark.sql(
-        f"SELECT count(*) AS unseen FROM {KEYS_VIEW} AS k WHERE k._first = 'U' AND NOT EXISTS "
-        f"(SELECT 1 FROM {current.table} AS t WHERE {matches})"
-    ).collect()
-    return int(row["unseen"])
-
-
-def _removed(work: Work, current: Attempt, written: Written) -> int:
-    """Rows that made room for the batch's."""
-    if written.strategy == REWRITE:
-        return work.position.rows - written.kept
-    table = load_table(work.runtime.catalog, work.target.identifier)
-    assert table is not None, "its rows were just deleted"
-    return sum(map(rows_removed, branch_commits(table, current.branch, work.position.snapshot_id)))
+    updates = delta.filter(F.col("_first") == UPDATED).alias("k")
+    # Main, which the batch has yet to be published to.
+    there = work.spark.table(current.table).alias("t")
+    return updates.join(there, F.expr(work.target.key_matches("k", "t")), "left_anti").count()

@@ -7,7 +7,7 @@ whole content, so that no two different changes are ever taken for one.
 Here: the rows of a log, and that recognition. Not here: the order of the steps (`apply.py`).
 """
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.keys import FileKind
@@ -23,7 +23,7 @@ from lake_assets.silver.plan import epoch_members
 from lake_assets.silver.targets import Target
 from lake_assets.silver.touched_days import all_days
 from lake_assets.silver.work import Work
-from lake_assets.spark.checkpoint import checkpointed
+from lake_assets.spark.checkpoint import Observed, checkpointed
 
 IDENTITY = ("_sequence", "_op", "_commit_ts", "_image")
 
@@ -34,8 +34,8 @@ def replace_log(work: Work, current: Attempt) -> Written:
     if reading is None:  # a table without a full load, of whose changes none can be read any more
         return write_nothing(work.spark, current, target)
     rows = each_once(reading.good) if _may_repeat(work, late=False) else reading.good
-    counted = Observation()
-    rows = _columns(target, rows).observe(counted, F.count(F.lit(1)).alias("rows"))
+    counted = Observed()
+    rows = counted.on(_columns(target, rows), F.count(F.lit(1)).alias("rows"))
     work.stage("write")
     with work.watch.stage("write"):
         write_all(rows, current, target)

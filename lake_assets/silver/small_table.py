@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.tables import current_snapshot, summary
 from lake_assets.silver.work import Work
-from lake_assets.spark.checkpoint import Observed, checkpointed
+from lake_assets.spark.checkpoint import Observed
 
 MOST_ROWS = 200_000
 """Rows that are all alike take next to no space, and time all the same."""
@@ -26,13 +26,10 @@ def is_small(work: Work) -> bool:
     return 0 <= size < work.runtime.lake.automation.rewrite_below_mb * 2**20
 
 
-def kept_rows(work: Work, current: Attempt, keys_view: str) -> tuple[DataFrame, int]:
-    """The rows, and how many, that have none of the keys of the view; computed."""
+def kept_rows(work: Work, current: Attempt, keys: DataFrame) -> tuple[DataFrame, Observed]:
+    """The rows that have none of the keys, and how many they are once they have been computed."""
     observed = Observed()
-    matches = work.target.key_matches("k", "t")
-    rows = work.spark.sql(
-        f"SELECT /*+ BROADCAST(k) */ t.* FROM {current.address} AS t LEFT ANTI JOIN {keys_view} AS k ON {matches}"
-    )
-    counted = rows.observe(observed.observation, F.count(F.lit(1)).alias("rows"))
-    done = checkpointed(counted, [observed])
-    return done, int(observed.observation.get["rows"])
+    table = work.spark.table(current.address).alias("t")
+    matches = F.expr(work.target.key_matches("k", "t"))
+    rows = table.join(F.broadcast(keys.alias("k")), matches, "left_anti")
+    return observed.on(rows, F.count(F.lit(1)).alias("rows")), observed

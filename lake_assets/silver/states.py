@@ -34,7 +34,7 @@ class Counts:
     @classmethod
     def of(cls, observed: Observed) -> "Counts":
         """Blocks until the states have been computed."""
-        return cls(**observed.observation.get)
+        return cls(**observed.get)
 
 
 def state_of(
@@ -50,8 +50,8 @@ def state_of(
 def observe_states(states: DataFrame, observed: Observed) -> DataFrame:
     """The same states, counted while they are computed."""
     has_row, first = ~F.col("_tombstone"), F.col("_first")
-    return states.observe(
-        observed.observation,
+    return observed.on(
+        states,
         F.count(F.lit(1)).alias("keys"),
         F.count_if(has_row).alias("rows"),
         F.count_if(has_row & ~F.col("_doubtful")).alias("certain_rows"),

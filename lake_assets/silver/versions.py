@@ -55,14 +55,14 @@ def replace_versions(work: Work, current: Attempt) -> Written:
     with work.watch.stage("read"):
         told = _own(work, reading, begun)
         first = Observed()
-        told = told.observe(first.observation, F.min(F.unix_micros("_at")).alias("first"))
+        told = first.on(told, F.min(F.unix_micros("_at")).alias("first"))
         told = reading.checkpointed(told, first)
     seen = work.seen(reading)
     distinct = Observed()
     affected = told.select(*key_columns(work.target.key)).distinct()
-    affected = affected.observe(distinct.observation, F.count(F.lit(1)).alias("keys"))
+    affected = distinct.on(affected, F.count(F.lit(1)).alias("keys"))
     affected = checkpointed(affected, (distinct,))
-    if not (keys := distinct.observation.get["keys"]):
+    if not (keys := distinct.get["keys"]):
         return Written("delete_and_append", seen, reading.rows_counted, keys=0, rows=0)
     few = F.broadcast(affected) if keys <= MOST_BROADCAST_KEYS else affected
     counted = _Counted()
@@ -79,7 +79,7 @@ def replace_versions(work: Work, current: Attempt) -> Written:
             rows = again.checkpointed(_rows(work, own, _ended(before, begun), counted), *counted.all)
             again.figures()
     else:
-        since = _instant(first.observation.get["first"])
+        since = _instant(first.get["first"])
         with work.watch.stage("versions"):
             before = _table(work, current, since, counted, before=False, only=few)
             rows = checkpointed(_rows(work, told, before, counted), counted.all)
@@ -169,9 +169,9 @@ def _rows(work: Work, own: DataFrame, before: DataFrame | None, counted: _Counte
     """The rows that the events amount to."""
     timeline = departures_first(own if before is None else before.unionByName(own), work.target)
     images = F.count_if(~F.col("_tombstone")).alias("images")
-    timeline = timeline.observe(counted.told.observation, images)
+    timeline = counted.told.on(timeline, images)
     shape = history.versions if work.target.mode is Mode.HISTORY else soft_delete.rows
-    return shape(timeline, work.target).observe(counted.rows.observation, F.count(F.lit(1)).alias("rows"))
+    return counted.rows.on(shape(timeline, work.target), F.count(F.lit(1)).alias("rows"))
 
 
 def _table(
@@ -196,7 +196,7 @@ def _table(
     if only is not None:
         same = [rows[f"`{name}`"] == only[held] for held, name in zip(only.columns, target.key, strict=True)]
         rows = rows.join(only, on=same, how="left_semi")
-    rows = rows.observe(counted.known.observation, F.count(F.lit(1)).alias("rows"))
+    rows = counted.known.on(rows, F.count(F.lit(1)).alias("rows"))
     counted.has_table = True
     until = since if before else None
     if target.mode is Mode.HISTORY:
@@ -287,14 +287,14 @@ def _written(
     keys: int,
     images: DataFrame | None,
 ) -> Written:
-    replaced = counted.known.observation.get["rows"] if counted.has_table else 0
+    replaced = counted.known.get["rows"] if counted.has_table else 0
     return Written(
         strategy=strategy,
         changes=seen,
         rows_counted=reading.rows_counted,
         keys=keys,
-        rows=counted.rows.observation.get["rows"],
+        rows=counted.rows.get["rows"],
         images=images,
         replaced=replaced,
-        versions=counted.told.observation.get["images"],
+        versions=counted.told.get["images"],
     )

@@ -5,9 +5,10 @@ Here: what Spark Connect's client (4.1) does otherwise than Spark in this proces
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql.utils import is_remote
 
 
@@ -17,6 +18,18 @@ class Observed:
     def __init__(self) -> None:
         self.name = f"observed_{uuid4().hex}"
         self.observation = Observation(self.name)
+
+    def on(self, frame: DataFrame, *figures: Column) -> DataFrame:
+        """The same rows, of which the figures are observed while they are computed."""
+        if is_remote():
+            # The client would ask the server, with the whole plan, whether it streams: a round trip each time.
+            frame.__dict__["isStreaming"] = False
+        return frame.observe(self.observation, *figures)
+
+    @property
+    def get(self) -> dict[str, Any]:
+        """The figures by name. Blocks until the rows have been computed."""
+        return self.observation.get
 
 
 def checkpointed(frame: DataFrame, observed: Iterable[Observed] = ()) -> DataFrame:

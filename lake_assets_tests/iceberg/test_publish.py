@@ -3,6 +3,7 @@
 Not here: what is written to a branch by silver and gold.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -110,8 +111,8 @@ class Keeper:
     def refs(self) -> set[str]:
         return set(self.table.refs()) - {"main"}
 
-    def publish(self) -> str:
-        """One row; the name of the branch."""
+    def publish(self, before: Callable[[], object] = lambda: None) -> str:
+        """One row, published after something else has happened; the name of the branch."""
         found, head = self.table, current_snapshot(self.table)
         with attempt(
             self.session,
@@ -122,6 +123,7 @@ class Keeper:
             table=found,
         ) as current:
             append(self.session, current)
+            before()
             current.publish()
         return current.branch
 
@@ -155,23 +157,10 @@ def test_a_branch_that_another_process_has_left_behind_is_not_used(keeper: Keepe
 def test_of_two_that_keep_branches_one_is_refused(keeper: Keeper) -> None:
     ours, theirs = keeper, Keeper(keeper.lake, keeper.session, keeper.identifier)
     ours.publish()
-    planned, head = ours.table, current_snapshot(ours.table)
-    assert head is not None
-    with (
-        pytest.raises(ApplyConflict),
-        attempt(
-            ours.session,
-            ours.lake.config.catalog.name,
-            ours.identifier,
-            head.snapshot_id,
-            kept=ours.branches,
-            table=planned,
-        ) as current,
-    ):
-        append(ours.session, current)
-        other = theirs.publish()
-        current.publish()
-    assert ours.refs == {other}, "what was written in vain is dropped"
+    others: list[str] = []
+    with pytest.raises(ApplyConflict):
+        ours.publish(lambda: others.append(theirs.publish()))
+    assert ours.refs == set(others), "what was written in vain is dropped"
     ours.publish()
     assert rows(keeper.lake, keeper.identifier) == 3
 
