@@ -1,0 +1,90 @@
+"""Files of a table as the log has them, and its next batch. Not here: the cases (`plan_cases.py`)."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from lake_assets.bronze.file_log import LoggedFile
+from lake_assets.bronze.keys import FileKind
+from lake_assets.config import FullLoadComplete, Mode, OnVanished
+from lake_assets.silver.plan import Batch, Gate, Waiting, plan_batch
+from lake_assets.silver.position import Position
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+FIRST_CDC = FullLoadComplete.model_validate("first_cdc")
+IMMEDIATELY = FullLoadComplete.model_validate("immediately")
+QUIET = FullLoadComplete.model_validate({"quiet_period": "5m"})
+
+
+def logged(offset: int, key: str, *, minute: float = 0, epoch: int = 1, **changed: Any) -> LoggedFile:
+    """A record of the log: LOAD objects were modified, and their first row transferred, at `minute` past noon; CDC
+    files were flushed then."""
+    at = NOON + timedelta(minutes=minute)
+    load = "LOAD" in key
+    record = LoggedFile(
+        offset=offset,
+        source="shop",
+        schema="public",
+        table="items",
+        key=key,
+        version=f"v{offset}",
+        kind=FileKind.LOAD if load else FileKind.CDC,
+        format="csv",
+        compression="none",
+        size=10,
+        last_modified=at,
+        logged_at=at,
+        flush_time=None if load else at,
+        capture_date=date(2026, 3, 1),
+        epoch=epoch,
+        rows=1,
+        columns=None,
+        first_commit_ts=at if load else at - timedelta(minutes=1),
+    )
+    return replace(record, **changed)
+
+
+def plan(
+    files: list[LoggedFile],
+    position: Position | None = None,
+    *,
+    mode: Mode = Mode.CURRENT,
+    policy: FullLoadComplete = FIRST_CDC,
+    minute: float = 1,
+    max_files: int = 100,
+    on_vanished: OnVanished = "keep",
+    gate: Gate | None = None,
+) -> Batch | Waiting | None:
+    return plan_batch(
+        position or Position(),
+        files,
+        mode=mode,
+        policy=policy,
+        now=NOON + timedelta(minutes=minute),
+        max_files=max_files,
+        on_vanished=on_vanished,
+        gate=gate,
+    )
+
+
+def vanished(offset: int, minute: float = 30) -> LoggedFile:
+    """All files before it have vanished."""
+    return logged(offset, "public/items/", minute=minute, kind=FileKind.VANISHED, flush_time=None, rows=0)
+
+
+def outcome(batch: Batch | Waiting | None) -> tuple[str, list[int], int, int] | str | None:
+    """A batch as (kind, offsets of its files, upto, epoch); `waiting`; `stopped`; None."""
+    if isinstance(batch, Batch):
+        if batch.stop is not None:
+            return "stopped"
+        return batch.kind, [file.offset for file in batch.files], batch.upto, batch.epoch
+    return "waiting" if batch is not None else None
+
+
+DMS = FullLoadComplete.model_validate("dms")
+AT = Position(log_offset=3, epoch=1, snapshot_id=1)
+LOADED = [logged(1, "LOAD1"), logged(2, "LOAD2", minute=1), logged(3, "c3", minute=5)]
+QUIET_TABLE = [logged(1, "LOAD1"), logged(2, "LOAD2", minute=1)]
+AT_QUIET = Position(log_offset=2, epoch=1, snapshot_id=1)
+RELOADED = [*LOADED, logged(4, "LOAD1", minute=20, epoch=2)]
+TASK_START = NOON - timedelta(hours=1)
