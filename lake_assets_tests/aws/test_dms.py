@@ -8,7 +8,7 @@ import pytest
 from lake_assets.aws.dms import DmsUnavailable, TableLoad, TaskReport, TaskReports, ask
 from lake_assets.silver.full_load import load_problem
 from lake_assets_tests.dms_task import Dms, statistics
-from lake_assets_tests.silver.test_plan import NOON, logged
+from lake_assets_tests.silver.planning import NOON, logged
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 

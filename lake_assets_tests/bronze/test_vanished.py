@@ -17,7 +17,7 @@ from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.object_store import ObjectStore, StoreError, open_store
 from lake_assets.bronze.vanished import Removal, missing_files, newest_known, vanished_tables
 from lake_assets.config import S3Config, SourceConfig
-from lake_assets_tests.silver.test_plan import logged
+from lake_assets_tests.silver.planning import logged
 
 TABLE = {"columns": {"id": "long not null"}, "primary_key": ["id"]}
 CONTENT = b"Op,commit_ts,id\nI,2026-03-01 11:59:00.000000,1\n"
