@@ -45,7 +45,7 @@ test: $(JARS)  ## the tests, in less than ten minutes on two cores
 	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
 test-connect: $(JARS)  ## those that use Spark, on a Spark Connect server instead of a Spark in the process
-	LAKE_TEST_SPARK=connect .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
+	LAKE_TEST_SPARK=connect .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "spark and not long"
 
 test-long: $(JARS)  ## those that take long, of which a shorter one is among the tests
 	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long

@@ -76,7 +76,7 @@ class Continuous:
         settings: ContinuousConfig | None = None,
     ) -> None:
         self._runtime = runtime
-        runtime.branches = KeptBranches()
+        runtime.branches = KeptBranches(runtime.lake.maintenance.abandoned_after)
         self._source = source
         self._targets = [target for target in targets if target.source == source]
         self._marts = [mart for mart in marts if mart.sources == (source,) and mart.partition_column is None]

@@ -72,8 +72,10 @@ def _stay(context: dg.OpExecutionContext, rounds: Continuous, settings: Continuo
             pause = settings.interval.total_seconds()
             time.sleep(pause if done.batches or done.marts else max(pause, IDLE_SECONDS))
     finally:
-        told += _tell(context, rounds)
-        rounds.close()
+        try:
+            told += _tell(context, rounds)
+        finally:
+            rounds.close()
     return told
 
 

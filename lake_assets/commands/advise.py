@@ -14,7 +14,7 @@ from lake_assets.config import LakeConfig, SourceConfig
 DAY = 86_400.0
 ROUND_SECONDS = 0.4
 """A round's own part: the look, the states, the mart."""
-TABLE_CORE_SECONDS = 0.8
+TABLE_CORE_SECONDS = 0.7
 """A small batch of one table."""
 IDLE_ROUND_SECONDS = 0.3
 RUN_SECONDS = 2.5
@@ -22,11 +22,10 @@ RUN_SECONDS = 2.5
 MARTS_RUN_SECONDS = 6.0
 """Of the sensor path: marts are computed by a run of their own."""
 UPLOAD_SECONDS = 1.0
-PUTS_A_BATCH, GETS_A_BATCH, GETS_A_FILE = 9, 30, 6
+PUTS_A_BATCH, GETS_A_BATCH, GETS_A_FILE = 9, 24, 6
 """Requests of a table's turn. PUT stands for POST and LIST, too, and GET for HEAD: they cost the same."""
-PUTS_A_LOG, GETS_A_LOG = 14, 12
+PUTS_A_LOG, GETS_A_LOG = 14, 8
 """Of a look that finds files, beside those of each look."""
-GETS_A_LOOK = 8
 LIST_PAGE = 1000
 
 
@@ -109,7 +108,7 @@ def outlook(work: Workload, knobs: Knobs, prices: Prices | None = None) -> Outlo
     lists = looks * lists_a_look(work, knobs)
     logs = min(looks, DAY / every, files)
     puts = batches * PUTS_A_BATCH + logs * PUTS_A_LOG
-    gets = batches * GETS_A_BATCH + files * GETS_A_FILE + logs * GETS_A_LOG + looks * GETS_A_LOOK
+    gets = batches * GETS_A_BATCH + files * GETS_A_FILE + logs * GETS_A_LOG
     to_silver = a_round if knobs.continuous else RUN_SECONDS + knobs.interval / 2 + a_round / 2
     return Outlook(
         knobs,

@@ -8,6 +8,7 @@ table for all catalogs of the process, since PyIceberg has no setting for it. No
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import cached_property
 
 from pyiceberg.io import InputFile
 from pyiceberg.serializers import FromInputFile
@@ -37,12 +38,23 @@ class MetadataCache:
                 self._kept.move_to_end(folder)
                 return known[1]
         read = self._read(input_file, encoding)
+        _filled(read)
         with self._lock:
             self._kept[folder] = location, read
             self._kept.move_to_end(folder)
             if len(self._kept) > self._most:
                 self._kept.popitem(last=False)
         return read
+
+
+def _filled(metadata: TableMetadata) -> None:
+    """Computes what schemas and partition specs would compute when first asked, and keep in themselves: a thread that
+    copies one, as a commit does, must not meet another that asks."""
+    for shared in (*metadata.schemas, *metadata.partition_specs):
+        for kind in type(shared).__mro__:
+            for name, attribute in vars(kind).items():
+                if isinstance(attribute, cached_property):
+                    getattr(shared, name)
 
 
 def keep_parsed_metadata() -> None:

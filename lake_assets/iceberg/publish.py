@@ -27,7 +27,6 @@ from lake_assets.errors import ApplyConflict
 
 BRANCH_PREFIX = "apply_"
 KEPT_FOR = timedelta(hours=1)
-"""Younger than any that is taken for a dead attempt's."""
 _NAME = re.compile(rf"{BRANCH_PREFIX}(\d+)_[0-9a-f]{{32}}")
 LOST_RACE = (
     "CommitFailedException",  # the table's metadata moved, be it by the end of another's branch
@@ -114,13 +113,13 @@ def drop_branch(spark: SparkSession, table: str, branch: str) -> None:
     policy(lambda: spark.sql(f"ALTER TABLE {table} DROP BRANCH IF EXISTS {branch}").collect())
 
 
-def drop_quietly(spark: SparkSession, table: str, branch: str) -> None:
-    """Drops a branch, or says that it could not: the rows are published or not, whatever becomes of it, and
+def drop_quietly(current: Attempt) -> None:
+    """Drops the attempt's branch, or says that it could not: the rows are published or not, whatever becomes of it, and
     `lake-assets maintain` drops it. Raising would hide from the caller that they are."""
     try:
-        drop_branch(spark, table, branch)
+        current.drop()
     except (PySparkException, Py4JError):
-        logger.warning("%s: branch %s could not be dropped", table, branch, exc_info=True)
+        logger.warning("%s: branch %s could not be dropped", current.table, current.branch, exc_info=True)
 
 
 class KeptBranches:
@@ -131,9 +130,12 @@ class KeptBranches:
     starts: nobody else writes to it, so it holds nothing else. Used by several threads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, abandoned_after: timedelta) -> None:
+        """`abandoned_after`: the age at which maintenance takes a branch for a dead attempt's. None is begun on that
+        is half as old."""
         self._lock = threading.Lock()
         self._names: dict[str, str] = {}
+        self._kept_for = min(KEPT_FOR, abandoned_after / 2)
 
     def take(
         self, spark: SparkSession, catalog: str, table: Table | None, identifier: str, snapshot_id: int | None
@@ -146,10 +148,10 @@ class KeptBranches:
         if branch is None or ref is None:
             return None
         begun = begun_at(branch)
-        young = begun is not None and datetime.now(UTC) - begun < KEPT_FOR
+        young = begun is not None and datetime.now(UTC) - begun < self._kept_for
         if young and snapshot_id is not None and ref.snapshot_id == snapshot_id:
             return branch
-        drop_quietly(spark, f"{catalog}.{identifier}", branch)
+        drop_quietly(Attempt(spark, catalog, identifier, branch))
         return None
 
     def keep(self, identifier: str, branch: str) -> None:
@@ -163,7 +165,7 @@ class KeptBranches:
             names = list(self._names) if identifiers is None else list(identifiers)
             branches = {name: self._names.pop(name) for name in names if name in self._names}
         for identifier, branch in branches.items():
-            drop_quietly(spark, f"{catalog}.{identifier}", branch)
+            drop_quietly(Attempt(spark, catalog, identifier, branch))
 
 
 def with_properties(writer: DataFrameWriterV2, properties: Mapping[str, str]) -> DataFrameWriterV2:
@@ -192,9 +194,9 @@ def attempt(
     try:
         yield current
     except BaseException:
-        drop_quietly(spark, current.table, current.branch)
+        drop_quietly(current)
         raise
     if kept is not None:
         kept.keep(identifier, current.branch)
     else:
-        drop_quietly(spark, current.table, current.branch)
+        drop_quietly(current)

@@ -2,18 +2,21 @@
 
 A run's process imports Dagster, PySpark, PyIceberg and the lake for 2.5 core-seconds before its first step; forked from
 one that has done so, it begins at once. Here: `python -m lake_assets.launcher.fork_server MODULE [FOLDER]`, which reads
-a request a line (the arguments of Dagster's command line, as JSON) and answers each with the process id, or that it is
-stale: a file that it has read was changed since, and it ends. Nothing is opened before the fork, no catalog and no
-connection: what is opened, the run opens. Not here: who asks (`warm_launcher.py`).
+a request a line, in JSON: `run`, with the arguments of Dagster's command line, and then `go` with the process's id. It
+answers the first with that id, or that it is stale, and ends: a file that it has read was changed since. Nothing is
+opened before the fork, no catalog and no connection: what is opened, the run opens. Not here: who asks
+(`warm_launcher.py`).
 """
 
 import importlib
 import json
 import logging
 import os
+import select
 import signal
 import sys
 import sysconfig
+import time
 from pathlib import Path
 
 from lake_assets.config_file import lake_path
@@ -21,18 +24,23 @@ from lake_assets.config_file import lake_path
 ALSO = ("boto3", "pyiceberg.catalog.sql", "pyspark.sql.connect.session")
 """What a run imports after the code location."""
 
+PATIENCE = 30.0
+"""Seconds that a run waits until its launcher has noted its process."""
+
 logger = logging.getLogger(__name__)
 
 
 class Watched:
     """The files that the code location was made of: `lake.yaml`, and every module that was not installed."""
 
-    def __init__(self) -> None:
+    def __init__(self, began: int) -> None:
+        """`began`: the time before they were read, nanoseconds since the epoch."""
         self._seen = self._now()
+        self._too_late = any(at is not None and at >= began for at in self._seen.values())
 
     def changed(self) -> bool:
-        """Since this was made."""
-        return self._now() != self._seen
+        """Since they were read."""
+        return self._too_late or self._now() != self._seen
 
     @staticmethod
     def _now() -> dict[str, int | None]:
@@ -55,22 +63,35 @@ def serve(module: str) -> list[str] | None:
     # What anything prints must not be taken for an answer.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    began = time.time_ns()
     loaded = _imported(module)
-    watched = Watched()
+    watched = Watched(began)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the runs
     # A terminal's Ctrl-C is for the runs; without its launcher this process ends by itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    waiting: dict[int, int] = {}
     # Not `for line in sys.stdin`: a forked process would own what was read ahead.
     while line := _line():
+        request = json.loads(line)
+        if "go" in request:
+            os.close(waiting.pop(request["go"]))
+            continue
         if not loaded or watched.changed():
             print(json.dumps({"stale": True}), file=answers, flush=True)
             return None
-        arguments: list[str] = json.loads(line)
+        go, gone = os.pipe()
         pid = os.fork()
         if pid == 0:
             answers.close()
+            for end in (gone, *waiting.values()):
+                os.close(end)
             _like_any_process()
+            select.select([go], [], [], PATIENCE)
+            os.close(go)
+            arguments: list[str] = request["run"]
             return arguments
+        os.close(go)
+        waiting[pid] = gone
         try:
             print(json.dumps({"pid": pid}), file=answers, flush=True)
         except BrokenPipeError:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.checks.row_count import RowCounts, row_count_problem
-from lake_assets.errors import RowCountMismatch
+from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt, with_properties
 from lake_assets.iceberg.tables import live_rows, load_table, summary
 from lake_assets.silver.batch import REWRITE, BatchResult, Written, nothing_readable
@@ -47,6 +47,15 @@ def next_position(
 
 def _latest(stamps: list[datetime | None]) -> datetime | None:
     return max((stamp for stamp in stamps if stamp is not None), default=None)
+
+
+def head_of(catalog: Catalog, current: Attempt, target: Target) -> int:
+    """The snapshot that the attempt's branch is at. Raises ApplyConflict without the branch."""
+    table = load_table(catalog, target.identifier)
+    ref = table.metadata.refs.get(current.branch) if table is not None else None
+    if ref is None:
+        raise ApplyConflict(f"{target.identifier}: the branch of the attempt was dropped")
+    return ref.snapshot_id
 
 
 def stamp(
@@ -94,13 +103,21 @@ def count_rows(
     planned: Position,
     result: BatchResult,
     written: Written,
+    before: int | None,
     *,
     again: bool = False,
 ) -> BatchResult:
-    """The result with the rows that Iceberg counted; `again` as above. Raises RowCountMismatch, before anything is
-    published."""
+    """The result with the rows that Iceberg counted; `again` as above. `before`: the branch's head before its last
+    commit. Raises RowCountMismatch, before anything is published, and ApplyConflict when the branch was dropped."""
+    head = head_of(catalog, current, target)
     table = load_table(catalog, target.identifier)
     assert table is not None, "a branch was just written to it"
+    last = table.snapshot_by_id(head)
+    if last is None or last.parent_snapshot_id != before:
+        # Iceberg begins a branch that is not there anew, at main: without what was deleted on it.
+        raise ApplyConflict(
+            f"{target.identifier}: the branch of the attempt was dropped while it was written to"
+        )
     commits = branch_commits(table, current.branch, planned.snapshot_id)
     seen, expected_waiting = written.changes, None
     # Rows that a rewrite has kept were dropped with their files, and added with others.

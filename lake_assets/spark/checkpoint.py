@@ -11,6 +11,8 @@ from uuid import uuid4
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql.utils import is_remote
 
+from lake_assets.errors import SparkLost
+
 
 class Observed:
     """An observation with a name that is known."""
@@ -28,8 +30,11 @@ class Observed:
 
     @property
     def get(self) -> dict[str, Any]:
-        """The figures by name. Blocks until the rows have been computed."""
-        return self.observation.get
+        """The figures by name. Blocks until the rows have been computed. Raises SparkLost if they did not arrive: a
+        server waits for them no longer than 100 ms."""
+        if not (found := self.observation.get):
+            raise SparkLost("The figures of a plan that was computed did not arrive: it is computed again.")
+        return found
 
 
 def checkpointed(frame: DataFrame, observed: Iterable[Observed] = ()) -> DataFrame:

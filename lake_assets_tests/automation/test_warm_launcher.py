@@ -6,7 +6,6 @@ begins (docs/performance.md).
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ import pytest
 import yaml
 
 from lake_assets.automation.in_flight import unfinished_runs
-from lake_assets.launcher.run_process import PROCESS, SERVER, is_known, process_of
+from lake_assets.launcher.run_process import PROCESS, SERVER, is_known, process_of, process_tag
 from lake_assets.launcher.warm_launcher import ForkServer
 from lake_assets_tests.dagster_dev import ROOT
 
@@ -146,14 +145,12 @@ def test_a_run_of_which_the_process_is_gone_cannot_be_terminated(running: Runnin
 
 
 def test_whose_process_it_is() -> None:
-    host, own = socket.gethostname(), psutil.Process()
-    tagged = dg.DagsterRun(
-        "job", run_id="a" * 8, tags={PROCESS: f"{'a' * 8} {host} {own.pid} {own.create_time()}"}
-    )
+    own = os.getpid()
+    tagged = dg.DagsterRun("job", run_id="a" * 8, tags=process_tag("a" * 8, own))
     assert is_known(tagged)
     assert process_of(tagged) is None, "that number is another program's"
     assert not is_known(dg.DagsterRun("job", run_id="b" * 8, tags=tagged.tags)), "the tags are copied"
-    assert not is_known(tagged.with_tags({PROCESS: f"{'a' * 8} another-{host} {own.pid} 1.0"}))
+    assert not is_known(tagged.with_tags({PROCESS: f"{'a' * 8} another-machine {own} 1"}))
     assert not is_known(tagged.with_tags({}))
 
 

@@ -101,7 +101,7 @@ class Keeper:
 
     def __init__(self, lake: Lake, session: SparkSession, identifier: str) -> None:
         self.lake, self.session, self.identifier = lake, session, identifier
-        self.branches = KeptBranches()
+        self.branches = KeptBranches(timedelta(days=1))
 
     @property
     def table(self) -> Table:
@@ -165,14 +165,13 @@ def test_of_two_that_keep_branches_one_is_refused(keeper: Keeper) -> None:
     assert rows(keeper.lake, keeper.identifier) == 3
 
 
-def test_a_branch_that_failed_or_was_dropped_or_is_old_is_not_used(
-    keeper: Keeper, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_branch_that_was_dropped_or_is_old_is_not_used(keeper: Keeper) -> None:
     first = keeper.publish()
     drop_branch(keeper.session, f"{keeper.lake.config.catalog.name}.{keeper.identifier}", first)
     second = keeper.publish()
     assert second != first
-    monkeypatch.setattr("lake_assets.iceberg.publish.KEPT_FOR", timedelta(0))
+    keeper.branches = KeptBranches(timedelta(0))
+    keeper.branches.keep(keeper.identifier, second)
     third = keeper.publish()
     assert third not in (first, second)
     assert keeper.refs == {third}

@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import RowCountMismatch
-from lake_assets.silver import keyed, small_table
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver import apply, keyed, small_table
 from lake_assets.silver.batch import BatchResult
 from lake_assets.silver.position import LOG_OFFSET, TOUCHED_DAYS
 from lake_assets_tests.dms_files import Clock, cdc_file, load_file
@@ -121,3 +122,32 @@ def test_a_rewrite_that_loses_a_row_is_not_published(
     error = items.bench.turn()["items"].error
     assert isinstance(error, RowCountMismatch)
     assert items.bench.rows() == before
+
+
+@pytest.mark.parametrize("when", ["before the delete", "before the append", "after it"])
+def test_a_branch_that_is_dropped_amid_an_attempt_doubles_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Somebody takes it for a dead attempt's. Iceberg begins it anew at main, without what was deleted on it."""
+    items = Items(tmp_path, **NEVER)
+    items.load(1, 2, 3)
+    module, name = {
+        "before the delete": (keyed, "_delete"),
+        "before the append": (apply, "stamp"),
+        "after it": (apply, "count_rows"),
+    }[when]
+    whole = getattr(module, name)
+    dropped: list[str] = []
+
+    def bereft(*given: Any, **named: Any) -> Any:
+        if not dropped:
+            (current,) = (each for each in given if isinstance(each, Attempt))
+            current.drop()
+            dropped.append(current.branch)
+        return whole(*given, **named)
+
+    monkeypatch.setattr(module, name, bereft)
+    batch = items.apply(("U", 1), ("D", 2))
+    assert len(dropped) == 1
+    assert (batch.rows, batch.rows_removed, batch.unseen_updates) == (2, 2, 0)
+    assert items.bench.rows() == items.bench.truth()
