@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.checks.row_count import RowCounts, row_count_problem
-from lake_assets.errors import ApplyConflict, RowCountMismatch
+from lake_assets.errors import ApplyConflict, RowCountMismatch, SparkLost
 from lake_assets.iceberg.publish import Attempt, with_properties
 from lake_assets.iceberg.tables import live_rows, load_table, summary
 from lake_assets.silver.batch import REWRITE, BatchResult, Written, nothing_readable
@@ -121,7 +121,13 @@ def count_rows(
     commits = branch_commits(table, current.branch, planned.snapshot_id)
     seen, expected_waiting = written.changes, None
     # Rows that a rewrite has kept were dropped with their files, and added with others.
-    kept = int(written.kept.get["rows"]) if written.kept is not None else 0
+    kept = 0
+    if written.kept is not None:
+        if "rows" not in written.kept.get:
+            raise SparkLost(
+                f"{target.identifier}: how many rows were kept has not arrived; it is written again."
+            )
+        kept = int(written.kept.get["rows"])
     if result.kind == "cdc" and not again:
         new = seen.rows - seen.read_before
         expected_waiting = planned.waiting + new - seen.used - result.rows_quarantined

@@ -38,7 +38,7 @@ from lake_assets.silver.timeline import (
     vanishing,
 )
 from lake_assets.silver.work import Work
-from lake_assets.spark.checkpoint import Observed, checkpointed
+from lake_assets.spark.checkpoint import Observed, checkpointed, shallow
 
 KEYS_VIEW = "versioned_keys"
 MOST_BROADCAST_KEYS = 1_000_000
@@ -74,7 +74,7 @@ def replace_versions(work: Work, current: Attempt) -> Written:
             since = begun.at
             again = work.read_again(epoch_members(work.logged, work.batch.epoch, work.batch.upto))
             assert again is not None, "the batch's own files are among them"
-            own = _of_keys(_own(work, again, begun), few)
+            own = _of_keys(shallow(_own(work, again, begun), "changes_read_again"), few)
             before = _table(work, current, since, counted, before=True, only=few)
             rows = again.checkpointed(_rows(work, own, _ended(before, begun), counted), *counted.all)
             again.figures()
