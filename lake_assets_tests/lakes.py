@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.bronze.discovery import discover
 from lake_assets.bronze.object_store import open_store
@@ -47,6 +47,15 @@ DMS = {
     "change_sequence_column": "change_seq",
     "before_image_prefix": "BI_",
 }
+
+
+def own_session(spark: SparkSession) -> SparkSession:
+    """A session whose settings nobody else sees, wherever Spark is."""
+    if SPARK:
+        builder: Any = SparkSession.Builder().remote(SPARK["remote"])
+        found: SparkSession = builder.create()
+        return found
+    return spark.newSession()
 
 
 def lake_config(folder: Path, tables: dict[str, Any] | None = None, **sections: Any) -> LakeConfig:

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from lake_assets.bronze.values import _SCIENTIFIC, _WALL_CLOCK, _ZONE, exactly
+from lake_assets_tests.lakes import own_session
 
 SEEDS = {
     "timestamptz": [
@@ -114,7 +115,7 @@ def in_full(text: Column, declared: str, zone: str) -> Column:
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
 @pytest.mark.parametrize("session_zone", ["UTC", "America/New_York", "Europe/Berlin"])
 def test_quick_and_full_agree(spark: SparkSession, session_zone: str, zone: str) -> None:
-    session = spark.newSession()
+    session = own_session(spark)
     session.conf.set("spark.sql.session.timeZone", session_zone)
     for declared in SEEDS:
         rows = session.createDataFrame([(text,) for text in texts(declared)], "t string").select(

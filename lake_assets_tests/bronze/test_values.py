@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from lake_assets.bronze.values import exactly, instant
+from lake_assets_tests.lakes import own_session
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -187,7 +188,7 @@ PARQUET: list[tuple[str, str, str, Any]] = [
 @pytest.fixture(scope="module", params=["UTC", "America/New_York", "Asia/Kolkata"])
 def session(spark: SparkSession, request: pytest.FixtureRequest) -> SparkSession:
     """Whose own zone must make no difference."""
-    session = spark.newSession()
+    session = own_session(spark)
     session.conf.set("spark.sql.session.timeZone", request.param)
     return session
 

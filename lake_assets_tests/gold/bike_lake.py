@@ -21,7 +21,7 @@ from lake_assets.gold.mart import Mart
 from lake_assets.gold.work import MartRun, MartWork, mart_work, within_partitions
 from lake_assets_tests.gold import mart_oracle as oracle
 from lake_assets_tests.gold.mart_frames import in_order
-from lake_assets_tests.lakes import DMS, TINY, write_file
+from lake_assets_tests.lakes import DMS, SPARK, TINY, write_file
 
 Row = dict[str, Any]
 MARTS = (
@@ -69,7 +69,7 @@ class BikeLake:
                     "warehouse": str(folder / "warehouse"),
                 },
                 "sources": {"bikeshare": {"location": str(folder / "bronze"), "dms": DMS, "tables": tables}},
-                "spark": {"conf": TINY},
+                "spark": {"conf": TINY} | SPARK,
                 "gold": {
                     "start_date": start_date,
                     "marts": MARTS,
