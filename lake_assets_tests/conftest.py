@@ -37,7 +37,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 def _connected(folder: Path) -> Iterator[SparkSession]:
     SPARK.update(mode="connect", remote=f"sc://127.0.0.1:{free_port()}")
-    server = ConnectServer(lake_config(folder), folder)
+    # With the jars for S3, which must be there before the server starts.
+    jars = {
+        "spark.jars.packages": ",".join((ICEBERG, SQLITE_JDBC, *S3_JARS)),
+        "spark.jars.excludes": S3_EXCLUDES,
+    }
+    server = ConnectServer(lake_config(folder, spark={"conf": jars}), folder)
     server.start()
     try:
         yield SparkSessions(lake_config(folder)).root()

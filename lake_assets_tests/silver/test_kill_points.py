@@ -5,6 +5,7 @@ races (`test_exactly_once.py`), killed maintenance (`test_killed_maintenance.py`
 """
 
 import copy
+import os
 import re
 import shutil
 import signal
@@ -280,7 +281,11 @@ def test_killed_with_its_spark(
     shop.change()
     before = shop.found()
     command = [sys.executable, "-m", "lake_assets_tests.sync_process", str(shop.lake_yaml), name]
-    killed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    # A process that uses Spark Connect tells its children to.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    killed = subprocess.run(
+        command, cwd=ROOT, env=own, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert killed.returncode == -signal.SIGKILL, killed.stdout[-2000:] + killed.stderr[-4000:]
     check_left_behind(POINTS[name], before, shop.found())
     if name == "set aside, done":
