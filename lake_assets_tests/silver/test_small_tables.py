@@ -146,7 +146,7 @@ def test_a_branch_that_is_dropped_amid_an_attempt_doubles_nothing(
             current.drop()
             if when == "begun anew":
                 # What Iceberg does where the branch is dropped after the append has begun.
-                current.start(items.bench.table().current_snapshot().snapshot_id)
+                current.start(items.bench.table().metadata.current_snapshot_id)
             dropped.append(current.branch)
         return whole(*given, **named)
 
