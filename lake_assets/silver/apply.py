@@ -15,7 +15,7 @@ from lake_assets.bronze.keys import FileKind
 from lake_assets.config import Mode
 from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.silver.batch import REWRITE, BatchResult, Written, nothing_readable
-from lake_assets.silver.commit import count_rows, head_of, next_position, stamp
+from lake_assets.silver.commit import branch_head, count_rows, next_position, stamp
 from lake_assets.silver.full_row import replace_all_rows, replace_rows
 from lake_assets.silver.keyed import replace_keys, replace_table
 from lake_assets.silver.logs import append, replace_log
@@ -47,10 +47,10 @@ def apply_batch(work: Work) -> BatchResult:
             again=work.again,
         )
         result = _result(work, written, position)
-        rewritten = written.strategy == REWRITE  # by one commit
-        before = (
-            work.position.snapshot_id if rewritten else head_of(work.runtime.catalog, current, work.target)
-        )
+        before = work.position.snapshot_id
+        if written.strategy != REWRITE:  # which is one commit
+            _, head = branch_head(work.runtime.catalog, current, work.target)
+            before = head.snapshot_id
         with work.watch.stage("write"):
             stamp(work.spark, current, work.target, result, written)
         with work.watch.stage("check"):

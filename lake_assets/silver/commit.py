@@ -8,6 +8,7 @@ from datetime import datetime
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -49,13 +50,15 @@ def _latest(stamps: list[datetime | None]) -> datetime | None:
     return max((stamp for stamp in stamps if stamp is not None), default=None)
 
 
-def head_of(catalog: Catalog, current: Attempt, target: Target) -> int:
-    """The snapshot that the attempt's branch is at. Raises ApplyConflict without the branch."""
+def branch_head(catalog: Catalog, current: Attempt, target: Target) -> tuple[Table, Snapshot]:
+    """The table as it is now, and the snapshot that the attempt's branch is at. Raises ApplyConflict without the
+    branch."""
     table = load_table(catalog, target.identifier)
     ref = table.metadata.refs.get(current.branch) if table is not None else None
-    if ref is None:
+    head = table.snapshot_by_id(ref.snapshot_id) if table is not None and ref is not None else None
+    if table is None or head is None:
         raise ApplyConflict(f"{target.identifier}: the branch of the attempt was dropped")
-    return ref.snapshot_id
+    return table, head
 
 
 def stamp(
@@ -109,11 +112,8 @@ def count_rows(
 ) -> BatchResult:
     """The result with the rows that Iceberg counted; `again` as above. `before`: the branch's head before its last
     commit. Raises RowCountMismatch, before anything is published, and ApplyConflict when the branch was dropped."""
-    head = head_of(catalog, current, target)
-    table = load_table(catalog, target.identifier)
-    assert table is not None, "a branch was just written to it"
-    last = table.snapshot_by_id(head)
-    if last is None or last.parent_snapshot_id != before:
+    table, head = branch_head(catalog, current, target)
+    if head.parent_snapshot_id != before:
         # Iceberg begins a branch that is not there anew, at main: without what was deleted on it.
         raise ApplyConflict(
             f"{target.identifier}: the branch of the attempt was dropped while it was written to"

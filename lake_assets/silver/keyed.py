@@ -39,9 +39,8 @@ def replace_keys(work: Work, current: Attempt) -> Written:
         delta, counts = replayed(work, reading, delta, counts, seen)
     elif counts.doubtful:
         delta, counts = settled_in_order(work, current, reading, delta, counts, seen)
-    delta.createOrReplaceTempView(KEYS_VIEW)
     with work.watch.stage("touched_days"):
-        touched = touched_days(work.spark, current.table, position.snapshot_id, target, KEYS_VIEW)
+        touched = touched_days(current.table, position.snapshot_id, target, delta)
     work.stage("write")
     written = Written(
         strategy="delete_and_append",
@@ -57,14 +56,13 @@ def replace_keys(work: Work, current: Attempt) -> Written:
         _make_room(work, current, written, delta)
     if not late:
         written.unseen_updates = partial(_unseen_updates, work, current, delta, counts)
-    work.spark.catalog.dropTempView(KEYS_VIEW)
     return written
 
 
 def _make_room(work: Work, current: Attempt, written: Written, delta: DataFrame) -> None:
     """Takes the rows that have the batch's keys away: now, or by the commit that bears the position."""
     if not (written.keys and is_small(work)):
-        _delete(work, current)
+        _delete(work, current, delta)
         return
     kept, written.kept = kept_rows(work, current, delta)
     assert written.images is not None
@@ -90,10 +88,8 @@ def replace_table(work: Work, current: Attempt) -> Written:
     images, rows, taken_back = None, counts.certain_rows, 0
     if counts.doubtful:
         delta, found = settled_again(work)
-        delta.createOrReplaceTempView(KEYS_VIEW)
-        taken_back = _there(work, current)
-        _delete(work, current)
-        work.spark.catalog.dropTempView(KEYS_VIEW)
+        taken_back = _there(work, current, delta)
+        _delete(work, current, delta)
         images, rows = living(delta), rows + found.rows
     return Written(
         strategy="overwrite",
@@ -107,21 +103,20 @@ def replace_table(work: Work, current: Attempt) -> Written:
     )
 
 
-def _delete(work: Work, current: Attempt) -> None:
+def _delete(work: Work, current: Attempt, delta: DataFrame) -> None:
     matches = work.target.key_matches("k", "t")
+    delta.createOrReplaceTempView(KEYS_VIEW)
     with work.watch.stage("delete"):
         work.spark.sql(
             f"DELETE FROM {current.address} AS t WHERE EXISTS (SELECT 1 FROM {KEYS_VIEW} AS k WHERE {matches})"
         )
+    work.spark.catalog.dropTempView(KEYS_VIEW)
 
 
-def _there(work: Work, current: Attempt) -> int:
+def _there(work: Work, current: Attempt, delta: DataFrame) -> int:
     """Rows on the branch that have one of the keys."""
-    matches = work.target.key_matches("k", "t")
-    (row,) = work.spark.sql(
-        f"SELECT count(*) AS there FROM {current.address} AS t LEFT SEMI JOIN {KEYS_VIEW} AS k ON {matches}"
-    ).collect()
-    return int(row["there"])
+    table = work.spark.table(current.address).alias("t")
+    return table.join(delta.alias("k"), F.expr(work.target.key_matches("k", "t")), "left_semi").count()
 
 
 def _unseen_updates(work: Work, current: Attempt, delta: DataFrame, counts: Counts, removed: int) -> int:

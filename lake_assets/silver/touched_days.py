@@ -5,10 +5,11 @@ end. Both are known while the batch is applied, and only then cheaply. Here: fin
 of them (`gold/changed_days.py`). Days are UTC.
 """
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame
 
 from lake_assets.silver.targets import Target
 
+STATES_VIEW = "states_of_keys"
 ALL = "all"
 MOST_DAYS = 400
 """A batch that touches more days than this says `all`: a summary is no place for long lists."""
@@ -19,30 +20,29 @@ def all_days(target: Target) -> dict[str, str]:
     return dict.fromkeys(target.track_days, ALL)
 
 
-def touched_days(
-    spark: SparkSession, table: str, snapshot_id: int | None, target: Target, keys_view: str
-) -> dict[str, str]:
-    """Per tracked column, the days of the old images at `snapshot_id` and the new ones in the view, joined by commas.
-
-    The view has the state of each key as `collapse` makes it.
-    """
+def touched_days(table: str, snapshot_id: int | None, target: Target, states: DataFrame) -> dict[str, str]:
+    """Per tracked column, the days of the old images at `snapshot_id` and of the new ones, joined by commas. `states`:
+    of each key, as `collapse` makes them."""
     if not target.track_days:
         return {}
+    spark = states.sparkSession
+    states.createOrReplaceTempView(STATES_VIEW)
     matches = target.key_matches("k", "t")
     instants = {column.name for column in target.columns if column.type == "timestamptz"}
     queries = []
     for column in target.track_days:
         new, old = (_day(f"{row}.`{column}`", column in instants) for row in ("_image", "t"))
-        queries.append(f"SELECT '{column}' AS c, {new} AS d FROM {keys_view} WHERE NOT _tombstone")
+        queries.append(f"SELECT '{column}' AS c, {new} AS d FROM {STATES_VIEW} WHERE NOT _tombstone")
         if snapshot_id is not None:
             queries.append(
                 f"SELECT '{column}', {old} FROM {table} VERSION AS OF {snapshot_id} AS t "
-                f"LEFT SEMI JOIN {keys_view} AS k ON {matches}"
+                f"LEFT SEMI JOIN {STATES_VIEW} AS k ON {matches}"
             )
     rows = spark.sql(
         f"SELECT DISTINCT c, d FROM ({' UNION ALL '.join(queries)}) WHERE d IS NOT NULL LIMIT "
         f"{(MOST_DAYS + 1) * len(target.track_days)}"
     ).collect()
+    spark.catalog.dropTempView(STATES_VIEW)
     found = {
         column: sorted(row["d"].isoformat() for row in rows if row["c"] == column)
         for column in target.track_days
