@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
+from pyiceberg.table import Table
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -69,7 +70,7 @@ def overwrite(
             # Spark 4.1 makes an invalid plan of the write of an aggregate that Iceberg answers from its metadata.
             frame = checkpointed(frame)
         computed_seconds = time.perf_counter() - start
-        snapshot_id = _commit(runtime, spark, identifier, computed, frame, only(column, days))
+        snapshot_id = _commit(runtime, spark, identifier, table, computed, frame, only(column, days))
         shown = datetime.now(UTC)
     stored = load_table(runtime.catalog, identifier)
     published = summary(stored.snapshot_by_id(snapshot_id)) if stored is not None else {}
@@ -95,12 +96,15 @@ def _commit(
     runtime: LakeRuntime,
     spark: SparkSession,
     identifier: str,
+    table: Table | None,
     computed: Computed,
     frame: DataFrame,
     replaced: Column,
 ) -> int:
-    planned, table = computed.planned_from, load_table(runtime.catalog, identifier)
+    """Publishes the rows; the snapshot. `table`: as it was before they were computed."""
+    planned = computed.planned_from
     if planned is NOT_PLANNED:
+        table = load_table(runtime.catalog, identifier)
         current = current_snapshot(table)
         planned = current.snapshot_id if current is not None else None
     assert planned is None or isinstance(planned, int)
