@@ -40,12 +40,10 @@ def check_backing_off(
     return _left(failed, base, most, now)
 
 
-def mart_backing_off(
-    instance: dg.DagsterInstance, automation: AutomationConfig, mart: Mart, now: float | None = None
-) -> float:
+def mart_backing_off(instance: dg.DagsterInstance, automation: AutomationConfig, mart: Mart) -> float:
     """Seconds until a run of the mart may be requested again, whichever sensor requested the ones that failed."""
     tags, key = {mart_tag(mart.name): "1"}, dg.AssetKey(mart.asset_key)
-    return runs_backing_off(instance, tags, key, automation.backoff_base, automation.backoff_max, now)
+    return runs_backing_off(instance, tags, key, automation.backoff_base, automation.backoff_max)
 
 
 def runs_backing_off(

@@ -55,7 +55,7 @@ def _here() -> str:
 
 
 def _started(pid: int) -> str:
-    """When the process started, in ticks since the machine did, which no clock moves; empty of one that is gone."""
+    """When the process started, in ticks since the machine did, which no clock moves; `unknown` of one that is gone."""
     try:
         after_name = (
             Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]

@@ -17,7 +17,6 @@ import threading
 from collections.abc import Sequence
 from typing import IO, Any
 
-import psutil
 from dagster import DagsterRun
 from dagster._core.code_pointer import ModuleCodePointer
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
@@ -53,15 +52,15 @@ class WarmRunLauncher(DefaultRunLauncher):
         arguments = list(given.get_command_args())
         server = self._server(pointer)
         try:
-            process = server.fork(arguments[arguments.index("api") :])
-        except (OSError, ValueError, psutil.Error) as error:
+            pid = server.fork(arguments[arguments.index("api") :])
+        except (OSError, ValueError) as error:
             logger.warning("run %s begins cold: %s", run.run_id, error)
             super().launch_run(context)
             return
         # Before it begins: two processes that change a run's tags at once lose one of them.
-        self._instance.add_run_tags(run.run_id, process_tag(run.run_id, process.pid))
-        server.go(process.pid)
-        self._instance.report_engine_event(f"Forked process {process.pid}.", run, cls=self.__class__)
+        self._instance.add_run_tags(run.run_id, process_tag(run.run_id, pid))
+        server.go(pid)
+        self._instance.report_engine_event(f"Forked process {pid}.", run, cls=self.__class__)
 
     @property
     def supports_check_run_worker_health(self) -> bool:
@@ -112,14 +111,14 @@ class ForkServer:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def fork(self, arguments: Sequence[str]) -> psutil.Process:
-        """A new process that runs Dagster's command line with these arguments. Raises OSError or ValueError when
-        there is none."""
+    def fork(self, arguments: Sequence[str]) -> int:
+        """The id of a new process that runs Dagster's command line with these arguments. Raises OSError or
+        ValueError when there is none."""
         with self._lock:
             for _ in range(2):
                 answer = self._ask(arguments)
                 if "pid" in answer:
-                    return psutil.Process(answer["pid"])
+                    return answer["pid"]
                 self.stop()
         raise ValueError("the fork server says twice that it is stale, or cannot import the code location")
 
