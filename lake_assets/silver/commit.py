@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.checks.row_count import RowCounts, row_count_problem
-from lake_assets.errors import ApplyConflict, RowCountMismatch, SparkLost
+from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt, with_properties
 from lake_assets.iceberg.tables import live_rows, load_table, summary
 from lake_assets.silver.batch import REWRITE, BatchResult, Written, nothing_readable
@@ -123,10 +123,6 @@ def count_rows(
     # Rows that a rewrite has kept were dropped with their files, and added with others.
     kept = 0
     if written.kept is not None:
-        if "rows" not in written.kept.get:
-            raise SparkLost(
-                f"{target.identifier}: how many rows were kept has not arrived; it is written again."
-            )
         kept = int(written.kept.get["rows"])
     if result.kind == "cdc" and not again:
         new = seen.rows - seen.read_before

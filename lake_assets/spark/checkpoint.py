@@ -11,6 +11,8 @@ from uuid import uuid4
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql.utils import is_remote
 
+from lake_assets.errors import SparkLost
+
 
 class Observed:
     """An observation with a name that is known."""
@@ -28,9 +30,12 @@ class Observed:
 
     @property
     def get(self) -> dict[str, Any]:
-        """The figures by name. Blocks until the rows have been computed. Empty where Spark has cut the rows out of the
-        plan because there are none, and from a server that was too busy to tell within 100 ms."""
-        return self.observation.get
+        """The figures by name. Blocks until the rows have been computed. Raises SparkLost when the server was too busy
+        to tell within the 100 ms that it takes for it: the rows are to be computed again."""
+        found: dict[str, Any] = self.observation.get
+        if not found:
+            raise SparkLost("what Spark has seen of the rows that it computed has not arrived.")
+        return found
 
 
 def checkpointed(frame: DataFrame, observed: Iterable[Observed] = ()) -> DataFrame:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.silver.collapse import collapse, events, figures, key_columns, observe_changes, observe_used
+from lake_assets.spark.checkpoint import checkpointed
 
 SCHEMA = (
     "_op string, _commit_ts timestamp, _sequence string, _file string, _row bigint, _bad string, "
@@ -170,7 +171,9 @@ def test_nothing_to_read_is_seen_as_nothing(spark: SparkSession, kind: str) -> N
         changes = frame(spark, [("I", "1", 1, "a", None)]).filter(F.col("_op") == "X")
     observed, observation = observe_changes(changes)
     good, used = observe_used(observed)
-    states: list[Any] = collapse(events(good, ["id"], before_images=True), ["id"]).localCheckpoint().collect()
+    states: list[Any] = checkpointed(
+        collapse(events(good, ["id"], before_images=True), ["id"]), [observation, used]
+    ).collect()
     assert states == []
     seen = figures(observation, used)
     assert (seen.rows, seen.used, seen.min_sequence, seen.max_sequence, seen.max_commit_ts) == (
