@@ -22,8 +22,8 @@ from lake_assets.bronze.arrivals import Arrivals
 from lake_assets.build import open_lake
 from lake_assets.config import LakeConfig
 from lake_assets.silver.engine import apply_tables
+from lake_assets_tests.lakes import ACCESS, files_in_s3
 
-ACCESS = {"region": "us-east-1", "access_key_id": "an-access-key", "secret_access_key": "a-secret"}
 BUCKET = "lake"
 
 
@@ -44,16 +44,7 @@ class Counted:
 def config(folder: Path, endpoint: str) -> dict[str, Any]:
     """Its lake.yaml."""
     found = lake_config(folder, 1, remote=None)
-    found["catalog"] |= {
-        "warehouse": f"s3://{BUCKET}/warehouse",
-        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        "s3.endpoint": endpoint,
-        "s3.access-key-id": ACCESS["access_key_id"],
-        "s3.secret-access-key": ACCESS["secret_access_key"],
-        "s3.path-style-access": "true",
-        "s3.region": ACCESS["region"],
-        "client.region": ACCESS["region"],
-    }
+    found["catalog"] |= {"warehouse": f"s3://{BUCKET}/warehouse"} | files_in_s3(endpoint)
     access = ACCESS | {"endpoint": endpoint, "path_style": True}
     found["sources"]["bench"] |= {"location": f"s3://{BUCKET}/dms", "s3": access}
     return found

@@ -15,7 +15,7 @@ from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.session import SparkSessions
 from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
 from lake_assets_tests.dms_task import Dms, replication_task
-from lake_assets_tests.lakes import SPARK, lake_config
+from lake_assets_tests.lakes import ACCESS, SPARK, lake_config
 
 
 @pytest.hookimpl(trylast=True)
@@ -80,13 +80,7 @@ def s3() -> Iterator[S3Config]:
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    yield S3Config(
-        region="us-east-1",
-        endpoint=f"http://{host}:{port}",
-        access_key_id="an-access-key",
-        secret_access_key="a-secret",
-        path_style=True,
-    )
+    yield S3Config(endpoint=f"http://{host}:{port}", path_style=True, **ACCESS)
     server.stop()
 
 

@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -41,6 +41,17 @@ MARTS = ("racks_empty_now", "station_daily", "trip_revenue_daily")
 DEADLINE = 420.0
 """Seconds for what takes 75 on an idle machine with two cores, where nothing else starts a Spark of its own."""
 T = TypeVar("T")
+
+
+def processes_of(folder: Path, sessions: Collection[int] = ()) -> list[psutil.Process]:
+    """Those that live in the folder, or belong to the sessions."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            inside = process.cwd() == str(folder) or os.getsid(process.pid) in sessions
+            if inside and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
 
 
 @dataclass
@@ -129,16 +140,7 @@ class Dev:
 
     def processes(self) -> list[psutil.Process]:
         """Everything that was started by `up`, whatever session or group it is in by now."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if process.status() == psutil.STATUS_ZOMBIE:
-                    continue
-                if os.getsid(process.pid) in self.sessions or process.cwd() == str(self.folder):
-                    found.append(process)
-            except (psutil.Error, OSError):
-                continue
-        return found
+        return processes_of(self.folder, self.sessions)
 
     def kill_all(self) -> None:
         """As if the machine were switched off."""

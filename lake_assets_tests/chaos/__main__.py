@@ -29,7 +29,7 @@ from lake_assets.preflight import free_port
 from lake_assets_tests.chaos.disturbances import Disturbances
 from lake_assets_tests.chaos.lake import PREFIX, SOURCE, write_lake
 from lake_assets_tests.chaos.processes import Daemon, WatchedServer
-from lake_assets_tests.chaos.storage import ACCESS, BUCKET, Storage
+from lake_assets_tests.chaos.storage import BUCKET, Storage
 from lake_assets_tests.chaos.verdict import (
     change_log_differences,
     log_differences,
@@ -39,6 +39,7 @@ from lake_assets_tests.chaos.verdict import (
     table_differences,
 )
 from lake_assets_tests.dagster_dev import ROOT
+from lake_assets_tests.lakes import ACCESS
 
 CATCH_UP_SECONDS = 300.0
 RATE, FLUSH_SECONDS = 20.0, 2.0

@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from lake_assets_tests.chaos.storage import ACCESS, BUCKET, Storage
+from lake_assets_tests.chaos.storage import BUCKET, Storage
 from lake_assets_tests.dagster_dev import ROOT
-from lake_assets_tests.lakes import TINY
+from lake_assets_tests.lakes import ACCESS, TINY, files_in_s3
 
 SOURCE = "bikeshare"
 PREFIX = "dms/"
@@ -26,14 +26,7 @@ def write_lake(folder: Path, storage: Storage, remote: str, start: date, *, cont
         "type": "sqlite",
         "uri": str(folder / "catalog.db"),
         "warehouse": f"s3://{BUCKET}/warehouse",
-        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        "s3.endpoint": endpoint,
-        "s3.access-key-id": ACCESS["access_key_id"],
-        "s3.secret-access-key": ACCESS["secret_access_key"],
-        "s3.path-style-access": "true",
-        "s3.region": ACCESS["region"],
-        "client.region": ACCESS["region"],
-    }
+    } | files_in_s3(endpoint)
     lake["spark"] = {
         "mode": "connect",
         "remote": remote,

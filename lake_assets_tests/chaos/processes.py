@@ -19,7 +19,7 @@ from lake_assets.errors import LakeError
 from lake_assets.launcher.run_process import SERVER
 from lake_assets.preflight import PreflightError
 from lake_assets.spark.connect_server import ConnectServer
-from lake_assets_tests.dagster_dev import ROOT
+from lake_assets_tests.dagster_dev import ROOT, processes_of
 
 
 class Daemon:
@@ -60,13 +60,15 @@ class Daemon:
         return [process for process in found.values() if process.ppid() in found or process.ppid() == 1]
 
     def _all(self) -> list[psutil.Process]:
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error, OSError):
-                here = process.cwd() == str(self._folder) and process.pid != os.getpid()
-                if here and "java" not in process.name() and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-        return found
+        others = (process for process in processes_of(self._folder) if process.pid != os.getpid())
+        return [process for process in others if "java" not in _name(process)]
+
+
+def _name(process: psutil.Process) -> str:
+    """Empty of one that has ended."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.name()
+    return ""
 
 
 class WatchedServer:

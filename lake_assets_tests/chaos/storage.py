@@ -17,10 +17,11 @@ import boto3
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
+from lake_assets_tests.lakes import ACCESS
+
 Environ = dict[str, Any]
 Start = Callable[..., Any]
 
-ACCESS = {"region": "us-east-1", "access_key_id": "an-access-key", "secret_access_key": "a-secret"}
 BUCKET = "lake"
 ANSWERS = {
     500: (

@@ -20,9 +20,10 @@ from lake_assets.bronze.arrivals import log_arrivals
 from lake_assets.build import Lake, open_lake
 from lake_assets.config_file import load_lake
 from lake_assets_tests.chaos.lake import PREFIX, SOURCE, write_lake
-from lake_assets_tests.chaos.storage import ACCESS, BUCKET, Storage, Trouble
+from lake_assets_tests.chaos.storage import BUCKET, Storage, Trouble
 from lake_assets_tests.chaos.verdict import change_log_differences, log_differences
 from lake_assets_tests.dagster_dev import ROOT
+from lake_assets_tests.lakes import ACCESS
 
 HEADER = "Op,commit_ts,change_seq,station_id,bikes_available,docks_available,is_renting,last_reported\n"
 FOLDER = f"{PREFIX}public/station_status/"

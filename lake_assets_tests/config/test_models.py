@@ -1,7 +1,6 @@
 """The models of lake.yaml: what is accepted, what it becomes, what is refused and in which words."""
 
 from datetime import date, timedelta
-from typing import Any
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
@@ -15,24 +14,14 @@ from lake_assets.config import (
     GoldConfig,
     LakeConfig,
     MaintenanceConfig,
-    SourceConfig,
     SparkConfig,
     TableConfig,
     did_you_mean,
     parse_column,
 )
+from lake_assets_tests.config.sections import COLUMNS, table
 
 DURATION = TypeAdapter(Duration)
-COLUMNS = {"id": "long not null", "at": "timestamptz", "day": "date", "name": "string"}
-
-
-def table(**settings: Any) -> TableConfig:
-    return TableConfig.model_validate({"columns": COLUMNS, "primary_key": ["id"], **settings})
-
-
-def source(tables: dict[str, Any], **settings: Any) -> SourceConfig:
-    filled = {name: {"columns": COLUMNS, "primary_key": ["id"], **given} for name, given in tables.items()}
-    return SourceConfig.model_validate({"location": "bronze", "tables": filled, **settings})
 
 
 # --- durations

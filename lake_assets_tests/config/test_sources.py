@@ -1,7 +1,5 @@
 """The models of a source, its DMS endpoint and its bucket: what is accepted, what is refused in which words."""
 
-from typing import Any
-
 import pytest
 from pydantic import ValidationError
 
@@ -10,24 +8,8 @@ from lake_assets.config import (
     DmsTask,
     Mode,
     S3Config,
-    SourceConfig,
-    TableConfig,
 )
-
-COLUMNS = {"id": "long not null", "at": "timestamptz", "day": "date", "name": "string"}
-
-
-def table(**settings: Any) -> TableConfig:
-    return TableConfig.model_validate({"columns": COLUMNS, "primary_key": ["id"], **settings})
-
-
-def source(tables: dict[str, Any], **settings: Any) -> SourceConfig:
-    filled = {name: {"columns": COLUMNS, "primary_key": ["id"], **given} for name, given in tables.items()}
-    return SourceConfig.model_validate({"location": "bronze", "tables": filled, **settings})
-
-
-# --- durations
-
+from lake_assets_tests.config.sections import source
 
 TASK = "arn:aws:dms:eu-central-1:123456789012:task:ABC"
 

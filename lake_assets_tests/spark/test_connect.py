@@ -1,7 +1,7 @@
-"""Spark Connect: a server of the lake's own, and what silver, quarantine and marts do on it.
+"""Spark Connect: a server of the lake's own, started, stopped and killed.
 
-Here: starting and stopping the server as a user does, and whole modules of tests that are run once more on it, in a
-process of their own, since a process has Spark inside or outside and never both.
+Not here: what silver and marts do on it (`make test-connect` runs their tests on one: a process has Spark inside or
+outside and never both).
 """
 
 import json
@@ -25,13 +25,6 @@ from lake_assets_tests.test_cli import ROOT, write_items
 
 # With the longest test of all: it begins first.
 pytestmark = pytest.mark.slow
-
-AGAIN = (
-    "silver/test_apply.py",
-    "silver/test_quarantine.py",
-    "silver/test_stored_types.py",
-    "iceberg/test_io_manager.py",
-)
 
 
 @pytest.fixture
@@ -132,25 +125,6 @@ def test_dev_chooses_a_server_where_the_environment_may_choose(
 def test_a_stale_file_is_no_server(folder: Path, content: str) -> None:
     (folder / "spark-connect.pid").write_text(content)
     assert port_in_use(folder) is None
-
-
-@pytest.mark.long
-@pytest.mark.spark
-def test_the_same_tests_on_a_server() -> None:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not long"),
-            *(str(Path(__file__).parent.parent / module) for module in AGAIN),
-        ],
-        cwd=ROOT,
-        env=os.environ | {"LAKE_TEST_SPARK": "connect"},
-        capture_output=True,
-        text=True,
-        timeout=1200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-6000:]
-    assert " passed" in done.stdout
 
 
 @pytest.mark.long

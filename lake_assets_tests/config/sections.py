@@ -1,0 +1,16 @@
+"""Sections of a lake.yaml, of which a test says only what it is about."""
+
+from typing import Any
+
+from lake_assets.config import SourceConfig, TableConfig
+
+COLUMNS = {"id": "long not null", "at": "timestamptz", "day": "date", "name": "string"}
+
+
+def table(**settings: Any) -> TableConfig:
+    return TableConfig.model_validate({"columns": COLUMNS, "primary_key": ["id"], **settings})
+
+
+def source(tables: dict[str, Any], **settings: Any) -> SourceConfig:
+    filled = {name: {"columns": COLUMNS, "primary_key": ["id"], **given} for name, given in tables.items()}
+    return SourceConfig.model_validate({"location": "bronze", "tables": filled, **settings})
