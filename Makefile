@@ -41,7 +41,7 @@ demo: $(JARS)  ## a lake of bike trips on this machine, from DMS files to marts
 dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new files
 	.venv/bin/lake-assets dev --feed
 
-test: $(JARS)  ## the tests, in less than ten minutes on two cores
+test: $(JARS)  ## the tests, eleven minutes on two cores
 	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
 test-connect: $(JARS)  ## those that use Spark, on a Spark Connect server instead of a Spark in the process

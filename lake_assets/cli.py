@@ -1,7 +1,7 @@
 """The command line, `lake-assets`: reads it, calls the command, prints the result.
 
 Results go to standard output, messages to standard error. Exit codes: 0 done, 1 a table failed or stopped (the others
-are applied), 2 a wrong call, configuration or machine.
+are applied) or the lake is not as the command needs it, 2 a wrong option, configuration or machine.
 """
 
 import json
@@ -106,7 +106,8 @@ def init(
     ] = None,
     output: Annotated[str, typer.Option(help="The file to write; - for standard output.")] = "lake.yaml",
 ) -> None:
-    """Write a lake.yaml with all tables of a source database: columns, types, NOT NULL and primary keys."""
+    """Write a lake.yaml with all tables of a source database: columns, types, NOT NULL and primary keys; beside it,
+    workspace.yaml and dagster.yaml, which Dagster reads, where they are missing."""
     from lake_assets.commands.init import init as write_contract
 
     written = write_contract(

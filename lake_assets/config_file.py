@@ -1,7 +1,7 @@
 """Reading `lake.yaml`.
 
 Here: the file, the environment variables in it, its relative paths, and every mistake in it as a line of its own.
-Not here: which settings there are and what makes one valid (`config.py`). Nothing else reads the file, or the
+Not here: which settings there are and what makes one valid (`config/`). Nothing else reads the file, or the
 environment on its behalf.
 
 - `${NAME}` and `${NAME:-default}` (taken when NAME is unset or empty) stand for environment variables, in values only

@@ -7,7 +7,6 @@ Here: starting and ending those processes as a user does, asking Dagster, compar
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +24,7 @@ import pytest
 import yaml
 
 from lake_assets.build import Lake, open_lake
+from lake_assets.commands.dagster_files import place
 from lake_assets.config_file import load_lake
 from lake_assets.demo.compare import compare_with_source, source_rows
 from lake_assets.demo.history import generate_history
@@ -178,8 +178,8 @@ def running(folder: Path, *, plain: bool = False) -> Iterator[Dev]:
         check_java()
     except PreflightError as error:
         pytest.skip(str(error))
-    for name in ("workspace.yaml", "dagster.yaml"):
-        shutil.copy(ROOT / name, folder / name)
+    if plain:  # `lake-assets dev` puts them there itself
+        place(folder)
     now = datetime.now(UTC).replace(microsecond=0)
     dev = Dev(folder, free_port(), now - timedelta(days=1.5), plain)
     write_lake(folder, dev.start)

@@ -252,7 +252,6 @@ def test_without_java_sync_says_so_in_one_sentence(folder: Path, tmp_path: Path)
 def test_dev_on_a_port_in_use_says_so_in_one_sentence(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copy(ROOT / "workspace.yaml", folder)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -262,13 +261,6 @@ def test_dev_on_a_port_in_use_says_so_in_one_sentence(
     assert f"Port {port} " in told
     assert len(told.strip().splitlines()) == 1
     assert "--port" in told
-
-
-def test_dev_without_a_workspace_names_what_is_missing(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call(folder, "dev") == 1
-    assert "workspace.yaml" in capsys.readouterr().err
 
 
 def test_a_decision_on_full_load_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
+from lake_assets.commands.dagster_files import place
 from lake_assets.commands.folder import local_folder
 from lake_assets.config_file import load_lake
-from lake_assets.errors import LakeError
 from lake_assets.preflight import check_java, check_port, free_port
 from lake_assets.spark.connect_server import LOCAL_HOSTS, ConnectServer, port_in_use
 from lake_assets.spark.session import DEFAULT_PORT, server_address
@@ -28,16 +28,14 @@ def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callabl
     `started` is called once the processes are. Where lake.yaml lets LAKE_SPARK_MODE choose, or says `connect`, a Spark
     Connect server on this machine comes first, and what this starts it also stops.
 
-    Raises PreflightError when the machine lacks Java or the port is taken, LakeError without a workspace.yaml.
+    Writes workspace.yaml and dagster.yaml beside lake.yaml where they are missing. Raises PreflightError when the
+    machine lacks Java or the port is taken.
     """
     folder = config.absolute().parent
-    if not (folder / "workspace.yaml").is_file():
-        raise LakeError(
-            f"{folder / 'workspace.yaml'} is missing: copy the one that came with lake_assets beside your lake.yaml."
-        )
     check_java()
     check_port(port, "the Dagster UI")
     server, chosen = warm_spark(config)
+    place(folder)
     own = server if server is not None and server.running() is None else None
     if own is not None:
         own.start()

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from lake_assets.commands.dagster_files import place
 from lake_assets.contract.lake_yaml import lake_yaml, open_decisions
 from lake_assets.contract.reflection import SourceError, read_tables
 
@@ -26,7 +27,8 @@ class Written:
 def init(
     address: str, output: Path | None, *, schemas: list[str], source: str, location: str | None
 ) -> Written:
-    """Writes `output`, which must not exist; None leaves the text to the caller. Raises SourceError."""
+    """Writes `output`, which must not exist, and what Dagster reads beside it; None leaves the text to the caller.
+    Raises SourceError."""
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", source):
         raise SourceError(f"The source's name {source!r} must be lower case letters, digits and _.")
     if output is not None and output.exists():
@@ -37,4 +39,5 @@ def init(
         # `x`: a file that came into being meanwhile is not overwritten either.
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
+        place(output.absolute().parent)
     return Written(engine, text, len(tables), sum(len(t.columns) for t in tables), open_decisions(tables))

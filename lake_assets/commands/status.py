@@ -89,6 +89,8 @@ def _table_status(lake: Lake, state: TableState, quarantined: int, now: datetime
 
 
 def _reason(lake: Lake, state: TableState) -> str | None:
+    if state.error is not None:
+        return str(state.error)
     if isinstance(state.next_batch, Batch) and state.next_batch.stop is not None:
         return f"{state.next_batch.stop.reason} {state.next_batch.stop.next_step}"
     mark = still_vanished(state.logged)
@@ -98,6 +100,8 @@ def _reason(lake: Lake, state: TableState) -> str | None:
 
 
 def _state(state: TableState) -> str:
+    if state.error is not None:
+        return "stopped"
     if not state.logged:
         return "no files"
     if isinstance(state.next_batch, Waiting):

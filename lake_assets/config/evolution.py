@@ -1,7 +1,7 @@
 """What a table does when its source's columns change, and what it knows of layouts that are gone.
 
 Here: policies, earlier layouts, limits of the quarantine. Not here: what a policy means for a change
-(`silver/evolve.py`).
+(`schema/evolve.py`).
 """
 
 import re

@@ -65,7 +65,7 @@ class CatalogConfig(BaseModel):
 class SparkConfig(Model):
     mode: Literal["embedded", "connect"] = "embedded"
     master: str = "local[*]"
-    """Of the embedded session."""
+    """Of a Spark that this machine starts: in the process, or as a Spark Connect server."""
     remote: str = "sc://localhost:15002"
     """Of a Spark Connect server."""
     conf: dict[str, str | int | float | bool] = Field(default_factory=dict)

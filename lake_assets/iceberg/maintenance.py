@@ -70,7 +70,7 @@ class TableUpkeep:
         keep_commits: int | None = None,
     ) -> None:
         """`consumed` tells the snapshots that marts have come to: what comes after them is kept for a while.
-        `keep_commits`: see `expirable`; then nothing is expired before half as many snapshots can go."""
+        `keep_commits`: see `expirable`; then nothing is expired before as many snapshots can go."""
         self._spark = spark
         self._catalog = catalog
         self._identifier = identifier

@@ -8,6 +8,7 @@ opened before the fork, no catalog and no connection: what is opened, the run op
 (`warm_launcher.py`).
 """
 
+import contextlib
 import importlib
 import json
 import logging
@@ -22,7 +23,7 @@ from pathlib import Path
 from lake_assets.config_file import lake_path
 
 ALSO = ("boto3", "pyiceberg.catalog.sql", "pyspark.sql.connect.session")
-"""What a run imports after the code location."""
+"""What a run imports after the code location; the last one where the extra `connect` is installed."""
 
 PATIENCE = 30.0
 """Seconds that a run waits until its launcher has noted its process."""
@@ -101,8 +102,11 @@ def serve(module: str) -> list[str] | None:
 
 def _imported(module: str) -> bool:
     try:
-        for name in (module, *ALSO):
-            importlib.import_module(name)
+        importlib.import_module(module)
+        for name in ALSO:
+            # A run that needs what is not there says so itself.
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
     except Exception:
         # A run says what is wrong; here it only means that nothing is warm.
         logger.warning("%s could not be imported", module, exc_info=True)

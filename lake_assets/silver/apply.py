@@ -1,8 +1,8 @@
 """Applying one batch to one silver table: write to a branch, check, publish.
 
 Here: the order of those steps. Not here: which files make the batch (`plan.py`), what each mode writes (`keyed.py`,
-`logs.py`, `versions.py`), the commit that bears the position (`commit.py`), the publishing protocol
-(`iceberg/publish.py`), retries and threads (`engine.py`).
+`full_row.py`, `logs.py`, `versions.py`), the commit that bears the position (`commit.py`), the publishing protocol
+(`iceberg/publish.py`), retries (`planned.py`), threads (`engine.py`).
 
 The rows of a batch and the position it brings the table to are published by one fast-forward: a process killed
 anywhere before it has published nothing, and one killed after it has nothing left to do.

@@ -64,10 +64,10 @@ def branch_head(catalog: Catalog, current: Attempt, target: Target) -> tuple[Tab
 def stamp(
     spark: SparkSession, current: Attempt, target: Target, result: BatchResult, written: Written
 ) -> None:
-    """Appends what is left of the batch's rows, possibly none, in the commit that bears the position.
+    """Writes what is left of the batch's rows, possibly none, in the commit that bears the position.
 
-    It is always the branch's last commit, and never a delete: one that happens to touch metadata only would lose the
-    properties.
+    It is always the branch's last commit: an append, or of a small table the overwrite of all its rows. Never a delete:
+    one that happens to touch metadata only would lose the properties.
     """
     if written.images is not None:
         images = in_table_columns(written.images, target)

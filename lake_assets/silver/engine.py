@@ -1,7 +1,7 @@
 """Keeping silver tables up with the file log: batch after batch, table beside table.
 
-Here: planning against fresh state, retrying a lost race, one thread per table, one table's failure kept to itself. Not
-here: what a batch does (`apply.py`), Dagster (`assets.py`).
+Here: planning against fresh state, one thread per table, one table's failure kept to itself. Not here: retrying a lost
+race (`planned.py`), what a batch does (`apply.py`), Dagster (`assets.py`).
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Spark sessions: one to read with, and one of its own for each unit of work.
 
 Here: starting Spark in this process, or connecting to a Spark Connect server. Not here: settings (`settings.py`),
-reading or writing data. The only module that may know whether Spark is in this process.
+reading or writing data. But for `checkpoint.py`, no other module should know what differs between the two.
 """
 
 import atexit

@@ -19,7 +19,7 @@ S3_EXCLUDES = "software.amazon.awssdk:bundle"
 
 
 def spark_conf(lake: LakeConfig) -> dict[str, str]:
-    """Every setting of the session; what `spark.conf` of lake.yaml says wins."""
+    """Every setting of the session; what `spark.conf` of lake.yaml says wins, but that its jars come on top."""
     packages = [ICEBERG]
     if lake.catalog.type == "sqlite":
         packages.append(SQLITE_JDBC)
@@ -49,15 +49,19 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
         "spark.driver.memory": "2g",
         **spark_catalog_conf(lake.catalog),
     }
-    s3_sources = [s.s3 for s in lake.sources.values() if s.location.startswith("s3://")]
-    if s3_sources:
+    buckets = {
+        source.location.removeprefix("s3://").split("/")[0]: source.s3
+        for source in lake.sources.values()
+        if source.location.startswith("s3://")
+    }
+    if buckets or lake.catalog.warehouse.startswith("s3://"):
         packages += S3_JARS
         conf["spark.jars.excludes"] = S3_EXCLUDES
-        for source in lake.sources.values():
-            if source.location.startswith("s3://"):
-                conf |= _s3a_conf(source.location.removeprefix("s3://").split("/")[0], source.s3)
-    conf["spark.jars.packages"] = ",".join(packages)
-    return conf | {key: _text(value) for key, value in lake.spark.conf.items()}
+    for bucket, s3 in buckets.items():
+        conf |= _s3a_conf(bucket, s3)
+    own = {key: _text(value) for key, value in lake.spark.conf.items()}
+    packages += (jar.strip() for jar in own.pop("spark.jars.packages", "").split(",") if jar.strip())
+    return conf | own | {"spark.jars.packages": ",".join(dict.fromkeys(packages))}
 
 
 def _text(value: str | int | float | bool) -> str:

@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from lake_assets.automation.in_flight import unfinished_runs
+from lake_assets.launcher import fork_server
 from lake_assets.launcher.run_process import PROCESS, SERVER, is_known, process_of, process_tag
 from lake_assets.launcher.warm_launcher import ForkServer
 from lake_assets_tests.dagster_dev import ROOT
@@ -174,3 +175,12 @@ def test_code_that_cannot_be_imported_is_left_to_dagster(
     (tmp_path / "broken.py").write_text("")
     assert server.fork(["--version"])
     server.stop()
+
+
+def test_what_is_not_installed_keeps_nothing_cold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark Connect's client is an extra."""
+    monkeypatch.setattr(fork_server, "ALSO", ("no_such_module", "wave"))
+    monkeypatch.delitem(sys.modules, "wave", raising=False)
+    assert fork_server._imported("json")
+    assert "wave" in sys.modules, "the others are imported"
+    assert not fork_server._imported("no_such_module")

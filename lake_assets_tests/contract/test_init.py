@@ -28,6 +28,7 @@ from lake_assets.contract.reflection import (
     read_tables,
 )
 from lake_assets_tests.contract.conftest import PASSWORD
+from lake_assets_tests.dagster_dev import ROOT
 
 DECIDABLE = """
 CREATE TYPE mood AS ENUM ('fine', 'so so');
@@ -111,6 +112,8 @@ def test_a_real_table_to_a_lake_that_loads(
     printed = capsys.readouterr()
     assert "lake.yaml: 3 tables, 34 columns of PostgreSQL" in printed.out
     assert printed.err == ""
+    for name in ("workspace.yaml", "dagster.yaml"):
+        assert (tmp_path / name).read_bytes() == (ROOT / name).read_bytes()
 
     lake = load_lake(tmp_path / "lake.yaml")
     source = lake.sources["shop"]

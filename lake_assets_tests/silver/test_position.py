@@ -9,8 +9,11 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
+from lake_assets.commands.status import status
 from lake_assets.errors import LakeError
+from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.silver.position import Position, read_position
+from lake_assets_tests.lakes import small_lake
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 HERE = Position(
@@ -99,3 +102,12 @@ def test_a_table_emptied_by_hand_starts_again(table: Table) -> None:
     table.append(ROWS)
     table.delete("id > 0")
     assert read_position(table) == Position(snapshot_id=snapshot_id(table))
+
+
+def test_status_says_what_is_wrong_with_a_table(tmp_path: Path) -> None:
+    lake = small_lake(tmp_path)
+    ensure_namespace(lake.runtime.catalog, "silver_shop")
+    lake.runtime.catalog.create_table("silver_shop.items", ROWS.schema).append(ROWS)
+    (line,) = status(lake)
+    assert line.state == "stopped"
+    assert "none of its snapshots bears" in (line.reason or "")

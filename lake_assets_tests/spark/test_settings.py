@@ -1,0 +1,35 @@
+"""What Spark is started with. Not here: what the settings do."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC, spark_conf
+from lake_assets_tests.lakes import lake_config
+
+JARS = "spark.jars.packages"
+
+
+def jars(folder: Path, **sections: Any) -> list[str]:
+    return spark_conf(lake_config(folder, **sections))[JARS].split(",")
+
+
+def test_jars_of_ones_own_come_on_top(tmp_path: Path) -> None:
+    own = f"org.postgresql:postgresql:42.7.4, {ICEBERG}"
+    found = jars(tmp_path, spark={"conf": {JARS: own}})
+    assert found == [ICEBERG, SQLITE_JDBC, "org.postgresql:postgresql:42.7.4"]
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"source": {"location": "s3://bucket/dms"}},
+        {"catalog": {"type": "glue", "warehouse": "s3://bucket/warehouse"}},
+    ],
+    ids=["files", "tables"],
+)
+def test_what_is_in_s3_needs_its_jars(tmp_path: Path, sections: dict[str, Any]) -> None:
+    assert set(S3_JARS) < set(jars(tmp_path, **sections))
+    assert spark_conf(lake_config(tmp_path, **sections))["spark.jars.excludes"] == S3_EXCLUDES
+    assert not set(S3_JARS) & set(jars(tmp_path))
