@@ -22,6 +22,7 @@ from lake_assets.bronze.object_store import StoreError
 from lake_assets.bronze.reports import UnreportedFiles
 from lake_assets.checks.silver_checks import turn_evaluations
 from lake_assets.config import ContinuousConfig
+from lake_assets.errors import SparkLost
 from lake_assets.gold.compute import computed_mart
 from lake_assets.gold.look import Look
 from lake_assets.gold.mart import Mart
@@ -36,7 +37,7 @@ from lake_assets.silver.pending import table_states
 from lake_assets.silver.plan import Batch
 from lake_assets.silver.report import doubts, materialization_metadata, turn_observations
 from lake_assets.silver.targets import Target
-from lake_assets.spark.session import server_lost
+from lake_assets.spark.session import process_lost, server_lost
 
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 logger = logging.getLogger(__name__)
@@ -93,7 +94,8 @@ class Continuous:
 
     def round(self, wait_seconds: float = 0.0) -> Round:
         """One look, one turn of each table that has anything pending, one refresh of each mart that is stale. Never
-        raises for a fault of a table, a mart or the bucket: they are tried again, each at its own pace."""
+        raises for a fault of a table, a mart or the bucket: they are tried again, each at its own pace. Raises
+        SparkLost when the Spark of this process has died: another process has to go on."""
         done = Round()
         try:
             done.files = len(self._arrivals.look(wait_seconds).logged)
@@ -102,11 +104,14 @@ class Continuous:
             logger.warning("%s", error)
             done.failed.append(str(error))
         states = table_states(self._runtime, self._targets, datetime.now(UTC))
-        ready = [
-            state.target
-            for state in states
-            if isinstance(state.next_batch, Batch) and self._may(state.target.identifier)
-        ]
+        ready = []
+        for state in states:
+            name = state.target.identifier
+            if state.error is None and state.next_batch is None and name in self._failures:
+                # It failed after it had published, or another process has applied what it could not.
+                self._applied(TableResult(state.target, position=state.position), done)
+            if isinstance(state.next_batch, Batch) and self._may(name):
+                ready.append(state.target)
         for result in apply_tables(self._runtime, ready) if ready else ():
             self._applied(result, done)
         look = Look(self._runtime.catalog)
@@ -147,6 +152,8 @@ class Continuous:
         return failure is None or self._clock() >= failure.until
 
     def _failed(self, name: str, error: Exception, done: Round) -> None:
+        if self._runtime.lake.spark.mode == "embedded" and process_lost(error):
+            raise SparkLost(f"{name}: the Spark of this process has died: a fresh run goes on.") from error
         automation = self._runtime.lake.automation
         failure = self._failures.setdefault(name, _Failure())
         failure.times += 1

@@ -100,18 +100,28 @@ def continuous_sensor(runtime: LakeRuntime, source: str, job: dg.JobDefinition) 
         tags={"source": source},
     )
     def stays_current(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        alive = alive_runs(context.instance, runtime, [source])
-        if alive:
-            return dg.SkipReason(f"run {alive[0][:8]} keeps {source} current")
+        runs = _unfinished(context.instance, runtime, source)
+        for run, begun in runs.items():
+            if begun:
+                return dg.SkipReason(f"run {run[:8]} keeps {source} current")
+            return dg.SkipReason(
+                f"run {run[:8]} waits in Dagster's queue: raise run_queue.max_concurrent_runs if it stays"
+            )
         return dg.RunRequest(tags={"dagster/max_retries": "0"})
 
     return stays_current
 
 
 def alive_runs(instance: dg.DagsterInstance, runtime: LakeRuntime, sources: Iterable[str]) -> list[str]:
-    """Continuous runs of the sources that give signs of life; those that do not are declared failed."""
-    automation = runtime.lake.automation
-    if automation.continuous is None:
+    """Continuous runs of the sources that have left the queue and give signs of life; those that do not are declared
+    failed."""
+    if runtime.lake.automation.continuous is None:
         return []
-    timeout = automation.heartbeat_timeout.total_seconds()
-    return [run for source in sources for run in unfinished_runs(instance, timeout, job_name(source))]
+    return [
+        run for source in sources for run, begun in _unfinished(instance, runtime, source).items() if begun
+    ]
+
+
+def _unfinished(instance: dg.DagsterInstance, runtime: LakeRuntime, source: str) -> dict[str, bool]:
+    timeout = runtime.lake.automation.heartbeat_timeout.total_seconds()
+    return unfinished_runs(instance, timeout, job_name(source))

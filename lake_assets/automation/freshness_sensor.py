@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from lake_assets.automation.missed import missed_events
+from lake_assets.automation.continuous_job import alive_runs
+from lake_assets.automation.missed import Missed
 from lake_assets.checks.freshness import freshness
 from lake_assets.checks.history import latest_evaluation
 from lake_assets.checks.silver_checks import FRESHNESS, freshness_evaluation
@@ -25,6 +26,8 @@ REPEAT_SECONDS = 3600
 def freshness_sensor(runtime: LakeRuntime, targets: Sequence[Target]) -> dg.SensorDefinition:
     """The sensor of all silver tables; running by default."""
 
+    missed, sources = Missed(), sorted({target.source for target in targets})
+
     @dg.sensor(
         name="freshness",
         target=dg.AssetSelection.assets(*(dg.AssetKey(target.asset_key) for target in targets)),
@@ -35,7 +38,8 @@ def freshness_sensor(runtime: LakeRuntime, targets: Sequence[Target]) -> dg.Sens
     def table_freshness(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         states = table_states(runtime, targets, datetime.now(UTC))
         timeout = runtime.lake.automation.heartbeat_timeout.total_seconds()
-        for event in missed_events(context.instance, states, timeout):
+        kept = [source for source in sources if alive_runs(context.instance, runtime, [source])]
+        for event in missed.events(context.instance, states, timeout, kept):
             context.instance.report_runless_asset_event(event)
         evaluations = changed_evaluations(context.instance, states)
         for evaluation in evaluations:

@@ -54,16 +54,17 @@ def assets_in_flight(
 
 def unfinished_runs(
     instance: dg.DagsterInstance, heartbeat_timeout: float, job_name: str, now: float | None = None
-) -> list[str]:
-    """Ids of a job's unfinished runs; silent ones are declared failed, and not counted."""
+) -> dict[str, bool]:
+    """By id of a job's unfinished runs, whether it has left the queue; silent ones are declared failed, and not
+    counted."""
     moment = time.time() if now is None else now
-    found = []
+    found = {}
     wanted = RunsFilter(job_name=job_name, statuses=[*QUEUED, *LAUNCHING, *RUNNING])
     for record in instance.get_run_records(wanted):
         if _end(record, heartbeat_timeout, moment) is not None:
             _declare_failed(instance, record.dagster_run.run_id, heartbeat_timeout, moment)
         else:
-            found.append(record.dagster_run.run_id)
+            found[record.dagster_run.run_id] = record.dagster_run.status not in QUEUED
     return found
 
 

@@ -1,13 +1,14 @@
 """What silver has become without Dagster's having been told.
 
-Here: each table's position against its newest materialization. Not here: bronze (`bronze/reports.py`), which is told in
-full; of silver only the state matters.
+Here: each table's position against its newest materialization, and failures that are over. Not here: bronze
+(`bronze/reports.py`), which is told in full; of silver only the state matters.
 
 A run that is killed between a commit and its event, a table that another Dagster instance applied, a Dagster storage
-that was deleted: the lake is right, and the UI would show a table that failed, or was never there, until its next file.
+that was deleted, a run that failed after it had published: the lake is right, and the UI would show a table that
+failed, or was never there, until its next file. Marts would wait for it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -15,37 +16,78 @@ from dagster._core.storage.event_log.base import AssetEntry
 
 from lake_assets.automation.in_flight import assets_in_flight
 from lake_assets.checks.freshness import freshness
-from lake_assets.checks.silver_checks import freshness_evaluation, published_row_count, state_evaluation
+from lake_assets.checks.history import latest_evaluation
+from lake_assets.checks.silver_checks import (
+    APPLIED,
+    freshness_evaluation,
+    published_row_count,
+    state_evaluation,
+)
 from lake_assets.silver.pending import TableState
 from lake_assets.silver.report import POSITION, state_metadata
 
+Event = dg.AssetMaterialization | dg.AssetCheckEvaluation
 
-def missed_events(
-    instance: dg.DagsterInstance, states: Sequence[TableState], heartbeat_timeout: float
-) -> list[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
-    """A materialization and the checks of each table whose position Dagster has not heard of."""
-    keys = {dg.AssetKey(state.target.asset_key): state for state in states if state.position.log_offset}
-    if not keys:
+
+class Missed:
+    """What Dagster has missed, look after look of one process."""
+
+    def __init__(self) -> None:
+        self._awaited: dict[dg.AssetKey, int] = {}
+        """By table of a source that a run keeps current, the position that Dagster had not heard of at the last look:
+        the run tells of it in its own time."""
+
+    def events(
+        self,
+        instance: dg.DagsterInstance,
+        states: Sequence[TableState],
+        heartbeat_timeout: float,
+        kept: Collection[str] = (),
+    ) -> list[Event]:
+        """A materialization and the checks of each table whose position Dagster has not heard of, and the check of
+        each that has failed and has nothing left to do. `kept`: sources that a run keeps current."""
+        keys = {dg.AssetKey(state.target.asset_key): state for state in states if state.position.log_offset}
+        if not keys:
+            return []
+        # Its own run is about to tell.
+        in_flight = assets_in_flight(instance, keys, heartbeat_timeout)
+        told = {
+            record.asset_entry.asset_key: record.asset_entry for record in instance.get_asset_records([*keys])
+        }
+        awaited, self._awaited = self._awaited, {}
+        events: list[Event] = []
+        for key, state in keys.items():
+            if key in in_flight:
+                continue
+            offset = state.position.log_offset
+            if _position(told.get(key)) >= offset:
+                events += _recovered(instance, key, state)
+            elif state.target.source in kept and awaited.get(key) != offset:
+                self._awaited[key] = offset
+            else:
+                events += _found(key, state)
+        return events
+
+
+def _found(key: dg.AssetKey, state: TableState) -> list[Event]:
+    fresh = freshness(state.target, state.position, state.logged, datetime.now(UTC))
+    return [
+        dg.AssetMaterialization(
+            key,
+            description="Found in the lake: no run has told of it here.",
+            metadata=state_metadata(state.position),
+        ),
+        state_evaluation(state),
+        published_row_count(state.target),
+        freshness_evaluation(fresh),
+    ]
+
+
+def _recovered(instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState) -> list[Event]:
+    if state.error is not None or state.next_batch is not None:
         return []
-    # Its own run is about to tell.
-    in_flight = assets_in_flight(instance, keys, heartbeat_timeout)
-    told = {
-        record.asset_entry.asset_key: record.asset_entry for record in instance.get_asset_records([*keys])
-    }
-    events: list[dg.AssetMaterialization | dg.AssetCheckEvaluation] = []
-    for key, state in keys.items():
-        if key in in_flight or _position(told.get(key)) >= state.position.log_offset:
-            continue
-        events.append(
-            dg.AssetMaterialization(
-                key,
-                description="Found in the lake: no run has told of it here.",
-                metadata=state_metadata(state.position),
-            )
-        )
-        fresh = freshness(state.target, state.position, state.logged, datetime.now(UTC))
-        events += [state_evaluation(state), published_row_count(state.target), freshness_evaluation(fresh)]
-    return events
+    last = latest_evaluation(instance, dg.AssetCheckKey(key, APPLIED))
+    return [state_evaluation(state)] if last is not None and not last.passed else []
 
 
 def _position(entry: AssetEntry | None) -> int:

@@ -67,7 +67,7 @@ class Notifications:
         events: list[ObjectEvent] = []
         malformed: list[dict[str, Any]] = []
         wait = min(20, int(wait_seconds))
-        while len(handles) < MOST:
+        while len(handles) + len(malformed) < MOST:
             with self._errors():
                 answer = self._client.receive_message(
                     QueueUrl=self._config.queue_url, MaxNumberOfMessages=AT_ONCE, WaitTimeSeconds=wait

@@ -3,6 +3,7 @@
 Here: discovery for one configured source, with what a user should hear about it. Not here: Dagster events.
 """
 
+import itertools
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from lake_assets.bronze.vanished import Removal
 from lake_assets.runtime import LakeRuntime
 
 MOST_TOLD = 20
+MOST_REMOVALS = 100_000
+"""Keys of which it is kept in mind how they went: S3's word comes in parts, and a table has vanished with its last."""
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +86,7 @@ class Arrivals:
     def look(self, wait_seconds: float = 0.0) -> Discovery:
         """Logs what is new. `wait_seconds`: for S3's word, where there is a queue for it. Raises StoreError."""
         received = self._received(wait_seconds)
-        self._removals |= received.removals
+        self._note(received)
         found = log_arrivals(
             self._runtime,
             self._source,
@@ -92,13 +95,21 @@ class Arrivals:
             hints=received.created,
             removals=self._removals,
         )
-        if found.whole:
-            self._removals.clear()
+        for record in found.logged:
+            if record.kind is FileKind.VANISHED:
+                self._removals = {k: why for k, why in self._removals.items() if not k.startswith(record.key)}
         # Only now: what they name is in the log.
         if self._queue is not None and received.handles:
             with self._hints_only():
                 self._queue.done(received)
         return found
+
+    def _note(self, received: Received) -> None:
+        self._removals |= received.removals
+        for key in received.created:
+            self._removals.pop(key, None)
+        for key in itertools.islice([*self._removals], max(0, len(self._removals) - MOST_REMOVALS)):
+            del self._removals[key]
 
     def _received(self, wait_seconds: float) -> Received:
         if self._queue is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.bronze.content import UnreadableFile
 from lake_assets.bronze.inspect import inspect_file
@@ -25,8 +25,8 @@ def unreadable_files(
     dms: Callable[[LoggedFile], DmsSettings],
 ) -> list[UnreadableFile]:
     """The files that cannot be read, each with its reason, as errors to raise or to keep; `dms` gives each its
-    settings. Reads each file whole, and Parquet twice. Raises StoreError when a file is gone, and what Spark raises
-    when it is Spark that fails."""
+    settings. Reads each file whole, and Parquet twice. Raises StoreError when a file is gone or cannot be reached, and
+    what Spark or the machine raises when it is they that fail."""
     found = []
     for file in files:
         try:
@@ -44,15 +44,20 @@ def _read_parquet(spark: SparkSession, store: ObjectStore, file: LoggedFile) -> 
             for batch in parquet.iter_batches():
                 batch.validate()
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the machine's; Arrow's own of a file have no number
         raise UnreadableFile(file.key, f"its data is damaged ({_first_line(error)})") from error
+    address = literal_path(store.spark_uri(file.key))
     try:
-        spark.read.parquet(literal_path(store.spark_uri(file.key))).write.format("noop").mode(
-            "overwrite"
-        ).save()
+        _read_to_the_end(spark.read.parquet(address))
     except Exception as error:  # whatever it is: Spark names some faults of a file, and dies of others
-        # It may be Spark that is gone, and then no file is at fault: this raises.
-        spark.range(1).collect()
+        # It may be Spark that is gone, or what it reads from, and then no file is at fault: this raises.
+        _read_to_the_end(spark.read.text(address))
         raise UnreadableFile(file.key, f"Spark cannot read it ({_first_line(error)})") from error
+
+
+def _read_to_the_end(rows: DataFrame) -> None:
+    rows.write.format("noop").mode("overwrite").save()
 
 
 def _first_line(error: Exception) -> str:

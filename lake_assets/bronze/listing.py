@@ -87,7 +87,8 @@ class Listing:
             with ThreadPoolExecutor(self._settings.threads, thread_name_prefix="list") as pool:
                 further = pool.submit(self._go_on)
                 tails = pool.map(self._tail, prefixes)
-                found = {obj.key: obj for obj in itertools.chain(*tails)}
+                named = pool.map(lambda key: list(self._store.list(key)), self._below_tails(hints))
+                found = {obj.key: obj for obj in itertools.chain(*tails, *named)}
             objects, keys = further.result()
         except BaseException:
             self.restart()
@@ -151,6 +152,11 @@ class Listing:
         start = tail.start_after if rises or not self._source.dms.date_partition_enabled else ""
         # The names of full loads are above those of changes, so that the tail has them all: a reload rewrites them.
         return list(self._store.list(prefix, start_after=start or None))
+
+    def _below_tails(self, hints: Collection[str]) -> list[str]:
+        """The keys among the hints that a tail would not show: late ones, or of folders that sort otherwise."""
+        tails = ((key, self._tails.get(_folder(key) or "")) for key in hints)
+        return [key for key, tail in tails if tail is not None and key <= tail.start_after]
 
     def _go_on(self) -> tuple[list[StoredObject], frozenset[str] | None]:
         """The next pages of the pass; with all its keys, when it is through."""

@@ -96,7 +96,11 @@ class S3Store:
                     yield cast(BinaryIO, body)
 
     def _range(self, address: dict[str, str], first: int, last: int) -> bytes:
-        with closing(self._client.get_object(**address, Range=f"bytes={first}-{last}")["Body"]) as body:
+        # Told here: a reader of the format would take a time-out, which is an OSError, for damage.
+        with (
+            self._errors(address["Key"].removeprefix(self._prefix)),
+            closing(self._client.get_object(**address, Range=f"bytes={first}-{last}")["Body"]) as body,
+        ):
             return cast(bytes, body.read())
 
     def spark_uri(self, key: str) -> str:

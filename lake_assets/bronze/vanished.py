@@ -104,10 +104,11 @@ def vanished_tables(
 
 def _doubt(files: Sequence[LoggedFile], left: Sequence[LoggedFile], removals: Mapping[str, Removal]) -> str:
     told = {removals.get(file.key) for file in files}
+    # Some may have expired long before the others were deleted.
+    if told - {Removal.EXPIRED} == {Removal.DELETED}:
+        return ""
     if Removal.EXPIRED in told:
         return "S3 says that a lifecycle rule expired them"
-    if told == {Removal.DELETED}:
-        return ""
     if not left:
         return "no other file that the log knows is there either, so that the location itself may be another, or empty"
     newest = max(file.last_modified for file in files)

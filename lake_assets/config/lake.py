@@ -56,6 +56,11 @@ class CatalogConfig(BaseModel):
         extra = (self.__pydantic_extra__ or {}).items()
         return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in extra}
 
+    def hidden_in(self, text: str) -> str:
+        """The text without the address of the catalog, which a driver repeats in its errors, password and all."""
+        address = self.uri.get_secret_value() if self.uri is not None and self.type != "sqlite" else ""
+        return text.replace(address, "<catalog.uri>") if address else text
+
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         # A REST catalog's `token` or `credential` is such a key: name it, but leave its value out of logs.
         for key, value in super().__repr_args__():
@@ -69,6 +74,17 @@ class SparkConfig(Model):
     remote: str = "sc://localhost:15002"
     """Of a Spark Connect server."""
     conf: dict[str, str | int | float | bool] = Field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """`remote` without its parameters: a token may be among them."""
+        return self.remote.partition(";")[0].rstrip("/")
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        # A key of a bucket may be among the settings: name them, but leave their values out of logs.
+        hidden = {"remote": self.address, "conf": dict.fromkeys(self.conf, SecretStr("hidden"))}
+        for key, value in super().__repr_args__():
+            yield key, hidden.get(key or "", value)
 
     @field_validator("remote")
     @classmethod

@@ -28,6 +28,9 @@ ALSO = ("boto3", "pyiceberg.catalog.sql", "pyspark.sql.connect.session")
 PATIENCE = 30.0
 """Seconds that a run waits until its launcher has noted its process."""
 
+KNOWN = b"k"
+"""What a forked process reads once its id has been told."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -75,7 +78,9 @@ def serve(module: str) -> list[str] | None:
     while line := _line():
         request = json.loads(line)
         if "go" in request:
-            os.close(waiting.pop(request["go"]))
+            # None: of another server's process, which has ended since and let it begin.
+            if (end := waiting.pop(request["go"], None)) is not None:
+                os.close(end)
             continue
         if not loaded or watched.changed():
             print(json.dumps({"stale": True}), file=answers, flush=True)
@@ -87,8 +92,7 @@ def serve(module: str) -> list[str] | None:
             for end in (gone, *waiting.values()):
                 os.close(end)
             _like_any_process()
-            select.select([go], [], [], PATIENCE)
-            os.close(go)
+            _wait(go)
             arguments: list[str] = request["run"]
             return arguments
         os.close(go)
@@ -97,7 +101,18 @@ def serve(module: str) -> list[str] | None:
             print(json.dumps({"pid": pid}), file=answers, flush=True)
         except BrokenPipeError:
             break  # the launcher was killed while it waited; the run goes on
+        finally:
+            os.write(gone, KNOWN)
     return None
+
+
+def _wait(go: int) -> None:
+    """Of a forked process: until its launcher has noted it. Ends it when the server died before it could tell: the
+    launcher has started another."""
+    if not os.read(go, 1):
+        os._exit(1)
+    select.select([go], [], [], PATIENCE)
+    os.close(go)
 
 
 def _imported(module: str) -> bool:

@@ -14,7 +14,7 @@ from lake_assets.silver.batch import REWRITE, Written, nothing_readable
 from lake_assets.silver.collapse import UPDATED, commit_of
 from lake_assets.silver.commit import in_table_columns, write_all, write_nothing
 from lake_assets.silver.replay import replayed, settled_again, settled_in_order
-from lake_assets.silver.small_table import is_small, kept_rows
+from lake_assets.silver.small_table import MOST_ROWS, is_small, kept_rows
 from lake_assets.silver.states import Counts, counted, living, observe_states, state_of
 from lake_assets.silver.touched_days import all_days, touched_days
 from lake_assets.silver.work import Work
@@ -61,7 +61,7 @@ def replace_keys(work: Work, current: Attempt) -> Written:
 
 def _make_room(work: Work, current: Attempt, written: Written, delta: DataFrame) -> None:
     """Takes the rows that have the batch's keys away: now, or by the commit that bears the position."""
-    if not (written.keys and is_small(work)):
+    if not (0 < written.keys <= MOST_ROWS and is_small(work)):
         _delete(work, current, delta)
         return
     kept, written.kept = kept_rows(work, current, delta)

@@ -145,8 +145,8 @@ def apply_planned(
             if server_lost(error):
                 runtime.sessions.forget()
                 raise SparkLost(
-                    f"{target.identifier}: Spark at {runtime.lake.spark.remote} was lost amid a batch "
-                    f"({_first_line(error)}). Its files are pending; the next turn applies them."
+                    f"{target.identifier}: Spark at {runtime.lake.spark.address} was lost amid a batch "
+                    f"({_first_line(runtime, error)}). Its files are pending; the next turn applies them."
                 ) from error
             if lost_race(error):
                 raise ApplyConflict(f"{target.identifier}: another run committed first") from error
@@ -158,7 +158,7 @@ def apply_planned(
                     raise broken from error
             files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
             raise LakeError(
-                f"{target.identifier}: the batch of {files} failed: {_first_line(error)}"
+                f"{target.identifier}: the batch of {files} failed: {_first_line(runtime, error)}"
             ) from error
 
 
@@ -181,5 +181,6 @@ def _without(unusable: FilesUnusable, batch: Batch, damaged: Damaged) -> bool:
     return not known
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:500] if str(error).strip() else type(error).__name__
+def _first_line(runtime: LakeRuntime, error: Exception) -> str:
+    told = runtime.lake.catalog.hidden_in(str(error).strip())
+    return told.splitlines()[0][:500] if told else type(error).__name__

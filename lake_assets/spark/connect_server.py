@@ -52,7 +52,7 @@ class ConnectServer:
         self.host, self.port = server_address(lake.spark.remote)
         if self.host not in LOCAL_HOSTS:
             raise LakeError(
-                f"spark.remote is {lake.spark.remote}, on another machine: it is started and stopped there."
+                f"spark.remote is {lake.spark.address}, on another machine: it is started and stopped there."
             )
         self._pid_file = folder / PID_FILE
         self.log = folder / "spark-connect.log"

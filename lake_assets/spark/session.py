@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dagster_pyspark import LazyPySparkResource
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from lake_assets.config import LakeConfig
@@ -35,6 +36,12 @@ SERVER_LOST = (
 )
 """What the client says, of itself or by gRPC, when the server has died, or is another one by now."""
 DEFAULT_PORT = 15002
+KEEPALIVE = {
+    # As it ships, a call waits for ever for a server that hangs, or whose machine was switched off. A server at work
+    # says so every two seconds; only a silent one is asked, and not so often that it takes it for an attack.
+    "grpc.keepalive_time_ms": 60_000,
+    "grpc.keepalive_timeout_ms": 20_000,
+}
 
 
 class SparkSessions:
@@ -100,10 +107,16 @@ class SparkSessions:
 
     def _connected(self) -> SparkSession:
         assert self._remote is not None
+        from pyspark.sql.connect.client.core import DefaultChannelBuilder
         from pyspark.sql.connect.client.retries import DefaultPolicy
+        from pyspark.sql.connect.session import SparkSession as ConnectSession
 
         check_server(self._remote)
-        builder: Any = SparkSession.Builder().remote(self._remote).config(map=dict(self._session_conf))
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = (
+            "1"  # as PySpark's own builder does, which takes no channel
+        )
+        channel = DefaultChannelBuilder(self._remote, [*KEEPALIVE.items()])
+        builder: Any = ConnectSession.Builder().channelBuilder(channel).config(map=dict(self._session_conf))
         session: Any = builder.create()
         # As it ships, a call to a server that is gone is tried again for minutes.
         session.client.set_retry_policies(
@@ -141,9 +154,18 @@ def check_spark(lake: LakeConfig) -> None:
 
 
 def server_address(remote: str) -> tuple[str, int]:
-    """Host and port of `sc://host:port/;parameters`."""
+    """Host and port of `sc://host:port/;parameters`, of which a token may be one."""
     parts = urlsplit(remote)
     return parts.hostname or "localhost", parts.port or DEFAULT_PORT
+
+
+def process_lost(error: BaseException | None) -> bool:
+    """Whether a statement failed because the Spark of this process has died, which cannot be started again in it."""
+    while error is not None:
+        if isinstance(error, Py4JNetworkError | ConnectionRefusedError):
+            return True
+        error = error.__cause__
+    return False
 
 
 def check_server(remote: str) -> None:

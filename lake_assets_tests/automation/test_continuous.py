@@ -4,6 +4,9 @@ Here: rounds in this process, and the job in Dagster's own executor. Not here: a
 """
 
 import itertools
+import os
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,10 @@ from lake_assets.automation.tending import APART
 from lake_assets.build import build_definitions, open_lake
 from lake_assets.config import ContinuousConfig, parse_column
 from lake_assets.gold.mart import Input, Mart, MartRequest
+from lake_assets.silver import engine
+from lake_assets_tests.dagster_dev import ROOT
 from lake_assets_tests.dms_files import Clock, cdc_file
+from lake_assets_tests.shop import ORIGIN
 from lake_assets_tests.silver.bench import Bench
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -218,3 +224,46 @@ def test_jobs_and_sensors_are_there_only_if_wanted(kept: Kept, tmp_path: Path) -
     assert definitions.resolve_job_def("shop_continuous").name == "shop_continuous"
     without = Bench(tmp_path / "other", {ITEMS: TABLE}).lake
     assert "shop_stays_current" not in [sensor.name for sensor in build_definitions(without).sensors or ()]
+
+
+def test_a_queued_run_keeps_nothing_current(kept: Kept) -> None:
+    """All slots may be taken for hours; the sensors go on meanwhile."""
+    lake, instance = kept.bench.lake, kept.instance
+    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, BRIEF)
+    instance.create_run_for_job(job, status=dg.DagsterRunStatus.QUEUED, remote_job_origin=ORIGIN)
+    refusal = continuous_sensor(lake.runtime, "shop", job)(dg.build_sensor_context(instance=instance))
+    assert isinstance(refusal, dg.SkipReason)
+    assert "max_concurrent_runs" in str(refusal.skip_message)
+    kept.put(ITEMS, 1)
+    kept.bench.look()
+    assert [target.name for target in ready_targets(instance, lake.runtime, lake.targets)[0]] == ["items"]
+
+
+def test_what_fails_after_the_commit_keeps_no_mart_waiting(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.put(ITEMS, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "_is_all", lambda *given: 1 / 0)
+        assert kept.rounds.round().failed == ["division by zero"]
+    assert kept.bench.rows() != []
+    assert kept.rounds.round().failed == []
+    assert kept.items() == 1
+    checks = [event for event in kept.rounds.events() if isinstance(event, dg.AssetCheckEvaluation)]
+    assert [event.passed for event in checks if event.check_name == "applied"] == [True]
+
+
+def test_a_process_without_its_spark_ends(tmp_path: Path) -> None:
+    """It cannot start another; a fresh run can."""
+    own = {name: value for name, value in os.environ.items() if "SPARK" not in name}
+    done = subprocess.run(
+        [sys.executable, "-m", "lake_assets_tests.automation.dying_spark", str(tmp_path)],
+        cwd=ROOT,
+        env=own,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "SparkLost" in done.stdout

@@ -2,16 +2,20 @@
 
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
 
+from lake_assets.automation.missed import Missed
 from lake_assets.bronze.arrivals import log_arrivals
 from lake_assets.checks.history import check_turns
+from lake_assets.checks.silver_checks import applied_evaluation
+from lake_assets.silver.batch import TableResult
 from lake_assets.silver.engine import apply_tables
+from lake_assets.silver.pending import table_states
 from lake_assets_tests.shop import NOTES, SALES, Shop, add_run
 
 
@@ -93,3 +97,35 @@ def test_a_run_that_was_killed_after_its_commit_leaves_a_table_that_is_told(shop
     shop.tick("freshness")
     assert [metadata["position"] for metadata in told(shop)] == [1]
     assert shop.refusal().startswith("no file is pending")
+
+
+def test_what_a_run_that_stays_up_will_tell_is_left_to_it(shop: Shop) -> None:
+    """A table whose position the run has not told yet, though it had the time of two looks for it, is told."""
+    missed = Missed()
+
+    def look() -> list[str]:
+        states = table_states(shop.lake.runtime, shop.lake.targets, datetime.now(UTC))
+        found = missed.events(shop.instance, states, 60.0, kept=["shop"])
+        return [type(event).__name__ for event in found]
+
+    for number in range(2):
+        shop.change("sales", [number])
+        shop.tick()
+        list(apply_tables(shop.lake.runtime, shop.lake.targets))
+        assert look() == [], "it goes on"
+    assert look()[0] == "AssetMaterialization"
+
+
+def test_a_failure_that_is_over_is_told(shop: Shop) -> None:
+    """What failed after the commit: nothing is left to apply, and marts would wait for the next file."""
+    shop.change("sales", [1])
+    shop.tick()
+    list(apply_tables(shop.lake.runtime, shop.lake.targets))
+    shop.tick("freshness")
+    assert applied(shop) == [True]
+    (sales,) = (target for target in shop.lake.targets if target.name == "sales")
+    failed = TableResult(sales, error=OSError("the catalog did not answer"))
+    shop.instance.report_runless_asset_event(applied_evaluation(failed))
+    shop.tick("freshness")
+    shop.tick("freshness")
+    assert applied(shop) == [True, False, True]

@@ -141,7 +141,7 @@ def test_a_run_of_which_the_process_is_gone_cannot_be_terminated(running: Runnin
     process.kill()
     wait("end of the process", lambda: process_of(running.run(run_id)) is None)
     assert not running.instance.run_launcher.terminate(run_id)
-    assert unfinished_runs(running.instance, 1_000.0, "sleeping") == []
+    assert unfinished_runs(running.instance, 1_000.0, "sleeping") == {}
     running.ends(run_id, dg.DagsterRunStatus.FAILURE)
 
 
@@ -184,3 +184,12 @@ def test_what_is_not_installed_keeps_nothing_cold(monkeypatch: pytest.MonkeyPatc
     assert fork_server._imported("json")
     assert "wave" in sys.modules, "the others are imported"
     assert not fork_server._imported("no_such_module")
+
+
+@pytest.mark.parametrize(("told", "code"), [(b"", 1), (b"k", 0)])
+def test_a_process_that_nobody_was_told_of_ends(told: bytes, code: int) -> None:
+    """Its launcher has started another for the run."""
+    assert fork_server.KNOWN == b"k"
+    waits = "from lake_assets.launcher.fork_server import _wait; _wait(0)"
+    done = subprocess.run([sys.executable, "-c", waits], input=told, cwd=ROOT, timeout=60, check=False)
+    assert done.returncode == code

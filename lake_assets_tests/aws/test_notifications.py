@@ -263,3 +263,38 @@ def test_s3_s_word_that_a_file_was_deleted(
     aws.send(url, of(bucket, "ObjectRemoved:Delete", gone))
     (mark,) = arrivals.look().logged
     assert (mark.kind, mark.qualified_table) == (FileKind.VANISHED, "public.t01")
+
+
+def test_s3_s_word_of_deletions_that_comes_in_parts(
+    aws: Aws, bucket: str, opened: Callable[[str | None], LakeRuntime]
+) -> None:
+    """A table has vanished with the last of them; each look before that completed a pass."""
+    url = aws.queue()
+    keys = [put(aws, bucket, 1, minute) for minute in range(4)]
+    arrivals = Arrivals(opened(url), "shop")
+    arrivals.look()
+    time.sleep(1.1)  # as above
+    put(aws, bucket, 2, 9)
+    aws.s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": f"landing/{key}"} for key in keys]})
+    for key in keys[:-1]:
+        aws.send(url, of(bucket, "ObjectRemoved:Delete", key))
+        assert "public.t01" in arrivals.look().doubtful
+    aws.send(url, of(bucket, "ObjectRemoved:Delete", keys[-1]))
+    (mark,) = arrivals.look().logged
+    assert (mark.kind, mark.qualified_table) == (FileKind.VANISHED, "public.t01")
+    assert arrivals._removals == {}
+    aws.send(url, of(bucket, "ObjectRemoved:Delete", keys[0]), of(bucket, "ObjectRemoved:Delete", keys[1]))
+    arrivals.look()
+    aws.send(url, of(bucket, "ObjectCreated:Put", keys[0]))
+    arrivals.look()
+    assert arrivals._removals == {keys[1]: Removal.DELETED}, "what is written again is not gone"
+
+
+def test_a_queue_of_something_else_is_read_in_parts(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the first ones would come again before the last one was read."""
+    monkeypatch.setattr("lake_assets.aws.notifications.MOST", 20)
+    url, letters = aws.queue(), aws.queue()
+    aws.send(url, *(f"none of S3's {number}" for number in range(45)))
+    queue = notifications(aws, url, dead_letter_queue_url=letters)
+    assert [queue.receive().malformed for _ in range(4)] == [20, 20, 5, 0]
+    assert len(aws.left(letters)) == 45

@@ -190,6 +190,16 @@ def test_what_is_told_of_is_looked_for_first() -> None:
     assert world.look("public/nobody/knows.csv")[1] <= 6
 
 
+def test_a_late_name_that_is_told_of_is_found_at_once() -> None:
+    """Its table's tail begins above it, and the pass would come to it looks later."""
+    world = World(40, 150, whole_below=100, tails=4, pages=1)
+    late = cdc(39, 1.5)
+    world.bucket.put(late)
+    assert world.look() == (set(), 5, False)
+    new, requests, _ = world.look(late)
+    assert (new, requests <= 7) == ({late}, True)
+
+
 @pytest.mark.parametrize(("sequence", "rises"), [("yyyymmdd", True), ("ddmmyyyy", False)])
 def test_folders_that_do_not_sort_by_date_are_listed_whole(sequence: str, rises: bool) -> None:
     world = World(

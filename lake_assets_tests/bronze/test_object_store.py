@@ -1,17 +1,28 @@
 """Listing, reading and naming objects: the same rules in a folder and in a bucket."""
 
+import io
 import os
 import threading
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError, IncompleteReadError
+from botocore.exceptions import (
+    ClientError,
+    EndpointConnectionError,
+    IncompleteReadError,
+    ReadTimeoutError,
+)
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
+from lake_assets.bronze.inspect import inspect_file
+from lake_assets.bronze.keys import DataFile, parse_key
 from lake_assets.bronze.object_store import LocalStore, ObjectGone, S3Store, StoreError, open_store
-from lake_assets.config import S3Config
+from lake_assets.config import DmsSettings, S3Config
 
 KEYS = [
     "a-b/t/LOAD00000001.csv",
@@ -271,3 +282,27 @@ def test_a_refusal_names_the_next_step_and_no_secret(s3, monkeypatch, code, advi
     with pytest.raises(StoreError, match=rf"s3://lake/in: S3 answered {code}; .*{advice}") as raised:
         list(store.list())
     assert "AKIA-X" not in str(raised.value)
+
+
+def test_a_range_that_breaks_off_is_no_damage(s3, new_bucket, monkeypatch):
+    """Botocore's time-outs are OSErrors, for which a reader of Parquet takes a damaged file."""
+    bucket, key = new_bucket(), "public/items/LOAD00000001.parquet"
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"id": [1]}), sink)
+    bucket.put_object(Key=key, Body=sink.getvalue())
+    store, file = open_store(f"s3://{bucket.name}", s3), parse_key(key, DmsSettings())
+    assert isinstance(store, S3Store)
+    assert isinstance(file, DataFile)
+    assert inspect_file(store, file, DmsSettings()).rows == 1
+
+    whole, stalled = store._client.get_object, list[Any]()
+
+    def stalls(**request):
+        if not stalled:
+            stalled.append(request)
+            raise ReadTimeoutError(endpoint_url="somewhere")
+        return whole(**request)
+
+    monkeypatch.setattr(store._client, "get_object", stalls)
+    with pytest.raises(StoreError, match=r"LOAD00000001\.parquet cannot be reached \(ReadTimeoutError\)"):
+        inspect_file(store, file, DmsSettings())

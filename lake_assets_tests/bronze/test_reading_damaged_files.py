@@ -4,6 +4,7 @@ Here: fixed files with one damage each, by a fixed seed, and a reference of its 
 bytes still spell. Not here: files as DMS writes them (`test_reading_properties.py`).
 """
 
+import errno
 import gzip
 import io
 import json
@@ -267,3 +268,24 @@ def columns_fit(folder: Folder, file: LoggedFile) -> bool:
     except TableStopped:
         return False
     return True
+
+
+@pytest.mark.parametrize("fault", ["Spark's", "the machine's"])
+def test_no_file_is_to_blame_for_what_cannot_be_reached(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """A folder that Spark's machine has not mounted; a process that may open no more files."""
+    folder = Folder(tmp_path, COLUMNS, ["id"], **DMS)
+    file = folder.put("public/items/20260301-000000000.parquet", parquet_file(ROWS))
+    assert file is not None
+
+    def full(stream: Any) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    if fault == "Spark's":
+        monkeypatch.setattr(folder.store, "spark_uri", lambda key: f"file:///nowhere/{key}")
+    else:
+        monkeypatch.setattr("lake_assets.bronze.damage.pq.ParquetFile", full)
+        monkeypatch.setattr("lake_assets.bronze.damage.inspect_file", lambda *given: None)
+    with pytest.raises(PySparkException if fault == "Spark's" else OSError, match=r"nowhere|Too many"):
+        unreadable_files(spark, folder.store, folder.files, lambda file: folder.dms)

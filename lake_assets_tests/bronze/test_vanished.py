@@ -175,9 +175,15 @@ def test_s3_says_that_they_were_deleted(place: Place) -> None:
 
 def test_s3_says_that_they_expired(place: Place) -> None:
     place.remove(LOAD1, LOAD2, CHANGES)
-    look = place.look({LOAD1: Removal.EXPIRED, LOAD2: Removal.DELETED, CHANGES: Removal.DELETED})
+    look = place.look({LOAD1: Removal.EXPIRED, LOAD2: Removal.DELETED})
     assert look.logged == []
     assert look.doubtful == {"public.items": "S3 says that a lifecycle rule expired them"}
+
+
+def test_some_had_expired_before_the_others_were_deleted(place: Place) -> None:
+    place.remove(LOAD1, LOAD2, CHANGES, OTHER)
+    look = place.look({LOAD1: Removal.EXPIRED, LOAD2: Removal.DELETED, CHANGES: Removal.DELETED})
+    assert [file.qualified_table for file in look.logged] == ["public.items"]
 
 
 def test_nothing_that_is_left_is_as_old(place: Place) -> None:

@@ -372,3 +372,20 @@ def test_the_catalog_and_its_sources_are_enough():
     )
     assert lake.gold.marts == ()
     assert lake.gold.start_date <= date(2024, 1, 1)
+
+
+def test_what_of_spark_may_be_secret_is_hidden():
+    remote = "sc://spark.example:443/;use_ssl=true;token=hush"
+    spark = SparkConfig.model_validate({"remote": remote, "conf": {"spark.hadoop.fs.s3a.secret.key": "hush"}})
+    assert spark.address == "sc://spark.example:443"
+    assert "hush" not in repr(spark)
+    assert "spark.hadoop.fs.s3a.secret.key" in repr(spark)
+    assert spark.conf == {"spark.hadoop.fs.s3a.secret.key": "hush"}
+
+
+def test_the_address_of_the_catalog_is_hidden_in_what_others_say():
+    uri = "jdbc:postgresql://db/lake?user=u&password=hush"
+    catalog = CatalogConfig.model_validate({"type": "jdbc", "uri": uri, "warehouse": "w"})
+    assert catalog.hidden_in(f"Failed to connect: {uri}") == "Failed to connect: <catalog.uri>"
+    local = CatalogConfig.model_validate({"uri": "catalog.db", "warehouse": "w"})
+    assert local.hidden_in("no such table in catalog.db") == "no such table in catalog.db"

@@ -155,3 +155,14 @@ def test_a_branch_that_is_dropped_amid_an_attempt_doubles_nothing(
     assert len(dropped) == 1
     assert (batch.rows, batch.rows_removed, batch.unseen_updates) == (2, 2, 0)
     assert items.bench.rows() == items.bench.truth()
+
+
+def test_a_large_batch_of_a_small_table_marks_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its keys would be sent to every task, and all its rows be written by one."""
+    items = Items(tmp_path)
+    items.load(1, 2, 3)
+    monkeypatch.setattr(keyed, "MOST_ROWS", 3)
+    assert items.apply(("I", 5), ("U", 2), ("D", 3)).strategy == "rewrite"
+    assert items.apply(("I", 6), ("I", 7), ("U", 2), ("D", 1)).strategy == "delete_and_append"

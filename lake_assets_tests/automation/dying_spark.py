@@ -1,0 +1,35 @@
+"""A run that stays up, whose Spark is killed: `python -m lake_assets_tests.automation.dying_spark <folder>`.
+
+Ends with 1 unless a round soon says so. A process of its own, because one that has lost its Spark gets no other.
+"""
+
+import sys
+from pathlib import Path
+
+import psutil
+
+from lake_assets.errors import SparkLost
+from lake_assets_tests.automation.test_continuous import ITEMS, Kept
+
+
+def main(folder: Path) -> int:
+    """The exit code."""
+    kept = Kept(folder)
+    kept.put(ITEMS, 1)
+    assert kept.rounds.round().batches == 1
+    for process in psutil.Process().children(recursive=True):
+        if process.name() == "java":
+            process.kill()
+    kept.put(ITEMS, 2)
+    for _ in range(3):
+        try:
+            kept.rounds.round()
+        except SparkLost as error:
+            print(f"SparkLost: {error}")
+            return 0
+        kept.now += 3600
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
