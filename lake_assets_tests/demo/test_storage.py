@@ -29,7 +29,7 @@ def s3(monkeypatch):
 
 
 def test_history_and_feed_in_s3(s3, tmp_path):
-    s3.create_bucket(Bucket="lake")
+    s3.create_bucket(Bucket="histories")
     settings = DmsWriterSettings(compression="gzip")
     database = tmp_path / "source.db"
     sizes: dict[str, Any] = {
@@ -40,21 +40,25 @@ def test_history_and_feed_in_s3(s3, tmp_path):
         "members": 40,
         "past_trips": 80,
     }
-    written = generate_history("s3://lake/dms/bronze/", database, end=END, settings=settings, **sizes)
-    keys = [found["Key"] for found in s3.list_objects_v2(Bucket="lake")["Contents"]]
+    written = generate_history("s3://histories/dms/bronze/", database, end=END, settings=settings, **sizes)
+    keys = [found["Key"] for found in s3.list_objects_v2(Bucket="histories")["Contents"]]
     assert len(keys) == written.load_files + written.cdc_files
     assert "dms/bronze/public/trips/LOAD00000001.csv.gz" in keys
-    assert differences("s3://lake/dms/bronze", database, settings) == {}
+    assert differences("s3://histories/dms/bronze", database, settings) == {}
 
-    fed = run_feed("s3://lake/dms/bronze", database, rate=300, duration=0.5, seed=1)
+    fed = run_feed("s3://histories/dms/bronze", database, rate=300, duration=0.5, seed=1)
     assert fed.changes > 20
-    assert differences("s3://lake/dms/bronze", database, settings) == {}
+    assert differences("s3://histories/dms/bronze", database, settings) == {}
 
     with pytest.raises(FileExistsError):
-        generate_history("s3://lake/dms/bronze", tmp_path / "other.db", end=END, settings=settings, **sizes)
-    s3.put_object(Bucket="lake", Key="dms/bronze/public/someone_elses/LOAD00000001.csv", Body=b"")
-    generate_history("s3://lake/dms/bronze", database, end=END, settings=settings, overwrite=True, **sizes)
-    assert [found["Key"] for found in s3.list_objects_v2(Bucket="lake")["Contents"]] == sorted(
+        generate_history(
+            "s3://histories/dms/bronze", tmp_path / "other.db", end=END, settings=settings, **sizes
+        )
+    s3.put_object(Bucket="histories", Key="dms/bronze/public/someone_elses/LOAD00000001.csv", Body=b"")
+    generate_history(
+        "s3://histories/dms/bronze", database, end=END, settings=settings, overwrite=True, **sizes
+    )
+    assert [found["Key"] for found in s3.list_objects_v2(Bucket="histories")["Contents"]] == sorted(
         [*keys, "dms/bronze/public/someone_elses/LOAD00000001.csv"]
     ), "only the seven tables' files were replaced"
 
