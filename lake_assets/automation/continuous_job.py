@@ -101,11 +101,11 @@ def continuous_sensor(runtime: LakeRuntime, source: str, job: dg.JobDefinition) 
     )
     def stays_current(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         runs = _unfinished(context.instance, runtime, source)
-        for run, begun in runs.items():
-            if begun:
-                return dg.SkipReason(f"run {run[:8]} keeps {source} current")
+        if begun := [run for run, has_begun in runs.items() if has_begun]:
+            return dg.SkipReason(f"run {begun[0][:8]} keeps {source} current")
+        if runs:
             return dg.SkipReason(
-                f"run {run[:8]} waits in Dagster's queue: raise run_queue.max_concurrent_runs if it stays"
+                f"run {min(runs)[:8]} waits in Dagster's queue: raise run_queue.max_concurrent_runs if it stays"
             )
         return dg.RunRequest(tags={"dagster/max_retries": "0"})
 

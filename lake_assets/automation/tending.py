@@ -17,6 +17,7 @@ from lake_assets.iceberg.tables import load_table, summary
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.position import LOG_OFFSET, TOUCHED_DAYS
 from lake_assets.silver.targets import Target
+from lake_assets.spark.session import server_lost
 
 # The days that a batch touched, repeated over rows that somebody else has changed since, would say that no other day
 # is concerned.
@@ -69,6 +70,7 @@ class Turns:
         settings: ContinuousConfig,
     ) -> None:
         """`marts`: all of the lake, because what they have consumed decides what may go."""
+        self._runtime = runtime
         self._due = settings.tend_after
         self._rounds = 0
         """Since a table was tended."""
@@ -94,8 +96,13 @@ class Turns:
         if name is None or self._commits[name] < self._due:
             return None
         self._commits[name] = self._rounds = 0
-        done = self._upkeep[name]()
+        try:
+            done = self._upkeep[name]()
+        except Exception as error:  # noqa: BLE001  (there is no Spark now, or the branch that it kept is locked)
+            done = Upkeep(name, error=error)
         if done.error is not None:
+            if server_lost(done.error):
+                self._runtime.sessions.forget()
             logger.warning("%s could not be tended, and is again later: %s", name, done.error)
         return done
 

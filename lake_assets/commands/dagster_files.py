@@ -10,14 +10,11 @@ from pathlib import Path
 NAMES = ("workspace.yaml", "dagster.yaml")
 
 
-def place(folder: Path) -> list[Path]:
-    """Writes those that the folder does not have; the ones written. Raises OSError where it cannot."""
-    written = []
+def place(folder: Path) -> None:
+    """Writes those that the folder does not have. Raises OSError where it cannot."""
     for name in NAMES:
         path = folder / name
         # `x`: nobody's own file is overwritten.
         with contextlib.suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
             shipped = resources.files("lake_assets.commands") / "beside" / name
             file.write(shipped.read_text(encoding="utf-8"))
-            written.append(path)
-    return written

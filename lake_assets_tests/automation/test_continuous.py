@@ -24,7 +24,9 @@ from lake_assets.automation.heartbeat import HEARTBEAT
 from lake_assets.automation.tending import APART
 from lake_assets.build import build_definitions, open_lake
 from lake_assets.config import ContinuousConfig, parse_column
+from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Input, Mart, MartRequest
+from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.silver import engine
 from lake_assets_tests.dagster_dev import ROOT
 from lake_assets_tests.dms_files import Clock, cdc_file
@@ -267,3 +269,21 @@ def test_a_process_without_its_spark_ends(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "SparkLost" in done.stdout
+
+
+def test_a_table_that_cannot_be_tended_stops_no_round(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = kept.bench.lake
+    settings = ContinuousConfig(tend_after=1)
+    kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
+    lost = LakeError("the server is gone: StatusCode.UNAVAILABLE")
+
+    def fails(*given: Any) -> Any:
+        raise lost
+
+    monkeypatch.setattr(KeptBranches, "drop", fails)
+    tended = []
+    for number in range(APART + 1):
+        kept.put(ITEMS, number)
+        tended += kept.rounds.round().tended
+    assert [upkeep.error for upkeep in tended] == [lost]
+    assert len(kept.bench.rows()) == APART + 1
