@@ -102,7 +102,8 @@ def serve(module: str) -> list[str] | None:
         except BrokenPipeError:
             break  # the launcher was killed while it waited; the run goes on
         finally:
-            os.write(gone, KNOWN)
+            with contextlib.suppress(OSError):  # it was killed at once
+                os.write(gone, KNOWN)
     return None
 
 

@@ -29,10 +29,12 @@ class Disturbances:
         self._random = random.Random(seed)
         self._storage, self._daemon, self._server, self._tell = storage, daemon, server, tell
         self._ends: dict[str, float] = {}
-        """Of troubles, by service, and of the daemon's absence: when they are over, by the process's clock."""
+        """Of troubles, by service, of Spark's sleep and the daemon's absence: when they are over, by the process's
+        clock."""
         self.done: Counter[str] = Counter()
         self._kinds: dict[str, Callable[[], str]] = {
             "Spark killed": self._spark,
+            "Spark hangs": self._spark_hangs,
             "daemon killed": self._daemon_alone,
             "daemon and all its processes killed": self._daemon_whole,
             "run killed": self._run,
@@ -71,6 +73,8 @@ class Disturbances:
                 del self._ends[what]
                 if what == "daemon":
                     self._daemon.start()
+                elif what == "Spark":
+                    self._server.wake()
                 else:
                     self._storage.troubles.pop(what, None)
 
@@ -83,6 +87,12 @@ class Disturbances:
         rest = self._random.choice((0.0, self._random.uniform(0, 8)))
         self._server.kill(rest)
         return f", started again after {rest:.1f} s"
+
+    def _spark_hangs(self) -> str:
+        self._server.hang()
+        seconds = self._random.uniform(2, 20)
+        self._ends["Spark"] = time.monotonic() + seconds
+        return f", for {seconds:.1f} s"
 
     def _daemon_alone(self) -> str:
         self._daemon.kill()

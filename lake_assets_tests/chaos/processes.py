@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -85,9 +86,20 @@ class WatchedServer:
     def kill(self, seconds: float) -> None:
         """And leaves it dead for so long."""
         self._rest_until = time.monotonic() + seconds
+        self._with_process(psutil.Process.kill)
+
+    def hang(self) -> None:
+        """Until it is woken: whoever asks it waits."""
+        self._with_process(psutil.Process.suspend)
+
+    def wake(self) -> None:
+        """It goes on where it was."""
+        self._with_process(psutil.Process.resume)
+
+    def _with_process(self, do: Callable[[psutil.Process], object]) -> None:
         if (found := self._server.running()) is not None:
             with contextlib.suppress(psutil.NoSuchProcess):
-                psutil.Process(found.pid).kill()
+                do(psutil.Process(found.pid))
 
     def stop(self) -> None:
         """For good."""
