@@ -15,8 +15,8 @@ class TableStopped(LakeError):
 
 
 class SparkLost(LakeError):
-    """The Spark Connect server died while it was asked. Nothing of what it did need have been published; what was, is
-    seen when the table is planned again."""
+    """Spark died while it was asked, or did not tell what it had seen. Nothing of what it did need have been published;
+    what was, is seen when the table is planned again."""
 
 
 class ApplyConflict(LakeError):

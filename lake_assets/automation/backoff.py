@@ -15,6 +15,9 @@ from lake_assets.checks.history import DEPTH, check_turns
 from lake_assets.config import AutomationConfig
 from lake_assets.gold.mart import Mart
 
+YOUNG_SECONDS = 60.0
+"""A run that is to stay up and fails sooner would soon fail again."""
+
 
 def delay(failures: int, base: timedelta, most: timedelta) -> timedelta:
     """How long to wait after that many failures in a row: base, twice base, four times base … at most `most`."""
@@ -70,6 +73,18 @@ def runs_backing_off(
             break
         failed.append(ended)
     return _left(failed, base, most, now)
+
+
+def starts_backing_off(instance: dg.DagsterInstance, job: str, base: timedelta, most: timedelta) -> float:
+    """Seconds until a job may be started again that is to stay up: at once, but for runs that died young."""
+    failed = []
+    for record in instance.get_run_records(RunsFilter(job_name=job), limit=DEPTH):
+        ended = record.end_time or record.update_timestamp.timestamp()
+        lasted = ended - (record.start_time or ended)
+        if record.dagster_run.status is not DagsterRunStatus.FAILURE or lasted >= YOUNG_SECONDS:
+            break
+        failed.append(ended)
+    return _left(failed, base, most, None)
 
 
 def _left(failed: list[float], base: timedelta, most: timedelta, now: float | None) -> float:

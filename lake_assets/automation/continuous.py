@@ -91,6 +91,8 @@ class Continuous:
         """By table, what has not been told yet."""
         self._refreshed: dict[str, tuple[int, dict[str, Any]]] = {}
         """By mart, how often it was refreshed since it was told, and the newest metadata."""
+        self._dead: Exception | None = None
+        """By what it was seen that the Spark of this process is gone."""
 
     def round(self, wait_seconds: float = 0.0) -> Round:
         """One look, one turn of each table that has anything pending, one refresh of each mart that is stale. Never
@@ -114,6 +116,8 @@ class Continuous:
                 ready.append(state.target)
         for result in apply_tables(self._runtime, ready) if ready else ():
             self._applied(result, done)
+        if self._dead is not None:
+            raise SparkLost("The Spark of this process has died: a fresh run goes on.") from self._dead
         look = Look(self._runtime.catalog)
         for mart in self._marts:
             self._refresh(mart, look, done)
@@ -153,7 +157,7 @@ class Continuous:
 
     def _failed(self, name: str, error: Exception, done: Round) -> None:
         if self._runtime.lake.spark.mode == "embedded" and process_lost(error):
-            raise SparkLost(f"{name}: the Spark of this process has died: a fresh run goes on.") from error
+            self._dead = error
         automation = self._runtime.lake.automation
         failure = self._failures.setdefault(name, _Failure())
         failure.times += 1

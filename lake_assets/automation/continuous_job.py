@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import dagster as dg
 
+from lake_assets.automation.backoff import starts_backing_off
 from lake_assets.automation.continuous import Continuous
 from lake_assets.automation.heartbeat import Heartbeat
 from lake_assets.automation.in_flight import unfinished_runs
@@ -107,6 +108,10 @@ def continuous_sensor(runtime: LakeRuntime, source: str, job: dg.JobDefinition) 
             return dg.SkipReason(
                 f"run {min(runs)[:8]} waits in Dagster's queue: raise run_queue.max_concurrent_runs if it stays"
             )
+        automation = runtime.lake.automation
+        wait = starts_backing_off(context.instance, job.name, automation.backoff_base, automation.backoff_max)
+        if wait > 0:
+            return dg.SkipReason(f"the last run died young; the next one is requested in {wait:.0f} s")
         return dg.RunRequest(tags={"dagster/max_retries": "0"})
 
     return stays_current

@@ -21,12 +21,16 @@ from lake_assets.silver.pending import TableState, table_states
 from lake_assets.silver.targets import Target
 
 REPEAT_SECONDS = 3600
+UNTOLD_SECONDS = 300.0
+"""A run that stays up is left so long to tell of a position, and two reports: it tells between rounds."""
 
 
 def freshness_sensor(runtime: LakeRuntime, targets: Sequence[Target]) -> dg.SensorDefinition:
     """The sensor of all silver tables; running by default."""
 
     missed, sources = Missed(), sorted({target.source for target in targets})
+    continuous = runtime.lake.automation.continuous
+    patience = UNTOLD_SECONDS + (2 * continuous.report_every.total_seconds() if continuous is not None else 0)
 
     @dg.sensor(
         name="freshness",
@@ -36,10 +40,11 @@ def freshness_sensor(runtime: LakeRuntime, targets: Sequence[Target]) -> dg.Sens
         description="Evaluates the freshness check of every silver table, also while nothing runs.",
     )
     def table_freshness(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        looked_at = time.time()
         states = table_states(runtime, targets, datetime.now(UTC))
         timeout = runtime.lake.automation.heartbeat_timeout.total_seconds()
-        kept = [source for source in sources if alive_runs(context.instance, runtime, [source])]
-        for event in missed.events(context.instance, states, timeout, kept):
+        kept = {source: patience for source in sources if alive_runs(context.instance, runtime, [source])}
+        for event in missed.events(context.instance, states, timeout, looked_at, kept):
             context.instance.report_runless_asset_event(event)
         evaluations = changed_evaluations(context.instance, states)
         for evaluation in evaluations:

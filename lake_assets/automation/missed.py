@@ -8,7 +8,7 @@ that was deleted, a run that failed after it had published: the lake is right, a
 failed, or was never there, until its next file. Marts would wait for it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -33,8 +33,8 @@ class Missed:
     """What Dagster has missed, look after look of one process."""
 
     def __init__(self) -> None:
-        self._awaited: dict[dg.AssetKey, int] = {}
-        """By table of a source that a run keeps current, the position that Dagster had not heard of at the last look:
+        self._awaited: dict[dg.AssetKey, tuple[int, float]] = {}
+        """By table of a source that a run keeps current, the position that Dagster has not heard of, and since when:
         the run tells of it in its own time."""
 
     def events(
@@ -42,10 +42,12 @@ class Missed:
         instance: dg.DagsterInstance,
         states: Sequence[TableState],
         heartbeat_timeout: float,
-        kept: Collection[str] = (),
+        looked_at: float,
+        kept: Mapping[str, float],
     ) -> list[Event]:
         """A materialization and the checks of each table whose position Dagster has not heard of, and the check of
-        each that has failed and has nothing left to do. `kept`: sources that a run keeps current."""
+        each that has failed and has nothing left to do. `looked_at`: seconds since the epoch, before the states were
+        read; `kept`: by source that a run keeps current, the seconds that the run is left to tell of a position."""
         keys = {dg.AssetKey(state.target.asset_key): state for state in states if state.position.log_offset}
         if not keys:
             return []
@@ -61,10 +63,11 @@ class Missed:
                 continue
             offset = state.position.log_offset
             if _position(told.get(key)) >= offset:
-                events += _recovered(instance, key, state)
-            elif state.target.source in kept and awaited.get(key) != offset:
-                self._awaited[key] = offset
-            else:
+                events += _recovered(instance, key, state, looked_at)
+                continue
+            known, since = awaited.get(key, (offset, looked_at))
+            self._awaited[key] = offset, since if known == offset else looked_at
+            if looked_at - self._awaited[key][1] >= kept.get(state.target.source, 0.0):
                 events += _found(key, state)
         return events
 
@@ -83,11 +86,15 @@ def _found(key: dg.AssetKey, state: TableState) -> list[Event]:
     ]
 
 
-def _recovered(instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState) -> list[Event]:
+def _recovered(
+    instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState, looked_at: float
+) -> list[Event]:
     if state.error is not None or state.next_batch is not None:
         return []
     last = latest_evaluation(instance, dg.AssetCheckKey(key, APPLIED))
-    return [state_evaluation(state)] if last is not None and not last.passed else []
+    # A failure of meanwhile is about a file that the state does not know.
+    over = last is not None and not last.passed and last.at < looked_at
+    return [state_evaluation(state)] if over else []
 
 
 def _position(entry: AssetEntry | None) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 from lake_assets.aws.client import aws_errors, client, explained
 from lake_assets.aws.s3_events import MalformedMessage, ObjectEvent, events_below, object_events
-from lake_assets.bronze.vanished import Removal
+from lake_assets.bronze.vanished import Removed
 from lake_assets.config import NotificationsConfig
 from lake_assets.errors import LakeError
 
@@ -44,8 +44,8 @@ class Received:
     """Of all of them, to be deleted once the files that they name are in the log."""
     created: tuple[str, ...] = ()
     """Keys that are new."""
-    removals: dict[str, Removal] = field(default_factory=dict)
-    """By key that is gone, why."""
+    removals: dict[str, Removed] = field(default_factory=dict)
+    """By key that is gone."""
     malformed: int = 0
 
 
@@ -86,11 +86,11 @@ class Notifications:
                 break
         self._put_aside(malformed)
         own = events_below(self._location, events)
-        gone = {event.key: event.removal for event in own}
+        newest = {event.key: event for event in own}
         return Received(
             tuple(handles),
-            tuple(key for key, removal in gone.items() if removal is None),
-            {key: removal for key, removal in gone.items() if removal is not None},
+            tuple(key for key, event in newest.items() if event.removal is None),
+            {key: Removed(e.removal, e.at) for key, e in newest.items() if e.removal is not None},
             len(malformed),
         )
 

@@ -12,7 +12,7 @@ from lake_assets.aws.notifications import Notifications, QueueUnavailable, Recei
 from lake_assets.bronze.discovery import Discovery, discover
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.listing import Listing
-from lake_assets.bronze.vanished import Removal
+from lake_assets.bronze.vanished import Removed
 from lake_assets.runtime import LakeRuntime
 
 MOST_TOLD = 20
@@ -29,7 +29,7 @@ def log_arrivals(
     *,
     listing: Listing | None = None,
     hints: Collection[str] = (),
-    removals: Mapping[str, Removal] | None = None,
+    removals: Mapping[str, Removed] | None = None,
 ) -> Discovery:
     """Lists the source's location and logs new files. Raises StoreError when the location cannot be listed.
 
@@ -81,7 +81,7 @@ class Arrivals:
             Notifications(config.notifications, config.location) if config.notifications is not None else None
         )
         self._queue_fails = False
-        self._removals: dict[str, Removal] = {}
+        self._removals: dict[str, Removed] = {}
 
     def look(self, wait_seconds: float = 0.0) -> Discovery:
         """Logs what is new. `wait_seconds`: for S3's word, where there is a queue for it. Raises StoreError."""
@@ -95,6 +95,8 @@ class Arrivals:
             hints=received.created,
             removals=self._removals,
         )
+        for key in found.returned:
+            self._removals.pop(key, None)
         for record in found.logged:
             if record.kind is FileKind.VANISHED:
                 self._removals = {k: why for k, why in self._removals.items() if not k.startswith(record.key)}

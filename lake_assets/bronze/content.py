@@ -7,11 +7,20 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from lake_assets.bronze.object_store import ObjectStore
+from lake_assets.bronze.object_store import ObjectStore, StoreError
 from lake_assets.errors import LakeError
 
 CHUNK = 1 << 20
 GZIP_MAGIC = b"\x1f\x8b"
+
+
+def refuse_machine_fault(key: str, error: BaseException) -> None:
+    """Raises StoreError for what the machine could not do rather than for what the file holds: of Arrow's own errors of
+    a file, none has the operating system's number."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None):
+        raise StoreError(
+            f"{key} could not be read ({error}): its content is not at fault; it is tried again."
+        ) from error
 
 
 class UnreadableFile(LakeError):

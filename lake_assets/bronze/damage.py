@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.content import UnreadableFile
+from lake_assets.bronze.content import UnreadableFile, refuse_machine_fault
 from lake_assets.bronze.inspect import inspect_file
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.object_store import ObjectStore
@@ -44,8 +44,7 @@ def _read_parquet(spark: SparkSession, store: ObjectStore, file: LoggedFile) -> 
             for batch in parquet.iter_batches():
                 batch.validate()
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # the machine's; Arrow's own of a file have no number
+        refuse_machine_fault(file.key, error)
         raise UnreadableFile(file.key, f"its data is damaged ({_first_line(error)})") from error
     address = literal_path(store.spark_uri(file.key))
     try:

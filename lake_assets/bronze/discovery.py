@@ -30,7 +30,7 @@ from lake_assets.bronze.table_folders import (
     logged_folders,
     strangers,
 )
-from lake_assets.bronze.vanished import Removal, Vanished, newest_known, vanished_record, vanished_tables
+from lake_assets.bronze.vanished import Removed, Vanished, newest_known, vanished_record, vanished_tables
 from lake_assets.config import DmsSettings, SourceConfig
 
 CLOCK_AHEAD = timedelta(minutes=10)
@@ -55,8 +55,8 @@ class Discovery:
     """By `unconfigured` table, the configured one that it differs from only by case."""
     doubtful: dict[str, str] = field(default_factory=dict)
     """By table of which no file is there any more, what speaks against their having been deleted; not logged."""
-    whole: bool = True
-    """Whether everything has been looked at."""
+    returned: frozenset[str] = frozenset()
+    """Of the keys that S3 has told to be gone, those that were seen."""
 
 
 def discover(
@@ -67,7 +67,7 @@ def discover(
     *,
     inspect_threads: int = 8,
     inspect_budget_bytes: int = 64 << 20,
-    removals: Mapping[str, Removal] | None = None,
+    removals: Mapping[str, Removed] | None = None,
     listing: Listing | None = None,
     hints: Collection[str] = (),
 ) -> Discovery:
@@ -153,7 +153,7 @@ def discover(
         len(listed.objects),
         nearest,
         {table.table: table.doubt for table in vanished if not table.certain},
-        whole=listed.keys is not None,
+        frozenset(obj.key for obj in listed.objects if obj.key in removals) if removals else frozenset(),
     )
 
 

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.bronze.content import GZIP_MAGIC, UnreadableFile, chunks, whole
+from lake_assets.bronze.content import GZIP_MAGIC, UnreadableFile, chunks, refuse_machine_fault, whole
 from lake_assets.bronze.csv_dialect import CsvDialect
 from lake_assets.bronze.csv_records import CUT_OFF, csv_records, scan_record
 from lake_assets.bronze.csv_structure import BOM, StructureScan, count_records
@@ -193,6 +193,7 @@ def _inspect_parquet(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspec
                 first_commit_ts=commit_time(_first_value(parquet, schema, dms.timestamp_column_name), dms),
             )
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+        refuse_machine_fault(key, error)
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         stream.seek(0)
         if stream.read(2) == GZIP_MAGIC:

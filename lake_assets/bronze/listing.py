@@ -155,8 +155,13 @@ class Listing:
 
     def _below_tails(self, hints: Collection[str]) -> list[str]:
         """The keys among the hints that a tail would not show: late ones, or of folders that sort otherwise."""
-        tails = ((key, self._tails.get(_folder(key) or "")) for key in hints)
-        return [key for key, tail in tails if tail is not None and key <= tail.start_after]
+        found = []
+        for key in hints:
+            # A transaction file is in no table's folder.
+            tail = self._tails.get(_folder(key) or "") or self._tails.get(key[: key.rfind("/") + 1])
+            if tail is not None and key <= tail.start_after:
+                found.append(key)
+        return found
 
     def _go_on(self) -> tuple[list[StoredObject], frozenset[str] | None]:
         """The next pages of the pass; with all its keys, when it is through."""

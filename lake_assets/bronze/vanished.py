@@ -31,6 +31,15 @@ class Removal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Removed:
+    """What S3 says of a key that is gone."""
+
+    why: Removal
+    at: datetime
+    """UTC."""
+
+
+@dataclass(frozen=True, slots=True)
 class Vanished:
     """A table none of whose files is in the bucket any more."""
 
@@ -82,7 +91,7 @@ def vanished_tables(
     known: Sequence[LoggedFile],
     listed: Collection[str],
     tables: Collection[str],
-    removals: Mapping[str, Removal] | None = None,
+    removals: Mapping[str, Removed] | None = None,
 ) -> list[Vanished]:
     """The tables of which no file is left. `known`: what the log holds of the source (`newest_known`); `listed`: every
     key of its location; `tables`: those that lake.yaml names; `removals`: what S3 has told of keys."""
@@ -102,8 +111,10 @@ def vanished_tables(
     return found
 
 
-def _doubt(files: Sequence[LoggedFile], left: Sequence[LoggedFile], removals: Mapping[str, Removal]) -> str:
-    told = {removals.get(file.key) for file in files}
+def _doubt(files: Sequence[LoggedFile], left: Sequence[LoggedFile], removals: Mapping[str, Removed]) -> str:
+    words = [(file, removals.get(file.key)) for file in files]
+    # What was said before the file was written is of another one by its name.
+    told = {word.why if word is not None and word.at >= file.last_modified else None for file, word in words}
     # Some may have expired long before the others were deleted.
     if told - {Removal.EXPIRED} == {Removal.DELETED}:
         return ""

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.config import Column as ColumnConfig
-from lake_assets.errors import ColumnMismatch, PartitionMismatch
+from lake_assets.errors import ColumnMismatch, PartitionMismatch, SparkLost
 from lake_assets.iceberg.publish import attempt, with_properties
 from lake_assets.iceberg.tables import create_table, current_snapshot, live_rows, load_table, summary
 from lake_assets.runtime import LakeRuntime
@@ -134,10 +134,14 @@ def _within(frame: DataFrame, identifier: str, column: str, days: tuple[date, da
     day = F.coalesce(F.col(f"`{column}`").cast("string"), F.lit("NULL"))
     example = F.min(F.when(outside, day)).alias("example")
     rows = checkpointed(observed.on(frame, F.count_if(outside).alias("outside"), example), [observed])
-    if found := observed.get["outside"]:
+    try:
+        seen = observed.get
+    except SparkLost as lost:
+        raise SparkLost(f"{identifier}: {lost} Nothing was written; it is computed again.") from lost
+    if found := seen["outside"]:
         raise PartitionMismatch(
             f"{identifier}: {found} rows lie outside the run's partitions {days[0]} to {days[1]}, the first in "
-            f"{observed.get['example']}. Nothing was written. Filter the mart's rows by its days, and check that "
+            f"{seen['example']}. Nothing was written. Filter the mart's rows by its days, and check that "
             f"{column} is the day they belong to."
         )
     return rows

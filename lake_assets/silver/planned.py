@@ -22,6 +22,7 @@ from tenacity import (
 from lake_assets.bronze.content import FilesUnusable, UnreadableFile
 from lake_assets.bronze.damage import unreadable_files
 from lake_assets.bronze.file_log import LoggedFile
+from lake_assets.bronze.object_store import StoreError
 from lake_assets.bronze.quarantine import State
 from lake_assets.errors import ApplyConflict, LakeError, SparkLost
 from lake_assets.iceberg.publish import Attempt, lost_race
@@ -39,6 +40,7 @@ from lake_assets.silver.work import Damaged, Work
 from lake_assets.spark.session import server_lost
 
 ATTEMPTS = 5
+PENDING = "Its files are pending; the next turn applies them."
 T = TypeVar("T")
 
 
@@ -139,27 +141,40 @@ def apply_planned(
         except FilesUnusable as unusable:
             _without(unusable, batch, damaged)
             raise
+        except SparkLost as lost:
+            raise SparkLost(f"{target.identifier}: {lost} {PENDING}") from lost
         except LakeError:
             raise
         except Exception as error:
-            if server_lost(error):
-                runtime.sessions.forget()
-                raise SparkLost(
-                    f"{target.identifier}: Spark at {runtime.lake.spark.address} was lost amid a batch "
-                    f"({_first_line(runtime, error)}). Its files are pending; the next turn applies them."
-                ) from error
-            if lost_race(error):
-                raise ApplyConflict(f"{target.identifier}: another run committed first") from error
-            store = runtime.store(target.source)
-            found = unreadable_files(spark, store, batch.files, lambda f: contracts.at(f.offset).contract.dms)
-            if found:
-                broken = FilesUnusable(found)
-                if _without(broken, batch, damaged):
+            cause = error
+            if not server_lost(error) and not lost_race(error):
+                store = runtime.store(target.source)
+                try:
+                    found = unreadable_files(
+                        spark, store, batch.files, lambda f: contracts.at(f.offset).contract.dms
+                    )
+                except StoreError:
+                    raise
+                except Exception as again:  # noqa: BLE001  (not the files; this is what stands in the way)
+                    cause, found = again, []
+                if found and _without(broken := FilesUnusable(found), batch, damaged):
                     raise broken from error
-            files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
-            raise LakeError(
-                f"{target.identifier}: the batch of {files} failed: {_first_line(runtime, error)}"
-            ) from error
+            raise _told(runtime, target, batch, cause) from cause
+
+
+def _told(runtime: LakeRuntime, target: Target, batch: Batch, error: Exception) -> LakeError:
+    """What a batch failed of, in the words of the lake."""
+    reason = runtime.lake.catalog.hidden_in(str(error).strip())
+    reason = reason.splitlines()[0][:500] if reason else type(error).__name__
+    if server_lost(error):
+        runtime.sessions.forget()
+        return SparkLost(
+            f"{target.identifier}: Spark at {runtime.lake.spark.address} was lost amid a batch ({reason}). {PENDING}"
+        )
+    if lost_race(error):
+        return ApplyConflict(f"{target.identifier}: another run committed first")
+    files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
+    return LakeError(f"{target.identifier}: the batch of {files} failed: {reason}")
 
 
 def _session(runtime: LakeRuntime, target: Target, held: ExitStack) -> SparkSession:
@@ -179,8 +194,3 @@ def _without(unusable: FilesUnusable, batch: Batch, damaged: Damaged) -> bool:
     known = damaged.keys() >= new.keys()
     damaged.update(new)
     return not known
-
-
-def _first_line(runtime: LakeRuntime, error: Exception) -> str:
-    told = runtime.lake.catalog.hidden_in(str(error).strip())
-    return told.splitlines()[0][:500] if told else type(error).__name__

@@ -19,7 +19,7 @@ S3_EXCLUDES = "software.amazon.awssdk:bundle"
 
 
 def spark_conf(lake: LakeConfig) -> dict[str, str]:
-    """Every setting of the session; what `spark.conf` of lake.yaml says wins, but that its jars come on top."""
+    """Every setting of the session; what `spark.conf` of lake.yaml says wins; its jars come beside the lake's."""
     packages = [ICEBERG]
     if lake.catalog.type == "sqlite":
         packages.append(SQLITE_JDBC)
@@ -61,7 +61,9 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
         conf |= _s3a_conf(bucket, s3)
     own = {key: _text(value) for key, value in lake.spark.conf.items()}
     packages += (jar.strip() for jar in own.pop("spark.jars.packages", "").split(",") if jar.strip())
-    return conf | own | {"spark.jars.packages": ",".join(dict.fromkeys(packages))}
+    # Of one artifact, the last version is taken: lake.yaml's own.
+    jars = {jar.rpartition(":")[0]: jar for jar in packages}
+    return conf | own | {"spark.jars.packages": ",".join(jars.values())}
 
 
 def _text(value: str | int | float | bool) -> str:

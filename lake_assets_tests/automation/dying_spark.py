@@ -1,11 +1,13 @@
 """A run that stays up, whose Spark is killed: `python -m lake_assets_tests.automation.dying_spark <folder>`.
 
-Ends with 1 unless a round soon says so. A process of its own, because one that has lost its Spark gets no other.
+Ends with 1 unless a round soon says so, and what had failed is told. A process of its own, because one that has lost
+its Spark gets no other.
 """
 
 import sys
 from pathlib import Path
 
+import dagster as dg
 import psutil
 
 from lake_assets.errors import SparkLost
@@ -26,7 +28,8 @@ def main(folder: Path) -> int:
             kept.rounds.round()
         except SparkLost as error:
             print(f"SparkLost: {error}")
-            return 0
+            checks = [event for event in kept.rounds.events() if isinstance(event, dg.AssetCheckEvaluation)]
+            return 0 if [c.passed for c in checks if c.check_name == "applied"] == [False] else 1
         kept.now += 3600
     return 1
 

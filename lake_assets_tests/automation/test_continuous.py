@@ -217,7 +217,12 @@ def test_one_run_is_kept_alive_and_the_sensors_stand_by(kept: Kept) -> None:
     instance.add_run_tags(run.run_id, {HEARTBEAT: "1.0"})
     long_silent = lake.config.automation.model_copy(update={"heartbeat_timeout": timedelta(seconds=-1)})
     lake.runtime.lake = lake.config.model_copy(update={"automation": long_silent})
-    assert isinstance(sensor(context), dg.RunRequest), "it is declared failed, and started anew"
+    refusal = sensor(context)
+    assert isinstance(refusal, dg.SkipReason), "it is declared failed"
+    assert "died young" in str(refusal.skip_message)
+    at_once = long_silent.model_copy(update={"backoff_base": timedelta(0)})
+    lake.runtime.lake = lake.config.model_copy(update={"automation": at_once})
+    assert isinstance(sensor(context), dg.RunRequest), "it is started anew"
     assert [target.name for target in ready_targets(instance, lake.runtime, lake.targets)[0]] == ["items"]
 
 

@@ -100,20 +100,36 @@ def test_a_run_that_was_killed_after_its_commit_leaves_a_table_that_is_told(shop
 
 
 def test_what_a_run_that_stays_up_will_tell_is_left_to_it(shop: Shop) -> None:
-    """A table whose position the run has not told yet, though it had the time of two looks for it, is told."""
+    """A table whose position the run has not told though it had the time is told."""
     missed = Missed()
 
-    def look() -> list[str]:
+    def look(at: float) -> list[str]:
         states = table_states(shop.lake.runtime, shop.lake.targets, datetime.now(UTC))
-        found = missed.events(shop.instance, states, 60.0, kept=["shop"])
+        found = missed.events(shop.instance, states, 60.0, at, {"shop": 300.0})
         return [type(event).__name__ for event in found]
 
     for number in range(2):
         shop.change("sales", [number])
         shop.tick()
         list(apply_tables(shop.lake.runtime, shop.lake.targets))
-        assert look() == [], "it goes on"
-    assert look()[0] == "AssetMaterialization"
+        assert look(number * 200.0) == [], "it goes on"
+    assert look(450.0) == []
+    assert look(500.0)[0] == "AssetMaterialization"
+
+
+def test_a_failure_of_meanwhile_is_not_over(shop: Shop) -> None:
+    """A file may land, and be refused, between the look at the tables and that at their checks."""
+    shop.change("sales", [1])
+    shop.tick()
+    list(apply_tables(shop.lake.runtime, shop.lake.targets))
+    shop.tick("freshness")
+    looked_at = time.time()
+    states = table_states(shop.lake.runtime, shop.lake.targets, datetime.now(UTC))
+    (sales,) = (target for target in shop.lake.targets if target.name == "sales")
+    failed = TableResult(sales, error=OSError("a row of the file that came next"))
+    shop.instance.report_runless_asset_event(applied_evaluation(failed))
+    assert Missed().events(shop.instance, states, 60.0, looked_at, {}) == []
+    assert len(Missed().events(shop.instance, states, 60.0, time.time(), {})) == 1
 
 
 def test_a_failure_that_is_over_is_told(shop: Shop) -> None:

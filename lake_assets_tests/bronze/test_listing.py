@@ -229,3 +229,15 @@ def test_after_an_error_the_pass_begins_anew() -> None:
     world.bucket.broken = False
     found = set().union(*(world.look()[0] for _ in range(world.listing.looks_to_see_all)))
     assert late in found
+
+
+def test_a_late_transaction_file_that_is_told_of_is_found_at_once() -> None:
+    """It is in no table's folder."""
+    shared = {"preserve_transactions": True, "cdc_path": "cdc"}
+    world = World(2, 20, whole_below=1, tails=1, pages=1, dms=shared)
+    world.listing._go_on = lambda: ([], None)  # type: ignore[method-assign]
+    world.listing._tails["cdc/"].start_after = "cdc/CDC_TXN-9.csv"
+    late = "cdc/CDC_TXN-00000000000000000005.csv"
+    world.bucket.put(late)
+    assert late not in {obj.key for obj in world.listing.look(world.log, "shop").objects}  # type: ignore[arg-type]
+    assert late in {obj.key for obj in world.listing.look(world.log, "shop", [late]).objects}  # type: ignore[arg-type]

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.damage import unreadable_files
 from lake_assets.bronze.log_record import LoggedFile
+from lake_assets.bronze.object_store import StoreError
 from lake_assets.config import SchemaChanges
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract import contract_of
@@ -270,22 +271,39 @@ def columns_fit(folder: Folder, file: LoggedFile) -> bool:
     return True
 
 
-@pytest.mark.parametrize("fault", ["Spark's", "the machine's"])
+@pytest.mark.parametrize(
+    ("fault", "when"),
+    [
+        ("Spark's", "read"),
+        ("the disk's", "inspected"),
+        ("the disk's", "read"),
+        ("the memory's", "inspected"),
+        ("the memory's", "read"),
+    ],
+)
 def test_no_file_is_to_blame_for_what_cannot_be_reached(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, when: str
 ) -> None:
-    """A folder that Spark's machine has not mounted; a process that may open no more files."""
+    """A folder that Spark's machine has not mounted, a disk or a network that fails, a process without memory."""
     folder = Folder(tmp_path, COLUMNS, ["id"], **DMS)
     file = folder.put("public/items/20260301-000000000.parquet", parquet_file(ROWS))
     assert file is not None
 
-    def full(stream: Any) -> Any:
-        raise OSError(errno.EMFILE, "Too many open files")
+    whole, opened = pq.ParquetFile, []
+
+    def fails(stream: Any) -> Any:
+        opened.append(stream)
+        if len(opened) == (1 if when == "inspected" else 2):
+            disk = OSError(errno.EIO, "Input/output error")
+            raise disk if fault == "the disk's" else pa.ArrowMemoryError("malloc")
+        return whole(stream)
 
     if fault == "Spark's":
         monkeypatch.setattr(folder.store, "spark_uri", lambda key: f"file:///nowhere/{key}")
     else:
-        monkeypatch.setattr("lake_assets.bronze.damage.pq.ParquetFile", full)
-        monkeypatch.setattr("lake_assets.bronze.damage.inspect_file", lambda *given: None)
-    with pytest.raises(PySparkException if fault == "Spark's" else OSError, match=r"nowhere|Too many"):
+        monkeypatch.setattr(pq, "ParquetFile", fails)
+    told = (
+        (PySparkException, "nowhere") if fault == "Spark's" else (StoreError, "its content is not at fault")
+    )
+    with pytest.raises(told[0], match=told[1]):
         unreadable_files(spark, folder.store, folder.files, lambda file: folder.dms)

@@ -15,7 +15,7 @@ from lake_assets.bronze.discovery import Discovery, discover
 from lake_assets.bronze.file_log import FileLog
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.object_store import ObjectStore, StoreError, open_store
-from lake_assets.bronze.vanished import Removal, missing_files, newest_known, vanished_tables
+from lake_assets.bronze.vanished import Removal, Removed, missing_files, newest_known, vanished_tables
 from lake_assets.config import S3Config, SourceConfig
 from lake_assets_tests.silver.planning import logged
 
@@ -48,8 +48,13 @@ class Place(ABC):
     @abstractmethod
     def remove(self, *keys: str) -> None: ...
 
-    def look(self, removals: dict[str, Removal] | None = None) -> Discovery:
-        return discover("shop", self.source, self.store, self.log, removals=removals)
+    def look(
+        self, removals: dict[str, Removal] | None = None, after: timedelta = timedelta(seconds=1)
+    ) -> Discovery:
+        """`after`: from the last write of the file to S3's word."""
+        at = {file.key: file.last_modified + after for file in self.log.files("shop")}
+        told = {key: Removed(why, at[key]) for key, why in (removals or {}).items()}
+        return discover("shop", self.source, self.store, self.log, removals=told)
 
     def records(self) -> list[tuple[str, str, int]]:
         return [(file.kind.value, file.qualified_table, file.epoch) for file in self.log.files("shop")]
@@ -184,6 +189,20 @@ def test_some_had_expired_before_the_others_were_deleted(place: Place) -> None:
     place.remove(LOAD1, LOAD2, CHANGES, OTHER)
     look = place.look({LOAD1: Removal.EXPIRED, LOAD2: Removal.DELETED, CHANGES: Removal.DELETED})
     assert [file.qualified_table for file in look.logged] == ["public.items"]
+
+
+def test_what_s3_said_of_an_earlier_file_says_nothing(place: Place) -> None:
+    """LOAD00000001 is the name of a file of each load; S3's word may come twice, and late."""
+    place.remove(LOAD1, LOAD2, CHANGES, OTHER)
+    told = dict.fromkeys((LOAD1, LOAD2, CHANGES), Removal.DELETED)
+    look = place.look(told, after=timedelta(seconds=-1))
+    assert look.logged == []
+    assert "public.items" in look.doubtful
+
+
+def test_what_is_seen_is_not_gone(place: Place) -> None:
+    place.remove(LOAD2)
+    assert place.look(dict.fromkeys((LOAD1, LOAD2), Removal.DELETED)).returned == {LOAD1}
 
 
 def test_nothing_that_is_left_is_as_old(place: Place) -> None:

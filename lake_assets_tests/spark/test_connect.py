@@ -142,3 +142,18 @@ def test_a_server_that_dies_amid_batches(tmp_path: Path) -> None:
     print(done.stdout[-3000:])
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "7 deaths of the server" in done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_a_server_that_hangs_is_given_up(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "lake_assets_tests.spark.hung_server", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    print(done.stdout[-3000:])
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -21,6 +21,11 @@ def test_jars_of_ones_own_come_on_top(tmp_path: Path) -> None:
     assert found == [ICEBERG, SQLITE_JDBC, "org.postgresql:postgresql:42.7.4"]
 
 
+def test_another_version_of_a_jar_takes_its_place(tmp_path: Path) -> None:
+    found = jars(tmp_path, spark={"conf": {JARS: "org.xerial:sqlite-jdbc:3.99.0"}})
+    assert found == [ICEBERG, "org.xerial:sqlite-jdbc:3.99.0"]
+
+
 @pytest.mark.parametrize(
     "sections",
     [
