@@ -7,7 +7,8 @@ disappear, as pure decisions over a listing. Not here: listing (`discovery.py`),
 
 A table counts as vanished when none of its files is there any more, and files of other tables are that are at least as
 old: so the location can be read, is the right one, and no lifecycle rule has expired what is old. Where nothing as old
-is left, only S3's own word that each file was deleted tells; otherwise it is said, and nothing concluded.
+is left, only S3's own word tells: that each file was deleted, or had expired before the others were. Otherwise it is
+said, and nothing concluded.
 """
 
 from collections import defaultdict
