@@ -49,15 +49,16 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
         "spark.driver.memory": "2g",
         **spark_catalog_conf(lake.catalog),
     }
-    buckets = {
-        source.location.removeprefix("s3://").split("/")[0]: source.s3
+    # Pairs, because sources may share a bucket of which one of them says how it is reached.
+    buckets = [
+        (source.location.removeprefix("s3://").split("/")[0], source.s3)
         for source in lake.sources.values()
         if source.location.startswith("s3://")
-    }
+    ]
     if buckets or lake.catalog.warehouse.startswith("s3://"):
         packages += S3_JARS
         conf["spark.jars.excludes"] = S3_EXCLUDES
-    for bucket, s3 in buckets.items():
+    for bucket, s3 in buckets:
         conf |= _s3a_conf(bucket, s3)
     own = {key: _text(value) for key, value in lake.spark.conf.items()}
     packages += (jar.strip() for jar in own.pop("spark.jars.packages", "").split(",") if jar.strip())

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from lake_assets.config import S3Config
 from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC, spark_conf
 from lake_assets_tests.lakes import lake_config
 
@@ -38,3 +39,10 @@ def test_what_is_in_s3_needs_its_jars(tmp_path: Path, sections: dict[str, Any]) 
     assert set(S3_JARS) < set(jars(tmp_path, **sections))
     assert spark_conf(lake_config(tmp_path, **sections))["spark.jars.excludes"] == S3_EXCLUDES
     assert not set(S3_JARS) & set(jars(tmp_path))
+
+
+def test_sources_that_share_a_bucket_share_its_settings(tmp_path: Path) -> None:
+    config = lake_config(tmp_path, source={"location": "s3://bucket/one", "s3": {"region": "eu-west-1"}})
+    other = config.sources["shop"].model_copy(update={"location": "s3://bucket/two", "s3": S3Config()})
+    both = config.model_copy(update={"sources": {**config.sources, "other": other}})
+    assert spark_conf(both)["spark.hadoop.fs.s3a.bucket.bucket.endpoint.region"] == "eu-west-1"
