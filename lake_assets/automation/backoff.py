@@ -5,10 +5,12 @@ next attempt comes at once and the waiting begins anew.
 """
 
 import time
+from collections.abc import Iterator
 from datetime import timedelta
+from itertools import takewhile
 
 import dagster as dg
-from dagster import DagsterRunStatus, RunsFilter
+from dagster import DagsterRunStatus, RunRecord, RunsFilter
 
 from lake_assets.automation.run_tags import mart_tag
 from lake_assets.checks.history import DEPTH, check_turns
@@ -64,27 +66,28 @@ def runs_backing_off(
     """
     event = instance.get_latest_materialization_event(asset)
     run_id, materialized = (event.run_id, event.timestamp) if event is not None else ("", 0.0)
-    failed = []
-    for record in instance.get_run_records(RunsFilter(tags=tags), limit=DEPTH):
-        ended = record.end_time or record.update_timestamp.timestamp()
-        if record.dagster_run.status is not DagsterRunStatus.FAILURE:
-            break
-        if record.dagster_run.run_id == run_id or ended < materialized:
-            break
-        failed.append(ended)
-    return _left(failed, base, most, now)
+    failed = takewhile(
+        lambda failure: failure[0].dagster_run.run_id != run_id and failure[1] >= materialized,
+        _failures(instance, RunsFilter(tags=tags)),
+    )
+    return _left([ended for _, ended in failed], base, most, now)
 
 
 def starts_backing_off(instance: dg.DagsterInstance, job: str, base: timedelta, most: timedelta) -> float:
     """Seconds until a job may be started again that is to stay up: at once, but for runs that died young."""
-    failed = []
-    for record in instance.get_run_records(RunsFilter(job_name=job), limit=DEPTH):
-        ended = record.end_time or record.update_timestamp.timestamp()
-        lasted = ended - (record.start_time or ended)
-        if record.dagster_run.status is not DagsterRunStatus.FAILURE or lasted >= YOUNG_SECONDS:
-            break
-        failed.append(ended)
-    return _left(failed, base, most, None)
+    failed = takewhile(
+        lambda failure: failure[1] - (failure[0].start_time or failure[1]) < YOUNG_SECONDS,
+        _failures(instance, RunsFilter(job_name=job)),
+    )
+    return _left([ended for _, ended in failed], base, most, None)
+
+
+def _failures(instance: dg.DagsterInstance, runs: RunsFilter) -> Iterator[tuple[RunRecord, float]]:
+    """The newest of the runs as long as they have failed, newest first, and when each ended."""
+    for record in instance.get_run_records(runs, limit=DEPTH):
+        if record.dagster_run.status is not DagsterRunStatus.FAILURE:
+            return
+        yield record, record.end_time or record.update_timestamp.timestamp()
 
 
 def _left(failed: list[float], base: timedelta, most: timedelta, now: float | None) -> float:

@@ -3,7 +3,6 @@
 Here: discovery for one configured source, with what a user should hear about it. Not here: Dagster events.
 """
 
-import itertools
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -110,7 +109,7 @@ class Arrivals:
         self._removals |= received.removals
         for key in received.created:
             self._removals.pop(key, None)
-        for key in itertools.islice([*self._removals], max(0, len(self._removals) - MOST_REMOVALS)):
+        for key in [*self._removals][:-MOST_REMOVALS]:
             del self._removals[key]
 
     def _received(self, wait_seconds: float) -> Received:

@@ -121,9 +121,7 @@ def count_rows(
     commits = branch_commits(table, current.branch, planned.snapshot_id)
     seen, expected_waiting = written.changes, None
     # Rows that a rewrite has kept were dropped with their files, and added with others.
-    kept = 0
-    if written.kept is not None:
-        kept = int(written.kept.get["rows"])
+    kept = int(written.kept.get["rows"]) if written.kept is not None else 0
     if result.kind == "cdc" and not again:
         new = seen.rows - seen.read_before
         expected_waiting = planned.waiting + new - seen.used - result.rows_quarantined

@@ -112,9 +112,8 @@ class SparkSessions:
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 
         check_server(self._remote)
-        os.environ["SPARK_CONNECT_MODE_ENABLED"] = (
-            "1"  # as PySpark's own builder does, which takes no channel
-        )
+        # As PySpark's own builder does, which takes no channel.
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
         channel = DefaultChannelBuilder(self._remote, [*KEEPALIVE.items()])
         builder: Any = ConnectSession.Builder().channelBuilder(channel).config(map=dict(self._session_conf))
         session: Any = builder.create()
@@ -131,12 +130,9 @@ class SparkSessions:
 
 def server_lost(error: BaseException) -> bool:
     """Whether a statement failed because of the server rather than for what it says."""
-    found: BaseException | None = error
-    while found is not None:
-        if any(sign in f"{type(found).__name__} {found}" for sign in SERVER_LOST):
-            return True
-        found = found.__cause__
-    return False
+    return any(
+        sign in f"{type(cause).__name__} {cause}" for cause in _with_causes(error) for sign in SERVER_LOST
+    )
 
 
 def _release(session: Any, remote: str) -> None:
@@ -159,13 +155,15 @@ def server_address(remote: str) -> tuple[str, int]:
     return parts.hostname or "localhost", parts.port or DEFAULT_PORT
 
 
-def process_lost(error: BaseException | None) -> bool:
+def process_lost(error: BaseException) -> bool:
     """Whether a statement failed because the Spark of this process has died, which cannot be started again in it."""
+    return any(isinstance(cause, Py4JNetworkError | ConnectionRefusedError) for cause in _with_causes(error))
+
+
+def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
-        if isinstance(error, Py4JNetworkError | ConnectionRefusedError):
-            return True
+        yield error
         error = error.__cause__
-    return False
 
 
 def check_server(remote: str) -> None:
