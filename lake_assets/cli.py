@@ -8,6 +8,7 @@ import json
 import logging
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from rich.console import Console
 
 from lake_assets.commands.advise_cli import advise
 from lake_assets.commands.maintain_cli import maintain
+from lake_assets.commands.mending_cli import detach, recover, restore
 from lake_assets.commands.quarantine_cli import quarantine
 from lake_assets.commands.rebuild_cli import rebuild, replay
 from lake_assets.commands.schema_cli import schema
@@ -38,6 +40,9 @@ app.add_typer(schema, name="schema")
 app.add_typer(spark, name="spark")
 app.command()(rebuild)
 app.command()(replay)
+app.command()(restore)
+app.command()(recover)
+app.command()(detach)
 app.command()(maintain)
 app.command()(advise)
 
@@ -172,23 +177,27 @@ def full_load(
     table: Annotated[str, typer.Argument(help="The table, as schema.table.")],
     reload: Annotated[
         bool | None,
-        typer.Option(
-            "--reload/--same-load", help="What they are: a reload, or late parts of the load before."
-        ),
+        typer.Option("--reload/--same-load", help="What they are: a reload, or parts of the load before."),
+    ] = None,
+    began: Annotated[
+        datetime | None,
+        typer.Option(help="When the reload began, in UTC, where the timestamps in its files do not say it."),
     ] = None,
     source: Annotated[
         str | None, typer.Option(help="Its source, where several have one of the name.")
     ] = None,
 ) -> None:
-    """Say what full-load files are that came after their table was loaded, where nothing in them tells."""
+    """Classify ambiguous full-load files as a reload or as parts of the full load before."""
     from lake_assets.build import open_lake
     from lake_assets.commands.full_load import decide
 
     if reload is None:
         raise typer.BadParameter("say --reload or --same-load")
-    logged = decide(open_lake(load_lake(context.obj)), table, source, reload=reload)
-    what = "the next full load" if reload else "the full load that the table stands on"
-    typer.echo(f"{len(logged)} files are parts of {what}: run lake-assets sync, or let the sensor.")
+    since = began.replace(tzinfo=UTC) if began is not None else None
+    logged = decide(open_lake(load_lake(context.obj)), table, source, reload=reload, began=since)
+    what = "the next full load" if reload else "the full load before"
+    files = "1 file is part" if len(logged) == 1 else f"{len(logged)} files are parts"
+    typer.echo(f"{files} of {what}. Run lake-assets sync, or wait for the sensor.")
 
 
 @app.command()

@@ -3,10 +3,15 @@
 Here: pure decisions on what was found and what the log holds. Not here: finding (`discovery.py`), handing out
 offsets and committing (`file_log.py`), or when a full load counts as complete (silver).
 
-A full load is an *epoch* of its table, and rewriting a LOAD file opens the next one: DMS reloads a table under
-the same keys, so a reload shows as new content under a known key. Its parts arrive one by one, over any number of
-passes. Parts that come out with the bytes they had before can only be told by their time of modification, after
-another part has opened the epoch. Without them, the reload of a table that only grew would lose its old rows.
+A full load is an *epoch* of its table, and a LOAD file that is transferred again opens the next one: DMS reloads a
+table under the same keys, so a reload shows as new content under a known key, with a later transfer stamp where the
+files have stamps. New content with the stamp of the former, or an older one, is no later transfer: the file stays in
+its epoch, and the plan asks where that may be wrong (`silver/load_doubt.py`). Objects with content that the log has
+already (`copies.py`) change nothing.
+
+A reload's parts arrive one by one, over any number of passes. Where files have no stamps, parts that come out with the
+bytes they had before can only be told by their time of modification, after another part has opened the epoch. Without
+them, the reload of a table that only grew would lose its old rows.
 
 A reload may also come under keys never seen, say by another number of parallel threads. It is told from a part that
 comes late by the files' own times (`epochs.py`), or by its predecessors' being gone from the bucket. Where neither
@@ -21,7 +26,7 @@ and counts see their own. They enter the log together, and a version of the file
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from operator import attrgetter
 
@@ -30,6 +35,8 @@ from lake_assets.bronze.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.log_record import LoggedFile, NewFile
 
 FIRST_EPOCH = 1
+MOVED = "moved"
+"""As the version of a key whose content is under another key now: no object has it."""
 
 _by_table_and_key = attrgetter("schema", "table", "key")
 _by_flush_time = attrgetter("flush_time", "key", "schema", "table")
@@ -51,6 +58,10 @@ class Known:
     """By (schema, table), the offset of the newest record that says that all files before it have vanished."""
     tables: dict[tuple[str, str], list[LoggedFile]] = field(default_factory=lambda: defaultdict(list))
     """By (schema, table), its records by offset."""
+    contents: dict[tuple[str, str, str], LoggedFile] = field(default_factory=dict)
+    """By (schema, table, digest), the newest record with that content."""
+    places: dict[int, str] = field(default_factory=dict)
+    """By offset of a record that is no copy, the key that its content was last seen under."""
 
     def add(self, record: LoggedFile) -> None:
         """Takes the next record, in the order of offsets."""
@@ -64,11 +75,46 @@ class Known:
         if before is not None and before.version != record.version:
             self.superseded.add((before.key, before.version))
             self.shares.pop(record.key, None)
+        self._place(record)
         self.newest[record.key] = record
         if record.format == TRANSACTIONS:
             # A new one, because a pass that is under way may be looking at the old one.
             self.shares[record.key] = {**self.shares.get(record.key, {}), record.qualified_table: record}
         self.open_epochs[table] = max(record.epoch, self.open_epochs.get(table, FIRST_EPOCH))
+
+    def _place(self, record: LoggedFile) -> None:
+        if record.retry:
+            return
+        original = record.copy_of or record.offset
+        if record.content is not None and record.format != TRANSACTIONS:
+            self.contents[record.schema, record.table, record.content] = record
+        before = self.places.get(original)
+        self.places[original] = record.key
+        if before is not None and before != record.key:
+            # One that is put back there is news.
+            self.newest[before] = replace(self.newest[before], version=MOVED, size=-1)
+
+    def holds(self, file: LoggedFile) -> bool:
+        """Whether the record's content is in the bucket, as far as the log knows."""
+        now = self.newest[self.places.get(file.copy_of or file.offset, file.key)]
+        same = file.content is not None and file.content == now.content
+        return same or file.version == now.version
+
+    def repeated(self, file: NewFile, absent: Collection[str]) -> LoggedFile | None:
+        """The newest record with the content that an object has too, or None. Under another key, equal content is a
+        move only if the name is the same but for folder and ending, and the former object is gone: two changes without
+        a timestamp may be equal, and so may two parts of a full load."""
+        if file.content is None or file.format == TRANSACTIONS or file.kind is FileKind.VANISHED:
+            return None
+        own = self.newest.get(file.key)
+        if own is not None and not self.has_vanished(own):
+            return own if own.content == file.content and own.version != file.version else None
+        other = self.contents.get((file.schema, file.table, file.content))
+        if other is None or self.has_vanished(other) or other.kind is not file.kind:
+            return None
+        if _stem(other.key) != _stem(file.key) or other.key not in absent:
+            return None
+        return other if self.newest[other.key] is other else None
 
     def has_vanished(self, record: LoggedFile) -> bool:
         """Whether the record is from before its table's files vanished."""
@@ -80,23 +126,31 @@ class Known:
 
 
 def admit(
-    found: Iterable[NewFile], known: Known, based_on: int, listed: Collection[str] | None = None
+    found: Iterable[NewFile],
+    known: Known,
+    based_on: int,
+    listed: Collection[str] | None = None,
+    absent: Collection[str] = (),
 ) -> list[tuple[NewFile, int]]:
-    """The files to log with their epochs, in the order of their offsets: what has vanished, then full loads by table
-    and key, then CDC by flush time and key.
+    """The files to log with their epochs, in the order of their offsets: copies, then what has vanished, then full
+    loads by table and key, then CDC by flush time and key.
 
     `based_on` is the log's head before the files were listed. A key that was logged since is left out: what was
     listed of it is out of date, and the next pass sees better. `listed`: all keys of the bucket, if they were listed.
+    `absent`: known keys that the bucket does not have any more.
     """
     # A file found twice is one file.
     current = (file for file in found if _is_current(file, known, based_on))
-    candidates = list({(file.key, file.version, file.qualified_table): file for file in current}.values())
+    distinct = list({(file.key, file.version, file.qualified_table): file for file in current}.values())
+    copies = _copies(distinct, known, absent)
+    kept = {(file.key, file.version) for file, _ in copies}
+    candidates = [file for file in distinct if (file.key, file.version) not in kept]
     vanished = [file for file in candidates if file.kind is FileKind.VANISHED]
     loads = sorted((file for file in candidates if file.kind is FileKind.LOAD), key=_by_table_and_key)
     changes = sorted((file for file in candidates if file.kind is FileKind.CDC), key=_by_flush_time)
     gone = {(file.schema, file.table) for file in vanished}
     opened: dict[tuple[str, str], int] = {}
-    admitted = []
+    admitted = copies
     for file in sorted(vanished, key=_by_table_and_key):
         epoch = _open_epoch(file, known, opened)
         admitted.append((file, epoch))
@@ -104,8 +158,9 @@ def admit(
     entering = []
     for file in loads:
         if _is_rewritten(file, known) and (file.schema, file.table) not in gone:
-            opened[file.schema, file.table] = _epoch(file, known, opened)
-            entering.append((file, opened[file.schema, file.table]))
+            epoch = _epoch(file, known, opened)
+            opened[file.schema, file.table] = max(epoch, _open_epoch(file, known, opened))
+            entering.append((file, epoch))
     # By the time of their transfer: the first part of a reload opens its epoch, and the others join it.
     for file in sorted(loads, key=_transferred):
         if _is_never_seen(file, known) or (file.schema, file.table) in gone:
@@ -125,6 +180,20 @@ def admit(
         (file, _open_epoch(file, known, opened)) for file in changes if _has_new_content(file, known)
     ]
     return admitted
+
+
+def _stem(key: str) -> str:
+    return key.rpartition("/")[2].partition(".")[0]
+
+
+def _copies(files: Sequence[NewFile], known: Known, absent: Collection[str]) -> list[tuple[NewFile, int]]:
+    """Of the files, those with content that the log has, each with the record that it repeats and that one's epoch."""
+    repeated = [(file, known.repeated(file, absent)) for file in sorted(files, key=_by_table_and_key)]
+    return [
+        (replace(file, copy_of=same.copy_of or same.offset), same.epoch)
+        for file, same in repeated
+        if same is not None
+    ]
 
 
 def _is_current(file: NewFile, known: Known, based_on: int) -> bool:
@@ -156,16 +225,28 @@ def _is_rewritten(file: NewFile, known: Known) -> bool:
 
 
 def _rewritten_for_open_epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> bool:
+    """Whether a part of the load before, with the bytes that it had, is one of the reload. One with a stamp has that of
+    its former transfer, so that it was copied rather than transferred again."""
     newest = known.newest[file.key]
     same_bytes_written_again = newest.version == file.version and file.last_modified > newest.last_modified
-    return same_bytes_written_again and newest.epoch < _open_epoch(file, known, opened)
+    if not same_bytes_written_again or newest.epoch >= _open_epoch(file, known, opened):
+        return False
+    return file.first_commit_ts is None
 
 
 def _epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> int:
     """Of a LOAD file that was rewritten."""
     newest, open_epoch = known.newest.get(file.key), _open_epoch(file, known, opened)
+    if newest is not None and _is_no_later_transfer(file, newest):
+        return newest.epoch
     opens = newest is not None and newest.epoch == open_epoch and not _was_claimed(newest, known)
     return open_epoch + 1 if opens else open_epoch
+
+
+def _is_no_later_transfer(file: File, former: File) -> bool:
+    """Whether the stamps say that the file is not a later transfer than what its key had before."""
+    at, before = file.first_commit_ts, former.first_commit_ts
+    return at is not None and before is not None and at <= before
 
 
 def _was_claimed(record: LoggedFile, known: Known) -> bool:
@@ -202,8 +283,9 @@ def _epoch_of_new_key(
         return epoch - 1
     end = load_end(others, cdc, earlier, reload=epoch > FIRST_EPOCH)
     same = is_of_same_load(file, others, end)
-    if same is None and parts and listed is not None:
-        # DMS has emptied the folder first (TargetTablePrepMode).
+    stamps = {part.first_commit_ts for part in parts} - {None}
+    if same is None and parts and listed is not None and file.first_commit_ts not in stamps:
+        # DMS has emptied the folder first (TargetTablePrepMode). One with a known part's stamp may be that part, moved.
         same = any(part.key in listed for part in parts)
     return epoch + 1 if same is False else epoch
 
@@ -239,7 +321,10 @@ def _claimed(
             keys = {file.key for file, _ in own}
             late = [r for r in loads if r.epoch == epoch - 1 and r.key not in keys]
             parts = [
-                NewFile(**{field.name: getattr(r, field.name) for field in fields(NewFile)}) for r in late
+                replace(
+                    NewFile(**{field.name: getattr(r, field.name) for field in fields(NewFile)}), copy_of=None
+                )
+                for r in late
             ]
             parts += [file for file, of in own if of == epoch - 1]
             found |= {part: epoch for part in parts if _is_later(part, former, begun, end)}

@@ -5,6 +5,7 @@ Here: streams of text files, gzip taken strictly. Not here: what the text says (
 
 import zlib
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from typing import BinaryIO
 
 from lake_assets.bronze.object_store import ObjectStore, StoreError
@@ -21,6 +22,20 @@ def refuse_machine_fault(key: str, error: BaseException) -> None:
         raise StoreError(
             f"{key} could not be read ({error}): its content is not at fault; it is tried again."
         ) from error
+
+
+class ContentDigest:
+    """Tells one content from another, whatever the object's ETag, encryption or compression."""
+
+    def __init__(self) -> None:
+        self._hash = blake2b(digest_size=16)
+
+    def add(self, chunk: bytes) -> None:
+        self._hash.update(chunk)
+
+    @property
+    def hex(self) -> str:
+        return self._hash.hexdigest()
 
 
 class UnreadableFile(LakeError):

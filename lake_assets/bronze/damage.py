@@ -5,6 +5,7 @@ inspected, so that damage inside of it shows only now.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,23 +31,23 @@ def unreadable_files(
     found = []
     for file in files:
         try:
-            inspect_file(store, file, dms(file))
+            inspect_file(store, replace(file, key=file.path), dms(file))
             if file.format == "parquet":
                 _read_parquet(spark, store, file)
         except UnreadableFile as error:
-            found.append(error)
+            found.append(UnreadableFile(file.key, error.reason))
     return found
 
 
 def _read_parquet(spark: SparkSession, store: ObjectStore, file: LoggedFile) -> None:
     try:
-        with store.open(file.key, seekable=True) as stream, pq.ParquetFile(stream) as parquet:
+        with store.open(file.path, seekable=True) as stream, pq.ParquetFile(stream) as parquet:
             for batch in parquet.iter_batches():
                 batch.validate()
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         refuse_machine_fault(file.key, error)
         raise UnreadableFile(file.key, f"its data is damaged ({_first_line(error)})") from error
-    address = literal_path(store.spark_uri(file.key))
+    address = literal_path(store.spark_uri(file.path))
     try:
         _read_to_the_end(spark.read.parquet(address))
     except Exception as error:  # whatever it is: Spark names some faults of a file, and dies of others

@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from lake_assets.bronze.file_log import FileLog, LoggedFile, NewFile
-from lake_assets.bronze.inspect import FileInspection, UnreadableFile, inspect_file
+from lake_assets.bronze.inspect import (
+    FileInspection,
+    UnreadableFile,
+    inspect_file,
+    inspect_large_file,
+)
 from lake_assets.bronze.keys import (
     TRANSACTIONS,
     DataFile,
@@ -138,12 +143,15 @@ def discover(
         for file in found
         if file.format == TRANSACTIONS and unnamed_tables([file.qualified_table], source.tables)
     )
+    absent = _absent(store, log.repeated(source_name, found), listed.keys)
     vanished = []
     if listed.keys is not None and _suspects(source, newest, marks, listed.keys):
         known = newest_known(log.files(source_name, upto=head))
         vanished = _not_back(store, vanished_tables(known, listed.keys, source.tables, removals))
+        # Its files have been moved: their content is there under other keys.
+        vanished = [table for table in vanished if not any(f.key in absent for f in table.files)]
     found += [vanished_record(table, seen_at) for table in vanished if table.certain]
-    logged = log.append(source_name, found, based_on=head, listed=listed.keys)
+    logged = log.append(source_name, found, based_on=head, listed=listed.keys, absent=absent)
     nearest = {table: near for table in unconfigured if (near := folders.hint(table))}
     return Discovery(
         logged,
@@ -155,6 +163,13 @@ def discover(
         {table.table: table.doubt for table in vanished if not table.certain},
         frozenset(obj.key for obj in listed.objects if obj.key in removals) if removals else frozenset(),
     )
+
+
+def _absent(store: ObjectStore, keys: Collection[str], listed: Collection[str] | None) -> frozenset[str]:
+    """Those of the keys that the bucket does not have. Raises StoreError."""
+    if listed is not None:
+        return frozenset(key for key in keys if key not in listed)
+    return frozenset(key for key in keys if all(obj.key != key for obj in store.list(key)))
 
 
 def _is_later(parsed: object, moment: datetime) -> bool:
@@ -259,9 +274,10 @@ def _look(
         return UnknownKey(obj.key, str(error))
     if newest is not None and newest.version == version:
         inspection = newest
-    elif obj.size <= budget:
+    else:
+        look = inspect_file if obj.size <= budget else inspect_large_file
         try:
-            inspection = inspect_file(store, file, dms)
+            inspection = look(store, file, dms)
         except ObjectGone:
             return None
         except (UnreadableFile, StoreError):
@@ -283,4 +299,5 @@ def _look(
         first_commit_ts=inspection.first_commit_ts if inspection else None,
         width=inspection.width if inspection else None,
         irregular=inspection.irregular if inspection else None,
+        content=inspection.content if inspection else None,
     )

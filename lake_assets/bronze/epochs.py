@@ -43,12 +43,13 @@ def epoch_start(
     """When the full load began, UTC, on DMS's clock; None when nothing can have been superseded or nobody can tell.
 
     The transfer times in the files themselves decide. Without them a first load supersedes nothing: the objects' own
-    dates are those of the latest copy of the bucket, and trusting them would drop every change made before it.
-    `earlier` are the parts of the loads before, `reload` whether there were any, where their files are not known.
+    dates are those of the latest copy of the bucket, and trusting them would drop every change made before it. A
+    reload without them is dated by its objects, because nothing else can. `earlier` are the parts of the loads before,
+    `reload` whether there were any, where their files are not known.
     """
     if not parts:
         return None
-    if stamps := transfers(parts, earlier):
+    if stamps := [part.first_commit_ts for part in parts if part.first_commit_ts is not None]:
         return min(stamps)
     return min(part.last_modified for part in parts) if _reloads(parts, earlier, reload) else None
 

@@ -10,7 +10,8 @@ the log again.
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from threading import RLock
@@ -25,7 +26,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from lake_assets.bronze.admission import admit
 from lake_assets.bronze.file_log_upkeep import is_due, tend
 from lake_assets.bronze.log_record import LOG_SCHEMA, LoggedFile, NewFile, above, to_arrow
-from lake_assets.bronze.log_view import LogView, scan
+from lake_assets.bronze.log_view import FIRST_OFFSET, LogView, scan
+from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.ops_table import NAMESPACE, PROPERTIES
 
@@ -53,10 +55,14 @@ class FileLog:
         self._lock = RLock()
         self._ensured = False
         self._view = LogView()
+        self._identity: str | None = None
 
     def ensure(self) -> None:
         """Creates the table, or gives an existing one the columns and properties that the log rests on."""
-        table = self._load()
+        try:
+            table = self._load()
+        except FileNotFoundError as error:
+            raise _unreadable(error) from error
         if table is None:
             ensure_namespace(self._catalog, NAMESPACE)
             table = self._catalog.create_table_if_not_exists(TABLE, LOG_SCHEMA, properties=PROPERTIES)
@@ -69,6 +75,18 @@ class FileLog:
             with table.transaction() as transaction:
                 transaction.set_properties(changed)
         self._ensured = True
+
+    def begin(self, first_offset: int) -> None:
+        """A new, empty log in place of the one that is there, if any, whose files stay. Its offsets begin with
+        `first_offset`, so that no offset of a former log has another meaning."""
+        ensure_namespace(self._catalog, NAMESPACE)
+        with self._lock:
+            with suppress(NoSuchTableError):
+                self._catalog.drop_table(TABLE)
+            properties = PROPERTIES | {FIRST_OFFSET: str(first_offset)}
+            self._catalog.create_table(TABLE, LOG_SCHEMA, properties=properties)
+            self._view, self._ensured = LogView(), False
+            self._refresh()
 
     def files(
         self, source: str | None = None, table: str | None = None, after: int = 0, upto: int | None = None
@@ -91,17 +109,35 @@ class FileLog:
         for column, value in equal.items():
             if value is not None:
                 wanted &= EqualTo(term=Reference(column), value=literal(value))
-        for attempt in _reading():
-            with attempt:
-                loaded = self._load()
-                return list(scan(loaded, wanted)) if loaded else []
+        try:
+            for attempt in _reading():
+                with attempt:
+                    loaded = self._load()
+                    return list(scan(loaded, wanted)) if loaded else []
+        except FileNotFoundError as error:
+            raise _unreadable(error) from error
         raise AssertionError("tenacity re-raises")
+
+    def identity(self) -> str:
+        """The log table's UUID, as of the newest look at it; empty without a table."""
+        with self._lock:
+            if self._identity is None:
+                self._load()
+            return self._identity or ""
 
     def newest(self, source: str) -> dict[str, LoggedFile]:
         """By key, the last record of each of the source's files."""
         with self._lock:
             self._refresh()
             return dict(self._view.known(source).newest)
+
+    def repeated(self, source: str, files: Iterable[NewFile]) -> set[str]:
+        """Other keys that the log has under the contents of these files."""
+        with self._lock:
+            self._refresh()
+            known = self._view.known(source).contents
+        same = ((file.key, known.get((file.schema, file.table, file.content or ""))) for file in files)
+        return {record.key for key, record in same if record is not None and record.key != key}
 
     def shares(self, source: str) -> dict[str, dict[str, LoggedFile]]:
         """By key of a transaction file and by `schema.table`, the records of the file's newest version."""
@@ -122,20 +158,21 @@ class FileLog:
         *,
         based_on: int | None = None,
         listed: Collection[str] | None = None,
+        absent: Collection[str] = (),
     ) -> list[LoggedFile]:
         """Logs, in one commit, those of the files that the log does not have, and returns them by offset.
 
         `based_on`: the log's head before the files were listed (default: its head now). Files whose key another
         process has logged since are left to the next pass. `listed`: all keys of the source, if they were listed.
-        Raises PyIceberg's CommitFailedException if other writers were faster thirty times in a row; then nothing was
-        logged.
+        `absent`: known keys that the bucket does not have any more. Raises PyIceberg's CommitFailedException if other
+        writers were faster thirty times in a row; then nothing was logged.
         """
         if not new:
             return []
         with self._lock:
             # Before a competing process is looked at: what it logs meanwhile was not in the listing.
             seen = self._ensured_head() if based_on is None else based_on
-            return self._append(lambda: self._propose(source, new, seen, listed))
+            return self._append(lambda: self._propose(source, new, seen, listed, absent))
 
     def vanished(self, source: str) -> dict[tuple[str, str], int]:
         """By (schema, table), the offset of the newest record that says that all files before it have vanished."""
@@ -143,20 +180,27 @@ class FileLog:
             self._refresh()
             return dict(self._view.known(source).vanished)
 
-    def ask_again(self, files: Sequence[LoggedFile], *, epoch: int | None = None) -> list[LoggedFile]:
+    def ask_again(
+        self, files: Sequence[LoggedFile], *, epoch: int | None = None, began: datetime | None = None
+    ) -> list[LoggedFile]:
         """Logs known files once more, so that rows of theirs that were set aside are read again by the contract that
-        holds from then on; with `epoch`, new records of the files themselves, as parts of that full load. One that was
-        written again meanwhile is left out. Raises as `append`."""
+        holds from then on; with `epoch`, new records of the files themselves, as parts of that full load, which
+        `began` then (UTC; default: by the files). One that was written again meanwhile is left out. Raises as
+        `append`."""
         now = self._clock().astimezone(UTC)
 
         def propose() -> list[LoggedFile]:
-            same = [
-                file
-                for file in files
-                if self._view.known(file.source).newest[file.key].version == file.version
-            ]
+            same = [file for file in files if self._view.known(file.source).holds(file)]
             return [
-                replace(file, offset=offset, logged_at=now, retry=epoch is None, epoch=epoch or file.epoch)
+                replace(
+                    file,
+                    offset=offset,
+                    logged_at=now,
+                    retry=epoch is None,
+                    epoch=epoch or file.epoch,
+                    first_commit_ts=began or file.first_commit_ts,
+                    moved_to=None,
+                )
                 for offset, file in enumerate(same, start=self._view.head + 1)
             ]
 
@@ -193,10 +237,15 @@ class FileLog:
         return proposed
 
     def _propose(
-        self, source: str, new: Sequence[NewFile], based_on: int, listed: Collection[str] | None
+        self,
+        source: str,
+        new: Sequence[NewFile],
+        based_on: int,
+        listed: Collection[str] | None,
+        absent: Collection[str],
     ) -> list[LoggedFile]:
         now = self._clock().astimezone(UTC)
-        admitted = admit(new, self._view.known(source), based_on, listed)
+        admitted = admit(new, self._view.known(source), based_on, listed, absent)
         return [
             LoggedFile(
                 offset=offset,
@@ -218,21 +267,34 @@ class FileLog:
 
     def _load(self) -> Table | None:
         try:
-            return self._catalog.load_table(TABLE)
+            table = self._catalog.load_table(TABLE)
         except NoSuchTableError:
+            self._identity = None
             return None
+        self._identity = str(table.metadata.table_uuid)
+        return table
 
     def _refresh(self) -> Table | None:
         """Brings the view up to the table, and returns the table in the same state."""
-        for attempt in _reading():
-            with attempt:
-                table = self._load()
-                if table is None:
-                    self._view, self._ensured = LogView(), False
-                else:
-                    self._view = self._view.brought_up_to(table)
-                return table
+        try:
+            for attempt in _reading():
+                with attempt:
+                    table = self._load()
+                    if table is None:
+                        self._view, self._ensured = LogView(), False
+                    else:
+                        self._view = self._view.brought_up_to(table)
+                    return table
+        except FileNotFoundError as error:
+            raise _unreadable(error) from error
         raise AssertionError("tenacity re-raises")
+
+
+def _unreadable(error: FileNotFoundError) -> LakeError:
+    return LakeError(
+        f"{TABLE}: one of its files is gone ({error}), so that the catalog was restored to an earlier state, or the "
+        "file was deleted. Run `lake-assets recover`."
+    )
 
 
 def _competing() -> Retrying:

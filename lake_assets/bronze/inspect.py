@@ -4,15 +4,25 @@ Here: one pass over the bytes of a CSV or JSON-lines file, or a look at a Parque
 (`formats.py` and `reader.py`), what makes a text irregular (`csv_structure.py`, `json_lines.py`), or what follows.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import BinaryIO, Protocol
+from functools import partial
+from tempfile import SpooledTemporaryFile
+from typing import BinaryIO, Protocol, cast
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.bronze.content import GZIP_MAGIC, UnreadableFile, chunks, refuse_machine_fault, whole
+from lake_assets.bronze.content import (
+    GZIP_MAGIC,
+    ContentDigest,
+    UnreadableFile,
+    chunks,
+    refuse_machine_fault,
+    whole,
+)
 from lake_assets.bronze.csv_dialect import CsvDialect
 from lake_assets.bronze.csv_records import CUT_OFF, csv_records, scan_record
 from lake_assets.bronze.csv_structure import BOM, StructureScan, count_records
@@ -30,6 +40,7 @@ INT96 = "int96"
 LARGEST_IRREGULAR = 64 << 20
 """Bytes of text, decompressed, up to which an irregular file is read record by record, in memory; above it is
 unreadable as a whole."""
+LARGEST_IN_MEMORY = 16 << 20
 _LONGEST_HEADER = 4 << 20
 _LONGEST_NAME = 64 << 10
 _ROW_SAMPLE = 64 << 10
@@ -51,8 +62,8 @@ class NamedFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileInspection:
-    rows: int
-    """Data rows, without the header; records that cannot be read are rows too."""
+    rows: int | None
+    """Data rows, without the header; records that cannot be read are rows too. None: not counted."""
     columns: tuple[str, ...] | None
     """CSV: the header, None without one. Parquet: `name:type` with Arrow's type names, and `int96` for that one. JSON
     lines: every key, in the order in which they were first seen, None without any."""
@@ -62,16 +73,43 @@ class FileInspection:
     """Fields of the first row of a CSV file without a header; None where there is none that can be read."""
     irregular: str | None = None
     """Why the file needs the strict reader; None for Parquet, and for text that has one way to be read."""
+    content: str | None = None
+    """Digest of the decompressed bytes."""
 
 
 def inspect_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
     """Reads the file once. Raises UnreadableFile for bad content, StoreError if it cannot be fetched."""
     if file.format == "parquet":
+        return _inspect_parquet(store, file.key, dms)
+    digest = ContentDigest()
+    read = partial(_digested, store, file, digest)
+    found = _inspect_json(read, file, dms) if file.format == "json" else _inspect_csv(store, read, file, dms)
+    return replace(found, content=digest.hex)
+
+
+def inspect_large_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection | None:
+    """What the beginning of a text file or the end of a Parquet file says; of a text, the first commit time alone. None
+    where that is nothing. Raises as `inspect_file`."""
+    if file.format == "parquet":
         with store.open(file.key, seekable=True) as stream:
-            return _inspect_parquet(file.key, stream, dms)
+            return _parquet_facts(file.key, stream, dms)
     if file.format == "json":
-        return _inspect_json(store, file, dms)
-    return _inspect_csv(store, file, dms)
+        return None
+    dialect = CsvDialect.of(dms)
+    start = next(chunks(store, file.key, file.compression), b"").removeprefix(BOM)
+    header = None
+    if dms.add_column_name:
+        end = scan_record(start, 0, dialect).end
+        header, start = _header(file.key, start[:end], dialect), start[end:]
+    position = _timestamp_position(file, header, dms)
+    first = None if position is None else _field(start[:_ROW_SAMPLE], position, dialect)
+    return FileInspection(None, None, commit_time(first, dms))
+
+
+def _digested(store: ObjectStore, file: NamedFile, digest: ContentDigest) -> Iterator[bytes]:
+    for chunk in chunks(store, file.key, file.compression):
+        digest.add(chunk)
+        yield chunk
 
 
 def _refuse_other_format(key: str, start: bytes) -> None:
@@ -81,10 +119,10 @@ def _refuse_other_format(key: str, start: bytes) -> None:
         raise UnreadableFile(key, "its content is Parquet, which its name does not say")
 
 
-def _inspect_json(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
+def _inspect_json(read: Callable[[], Iterator[bytes]], file: NamedFile, dms: DmsSettings) -> FileInspection:
     scan = JsonScan()
     first_chunk = True
-    for chunk in chunks(store, file.key, file.compression):
+    for chunk in read():
         if first_chunk:
             _refuse_other_format(file.key, chunk)
         first_chunk = False
@@ -94,13 +132,15 @@ def _inspect_json(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> File
     return FileInspection(scan.rows, scan.keys or None, commit_time(value, dms), irregular=scan.irregular)
 
 
-def _inspect_csv(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
+def _inspect_csv(
+    store: ObjectStore, read: Callable[[], Iterator[bytes]], file: NamedFile, dms: DmsSettings
+) -> FileInspection:
     dialect = CsvDialect.of(dms)
     scan = StructureScan(dialect)
     start = b""
     header_end = None if dms.add_column_name else 0
     first_chunk = True
-    for chunk in chunks(store, file.key, file.compression):
+    for chunk in read():
         if first_chunk:
             _refuse_other_format(file.key, chunk)
         scan.feed(chunk)
@@ -183,7 +223,18 @@ def commit_time(value: str | datetime | None, dms: DmsSettings) -> datetime | No
         return None
 
 
-def _inspect_parquet(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspection:
+def _inspect_parquet(store: ObjectStore, key: str, dms: DmsSettings) -> FileInspection:
+    # Read whole, because the footer alone does not tell one content from another.
+    digest = ContentDigest()
+    with SpooledTemporaryFile(max_size=LARGEST_IN_MEMORY) as stream:
+        for chunk in chunks(store, key, "none"):
+            digest.add(chunk)
+            stream.write(chunk)
+        stream.seek(0)
+        return replace(_parquet_facts(key, cast(BinaryIO, stream), dms), content=digest.hex)
+
+
+def _parquet_facts(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspection:
     try:
         with pq.ParquetFile(stream) as parquet:
             schema = parquet.schema_arrow

@@ -55,6 +55,10 @@ class NewFile:
     """Fields of the first row of a CSV file without a header."""
     irregular: str | None = None
     """Why Spark must not read it: see `csv_structure.py` and `json_lines.py`."""
+    content: str | None = None
+    """Digest of the decompressed bytes; None for a file that was not read whole."""
+    copy_of: int | None = None
+    """Offset of the record whose content this object repeats, byte for byte: see `copies.py`."""
 
     @property
     def qualified_table(self) -> str:
@@ -91,6 +95,17 @@ class LoggedFile:
     """Why Spark must not read it. None also for files that were logged before this was known."""
     retry: bool = False
     """Not a new file: rows of a known one that were set aside are to be read again, by the contract of this offset."""
+    content: str | None = None
+    """Digest of the decompressed bytes; None for a file that was not read whole."""
+    copy_of: int | None = None
+    """Offset of the record whose content this object repeats. Such a record changes no table."""
+    moved_to: str | None = None
+    """The key of the object that has the content now, if it is another than `key`. Not a column of the log."""
+
+    @property
+    def path(self) -> str:
+        """The key to read."""
+        return self.moved_to or self.key
 
     @property
     def qualified_table(self) -> str:
@@ -124,9 +139,11 @@ _TYPES: dict[str, tuple[IcebergType, bool]] = {
     "width": (IntegerType(), False),
     "irregular": (StringType(), False),
     "retry": (BooleanType(), False),
+    "content": (StringType(), False),
+    "copy_of": (LongType(), False),
 }
-_FIELDS = tuple(field.name for field in fields(LoggedFile))
-assert tuple(_TYPES) == _FIELDS
+_FIELDS = tuple(_TYPES)
+assert {*_FIELDS, "moved_to"} == {field.name for field in fields(LoggedFile)}
 
 LOG_SCHEMA = Schema(
     *(

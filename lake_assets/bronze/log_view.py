@@ -14,6 +14,8 @@ from lake_assets.bronze.admission import Known
 from lake_assets.bronze.log_record import LoggedFile, above, from_arrow
 
 _offset = attrgetter("offset")
+FIRST_OFFSET = "lake.first-offset"
+"""Table property of a log that was made again: its offsets begin there."""
 
 
 def scan(table: Table, wanted: BooleanExpression) -> Iterator[LoggedFile]:
@@ -24,8 +26,9 @@ def scan(table: Table, wanted: BooleanExpression) -> Iterator[LoggedFile]:
 class LogView:
     """The records of the log in memory, as of one snapshot."""
 
-    def __init__(self, table_uuid: object = None) -> None:
-        self._table_uuid = table_uuid
+    def __init__(self, table: Table | None = None) -> None:
+        self._table_uuid = table.metadata.table_uuid if table is not None else None
+        self._before = int(table.properties.get(FIRST_OFFSET, "1")) - 1 if table is not None else 0
         self._snapshot_id: int | None = None
         self._records: list[LoggedFile] = []
         self._known: dict[str, Known] = {}
@@ -33,7 +36,7 @@ class LogView:
 
     @property
     def head(self) -> int:
-        return self._records[-1].offset if self._records else 0
+        return self._records[-1].offset if self._records else self._before
 
     def known(self, source: str) -> Known:
         return self._known.get(source) or Known()
@@ -60,16 +63,19 @@ class LogView:
     def brought_up_to(self, table: Table) -> "LogView":
         """This view with what was added, or another one if the table is not the one that it shows."""
         snapshot = table.current_snapshot()
-        view = self if table.metadata.table_uuid == self._table_uuid else LogView(table.metadata.table_uuid)
+        view = self if table.metadata.table_uuid == self._table_uuid else LogView(table)
         if snapshot is None or snapshot.snapshot_id == view._snapshot_id:
-            view = view if snapshot else LogView(table.metadata.table_uuid)
+            view = view if snapshot else LogView(table)
             view.is_loaded = True
             return view
-        added = list(scan(table, above(view.head)))
+        # With the newest record that is known: it is another one if somebody rolled the log back, however many records
+        # were appended since.
+        newest = view._records[-1:]
+        read = list(scan(table, above(view.head - len(newest))))
+        added = read[len(newest) :]
         total = snapshot.summary and snapshot.summary["total-records"]
-        if view._records and total != str(len(view._records) + len(added)):
-            # Somebody rolled the log back, or deleted from it.
-            return LogView(table.metadata.table_uuid).brought_up_to(table)
+        if newest and (read[:1] != newest or total != str(len(view._records) + len(added))):
+            return LogView(table).brought_up_to(table)
         view._extend(added)
         view._snapshot_id, view.is_loaded = snapshot.snapshot_id, True
         return view

@@ -124,6 +124,10 @@ class Quarantine:
             if known.newest[id_].silver_table == silver_table
         ]
 
+    def rename(self, silver_table: str, new: str) -> None:
+        """Gives what is held of a table to its new name. Raises as `OpsTable.rename`."""
+        self._table.rename("silver_table", silver_table, new)
+
     def set_aside(self, found: Sequence[Held]) -> list[Held]:
         """Records what is not known already, in one commit, and returns it. What was discarded stays so; what was
         superseded is news when the file has its former content again."""

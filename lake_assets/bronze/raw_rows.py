@@ -63,11 +63,11 @@ def _records(store: ObjectStore, file: LoggedFile, dms: DmsSettings) -> Iterator
     """Every record with what ends it; together they are the whole file."""
     if file.irregular is None:
         if file.format == "json":
-            yield from _split(chunks(store, file.key, file.compression), CsvDialect(quoted=False))
+            yield from _split(chunks(store, file.path, file.compression), CsvDialect(quoted=False))
         else:
-            yield from _split(chunks(store, file.key, file.compression), CsvDialect.of(dms))
+            yield from _split(chunks(store, file.path, file.compression), CsvDialect.of(dms))
         return
-    content = whole(store, file.key, file.compression, LARGEST_IRREGULAR)
+    content = whole(store, file.path, file.compression, LARGEST_IRREGULAR)
     if file.format == "json":
         spans = [(start, end) for start, end, _ in json_lines(content)]
     else:
@@ -96,7 +96,7 @@ def _split(pieces: Iterator[bytes], dialect: CsvDialect) -> Iterator[bytes]:
 def _parquet_rows(store: ObjectStore, file: LoggedFile, ordinals: set[int]) -> dict[int, RawRow]:
     found, first = {}, 0
     try:
-        with store.open(file.key, seekable=True) as stream, pq.ParquetFile(stream) as parquet:
+        with store.open(file.path, seekable=True) as stream, pq.ParquetFile(stream) as parquet:
             for group in range(parquet.num_row_groups):
                 rows = parquet.metadata.row_group(group).num_rows
                 wanted = sorted(ordinal for ordinal in ordinals if first <= ordinal < first + rows)

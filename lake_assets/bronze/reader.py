@@ -135,7 +135,7 @@ def _refuse_unreadable(name: str, key: str, columns: Sequence[ParquetColumn]) ->
 
 
 def _paths(store: ObjectStore, files: Sequence[LoggedFile]) -> list[str]:
-    return [literal_path(store.spark_uri(file.key)) for file in files]
+    return [literal_path(store.spark_uri(file.path)) for file in files]
 
 
 def _texts(

@@ -47,11 +47,11 @@ def strict_rows(
     nothing: Sequence[None] = [None] * len(layout.columns)
     tables = []
     for file in files:
-        content = whole(store, file.key, file.compression, LARGEST_IRREGULAR)
+        content = whole(store, file.path, file.compression, LARGEST_IRREGULAR)
         records = (
             _json(content, layout) if file.format == "json" else _csv(content, layout, table, dms, among)
         )
-        address = spark_address(store.spark_uri(file.key))
+        address = spark_address(store.spark_uri(file.path))
         rows = [(*(nothing if bad else fields), address, ordinal, bad) for ordinal, (fields, bad) in records]
         columns = list(zip(*rows, strict=True)) or [()] * len(names)
         arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]

@@ -71,13 +71,13 @@ def newest_known(records: Iterable[LoggedFile]) -> list[LoggedFile]:
 
 def gone_files(known: Iterable[LoggedFile], listed: Collection[str]) -> list[LoggedFile]:
     """Of the newest records, those whose keys a listing of the whole location has not."""
-    return [record for record in known if record.key not in listed]
+    return [record for record in known if record.path not in listed]
 
 
 def missing_files(store: ObjectStore, files: Sequence[LoggedFile]) -> list[LoggedFile]:
     """Of files that somebody is about to read again, those that the bucket does not have any more; lists the folders
     that they are in. Raises StoreError."""
-    prefixes = {_folder(file.key) for file in files}
+    prefixes = {_folder(file.path) for file in files}
     listed = {obj.key for prefix in prefixes for obj in store.list(prefix)}
     return gone_files(files, listed)
 

@@ -1,36 +1,91 @@
-"""`lake-assets full-load`: somebody says what files cannot: whether parts that came late are a reload.
+"""`lake-assets full-load`: somebody says what files cannot: whether doubtful parts are a reload.
 
-Here: which parts, and the records that say so. Not here: why they are doubtful (`silver/plan.py`), printing
+Here: which parts, and the records that say so. Not here: why they are doubtful (`silver/load_doubt.py`), printing
 (`cli.py`).
 """
 
-from lake_assets.bronze.file_log import LoggedFile
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
 from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.log_record import LoggedFile
+from lake_assets.bronze.table_folders import folder_of
 from lake_assets.build import Lake
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.tables import load_table
-from lake_assets.silver.plan import newest_versions
-from lake_assets.silver.position import read_position
+from lake_assets.silver.load_doubt import doubtful_parts
+from lake_assets.silver.plan import living_files, newest_versions
+from lake_assets.silver.position import Position, read_position
+from lake_assets.silver.targets import Target
 
 
-def decide(lake: Lake, table: str, source: str | None, *, reload: bool) -> list[LoggedFile]:
-    """Logs the doubtful parts of a table (`schema.table`) once more: as the first of the next full load, or as parts of
-    the one that the table stands on. The decision is in the file log, so that a rebuild makes it again. Returns the
-    records. Raises LakeError when there is nothing to decide."""
+def decide(
+    lake: Lake, table: str, source: str | None, *, reload: bool, began: datetime | None = None
+) -> list[LoggedFile]:
+    """Logs the doubtful parts of a table (`schema.table`) once more: as parts of the next full load, which `began` then
+    (UTC; needed where their own timestamps do not say it), or as parts of the one that they were logged with. The
+    decision is in the file log, so that a rebuild makes it again. Returns the records. Raises LakeError when there is
+    nothing to decide."""
     targets = [t for t in lake.targets if t.table == table and source in (None, t.source)]
     sources = sorted({target.source for target in targets})
     if len(sources) > 1:
         raise LakeError(f"{table} is a table of {' and '.join(sources)}: name one with --source.")
     if not sources:
         raise LakeError(f"lake.yaml has no table {table}.")
-    logged = lake.runtime.file_log.files(sources[0], table)
-    loads = [file for file in logged if file.kind is FileKind.LOAD]
-    epoch = max((file.epoch for file in loads), default=0)
-    parts = newest_versions(file for file in loads if file.epoch == epoch)
-    positions = [read_position(load_table(lake.runtime.catalog, target.identifier)) for target in targets]
-    standing = [position.log_offset for position in positions if position.epoch == epoch]
-    # A change log goes on meanwhile: what waits is above the lowest.
-    late = [part for part in parts if standing and part.offset > min(standing)]
-    if not late or len(late) == len(parts):
-        raise LakeError(f"{table}: no full-load file came after its full load had been applied.")
-    return lake.runtime.file_log.ask_again(late, epoch=epoch + 1 if reload else epoch)
+    log = lake.runtime.file_log
+    logged = log.files(sources[0], table)
+    for target in targets:
+        position = read_position(load_table(lake.runtime.catalog, target.identifier))
+        files = living_files(logged, target.mode, target.config.on_vanished)
+        if parts := _doubtful(target, files, position):
+            break
+    else:
+        raise LakeError(
+            f"{table}: there is no full-load file of which it is in doubt which full load it is of."
+        )
+    epoch = parts[0].epoch
+    if not reload:
+        return log.ask_again(parts, epoch=epoch)
+    former = [f for f in files if f.kind is FileKind.LOAD and f not in parts]
+    return log.ask_again(
+        [*parts, *_written_again(lake, target, parts, former)],
+        epoch=epoch + 1,
+        began=_began(table, parts, former, began),
+    )
+
+
+def _doubtful(target: Target, files: Sequence[LoggedFile], position: Position) -> list[LoggedFile]:
+    epoch = max((file.epoch for file in files if file.kind is FileKind.LOAD), default=0)
+    task_start = target.dms.use_task_start_time_for_full_load_timestamp
+    doubt = doubtful_parts(files, epoch, position, task_start=task_start)
+    return list(doubt.parts) if doubt is not None else []
+
+
+def _began(
+    table: str, parts: Sequence[LoggedFile], former: Sequence[LoggedFile], given: datetime | None
+) -> datetime | None:
+    """When the reload began, if the parts themselves do not say it. What was flushed before is superseded."""
+    stamps = [part.first_commit_ts for part in parts if part.first_commit_ts is not None]
+    before = [file.first_commit_ts for file in former if file.first_commit_ts is not None]
+    if given is not None or not stamps or not before or min(stamps) > max(before):
+        return given
+    raise LakeError(
+        f"{table}: the timestamps in {parts[0].key} are not later than those of the full load before it, so that "
+        "nothing says which changes the reload has already. Say when it began, in UTC: --reload --began "
+        "2026-01-31T12:00:00 (DMS shows it in the table statistics of the task)."
+    )
+
+
+def _written_again(
+    lake: Lake, target: Target, parts: Sequence[LoggedFile], former: Sequence[LoggedFile]
+) -> Iterator[LoggedFile]:
+    """Other parts of the load before that were written again with the bytes that they had."""
+    paths = {part.path for part in parts}
+    last = newest_versions([f for f in former if f.epoch == parts[0].epoch and f.path not in paths])
+    store = lake.runtime.store(target.source)
+    prefixes = {"/".join(folder) + "/" for part in parts if (folder := folder_of(part.key))}
+    written = {obj.key: obj.last_modified for prefix in prefixes for obj in store.list(prefix)}
+    begun = min(part.last_modified for part in parts)
+    for file in last:
+        if file.path in written and written[file.path] > file.last_modified and written[file.path] >= begun:
+            yield file

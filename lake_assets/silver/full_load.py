@@ -15,7 +15,8 @@ from lake_assets.bronze.object_store import StoreError
 from lake_assets.config import DmsTask
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.cut import NO_CUT, Cut
-from lake_assets.silver.plan import Batch, Gate, Waiting, plan_batch
+from lake_assets.silver.log_mark import why_other_log
+from lake_assets.silver.plan import Batch, Gate, Stop, Waiting, plan_batch
 from lake_assets.silver.position import Position
 from lake_assets.silver.targets import Target
 
@@ -35,6 +36,9 @@ def next_batch(
 ) -> Batch | Waiting | None:
     """A table's next batch, or None; `logged` are all its files in the log, `now` is UTC. `at_once`: all that is
     pending, however many files."""
+    if (reason := _why_lost(runtime, target, position, logged)) is not None:
+        stop = Stop(f"{target.identifier}: {reason}", "Run `lake-assets recover`.")
+        return Batch("cdc", (), position.log_offset, position.epoch, stop=stop)
     return plan_batch(
         position,
         logged,
@@ -45,7 +49,26 @@ def next_batch(
         on_vanished=target.config.on_vanished,
         gate=_gate(runtime, target, logged),
         cut=cut,
+        task_start=target.dms.use_task_start_time_for_full_load_timestamp,
     )
+
+
+def _why_lost(
+    runtime: LakeRuntime, target: Target, position: Position, logged: Sequence[LoggedFile]
+) -> str | None:
+    """Why what the table was applied with is not what `lake_ops` has now; None if it is."""
+    log = runtime.file_log
+    if why_other_log(position.log_offset, position.mark, log.identity(), logged) is not None:
+        # Another process may have logged files and applied them since the log was read.
+        newer = log.files(target.source, target.table)
+        if other := why_other_log(position.log_offset, position.mark, log.identity(), newer):
+            return other
+    if position.contract_version > len(runtime.contracts.of(target.identifier).versions):
+        return (
+            f"it has rows of contract {position.contract_version}, and lake_ops.contracts does not have that contract: "
+            "the table was dropped, rolled back or restored."
+        )
+    return None
 
 
 def _gate(runtime: LakeRuntime, target: Target, logged: Sequence[LoggedFile]) -> Gate | None:

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from lake_assets.bronze.epochs import epoch_start, is_of_same_load, load_end
+from lake_assets.bronze.copies import originals
+from lake_assets.bronze.epochs import epoch_start, load_end
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.keys import FileKind
 from lake_assets.config import FullLoadComplete, Mode, OnVanished
 from lake_assets.silver.cut import NO_CUT, Cut, may_wait, why_nothing
+from lake_assets.silver.load_doubt import doubtful_parts
 from lake_assets.silver.position import Position
 
 __all__ = [
@@ -78,11 +80,13 @@ def plan_batch(
     on_vanished: OnVanished = "keep",
     gate: Gate | None = None,
     cut: Cut = NO_CUT,
+    task_start: bool = False,
 ) -> Batch | Waiting | None:
     """The next batch, or None when nothing is pending.
 
     `files` are all files of the table in the log, by offset; `now` is UTC. An unlogged file does not exist here.
-    `max_files`: None for all that is pending in one batch, a full load with the changes since.
+    `max_files`: None for all that is pending in one batch, a full load with the changes since. `task_start`: whether
+    the stamps of full-load rows are the task's start (UseTaskStartTimeForFullLoadTimestamp).
     """
     marks = [file for file in files if file.kind is FileKind.VANISHED]
     if marks and _empties(mode, on_vanished) and _is_there(position):
@@ -99,7 +103,7 @@ def plan_batch(
         return None
     at_once = max_files is None
     chunk = pending[: _enough(position, living, pending, max_files)]
-    batch = _batch(position, living, chunk, mode, policy, now, gate, at_once=at_once)
+    batch = _batch(position, living, chunk, mode, policy, now, gate, at_once=at_once, task_start=task_start)
     if isinstance(batch, Waiting):
         return batch
     if batch.kind == "cdc" and position.waiting:
@@ -119,6 +123,7 @@ def _batch(
     gate: Gate | None,
     *,
     at_once: bool,
+    task_start: bool,
 ) -> Batch | Waiting:
     upto = chunk[-1].offset if chunk else position.log_offset
     newest = newest_versions(files)
@@ -144,16 +149,16 @@ def _batch(
         end = load_end(parts, [f for f in newest if f.kind is FileKind.CDC], earlier)
         upto = max(upto if at_once else position.log_offset, *(part.offset for part in decided))
         batch = Batch("full_load", epoch_members(files, epoch, upto), upto=upto, epoch=epoch)
-        if policy.when != "immediately" and (stop := _undecided(position, files, parts, earlier)) is not None:
+        if (stop := _undecided(position, files, epoch, policy, task_start=task_start)) is not None:
             return Batch("full_load", (), upto, epoch, stop=stop)
         reason = _load_incomplete(parts, end, policy, now) or (gate(parts) if gate is not None else None)
         return Waiting(reason) if reason is not None else batch
 
     members = epoch_members(files, position.epoch, upto)
     wanted = tuple(f for f in members if f.offset > position.log_offset and f.kind is FileKind.CDC)
-    applied = {f.key for f in files if f.offset <= position.log_offset}
+    applied = {f.path for f in files if f.offset <= position.log_offset}
     left_out = own - len(wanted)
-    if any(f.key in applied and not f.retry for f in wanted):
+    if any(f.path in applied and not f.retry for f in wanted):
         # What its rows said before cannot be told from the file as it is now, so that the table is made anew.
         return Batch("full_load", members, upto, position.epoch, left_out)
     return Batch("cdc", wanted, upto, position.epoch, left_out)
@@ -195,7 +200,7 @@ def living_files(files: Sequence[LoggedFile], mode: Mode, on_vanished: OnVanishe
     its files vanish, those logged since."""
     marks = [file.offset for file in files if file.kind is FileKind.VANISHED]
     since = max(marks, default=0) if _empties(mode, on_vanished) else 0
-    return [file for file in files if file.kind is not FileKind.VANISHED and file.offset > since]
+    return [f for f in originals(files) if f.kind is not FileKind.VANISHED and f.offset > since]
 
 
 def _empties(mode: Mode, on_vanished: OnVanished) -> bool:
@@ -237,30 +242,16 @@ def _unreadable(batch: Batch, marks: Sequence[LoggedFile]) -> Stop | None:
 def _undecided(
     position: Position,
     files: Sequence[LoggedFile],
-    parts: Sequence[LoggedFile],
-    earlier: Sequence[LoggedFile],
+    epoch: int,
+    policy: FullLoadComplete,
+    *,
+    task_start: bool,
 ) -> Stop | None:
-    """Of a table that stands on a full load of which more parts turn up that may as well be a reload's."""
-    applied = [part for part in parts if part.offset <= position.log_offset]
-    if parts[0].epoch != position.epoch or not applied:
+    """Of a full load with parts that may as well be another's."""
+    doubt = doubtful_parts(files, epoch, position, task_start=task_start)
+    if doubt is None or (policy.when == "immediately" and doubt.came_late):
         return None
-    changes = [f for f in newest_versions(files) if f.kind is FileKind.CDC]
-    end = load_end(applied, changes, earlier)
-    # Logged twice for one full load: somebody has decided (`lake-assets full-load`), or asked for its rows again.
-    records = [(f.key, f.version, f.epoch) for f in files]
-    new = [
-        part
-        for part in parts
-        if part.offset > position.log_offset and records.count((part.key, part.version, part.epoch)) < 2
-    ]
-    doubtful = [part for part in new if not is_of_same_load(part, applied, end)]
-    if not doubtful:
-        return None
-    return Stop(
-        f"{doubtful[0].key} came after its full load of {len(applied)} files had been applied, and nothing tells "
-        f"whether it is a late part of it or of a reload ({len(doubtful)} such files).",
-        "Say so: lake-assets full-load TABLE --reload, or --same-load.",
-    )
+    return Stop(doubt.reason, "Say so: lake-assets full-load TABLE --reload, or --same-load.")
 
 
 def epoch_members(files: Sequence[LoggedFile], epoch: int, upto: int) -> tuple[LoggedFile, ...]:
@@ -273,10 +264,17 @@ def epoch_members(files: Sequence[LoggedFile], epoch: int, upto: int) -> tuple[L
     return tuple(f for f in with_requests([*parts, *cdc], files) if f.offset <= upto)
 
 
+def made_of(files: Sequence[LoggedFile], mode: Mode, epoch: int, upto: int) -> tuple[LoggedFile, ...]:
+    """The records that a table's state at log offset `upto` is a function of; `files` are living ones."""
+    if mode is Mode.CHANGE_LOG:
+        return newest_versions(file for file in files if file.offset <= upto)
+    return epoch_members(files, epoch, upto)
+
+
 def newest_versions(files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:
-    """One record per key, the newest, in log order: the bucket holds one object under a key, so that an older record
+    """One record per object, the newest, in log order: the bucket holds one object under a key, so that an older record
     names content that is gone. A request for rows that were set aside brings no content, and hides none."""
-    return tuple(sorted({f.key: f for f in sorted(files, key=_offset) if not f.retry}.values(), key=_offset))
+    return tuple(sorted({f.path: f for f in sorted(files, key=_offset) if not f.retry}.values(), key=_offset))
 
 
 def with_requests(members: Iterable[LoggedFile], files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:

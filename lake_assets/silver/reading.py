@@ -56,19 +56,19 @@ class Reading:
             which = "only" if part.only is not None else "without" if part.without else "all"
             gone, reopened = version.contract.gone_at(part.file.written_at), part.file.offset in cut.reopened
             group = groups[version.number, gone, which, reopened]
-            group.setdefault(part.file.key, []).append(part)
+            group.setdefault(part.file.path, []).append(part)
         self._groups: list[tuple[Sequence[LoggedFile], DataFrame]] = []
         for version in contracts.versions:
-            for (number, gone, which, reopened), by_key in groups.items():
+            for (number, gone, which, reopened), by_path in groups.items():
                 if number == version.number:
-                    files = [found[0].file for found in by_key.values()]
+                    files = [found[0].file for found in by_path.values()]
                     rows = self._read(spark, store, target, files, contracts, version, gone)
                     if which != "all":
                         places = {
-                            store.spark_uri(key): {
+                            store.spark_uri(path): {
                                 place for part in found for place in (part.only or part.without)
                             }
-                            for key, found in by_key.items()
+                            for path, found in by_path.items()
                         }
                         rows = in_places(spark, rows, places, others=which == "without")
                     if cut is not ALL_ROWS:
@@ -132,7 +132,7 @@ class Reading:
         by_address: dict[tuple[int, str], LoggedFile] = {}
         frames = []
         for number, (files, rows) in enumerate(self._groups):
-            by_address |= {(number, plain(self._store.spark_uri(file.key))): file for file in files}
+            by_address |= {(number, plain(self._store.spark_uri(file.path))): file for file in files}
             bad = placed(in_cut(rows)).filter(F.col("_bad").isNotNull()).select("_file", "_place", "_bad")
             frames.append(bad.withColumn("_group", F.lit(number)))
         for row in reduce(DataFrame.unionByName, frames).collect():
@@ -152,7 +152,7 @@ class Reading:
         if seen.rows != self.rows_counted:
             counted: dict[str, int] = defaultdict(int)
             for part in self.parts:
-                counted[self._store.spark_uri(part.file.key)] += part.rows
+                counted[self._store.spark_uri(part.file.path)] += part.rows
             stop_for_missing_rows(self._table, counted, self._all)
         return seen
 

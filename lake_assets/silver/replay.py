@@ -141,7 +141,7 @@ def _held_back(work: Work, reading: Reading, missing: str) -> list[UnreadableFil
     return [
         UnreadableFile(part.file.key, reason)
         for part in reading.parts
-        if part.file.retry or plain(store.spark_uri(part.file.key)) in back
+        if part.file.retry or plain(store.spark_uri(part.file.path)) in back
     ]
 
 

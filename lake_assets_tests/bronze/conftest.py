@@ -32,7 +32,7 @@ def open_catalog(tmp_path: Path) -> Callable[[], Catalog]:
 
 @pytest.fixture
 def load() -> Callable[..., NewFile]:
-    """A full-load file, `load(1, "v1")`; `minutes` after noon is its time of modification."""
+    """A full-load file without a timestamp column, `load(1, "v1")`, modified `minutes` after noon."""
 
     def build(
         number: int, version: str = "v1", *, minutes: int = 0, table: str = "trips", **changes: Any
@@ -51,7 +51,7 @@ def load() -> Callable[..., NewFile]:
             "capture_date": date(2024, 5, 1),
             "rows": 10,
             "columns": ("Op", "trip_id"),
-            "first_commit_ts": NOON,
+            "first_commit_ts": None,
         }
         return NewFile(**values | changes)
 
@@ -65,8 +65,7 @@ def cdc(load: Callable[..., NewFile]) -> Callable[..., NewFile]:
     def build(second: int, version: str = "v1", *, table: str = "trips", **changes: Any) -> NewFile:
         flushed = NOON + timedelta(seconds=second)
         key = f"public/{table}/{flushed:%Y%m%d-%H%M%S}000.csv"
-        return load(
-            0, version, **{"table": table, "key": key, "kind": FileKind.CDC, "flush_time": flushed} | changes
-        )
+        values = {"table": table, "key": key, "kind": FileKind.CDC, "flush_time": flushed}
+        return load(0, version, **values | {"first_commit_ts": NOON} | changes)
 
     return build

@@ -130,7 +130,7 @@ def minutes(number):
         ("and once more", "L1@0 L2@29|L1@30|L2@33|L2@60", [1, 1, 2, 2, 2, 3]),
         ("two reloads, of the second all parts at once", "L1@0 L2@1|L2@30|L1@60 L2@61", [1, 1, 2, 3, 3]),
         ("the same, of the first one each", "L1@0 L2@1|L2@30|L1@31 L2@61", [1, 1, 2, 2, 3]),
-        ("old content that is put back claims nothing", "L1@9 L2@10|L1@0", [1, 1, 2]),
+        ("older content that is put back is no reload", "L1@9 L2@10|L1@0", [1, 1, 1]),
         ("nothing tells: soon after the load before", "L1@0|L1@30 L2@1|L2@31", [1, 2, 1, 2]),
         ("nothing tells: soon before the reload", "L1@0|L1@30 L2@29", [1, 2, 2]),
     ],

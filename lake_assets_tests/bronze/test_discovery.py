@@ -25,6 +25,8 @@ from lake_assets.config import S3Config, SourceConfig
 
 HEADER = b"Op,commit_ts,trip_id\n"
 ROW = b"I,2024-05-01 11:59:00.000000,1\n"
+LATER_ROW = b"I,2024-05-01 12:59:00.000000,1\n"
+NO_STAMP, ROW_WITHOUT = b"Op,trip_id\n", b"I,1\n"
 TRIPS = "public/trips"
 
 
@@ -125,7 +127,7 @@ def test_changed_objects_are_logged_again(bench):
     bench.put(f"{TRIPS}/LOAD00000001.csv")
     bench.put(f"{TRIPS}/20240501-120000000.csv")
     bench.run()
-    bench.put(f"{TRIPS}/LOAD00000001.csv", HEADER + ROW * 2)
+    bench.put(f"{TRIPS}/LOAD00000001.csv", HEADER + LATER_ROW * 2)
     bench.put(f"{TRIPS}/20240501-120000000.csv", HEADER + ROW * 3)
     assert [(r.offset, r.rows, r.epoch) for r in bench.run().logged] == [(3, 2, 2), (4, 3, 2)]
     assert bench.run().logged == []
@@ -190,13 +192,14 @@ def test_new_content_of_the_same_size(local):
 
 
 def test_a_reload_whose_first_part_came_out_the_same(local, monkeypatch):
-    """DMS writes all parts again; a table that only grew has parts with the bytes that they had before."""
-    local.put(f"{TRIPS}/LOAD00000001.csv", HEADER + ROW, mtime=1_714_564_800)
-    local.put(f"{TRIPS}/LOAD00000002.csv", HEADER, mtime=1_714_564_801)
+    """DMS writes all parts again; a table that only grew has parts with the bytes that they had before,
+    where no timestamp column says when they were transferred."""
+    local.put(f"{TRIPS}/LOAD00000001.csv", NO_STAMP + ROW_WITHOUT, mtime=1_714_564_800)
+    local.put(f"{TRIPS}/LOAD00000002.csv", NO_STAMP, mtime=1_714_564_801)
     local.run()
-    local.put(f"{TRIPS}/LOAD00000001.csv", HEADER + ROW, mtime=1_714_570_000)
+    local.put(f"{TRIPS}/LOAD00000001.csv", NO_STAMP + ROW_WITHOUT, mtime=1_714_570_000)
     assert local.run().logged == [], "so far, it may just have been touched"
-    local.put(f"{TRIPS}/LOAD00000002.csv", HEADER + ROW, mtime=1_714_570_001)
+    local.put(f"{TRIPS}/LOAD00000002.csv", NO_STAMP + ROW_WITHOUT, mtime=1_714_570_001)
 
     def read(*_):
         raise AssertionError("its rows are known")
@@ -236,7 +239,7 @@ class Bucket:
         return obj.etag
 
     def open(self, key, *, seekable=False):
-        return io.BytesIO(HEADER)
+        return io.BytesIO(NO_STAMP + f"I,{self.objects[key].etag}\n".encode())
 
     def spark_uri(self, key):
         return key

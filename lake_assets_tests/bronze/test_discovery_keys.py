@@ -13,7 +13,7 @@ import pytest
 
 from lake_assets.bronze.inspect import UnreadableFile, inspect_file
 from lake_assets.config import SourceConfig
-from lake_assets_tests.bronze.test_discovery import HEADER, ROW, TRIPS, Bench
+from lake_assets_tests.bronze.test_discovery import HEADER, LATER_ROW, ROW, TRIPS, Bench
 
 
 @pytest.fixture
@@ -50,10 +50,10 @@ def test_the_parts_of_a_parallel_load_are_one_epoch(bench):
     assert [(r.key, r.epoch) for r in bench.run().logged] == [(key, 1) for key in keys[:4]]
     bench.put(keys[4])
     assert [(r.key, r.epoch) for r in bench.run().logged] == [(keys[4], 1)]
-    bench.put(keys[3], HEADER + ROW * 2)
+    bench.put(keys[3], HEADER + LATER_ROW * 2)
     assert [(r.key, r.epoch) for r in bench.run().logged] == [(keys[3], 2)]
     for key in (keys[0], keys[4]):
-        bench.put(key, HEADER + ROW * 3)
+        bench.put(key, HEADER + LATER_ROW * 3)
     assert [(r.key, r.epoch) for r in bench.run().logged] == [(keys[0], 2), (keys[4], 2)]
 
 

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+from dataclasses import replace
 from datetime import UTC, datetime
 from time import perf_counter
 
@@ -12,7 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lake_assets.bronze.inspect import FileInspection, UnreadableFile, count_records, inspect_file
+from lake_assets.bronze.inspect import (
+    FileInspection,
+    UnreadableFile,
+    count_records,
+    inspect_file,
+    inspect_large_file,
+)
 from lake_assets.bronze.keys import DataFile, parse_key
 from lake_assets.bronze.object_store import LocalStore, ObjectGone, S3Store, open_store
 from lake_assets.config import DmsSettings
@@ -29,7 +36,7 @@ def inspect(tmp_path):
         (tmp_path / name).write_bytes(content)
         file = parse_key(name, dms)
         assert isinstance(file, DataFile)
-        return inspect_file(LocalStore(tmp_path), file, dms)
+        return replace(inspect_file(LocalStore(tmp_path), file, dms), content=None)
 
     return run
 
@@ -228,7 +235,7 @@ def test_a_file_that_vanished(tmp_path):
         inspect_file(LocalStore(tmp_path), file, WITH_HEADER)
 
 
-def test_a_parquet_in_s3_is_not_read_whole(new_bucket, s3, monkeypatch):
+def test_a_large_parquet_in_s3_is_not_read_whole(new_bucket, s3, monkeypatch):
     bucket = new_bucket()
     key = f"{LOAD}.parquet"
     wide = {"commit_ts": [TS] * 5000, "x": [str(number) * 20 for number in range(5000)]}
@@ -244,8 +251,42 @@ def test_a_parquet_in_s3_is_not_read_whole(new_bucket, s3, monkeypatch):
     monkeypatch.setattr(S3Store, "_range", count)
     file = parse_key(key, WITH_HEADER)
     assert isinstance(file, DataFile)
-    assert inspect_file(open_store(f"s3://{bucket.name}", s3), file, WITH_HEADER).rows == 5000
+    found = inspect_large_file(open_store(f"s3://{bucket.name}", s3), file, WITH_HEADER)
+    assert found is not None
+    assert (found.rows, found.content) == (5000, None)
     assert 0 < sum(fetched) < len(content) / 4
+
+
+def test_the_digest_is_of_the_content(tmp_path):
+    """Not of the object: compression does not change it, one value does."""
+
+    def digest(name, content):
+        (tmp_path / LOAD).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+        file = parse_key(name, WITH_HEADER)
+        assert isinstance(file, DataFile)
+        return inspect_file(LocalStore(tmp_path), file, WITH_HEADER).content
+
+    text = f"commit_ts,id\n{TS},1\n".encode()
+    plain = digest(f"{LOAD}.csv", text)
+    assert plain == digest(f"{LOAD}.csv.gz", gzip.compress(text)) is not None
+    assert plain != digest(f"{LOAD}.csv", text.replace(b",1\n", b",2\n"))
+    table = pa.table({"commit_ts": [TS], "id": [1]})
+    same = digest(f"{LOAD}.parquet", parquet(table))
+    assert same == digest(f"{LOAD}.parquet", parquet(table))
+    assert same != digest(f"{LOAD}.parquet", parquet(pa.table({"commit_ts": [TS], "id": [2]})))
+
+
+def test_a_large_text_tells_its_first_commit(tmp_path):
+    for name, content in {
+        f"{LOAD}.csv": f"commit_ts,id\n{TS},1\n".encode(),
+        f"{LOAD}.csv.gz": gzip.compress(f"commit_ts,id\n{TS},1\n".encode()),
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+        file = parse_key(name, WITH_HEADER)
+        assert isinstance(file, DataFile)
+        assert inspect_large_file(LocalStore(tmp_path), file, WITH_HEADER) == FileInspection(None, None, NOON)
 
 
 def test_from_s3(new_bucket, s3):
