@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from lake_assets.config import ContinuousConfig
+from lake_assets.errors import LakeError
 from lake_assets.gold.consumption import PREFIX, read_consumption
 from lake_assets.gold.look import snapshot_of_rows
 from lake_assets.gold.mart import Mart
@@ -15,6 +16,7 @@ from lake_assets.iceberg.maintenance import TableUpkeep, Upkeep
 from lake_assets.iceberg.restamp import Bears
 from lake_assets.iceberg.tables import load_table, summary
 from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.guard import refuse_foreign_commits
 from lake_assets.silver.position import LOG_OFFSET, TOUCHED_DAYS
 from lake_assets.silver.targets import Target
 from lake_assets.spark.session import server_lost
@@ -39,6 +41,12 @@ def tend_silver(
 
     def consumed() -> list[int]:
         return consumed_snapshots(runtime, marts, target.identifier)
+
+    try:
+        # A re-stamp above a commit of somebody else's would hide it.
+        refuse_foreign_commits(target, load_table(runtime.catalog, target.identifier))
+    except LakeError as error:
+        return Upkeep(target.identifier, error=error)
 
     return _tend(runtime, target.identifier, SILVER, consumed, keep_commits)
 

@@ -28,7 +28,7 @@ def rebuild(context: typer.Context, table: Name, check: Check = False, today: To
     """Make a silver table anew from its DMS files, and swap it in if it differs."""
     from lake_assets.silver import rebuild as silver
 
-    lake, targets = _chosen(context, table)
+    lake, targets = chosen(context, table)
     differs = False
     for target in targets:
         found = silver.rebuild(lake.runtime, target, publish=not check, by_today=today)
@@ -51,7 +51,7 @@ def replay(
     from lake_assets.config import Mode
     from lake_assets.silver import rebuild as silver
 
-    lake, targets = _chosen(context, table)
+    lake, targets = chosen(context, table)
     # The further shapes of a table are logs, of which a range cannot be taken.
     current = [target for target in targets if target.mode is Mode.CURRENT] or targets
     differs = False
@@ -62,7 +62,8 @@ def replay(
     raise typer.Exit(1 if check and differs else 0)
 
 
-def _chosen(context: typer.Context, table: str) -> "tuple[Lake, list[Target]]":
+def chosen(context: typer.Context, table: str) -> "tuple[Lake, list[Target]]":
+    """The lake, and its silver tables that a name stands for. Raises LakeError without one."""
     from lake_assets.commands.opening import opened
 
     lake = opened(context.obj)

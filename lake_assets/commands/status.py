@@ -45,6 +45,8 @@ class TableStatus:
     consistent_cut: str | None = None
     """The table shows the transactions up to this commit time, ISO 8601 UTC; None: all that its files have."""
     rows_waiting_for_cut: int = 0
+    unknown_rows: int = 0
+    """Since its full load, changes of rows that it did not have; without a full load, deletes count too."""
     vanished: str | None = None
     """Since when, ISO 8601 UTC, none of its files is in the bucket any more."""
 
@@ -84,6 +86,7 @@ def _table_status(lake: Lake, state: TableState, quarantined: int, now: datetime
         reason=_reason(lake, state),
         consistent_cut=state.position.cut.isoformat() if state.position.cut is not None else None,
         rows_waiting_for_cut=state.position.waiting,
+        unknown_rows=state.position.unknown_rows,
         vanished=mark.last_modified.isoformat(timespec="seconds") if mark is not None else None,
     )
 
@@ -102,10 +105,12 @@ def _reason(lake: Lake, state: TableState) -> str | None:
 def _state(state: TableState) -> str:
     if state.error is not None:
         return "stopped"
+    if isinstance(state.next_batch, Batch) and state.next_batch.stop is not None:
+        return "stopped"
     if not state.logged:
         return "no files"
     if isinstance(state.next_batch, Waiting):
         return "waiting"
     if isinstance(state.next_batch, Batch):
-        return "pending" if state.next_batch.stop is None else "stopped"
+        return "pending"
     return "up to date"

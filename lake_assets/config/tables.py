@@ -120,6 +120,10 @@ class TableConfig(Model):
     """The source's by default."""
     on_vanished: OnVanished = "keep"
     """What becomes of the table when DMS deletes all of its files, as it does at a TRUNCATE or DROP of the source's."""
+    foreign_commits: Literal["stop", "tolerate"] = "stop"
+    """What becomes of the silver table when something else than lake_assets commits rows to it."""
+    cdc_only: bool = False
+    """The files have no full load, and need none: changes of rows that the table never had are no sign of a gap."""
     freshness: Freshness | None = None
     schema_changes: SchemaChanges | None = None
     """The source's by default."""

@@ -16,6 +16,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
 
 NAMESPACE = "lake_ops"
@@ -50,7 +51,13 @@ class OpsTable(Generic[T]):
     def parsed(self) -> T:
         """What the rows amount to now."""
         with self._lock:
-            self._refresh()
+            try:
+                self._refresh()
+            except FileNotFoundError as error:
+                raise LakeError(
+                    f"{self._identifier}: one of its files is gone ({error}), so that the catalog was restored to an "
+                    "earlier state, or the file was deleted. Run `lake-assets recover`."
+                ) from error
             return self._parsed
 
     def append(self, decide: Callable[[T], Sequence[Row]]) -> list[Row]:
@@ -73,6 +80,17 @@ class OpsTable(Generic[T]):
                         )
                     return new
         raise AssertionError("tenacity re-raises")
+
+    def rename(self, column: str, before: str, after: str) -> None:
+        """Replaces a value of one column in all rows; nothing happens without such a row. Raises CommitFailedException
+        when another process appended meanwhile."""
+        with self._lock:
+            table = self._refresh()
+            rows = table.scan().to_arrow().to_pylist() if table is not None else []
+            if table is None or all(row[column] != before for row in rows):
+                return
+            renamed = [row | {column: after if row[column] == before else row[column]} for row in rows]
+            table.overwrite(pa.Table.from_pylist(renamed, schema=self._schema.as_arrow()))
 
     def _create(self) -> Table:
         ensure_namespace(self._catalog, NAMESPACE)

@@ -15,6 +15,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyspark.sql import SparkSession
 
 from lake_assets.config import Column
+from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.spark.types import spark_type
 
@@ -29,6 +30,9 @@ TABLE_PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "10",
 }
+
+
+LOADS = 3
 
 
 def create_table(
@@ -65,11 +69,20 @@ def partition_ddl(transform: str) -> str:
 
 
 def load_table(catalog: Catalog, identifier: str) -> Table | None:
-    """The table as it is now, or None."""
-    try:
-        return catalog.load_table(identifier)
-    except NoSuchTableError:
-        return None
+    """The table as it is now, or None. Raises LakeError when the catalog names metadata that is gone."""
+    for attempt in range(LOADS):
+        try:
+            return catalog.load_table(identifier)
+        except NoSuchTableError:
+            return None
+        except FileNotFoundError as error:
+            # Another process may have replaced and deleted it since the catalog was asked.
+            if attempt == LOADS - 1:
+                raise LakeError(
+                    f"{identifier}: its metadata file is gone ({error}), so that the catalog was restored to an "
+                    "earlier state, or the file was deleted. Run `lake-assets recover`."
+                ) from error
+    raise AssertionError("the last attempt returns or raises")
 
 
 def current_snapshot(table: Table | None) -> Snapshot | None:

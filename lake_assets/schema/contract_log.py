@@ -52,6 +52,10 @@ class ContractLog:
         self._table.append(next_version)
         return self.of(silver_table)
 
+    def rename(self, silver_table: str, new: str) -> None:
+        """Gives the versions of a table to its new name. Raises as `OpsTable.rename`."""
+        self._table.rename("silver_table", silver_table, new)
+
 
 def new_version(contract: Contract, from_offset: int, origin: str, configured: Contract) -> ContractVersion:
     """A version that is yet to get its number."""

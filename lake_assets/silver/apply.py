@@ -15,7 +15,14 @@ from lake_assets.bronze.keys import FileKind
 from lake_assets.config import Mode
 from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.silver.batch import REWRITE, BatchResult, Written, nothing_readable
-from lake_assets.silver.commit import branch_head, count_rows, next_position, stamp
+from lake_assets.silver.commit import (
+    branch_head,
+    count_rows,
+    next_position,
+    stamp,
+    stamp_again,
+    with_unknown_rows,
+)
 from lake_assets.silver.full_row import replace_all_rows, replace_rows
 from lake_assets.silver.keyed import replace_keys, replace_table
 from lake_assets.silver.logs import append, replace_log
@@ -44,6 +51,7 @@ def apply_batch(work: Work) -> BatchResult:
             work.batch,
             written.changes,
             work.contracts.versions[-1].number,
+            work.log_mark,
             again=work.again,
         )
         result = _result(work, written, position)
@@ -65,6 +73,9 @@ def apply_batch(work: Work) -> BatchResult:
                 again=work.again,
             )
             result = replace(result, unseen_updates=written.unseen_updates(result.rows_removed))
+            if unknown := written.unknown_rows(result.rows_removed, work.batch.epoch):
+                result = with_unknown_rows(result, unknown)
+                stamp_again(work.spark, work.runtime.catalog, current, work.target, result, written)
         work.before_publish(work, current)
         work.set_aside()
         work.stage("publish")

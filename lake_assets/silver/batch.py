@@ -54,8 +54,17 @@ class Written:
     """`rows`: those among `images`, beside `rows`, that were there before: the commit replaces the whole table."""
     unseen_updates: Callable[[int], int] = lambda removed: 0
     """Of a batch that has removed so many rows; until it is published."""
+    present: int | None = None
+    """Of a batch in order, keys that the table should have, because their first change updates or deletes a row."""
     unmatched: int = 0
     """Rows that were to be taken away from a table without a key, and were not there."""
+
+    def unknown_rows(self, removed: int, epoch: int) -> int:
+        """Changes of rows that the table did not have, of a batch that has removed so many rows. Below a full load only
+        updates count: a row that is deleted while the load runs may be in none of its parts."""
+        if epoch or self.present is None:
+            return self.unseen_updates(removed)
+        return max(0, self.present - removed)
 
 
 def nothing_readable(strategy: str = "append", touched: dict[str, str] | None = None) -> Written:

@@ -15,9 +15,11 @@ from pyspark.sql import functions as F
 from lake_assets.checks.row_count import RowCounts, row_count_problem
 from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt, with_properties
-from lake_assets.iceberg.tables import live_rows, load_table, summary
+from lake_assets.iceberg.restamp import APPLIED_AT, RESTAMP_OF
+from lake_assets.iceberg.tables import committed_at, live_rows, load_table, summary
 from lake_assets.silver.batch import REWRITE, BatchResult, Written, nothing_readable
 from lake_assets.silver.collapse import ChangeFigures
+from lake_assets.silver.log_mark import LogMark
 from lake_assets.silver.plan import Batch
 from lake_assets.silver.position import Position, touched_days_property
 from lake_assets.silver.targets import Target
@@ -25,10 +27,16 @@ from lake_assets.silver.touched_days import all_days
 
 
 def next_position(
-    position: Position, batch: Batch, seen: ChangeFigures, contract_version: int, *, again: bool = False
+    position: Position,
+    batch: Batch,
+    seen: ChangeFigures,
+    contract_version: int,
+    mark: LogMark | None = None,
+    *,
+    again: bool = False,
 ) -> Position:
     """Where the batch, with rows of that contract, brings the table. A full load starts anew; CDC never moves a maximum
-    back. `again`: the batch's files were applied before."""
+    back. `mark`: the log's record at that offset; `again`: the batch's files were applied before."""
     sequences = [seen.max_sequence]
     stamps = [seen.max_commit_ts]
     if batch.kind == "cdc":
@@ -40,7 +48,9 @@ def next_position(
         max_sequence=max(sequences),
         max_commit_ts=_latest(stamps),
         contract_version=contract_version,
+        mark=mark,
         cut=batch.cut,
+        unknown_rows=position.unknown_rows if batch.kind == "cdc" else 0,
         # Some keys that are computed again take nothing from what waits.
         waiting=position.waiting if again and batch.kind == "cdc" else seen.waiting,
     )
@@ -73,13 +83,41 @@ def stamp(
         images = in_table_columns(written.images, target)
     else:
         images = spark.table(current.table).filter(F.lit(False))
-    properties = result.position.properties() | result.properties()
-    properties |= {touched_days_property(column): days for column, days in written.touched.items()}
+    properties = _properties(result, written)
     writer = with_properties(images.writeTo(current.address), properties).option("check-nullability", False)
     if written.strategy == REWRITE:
         writer.overwrite(F.lit(True))
     else:
         writer.append()
+
+
+def with_unknown_rows(result: BatchResult, unknown: int) -> BatchResult:
+    """The result with so many more changes of rows that the table did not have."""
+    position = replace(result.position, unknown_rows=result.position.unknown_rows + unknown)
+    return replace(result, position=position)
+
+
+def stamp_again(
+    spark: SparkSession,
+    catalog: Catalog,
+    current: Attempt,
+    target: Target,
+    result: BatchResult,
+    written: Written,
+) -> None:
+    """A commit without rows, for what was known only when the rows had been written."""
+    _, head = branch_head(catalog, current, target)
+    nothing = spark.table(current.table).filter(F.lit(False))
+    properties = _properties(result, written) | {
+        RESTAMP_OF: str(head.snapshot_id),
+        APPLIED_AT: committed_at(head).isoformat(),
+    }
+    with_properties(nothing.writeTo(current.address), properties).option("check-nullability", False).append()
+
+
+def _properties(result: BatchResult, written: Written) -> dict[str, str]:
+    properties = result.position.properties() | result.properties()
+    return properties | {touched_days_property(column): days for column, days in written.touched.items()}
 
 
 def write_all(rows: DataFrame, current: Attempt, target: Target) -> None:

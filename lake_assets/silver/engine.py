@@ -21,10 +21,10 @@ from lake_assets.silver.batch import BatchResult, TableResult
 from lake_assets.silver.cut import NO_CUT, Cut
 from lake_assets.silver.cut_tags import SourceCut
 from lake_assets.silver.full_load import next_batch
+from lake_assets.silver.guard import refuse_unfit
 from lake_assets.silver.plan import Batch, Waiting, living_files
 from lake_assets.silver.planned import Planned, apply_planned, known_damage, retrying
 from lake_assets.silver.position import Position, read_position
-from lake_assets.silver.shape import refuse_other_shape
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged
 
@@ -106,8 +106,10 @@ def _next_batch(
 ) -> BatchResult | Waiting | None:
     """Plans from the table as it is now, so that a batch another run has published meanwhile is not planned again."""
     table = load_table(runtime.catalog, target.identifier)
-    refuse_other_shape(target, table)
+    refuse_unfit(target, table)
     position = read_position(table)
+    # Another process may have brought the table further than the log was when this turn began.
+    upto = max(upto, position.log_offset)
     files = runtime.file_log.files(target.source, target.table, upto=upto)
     batch = next_batch(runtime, target, position, files, datetime.now(UTC), cut=cut)
     if batch is None or isinstance(batch, Waiting):
@@ -128,6 +130,7 @@ def _next_batch(
         }
         _refuse_rewritten(target, logged, position.log_offset, left_out)
     _refuse_lost_rows(runtime, target, batch, position)
+    _refuse_lost_files(runtime, target, batch, position)
 
     def applied(wanted: Batch) -> BatchResult:
         planned = Planned(target, table, position, wanted, logged)
@@ -152,6 +155,22 @@ def _refuse_lost_rows(runtime: LakeRuntime, target: Target, batch: Batch, positi
             f"{missing[0].key} is gone from the bucket, and of the files that {target.identifier} has read, "
             f"{position.waiting} rows wait for the consistent cut.",
             "Put it back, or have DMS reload the table.",
+        )
+
+
+def _refuse_lost_files(runtime: LakeRuntime, target: Target, batch: Batch, position: Position) -> None:
+    """A table that is computed again from its files needs all of them, also those that it has applied."""
+    applied = [file for file in batch.files if file.offset <= position.log_offset]
+    if batch.kind != "full_load" or not applied:
+        return
+    if missing := missing_files(runtime.store(target.source), applied):
+        again = next(file for file in batch.files if file.offset > position.log_offset)
+        raise TableStopped(
+            target.table,
+            f"{again.key} was written again, so that {target.identifier} is to be computed again from "
+            f"{len(batch.files)} files, and {len(missing)} of them are gone from the bucket, the first of them "
+            f"{missing[0].key}.",
+            "Put them back, or have DMS reload the table.",
         )
 
 

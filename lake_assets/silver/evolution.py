@@ -18,6 +18,7 @@ from lake_assets.schema.contract import Contracts, contract_of
 from lake_assets.schema.current import Add, contracts_of_batch
 from lake_assets.schema.evolve import Kind, SchemaChange
 from lake_assets.schema.silver_schema import VERSION, SilverSchema, Step, steps, version_of
+from lake_assets.silver.guard import SOURCE_TABLE, source_table
 from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.shape import SHAPE
 from lake_assets.silver.targets import Target
@@ -54,6 +55,7 @@ def evolved(work: Work, table: Table | None) -> Iterator[tuple[str, ...]]:
     runtime, target = work.runtime, work.target
     if table is None:
         table = _created(work)
+    _note_source(work, table)
     todo = steps(target.table, version_of(table), work.contracts, target.schema_changes)
     catalog = runtime.lake.catalog.name
     schema = SilverSchema(work.spark, f"{catalog}.{target.identifier}", table, target.table)
@@ -62,6 +64,14 @@ def evolved(work: Work, table: Table | None) -> Iterator[tuple[str, ...]]:
     _fill_defaults(work, [step for step in todo if step.version > published])
     yield tuple(str(change) for step in todo for change in step.changes)
     schema.finish(todo)
+
+
+def _note_source(work: Work, table: Table) -> None:
+    """Gives a table of an earlier version the property that says whose rows it has."""
+    if SOURCE_TABLE not in table.properties:
+        name = f"{work.runtime.lake.catalog.name}.{work.target.identifier}"
+        said = source_table(work.target).replace("\\", "\\\\").replace("'", "\\'")
+        work.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{SOURCE_TABLE}' = '{said}')")
 
 
 def _created(work: Work) -> Table:
@@ -76,6 +86,7 @@ def _created(work: Work) -> Table:
         "format-version": str(target.config.format_version),
         VERSION: str(version),
         SHAPE: target.mode.value,
+        SOURCE_TABLE: source_table(target),
     }
     create_table(work.spark, runtime.catalog, target.identifier, columns, target.partition_by, properties)
     table = load_table(runtime.catalog, target.identifier)

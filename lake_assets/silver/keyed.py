@@ -56,6 +56,7 @@ def replace_keys(work: Work, current: Attempt) -> Written:
         _make_room(work, current, written, delta)
     if not late:
         written.unseen_updates = partial(_unseen_updates, work, current, delta, counts)
+        written.present = counts.present
     return written
 
 

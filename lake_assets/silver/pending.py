@@ -15,9 +15,9 @@ from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.cut import Cut, source_cut
 from lake_assets.silver.full_load import next_batch
+from lake_assets.silver.guard import refuse_unfit
 from lake_assets.silver.plan import Batch, Waiting, living_files
 from lake_assets.silver.position import Position, read_position
-from lake_assets.silver.shape import refuse_other_shape
 from lake_assets.silver.targets import Target
 
 LOADING_THREADS = 8
@@ -74,7 +74,7 @@ def _state(
 ) -> TableState:
     try:
         table = load_table(runtime.catalog, target.identifier)
-        refuse_other_shape(target, table)
+        refuse_unfit(target, table)
         position = read_position(table)
     except Exception as error:  # whatever is wrong with one table, the others are asked
         logger.debug("%s has no readable position", target.identifier, exc_info=True)

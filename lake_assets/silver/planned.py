@@ -22,9 +22,10 @@ from tenacity import (
 from lake_assets.bronze.content import FilesUnusable, UnreadableFile
 from lake_assets.bronze.damage import unreadable_files
 from lake_assets.bronze.file_log import LoggedFile
-from lake_assets.bronze.object_store import StoreError
+from lake_assets.bronze.object_store import ObjectStore, StoreError
 from lake_assets.bronze.quarantine import State
-from lake_assets.errors import ApplyConflict, LakeError, SparkLost
+from lake_assets.bronze.vanished import missing_files
+from lake_assets.errors import ApplyConflict, LakeError, SparkLost, TableStopped
 from lake_assets.iceberg.publish import Attempt, lost_race
 from lake_assets.preflight import PreflightError
 from lake_assets.runtime import LakeRuntime
@@ -154,12 +155,24 @@ def apply_planned(
                         spark, store, batch.files, lambda f: contracts.at(f.offset).contract.dms
                     )
                 except StoreError:
+                    _refuse_gone(target, store, batch)
                     raise
                 except Exception as again:  # noqa: BLE001  (not the files; this is what stands in the way)
                     cause, found = again, []
                 if found and _without(broken := FilesUnusable(found), batch, damaged):
                     raise broken from error
             raise _told(runtime, target, batch, cause) from cause
+
+
+def _refuse_gone(target: Target, store: ObjectStore, batch: Batch) -> None:
+    """Raises TableStopped when files of the batch are gone from the bucket."""
+    if missing := missing_files(store, batch.files):
+        raise TableStopped(
+            target.table,
+            f"{len(missing)} of the {len(batch.files)} files of the next batch of {target.identifier} are gone from "
+            f"the bucket, the first of them {missing[0].key}.",
+            "Put them back, or have DMS reload the table.",
+        )
 
 
 def _told(runtime: LakeRuntime, target: Target, batch: Batch, error: Exception) -> LakeError:

@@ -12,6 +12,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.tables import current_snapshot, live_rows, summary
+from lake_assets.silver.log_mark import LogMark
 
 LOG_OFFSET = "lake.log-offset"
 MAX_SEQUENCE = "lake.max-sequence"
@@ -22,6 +23,7 @@ CUT = "lake.cut"
 CUT_WAITING = "lake.cut-waiting"
 TOUCHED_DAYS = "lake.touched-days."
 """Prefix; the rest is a column's name in lower case, the value days such as `2026-03-01,2026-03-02` or `all`."""
+UNKNOWN_ROWS = "lake.unknown-rows"
 BATCH = "lake.batch."
 """Prefix of the batch's own figures."""
 
@@ -53,6 +55,10 @@ class Position:
     """The table shows the transactions that were committed up to here, UTC; None: all that its files have."""
     waiting: int = 0
     """Rows of its files that were committed after the cut, and are not applied yet."""
+    unknown_rows: int = 0
+    """Since the full load, changes of rows that the table did not have; without one, deletes count too."""
+    mark: LogMark | None = None
+    """The log that the offset is of; None where a commit does not say."""
 
     def properties(self) -> dict[str, str]:
         """The summary properties that a commit which brings the table here must carry."""
@@ -67,14 +73,21 @@ class Position:
             properties[CONTRACT_VERSION] = str(self.contract_version)
         if self.cut is not None:
             properties |= {CUT: self.cut.astimezone(UTC).isoformat(), CUT_WAITING: str(self.waiting)}
-        return properties
+        if self.unknown_rows:
+            properties[UNKNOWN_ROWS] = str(self.unknown_rows)
+        return properties | (self.mark.properties() if self.mark is not None else {})
+
+
+class PositionLost(LakeError):
+    """A table has rows, and no snapshot says up to which file."""
 
 
 def read_position(table: Table | None) -> Position:
     """The position that the table's current snapshot stands for.
 
-    Maintenance commits do not carry positions, so the nearest ancestor that does is asked. Raises LakeError for a
-    table with rows of which no snapshot bears a position: applying to it could double them.
+    Maintenance commits do not carry positions, so the nearest ancestor that does is asked; what other commits are in
+    between, `guard.py` asks. Raises PositionLost for a table with rows of which no snapshot has a position: applying
+    to it could double them.
     """
     current = current_snapshot(table)
     if table is None or current is None:
@@ -94,13 +107,16 @@ def read_position(table: Table | None) -> Position:
                 contract_version=int(properties.get(CONTRACT_VERSION, "0")),
                 cut=datetime.fromisoformat(cut) if cut else None,
                 waiting=int(properties.get(CUT_WAITING, "0")),
+                unknown_rows=int(properties.get(UNKNOWN_ROWS, "0")),
+                mark=LogMark.read(properties),
             )
         parent = snapshot.parent_snapshot_id
         snapshot = table.snapshot_by_id(parent) if parent is not None else None
     rows = live_rows(summary(current))
     if rows:
-        raise LakeError(
-            f"{'.'.join(table.name())} holds {rows} rows but none of its snapshots bears {LOG_OFFSET}: it was not "
-            "written by lake_assets, or its history was expired by another tool. Drop it to have it loaded anew."
+        name = ".".join(table.name())
+        raise PositionLost(
+            f"{name} has {rows} rows, and none of its snapshots has {LOG_OFFSET}: lake_assets did not write it, or "
+            f"another tool expired its snapshots. Run `lake-assets rebuild {name}` to load it again from its files."
         )
     return Position(snapshot_id=current.snapshot_id)

@@ -5,7 +5,10 @@ reader has the old rows or the new ones. Here: what is read again, and the compa
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from pyiceberg.table import Table
 
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.keys import FileKind
@@ -13,12 +16,15 @@ from lake_assets.bronze.vanished import missing_files
 from lake_assets.config import Mode
 from lake_assets.errors import LakeError, TableStopped
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.iceberg.tables import load_table
+from lake_assets.iceberg.tables import current_snapshot, live_rows, load_table, summary
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import BatchResult
+from lake_assets.silver.full_load import next_batch
+from lake_assets.silver.guard import foreign_commits, refuse_other_source
+from lake_assets.silver.log_mark import why_other_log
 from lake_assets.silver.plan import Batch, epoch_members, living_files, newest_versions, with_requests
 from lake_assets.silver.planned import Planned, apply_planned, known_damage, retrying
-from lake_assets.silver.position import Position, read_position
+from lake_assets.silver.position import Position, PositionLost, read_position
 from lake_assets.silver.shape import has_other_shape, refuse_other_shape
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Work
@@ -109,18 +115,10 @@ def _again(
     stage: Callable[[str], None],
 ) -> Rebuilt:
     table = load_table(runtime.catalog, target.identifier)
-    position = read_position(table)
-    if position.snapshot_id is None or not position.log_offset:
-        raise TableStopped(
-            target.table,
-            f"{target.identifier} has nothing to compare with yet.",
-            "Run lake-assets sync first.",
-        )
-    files = runtime.file_log.files(target.source, target.table, upto=position.log_offset)
-    logged = living_files(files, target.mode, target.config.on_vanished)
+    refuse_other_source(target, table)
+    position, batch, logged = _planned(runtime, target, table, plan)
     if not publish and table is not None:
         refuse_other_shape(target, table)  # to compare, columns would have to be changed
-    batch = plan(position, logged)
     damaged = known_damage(runtime, target)
     needed = [file for file in batch.files if (file.key, file.version) not in damaged]
     if missing := missing_files(runtime.store(target.source), needed):
@@ -136,7 +134,9 @@ def _again(
 
     def compare(work: Work, current: Attempt) -> None:
         found.append((0, 0) if reshape else _differences(work, current))
-        if not publish or (found[-1] == (0, 0) and not reshape):
+        # A commit of somebody else's is covered by one of ours, whether or not it changed anything that counts.
+        needed = found[-1] != (0, 0) or reshape or foreign_commits(table) or not position.log_offset
+        if not publish or not needed:
             raise _NotPublished(target.identifier)
 
     planned = Planned(target, table, position, batch, logged, again=True, by_today=by_today, reshape=reshape)
@@ -145,6 +145,53 @@ def _again(
     except _NotPublished:
         result = None
     return Rebuilt(len(batch.files), *found[-1], reshape, result)
+
+
+def _planned(
+    runtime: LakeRuntime,
+    target: Target,
+    table: Table | None,
+    plan: Callable[[Position, Sequence[LoggedFile]], Batch],
+) -> tuple[Position, Batch, list[LoggedFile]]:
+    """The table's position, what it is to be computed from, and its files up to there."""
+    try:
+        position = read_position(table)
+    except PositionLost:
+        return _from_the_beginning(runtime, target, table)
+    if position.snapshot_id is None or not position.log_offset:
+        raise TableStopped(
+            target.table,
+            f"{target.identifier} has nothing to compare with yet.",
+            "Run lake-assets sync first.",
+        )
+    files = runtime.file_log.files(target.source, target.table, upto=position.log_offset)
+    if (
+        other := why_other_log(position.log_offset, position.mark, runtime.file_log.identity(), files)
+    ) is not None:
+        raise TableStopped(target.table, f"{target.identifier}: {other}", "Run `lake-assets recover`.")
+    logged = living_files(files, target.mode, target.config.on_vanished)
+    return position, plan(position, logged), logged
+
+
+def _from_the_beginning(
+    runtime: LakeRuntime, target: Target, table: Table | None
+) -> tuple[Position, Batch, list[LoggedFile]]:
+    """Of a table whose position is lost: as if it were empty."""
+    head = current_snapshot(table)
+    assert head is not None, "its rows are in a snapshot"
+    files = runtime.file_log.files(target.source, target.table)
+    batch = next_batch(runtime, target, Position(), files, datetime.now(UTC), at_once=True)
+    if not isinstance(batch, Batch):
+        raise TableStopped(
+            target.table,
+            f"{target.identifier} cannot be computed from its files yet: {batch.reason if batch else 'it has none'}.",
+            "Run it again when they are there.",
+        )
+    if batch.stop is not None:
+        raise TableStopped(target.table, batch.stop.reason, batch.stop.next_step)
+    position = Position(snapshot_id=head.snapshot_id, rows=live_rows(summary(head)))
+    logged = living_files(files, target.mode, target.config.on_vanished)
+    return position, replace(batch, kind="full_load"), logged
 
 
 def _differences(work: Work, current: Attempt) -> tuple[int, int]:

@@ -14,15 +14,15 @@ from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.inspect import UnreadableFile
 from lake_assets.bronze.quarantine import Held, State
 from lake_assets.bronze.recount import counted
-from lake_assets.config import Mode
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.batch import Stopwatch
 from lake_assets.silver.collapse import ChangeFigures
 from lake_assets.silver.cut import ALL_ROWS, RowCut
+from lake_assets.silver.log_mark import LogMark, mark_of
 from lake_assets.silver.parts import Asked, Part, parts_of, request_of
-from lake_assets.silver.plan import Batch, epoch_members, newest_versions
+from lake_assets.silver.plan import Batch, made_of
 from lake_assets.silver.position import Position
 from lake_assets.silver.reading import Reading
 from lake_assets.silver.setting_aside import bad_rows, refuse_too_many_files, unreadable_file
@@ -64,6 +64,14 @@ class Work:
     """What of the batch's files is read."""
     in_vain: list[Held] = field(default_factory=list)
     """Rows that were asked for again, of files that cannot be read by the contract as it is."""
+
+    @property
+    def log_mark(self) -> LogMark | None:
+        """The log's record that the batch brings the table to."""
+        log, upto = self.runtime.file_log, self.batch.upto
+        files = log.files(self.target.source, self.target.table, upto=upto)
+        made_of = self._made_of([file for file in self.logged if file.offset <= upto])
+        return mark_of(log.identity(), upto, files, made_of)
 
     @property
     def retries(self) -> bool:
@@ -145,9 +153,7 @@ class Work:
 
     def _made_of(self, files: Sequence[LoggedFile]) -> Sequence[LoggedFile]:
         """The files that the table's state is a function of."""
-        if self.target.mode is Mode.CHANGE_LOG:
-            return newest_versions(files)
-        return epoch_members(files, self.batch.epoch, self.batch.upto)
+        return made_of(files, self.target.mode, self.batch.epoch, self.batch.upto)
 
     def _reading(self, parts: Sequence[Part], cut: RowCut) -> Reading:
         store = self.runtime.store(self.target.source)

@@ -1,0 +1,219 @@
+"""A new file log from the bucket, and silver positions in it.
+
+Which of the listed files a table has applied follows from its position: those that were flushed no later than the
+newest of its files. The position's checksum proves it. Where it does not, files are gone, or others came late: then
+files that were written after the last one was logged are pending, and computed again, which changes nothing where they
+were applied before. A record stands for what is gone, so that a file that needs it is held back rather than guessed.
+
+Here: that. Not here: finding a former log (`recover.py`), a batch.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import BinaryIO
+
+from pyspark.sql import functions as F
+
+from lake_assets.bronze.arrivals import log_arrivals
+from lake_assets.bronze.discovery import discover
+from lake_assets.bronze.file_log import TABLE, LoggedFile, NewFile
+from lake_assets.bronze.keys import DataFile, FileKind, TransactionFile
+from lake_assets.bronze.object_store import ObjectStore, StoredObject
+from lake_assets.bronze.table_folders import TableFolders
+from lake_assets.build import Lake
+from lake_assets.errors import LakeError
+from lake_assets.iceberg.publish import attempt, with_properties
+from lake_assets.iceberg.tables import load_table
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.guard import refuse_foreign_commits
+from lake_assets.silver.log_mark import LogMark, checksum, mark_of
+from lake_assets.silver.plan import living_files, made_of
+from lake_assets.silver.position import Position
+from lake_assets.silver.targets import Target
+
+Positions = Sequence[tuple[Target, Position]]
+OLDEST = datetime(1970, 1, 1, tzinfo=UTC)
+LOST = "files-before-the-log-was-recovered"
+"""The name, in the table's folder, of the record that stands for files that are gone."""
+
+
+def log_again(lake: Lake, runtime: LakeRuntime, positions: Positions) -> Iterator[str]:
+    """Makes the log, moves the positions, and yields a sentence for each. Raises LakeError for a table of an earlier
+    version, whose position does not say what it needs."""
+    applied = [(target, position) for target, position in positions if position.log_offset]
+    for target, position in applied:
+        if position.mark is None:
+            raise LakeError(
+                f"{target.identifier} was last applied by an earlier version, whose commits do not name the file log, "
+                "and no former state of the log is left. Drop that table to have it loaded again."
+            )
+    for target, _ in positions:
+        # The commit that moves a position would hide what is below it.
+        refuse_foreign_commits(target, load_table(runtime.catalog, target.identifier))
+    log = runtime.file_log
+    first = 1 + max([log.head(), *_offsets(runtime, applied)])
+    boundaries = _logged_again(runtime, applied, first)
+    yield f"{TABLE}: a new file log, from what the bucket has now"
+    for target, position in applied:
+        yield _moved(runtime, target, position, boundaries[target.source])
+
+
+def _logged_again(runtime: LakeRuntime, applied: Positions, first: int) -> dict[str, int]:
+    """Logs every source, first what the tables have applied. By source, the offset up to which that is.
+
+    By their names alone, files may be taken for applied that came late; then the tables' checksums do not agree, and
+    the dates of the objects decide as well.
+    """
+    log, doubtful = runtime.file_log, set[tuple[str, str]]()
+    while True:
+        log.begin(first)
+        boundaries = {}
+        for name in runtime.lake.sources:
+            marks = [(t, p.mark) for t, p in applied if t.source == name and p.mark is not None]
+            _log_applied(runtime, name, marks, doubtful)
+            boundaries[name] = log.head()
+        files = log.files()
+        found = {
+            (target.source, target.table)
+            for target, position in applied
+            if _is_incomplete(files, target, position.mark, boundaries[target.source])
+        }
+        if found <= doubtful:
+            break
+        doubtful |= found
+    for name in runtime.lake.sources:
+        log_arrivals(runtime, name)
+    return boundaries
+
+
+def _offsets(runtime: LakeRuntime, applied: Positions) -> Iterator[int]:
+    """Every offset of the former log that something still names."""
+    for target, position in applied:
+        yield position.log_offset
+        yield from (version.from_offset for version in runtime.contracts.of(target.identifier).versions)
+
+
+@dataclass(frozen=True)
+class _Part(ObjectStore):
+    """Some objects of a store."""
+
+    store: ObjectStore
+    wanted: Callable[[StoredObject], bool]
+
+    @property
+    def location(self) -> str:
+        return self.store.location
+
+    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[StoredObject]:
+        return filter(self.wanted, self.store.list(prefix, start_after))
+
+    def version(self, obj: StoredObject) -> str:
+        return self.store.version(obj)
+
+    def open(self, key: str, *, seekable: bool = False) -> AbstractContextManager[BinaryIO]:
+        return self.store.open(key, seekable=seekable)
+
+    def spark_uri(self, key: str) -> str:
+        return self.store.spark_uri(key)
+
+
+def _log_applied(
+    runtime: LakeRuntime,
+    source: str,
+    marks: Sequence[tuple[Target, LogMark]],
+    doubtful: Collection[tuple[str, str]],
+) -> None:
+    """Logs what the tables have applied; and for each table that is known to lack files, a record that stands for
+    them."""
+    config, log = runtime.lake.sources[source], runtime.file_log
+    folders = TableFolders(config)
+    until = max((mark.logged_at for _, mark in marks), default=OLDEST)
+    flushed = max((mark.flushed for _, mark in marks if mark.flushed is not None), default=None)
+
+    def was_applied(obj: StoredObject) -> bool:
+        parsed = folders.parse(obj.key)
+        if isinstance(parsed, DataFile) and (source, parsed.qualified_table) in doubtful:
+            in_time = obj.last_modified <= until
+        else:
+            in_time = True
+        at = parsed.flush_time if isinstance(parsed, (DataFile, TransactionFile)) else None
+        return in_time and (at is None or (flushed is not None and at <= flushed))
+
+    discover(source, config, _Part(runtime.store(source), was_applied), log)
+    lost = {t.table: _lost(t, mark) for t, mark in marks if (source, t.table) in doubtful}
+    log.append(source, list(lost.values()))
+
+
+def _is_incomplete(files: Sequence[LoggedFile], target: Target, mark: LogMark | None, boundary: int) -> bool:
+    """Whether the records up to the boundary are not those that the table was made of."""
+    own = _applied(_of_table(files, target), mark, boundary)
+    living = living_files(own, target.mode, target.config.on_vanished)
+    epoch = max((file.epoch for file in living), default=0)
+    return mark is not None and checksum(made_of(living, target.mode, epoch, _last(living))) != mark.members
+
+
+def _lost(target: Target, mark: LogMark) -> NewFile:
+    schema, _, table = target.table.partition(".")
+    return NewFile(
+        schema=schema,
+        table=table,
+        key=f"{schema}/{table}/{LOST}",
+        version=mark.log_id,
+        kind=FileKind.CDC,
+        format="csv",
+        compression="none",
+        size=0,
+        last_modified=OLDEST,
+        flush_time=None,
+        capture_date=OLDEST.date(),
+        rows=0,
+        columns=None,
+        first_commit_ts=None,
+    )
+
+
+def _moved(runtime: LakeRuntime, target: Target, position: Position, boundary: int) -> str:
+    """Repeats the table's position, in the new log, in a commit without rows."""
+    log = runtime.file_log
+    own = _of_table(log.files(), target)
+    applied = _applied(own, position.mark, boundary)
+    upto = _last(applied)
+    epoch = max((file.epoch for file in applied), default=1) if position.epoch else 0
+    living = living_files(applied, target.mode, target.config.on_vanished)
+    members = made_of(living, target.mode, epoch, upto)
+    mark = mark_of(log.identity(), upto, applied, members)
+    now = replace(position, log_offset=upto, epoch=epoch, mark=mark)
+    with runtime.sessions.isolated() as spark:
+        catalog = runtime.lake.catalog.name
+        with attempt(spark, catalog, target.identifier, position.snapshot_id) as current:
+            nothing = spark.table(current.table).filter(F.lit(False))
+            writer = with_properties(nothing.writeTo(current.address), now.properties())
+            writer.option("check-nullability", False).append()
+            current.publish()
+    pending = sum(file.offset > upto for file in own)
+    gone = any(file.key.endswith(LOST) for file in applied)
+    return (
+        f"{target.identifier}: {len(applied) - gone} of the listed files are applied and {pending} are pending"
+        + ("; others that it was made of are gone, so that a late file will be held back" if gone else "")
+    )
+
+
+def _of_table(files: Sequence[LoggedFile], target: Target) -> list[LoggedFile]:
+    return [f for f in files if (f.source, f.qualified_table) == (target.source, target.table)]
+
+
+def _applied(files: Sequence[LoggedFile], mark: LogMark | None, boundary: int) -> list[LoggedFile]:
+    """Of the records up to the boundary, those that the position covers: another shape of the table may be further."""
+    flushed = mark.flushed if mark is not None else None
+    return [
+        file
+        for file in files
+        if file.offset <= boundary
+        and (file.flush_time is None or (flushed is not None and file.flush_time <= flushed))
+    ]
+
+
+def _last(files: Sequence[LoggedFile]) -> int:
+    return max((file.offset for file in files), default=0)
