@@ -1,0 +1,154 @@
+"""One random history with actions from outside between its turns, each followed by what a user would do.
+
+A table either equals the source after its turn, or it has stopped with a reason and a command; after that command it
+equals the source. Here: that loop. Not here: the history (`soak`), the actions (`actions.py`).
+"""
+
+import shutil
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from lake_assets.bronze.arrivals import log_arrivals
+from lake_assets.commands.full_load import decide
+from lake_assets.commands.recover import recover
+from lake_assets.commands.restore import restore
+from lake_assets.errors import LakeError
+from lake_assets.silver.batch import TableResult
+from lake_assets.silver.engine import apply_tables
+from lake_assets.silver.rebuild import rebuild
+from lake_assets.silver.targets import Target
+from lake_assets_tests.outside.actions import ACTIONS, Place
+from lake_assets_tests.soak import bucket as storage
+from lake_assets_tests.soak import truth
+from lake_assets_tests.soak.run import History, Outcome, Wrong, _compare, history
+from lake_assets_tests.soak.story import told
+
+WITHOUT = ("kills", "rewritten", "again", "new_parts", "unseen_parts")
+"""Features of a history that say the same as an action, or that nobody could decide together with one."""
+ATTEMPTS = 5
+"""Commands after one action."""
+
+
+@dataclass
+class Outside(Outcome):
+    """What came of a history with actions."""
+
+    actions: Counter[str] = field(default_factory=Counter)
+    mended: Counter[str] = field(default_factory=Counter)
+    """By command, how often it was needed."""
+
+
+def run(seed: int, folder: Path | None = None) -> Outside:
+    """Never raises for a difference or an error: see `failure`."""
+    began = time.monotonic()
+    found = history(seed, WITHOUT)
+    outcome = Outside(seed=seed, kind=found.plan.kind, files=len(found.written.objects))
+    where = Path(tempfile.mkdtemp(prefix=f"outside-{seed}-", dir=folder))
+    story: list[str] = []
+    try:
+        _live(found, where, outcome, story)
+    except Exception as error:  # noqa: BLE001  (of the engine or of the bench: the others go on)
+        outcome.wrong_rows = error.rows if isinstance(error, Wrong) else 0
+        lines = "\n".join(story)
+        outcome.failure = f"{traceback.format_exc()}\n{lines}\n{told(found.written, found.turns)}"
+    finally:
+        shutil.rmtree(where, ignore_errors=True)
+    outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+def _live(found: History, folder: Path, outcome: Outside, story: list[str]) -> None:
+    random = Random(f"{found.plan.seed} outside")
+    place = Place(storage.lake(found.plan, folder), folder, random)
+    there = truth.Bucket(found.written)
+    before: list[str] = []
+    for number, turn in enumerate(found.turns):
+        for look in turn.looks:
+            storage.put_objects(found.plan, folder, look)
+            for new in look:
+                there.put(new)
+            log_arrivals(place.used.runtime, "shop")
+        if number:
+            _act(place, outcome, story)
+        results = _turn(place, outcome, story)
+        before = _compare(found, place.used, results, there, before, outcome, f"turn {number + 1}")
+    for _ in range(2):
+        _act(place, outcome, story)
+        place.used = storage.quiet(place.used)
+        results = _turn(place, outcome, story)
+        before = _compare(found, place.used, results, there, before, outcome, "the end")
+    outcome.digest = truth.digest(before)
+
+
+def _act(place: Place, outcome: Outside, story: list[str]) -> None:
+    for name in place.random.sample(list(ACTIONS), place.random.choice([1, 1, 2, 3])):
+        done = ACTIONS[name](place)
+        if done is not None:
+            outcome.actions[name] += 1
+            story.append(done)
+            place.used = storage.reopened(place.used)
+
+
+def _turn(place: Place, outcome: Outside, story: list[str]) -> dict[str, TableResult]:
+    """A look and a turn, and after each stop the command that the stop names."""
+    for _ in range(ATTEMPTS):
+        results = _applied(place)
+        stopped = [r for r in results.values() if isinstance(r.error, LakeError)]
+        if not stopped:
+            return results
+        place.used = storage.reopened(place.used)
+        mended = {_mend(place, result.target, str(result.error), outcome, story) for result in stopped}
+        if mended == {None}:
+            return results
+    return results
+
+
+def _applied(place: Place) -> dict[str, TableResult]:
+    runtime = place.used.runtime
+    try:
+        log_arrivals(runtime, "shop")
+    except LakeError as error:
+        return {t.name: TableResult(t, error=error) for t in place.used.targets}
+    return {r.target.name: r for r in apply_tables(runtime, place.used.targets)}
+
+
+def _mend(place: Place, target: Target, said: str, outcome: Outside, story: list[str]) -> str | None:
+    """Runs the command that a stop names; its name, None where it names none."""
+    used = place.used
+    commands: dict[str, Callable[[], object]] = {
+        "lake-assets recover": lambda: list(recover(used)),
+        "lake-assets restore": lambda: [restore(used.runtime, each) for each in used.targets],
+        "lake-assets rebuild": lambda: rebuild(used.runtime, target),
+        "lake-assets full-load": lambda: decide(used, target.table, None, reload=False),
+        "Put them back": lambda: _put_back(place),
+        "Put it back": lambda: _put_back(place),
+        "is gone from the bucket": lambda: _put_back(place),
+    }
+    for name, command in commands.items():
+        if name not in said:
+            continue
+        story.append(f"{said} -> {name}")
+        outcome.mended[name] += 1
+        outcome.stops += 1
+        try:
+            command()
+        except LakeError as error:
+            story.append(f"{name}: {error}")
+            _mend(place, target, str(error).replace(name, ""), outcome, story)
+        return name
+    return None
+
+
+def _put_back(place: Place) -> None:
+    if not place.removed:
+        raise Wrong("files are asked for that nobody has removed")
+    for path, content in place.removed.items():
+        if not path.exists():
+            path.write_bytes(content)
+    place.removed.clear()
