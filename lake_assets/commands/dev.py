@@ -4,23 +4,33 @@ Here: the processes and their end. Started from Python, because `dagster dev &` 
 signals that should stop it.
 """
 
+import logging
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 
 from lake_assets.commands.dagster_files import place
 from lake_assets.commands.folder import local_folder
 from lake_assets.config_file import load_lake
-from lake_assets.preflight import check_java, check_port, free_port
-from lake_assets.spark.connect_server import LOCAL_HOSTS, ConnectServer, port_in_use
-from lake_assets.spark.session import DEFAULT_PORT, server_address
+from lake_assets.errors import LakeError
+from lake_assets.preflight import PreflightError, check_java, check_port, free_port
+from lake_assets.spark.connect_server import ConnectServer, port_in_use
+from lake_assets.spark.session import DEFAULT_PORT, LOCAL_HOSTS, server_address
 
 GRACE_SECONDS = 15
+LOOK_SECONDS = 0.2
+"""Between two looks whether the server lives."""
+AGAIN_SECONDS = 5.0
+"""Before a server that could not be started is started again."""
+
+logger = logging.getLogger(__name__)
 
 
 def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callable[[], None]) -> int:
@@ -37,8 +47,18 @@ def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callabl
     server, chosen = warm_spark(config)
     place(folder)
     own = server if server is not None and server.running() is None else None
-    if own is not None:
-        own.start()
+    with kept_up(own) if own is not None else nullcontext():
+        return _run(config, port, feed, chosen, started)
+
+
+def _run(
+    config: Path,
+    port: int,
+    feed: Sequence[str] | None,
+    chosen: dict[str, str],
+    started: Callable[[], None],
+) -> int:
+    folder = config.absolute().parent
     environment = os.environ | {"LAKE_CONFIG": str(config.absolute())} | chosen
     bin_folder = Path(sys.executable).parent
     commands = [[str(bin_folder / "dagster"), "dev", "-w", "workspace.yaml", "-p", str(port)]]
@@ -60,13 +80,44 @@ def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callabl
     try:
         while not interrupted and children[0].poll() is None:
             time.sleep(0.2)
-            if own is not None:
-                own.start()  # if it has died meanwhile
         return 0 if interrupted else children[0].returncode
     finally:
         stop(children)
-        if own is not None:
-            own.stop()
+
+
+@contextmanager
+def kept_up(server: ConnectServer) -> Iterator[None]:
+    """The server runs while the block does: it is started, started again whenever it has died, and stopped at the end.
+    Raises for the first start as `ConnectServer.start`; a later one that fails is logged and tried again."""
+    ended = threading.Event()
+    # A thread, so that the end of the block does not wait for a server that is coming up.
+    watch = threading.Thread(target=_watch, args=(server, ended), name="spark-connect", daemon=True)
+    try:
+        server.start()
+        watch.start()
+        yield
+    finally:
+        ended.set()
+        server.stop()
+        if watch.ident is not None:
+            watch.join()
+        server.stop()  # one that was being started
+
+
+def _watch(server: ConnectServer, ended: threading.Event) -> None:
+    while not ended.wait(LOOK_SECONDS):
+        if server.running() is not None:
+            continue
+        try:
+            again = server.start()
+        except (LakeError, PreflightError, OSError) as error:
+            if not ended.is_set():
+                logger.warning(
+                    "Spark Connect has died and cannot be started now: %s Another attempt follows.", error
+                )
+                ended.wait(AGAIN_SECONDS)
+        else:
+            logger.warning("Spark Connect had died: it runs again (process %d).", again.pid)
 
 
 def warm_spark(config: Path) -> tuple[ConnectServer | None, dict[str, str]]:

@@ -37,7 +37,7 @@ from lake_assets.silver.position import Position
 from lake_assets.silver.shape import reshaped
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged, Work
-from lake_assets.spark.session import server_lost
+from lake_assets.spark.session import SparkRefused, server_lost
 
 ATTEMPTS = 5
 PENDING = "Its files are pending; the next turn applies them."
@@ -182,7 +182,7 @@ def _session(runtime: LakeRuntime, target: Target, held: ExitStack) -> SparkSess
     try:
         return held.enter_context(runtime.sessions.isolated())
     except PreflightError as error:
-        if runtime.lake.spark.mode != "connect":
+        if runtime.lake.spark.mode != "connect" or isinstance(error, SparkRefused):
             raise
         raise SparkLost(f"{target.identifier}: {error}") from error
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from dagster_pyspark import LazyPySparkResource
 from py4j.protocol import Py4JNetworkError
@@ -21,9 +21,12 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config import LakeConfig
 from lake_assets.preflight import PreflightError, check_java
+from lake_assets.spark.connect_token import token_at
 from lake_assets.spark.settings import session_conf, spark_conf
 
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 CONNECT_SECONDS = 10.0
+UNAUTHENTICATED = "StatusCode.UNAUTHENTICATED"
 SERVER_LOST = (
     "StatusCode.UNAVAILABLE",
     "NO_ACTIVE_SESSION",
@@ -33,6 +36,8 @@ SERVER_LOST = (
     "INVALID_CURSOR.DISCONNECTED",
     "failed to connect to all addresses",
     "RETRIES_EXCEEDED",
+    # Each server has a token of its own.
+    UNAUTHENTICATED,
 )
 """What the client says, of itself or by gRPC, when the server has died, or is another one by now."""
 DEFAULT_PORT = 15002
@@ -42,6 +47,10 @@ KEEPALIVE = {
     "grpc.keepalive_time_ms": 60_000,
     "grpc.keepalive_timeout_ms": 20_000,
 }
+
+
+class SparkRefused(PreflightError):
+    """A Spark Connect server answers, and does not take the token of this user."""
 
 
 class SparkSessions:
@@ -107,16 +116,20 @@ class SparkSessions:
 
     def _connected(self) -> SparkSession:
         assert self._remote is not None
-        from pyspark.sql.connect.client.core import DefaultChannelBuilder
+        from pyspark.errors import PySparkException
         from pyspark.sql.connect.client.retries import DefaultPolicy
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 
         check_server(self._remote)
         # As PySpark's own builder does, which takes no channel.
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-        channel = DefaultChannelBuilder(self._remote, [*KEEPALIVE.items()])
-        builder: Any = ConnectSession.Builder().channelBuilder(channel).config(map=dict(self._session_conf))
-        session: Any = builder.create()
+        builder: Any = ConnectSession.Builder().channelBuilder(channel(self._remote))
+        try:
+            session: Any = builder.config(map=dict(self._session_conf)).create()
+        except PySparkException as error:
+            if UNAUTHENTICATED not in str(error):
+                raise
+            raise _refused(self._remote) from error
         # As it ships, a call to a server that is gone is tried again for minutes.
         session.client.set_retry_policies(
             [DefaultPolicy(max_retries=5, initial_backoff=50, max_backoff=2000)]
@@ -126,6 +139,45 @@ class SparkSessions:
         atexit.register(_release, session, self._remote)
         found: SparkSession = session
         return found
+
+
+def channel(remote: str) -> Any:
+    """How a session reaches the server at an address: PySpark's channel builder, with the token of a server that this
+    user has started on this machine, where the address has none."""
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+    host, port = server_address(remote)
+    if host not in LOCAL_HOSTS:
+        return DefaultChannelBuilder(remote, [*KEEPALIVE.items()])
+    # PySpark takes no other name of this machine for one to which a token needs no TLS.
+    found = DefaultChannelBuilder(_named_localhost(remote), [*KEEPALIVE.items()])
+    if given_token(remote) is None and (token := token_at(port)) is not None:
+        found.set(DefaultChannelBuilder.PARAM_TOKEN, token)
+    return found
+
+
+def given_token(remote: str) -> str | None:
+    """The token that an address has (`sc://host:port/;token=…`)."""
+    parameters = (part.partition("=") for part in remote.split(";")[1:])
+    return next((unquote(value) for name, _, value in parameters if name == "token"), None)
+
+
+def _named_localhost(remote: str) -> str:
+    parts = urlsplit(remote)
+    name = parts.netloc.replace("127.0.0.1", "localhost").replace("[::1]", "localhost")
+    return urlunsplit(parts._replace(netloc=name))
+
+
+def _refused(remote: str) -> SparkRefused:
+    host, port = server_address(remote)
+    if host in LOCAL_HOSTS:
+        do = (
+            "it was not started by this user with `lake-assets spark start` or `dev`: stop it and start it so, choose "
+            "another port in spark.remote, or give its token, as in sc://localhost:15002/;token=${SPARK_TOKEN}."
+        )
+    else:
+        do = "give its token in spark.remote, as in sc://host:443/;use_ssl=true;token=${SPARK_TOKEN}."
+    return SparkRefused(f"The Spark Connect server at {host}:{port} refuses this user's token: {do}")
 
 
 def server_lost(error: BaseException) -> bool:
