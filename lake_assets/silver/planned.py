@@ -24,6 +24,7 @@ from lake_assets.bronze.damage import unreadable_files
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.object_store import StoreError
 from lake_assets.bronze.quarantine import State
+from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import ApplyConflict, LakeError, SparkLost
 from lake_assets.iceberg.publish import Attempt, lost_race
 from lake_assets.preflight import PreflightError
@@ -164,7 +165,7 @@ def apply_planned(
 
 def _told(runtime: LakeRuntime, target: Target, batch: Batch, error: Exception) -> LakeError:
     """What a batch failed of, in the words of the lake."""
-    reason = runtime.lake.catalog.hidden_in(str(error).strip())
+    reason = hidden_in(runtime.lake, str(error).strip())
     reason = reason.splitlines()[0][:500] if reason else type(error).__name__
     if server_lost(error):
         runtime.sessions.forget()

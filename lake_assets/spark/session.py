@@ -7,21 +7,24 @@ reading or writing data. But for `checkpoint.py`, no other module should know wh
 import atexit
 import contextlib
 import os
+import shlex
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from dagster_pyspark import LazyPySparkResource
 from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lake_assets.config import LakeConfig
 from lake_assets.preflight import PreflightError, check_java
 from lake_assets.spark.connect_token import token_at
+from lake_assets.spark.properties import properties_file
 from lake_assets.spark.settings import session_conf, spark_conf
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
@@ -104,6 +107,7 @@ class SparkSessions:
     def _embedded(self) -> SparkSession:
         check_java()
         with _redirected(self._spark_log):
+            _launch_jvm(self._conf)
             return self._new(self._resource.spark_session)
 
     def _new(self, base: SparkSession) -> SparkSession:
@@ -228,6 +232,23 @@ def check_server(remote: str) -> None:
             f"No Spark Connect server answers at {host}:{port} ({error.strerror or error}): start one on this machine "
             "with `lake-assets spark start`, correct spark.remote in lake.yaml, or set spark.mode to embedded."
         ) from error
+
+
+def _launch_jvm(conf: Mapping[str, str]) -> None:
+    """Starts the JVM of this process, unless it has one, with its settings in a file: PySpark would put each of them,
+    keys of buckets too, on a command line that everybody can read."""
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return
+    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    with properties_file(conf) as path:
+        own = f"--properties-file {shlex.quote(path)} --load-spark-defaults"
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{own} {before or 'pyspark-shell'}"
+        try:
+            SparkContext._ensure_initialized()
+        finally:
+            os.environ.pop("PYSPARK_SUBMIT_ARGS")
+            if before is not None:
+                os.environ["PYSPARK_SUBMIT_ARGS"] = before
 
 
 @contextlib.contextmanager
