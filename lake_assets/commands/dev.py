@@ -17,12 +17,10 @@ from pathlib import Path
 from types import FrameType
 
 from lake_assets.commands.dagster_files import place
-from lake_assets.commands.folder import local_folder
-from lake_assets.config_file import load_lake
+from lake_assets.commands.warm_spark import warm_spark
 from lake_assets.errors import LakeError
-from lake_assets.preflight import PreflightError, check_java, check_port, free_port
-from lake_assets.spark.connect_server import ConnectServer, port_in_use
-from lake_assets.spark.session import DEFAULT_PORT, LOCAL_HOSTS, server_address
+from lake_assets.preflight import PreflightError, check_java, check_port
+from lake_assets.spark.connect_server import ConnectServer
 
 GRACE_SECONDS = 15
 LOOK_SECONDS = 0.2
@@ -59,7 +57,11 @@ def _run(
     started: Callable[[], None],
 ) -> int:
     folder = config.absolute().parent
-    environment = os.environ | {"LAKE_CONFIG": str(config.absolute())} | chosen
+    # Without DAGSTER_HOME, `dagster dev` makes one, which it leaves behind when it is killed. This folder has the very
+    # dagster.yaml that it would read.
+    environment = (
+        {"DAGSTER_HOME": str(folder)} | os.environ | {"LAKE_CONFIG": str(config.absolute())} | chosen
+    )
     bin_folder = Path(sys.executable).parent
     commands = [[str(bin_folder / "dagster"), "dev", "-w", "workspace.yaml", "-p", str(port)]]
     if feed is not None:
@@ -118,20 +120,6 @@ def _watch(server: ConnectServer, ended: threading.Event) -> None:
                 ended.wait(AGAIN_SECONDS)
         else:
             logger.warning("Spark Connect had died: it runs again (process %d).", again.pid)
-
-
-def warm_spark(config: Path) -> tuple[ConnectServer | None, dict[str, str]]:
-    """The server for the processes of this lake and the environment by which they find it; None where lake.yaml says
-    that each has a Spark of its own, or that the server is on another machine."""
-    lake = load_lake(config)
-    folder = local_folder(lake, config)
-    chosen = {}
-    if lake.spark.mode != "connect":
-        port = port_in_use(folder) or free_port(DEFAULT_PORT)
-        chosen = {"LAKE_SPARK_MODE": "connect", "SPARK_REMOTE": f"sc://localhost:{port}"}
-        lake = load_lake(config, environ=os.environ | chosen)
-    local = server_address(lake.spark.remote)[0] in LOCAL_HOSTS
-    return (ConnectServer(lake, folder), chosen) if lake.spark.mode == "connect" and local else (None, {})
 
 
 def stop(children: Sequence["subprocess.Popen[bytes]"]) -> None:

@@ -6,6 +6,7 @@ reading or writing data. But for `checkpoint.py`, no other module should know wh
 
 import atexit
 import contextlib
+import logging
 import os
 import shlex
 import socket
@@ -141,8 +142,19 @@ class SparkSessions:
         # The server would keep it, and what it has cached, for an hour. Not `stop()`, which closes what all sessions of
         # the process share, and waits for ever when a frame is collected meanwhile.
         atexit.register(_release, session, self._remote)
+        # PySpark's own last call drops the session's models of Spark ML, of which the release leaves nothing: it would
+        # come after the release, and fail.
+        atexit.unregister(session.client._cleanup_ml_cache)
+        _quiet_client()
         found: SparkSession = session
         return found
+
+
+def _quiet_client() -> None:
+    """PySpark's client logs each error that it also raises, with its trace, but for a logger that it has disabled. Who
+    sets up logging in a process, as Dagster does, enables it unknowingly: even a lost race would be logged as ERROR."""
+    if "SPARK_CONNECT_LOG_LEVEL" not in os.environ:
+        logging.getLogger("pyspark.sql.connect.logging").disabled = True
 
 
 def channel(remote: str) -> Any:

@@ -29,7 +29,8 @@ import yaml
 from pyspark.sql.connect.client.core import ChannelBuilder, DefaultChannelBuilder
 
 from lake_assets.commands import dev
-from lake_assets.commands.dev import kept_up, warm_spark
+from lake_assets.commands.dev import kept_up
+from lake_assets.commands.warm_spark import beside_a_server, warm_spark
 from lake_assets.config_file import load_lake
 from lake_assets.preflight import PreflightError, free_port
 from lake_assets.spark import connect_server
@@ -135,6 +136,39 @@ def test_dev_chooses_a_server_where_the_environment_may_choose(
         path.read_text().replace("mode: embedded", "mode: connect").replace("localhost", "spark.example")
     )
     assert warm_spark(path) == (None, {})
+
+
+def test_a_command_uses_the_server_that_runs_for_its_lake(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LAKE_SPARK_MODE", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+    path = folder / "lake.yaml"
+    path.write_text(path.read_text().replace(":-connect", ":-embedded"))
+    assert beside_a_server(path).spark.mode == "embedded", "there is none"
+    port = free_port()
+    code = (
+        "import socket, time; one = socket.socket(); time.sleep(%s); "
+        f"one.bind(('127.0.0.1', {port})); one.listen(); print(flush=True); time.sleep(60)"
+    )
+    # What stands for a server: a process with its name that listens.
+    with subprocess.Popen(
+        [sys.executable, "-c", code % 1, connect_server.MAIN_CLASS], stdout=subprocess.PIPE
+    ) as process:
+        try:
+            (folder / "spark-connect.pid").write_text(f"{process.pid} {port}")
+            assert beside_a_server(path).spark.mode == "embedded", "it is coming up"
+            assert process.stdout is not None
+            process.stdout.readline()
+            found = beside_a_server(path).spark
+            assert (found.mode, found.remote) == ("connect", f"sc://localhost:{port}")
+            with monkeypatch.context() as chosen:
+                chosen.setenv("LAKE_SPARK_MODE", "embedded")
+                assert beside_a_server(path).spark.mode == "embedded", "the user has chosen"
+            path.write_text(path.read_text().replace("${LAKE_SPARK_MODE:-embedded}", "embedded"))
+            assert beside_a_server(path).spark.mode == "embedded", "lake.yaml has chosen"
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("content", ["", "no number", "1 15002", "999999999 15002"])
