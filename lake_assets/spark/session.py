@@ -6,7 +6,6 @@ reading or writing data. But for `checkpoint.py`, no other module should know wh
 
 import atexit
 import contextlib
-import logging
 import os
 import shlex
 import socket
@@ -20,6 +19,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from dagster_pyspark import LazyPySparkResource
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from lake_assets.config import LakeConfig
@@ -107,6 +107,7 @@ class SparkSessions:
 
     def _embedded(self) -> SparkSession:
         check_java()
+        _quiet_pyspark()
         with _redirected(self._spark_log):
             _launch_jvm(self._conf)
             return self._new(self._resource.spark_session)
@@ -126,6 +127,7 @@ class SparkSessions:
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 
         check_server(self._remote)
+        _quiet_pyspark()
         # As PySpark's own builder does, which takes no channel.
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
         builder: Any = ConnectSession.Builder().channelBuilder(channel(self._remote))
@@ -145,16 +147,17 @@ class SparkSessions:
         # PySpark's own last call drops the session's models of Spark ML, of which the release leaves nothing: it would
         # come after the release, and fail.
         atexit.unregister(session.client._cleanup_ml_cache)
-        _quiet_client()
         found: SparkSession = session
         return found
 
 
-def _quiet_client() -> None:
-    """PySpark's client logs each error that it also raises, with its trace, but for a logger that it has disabled. Who
-    sets up logging in a process, as Dagster does, enables it unknowingly: even a lost race would be logged as ERROR."""
+def _quiet_pyspark() -> None:
+    """Disables the loggers by which PySpark logs each error that it also raises, with Spark's trace: even a lost race
+    would be logged as ERROR, and what is secret in an error as well. PySpark ships the first one disabled, and who sets
+    up logging in a process, as Dagster does, enables it unknowingly."""
     if "SPARK_CONNECT_LOG_LEVEL" not in os.environ:
-        logging.getLogger("pyspark.sql.connect.logging").disabled = True
+        for name in ("pyspark.sql.connect.logging", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).disabled = True
 
 
 def channel(remote: str) -> Any:

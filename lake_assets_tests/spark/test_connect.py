@@ -254,6 +254,31 @@ def test_a_server_serves_its_owner_only(folder: Path, monkeypatch: pytest.Monkey
         server.stop()
 
 
+@pytest.mark.spark
+def test_a_process_that_ends_logs_no_error(folder: Path) -> None:
+    path = folder / "lake.yaml"
+    server = ConnectServer(load_lake(path, environ={}), folder)
+    server.start()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "lake_assets_tests.spark.ending_process", str(path)],
+            env={
+                name: value for name, value in os.environ.items() if not name.startswith(("LAKE_", "SPARK_"))
+            }
+            | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+    finally:
+        server.stop()
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "failed as it should\n"
+    assert "ERROR" not in done.stderr, done.stderr
+    assert "SESSION_CLOSED" not in server.log.read_text()
+
+
 def test_a_token_of_ones_own_is_the_servers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     assert given_token("sc://localhost:15002") is None
