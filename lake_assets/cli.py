@@ -136,7 +136,9 @@ def init(
 def sync(
     context: typer.Context,
     source: Annotated[str | None, typer.Option(help="Only this source.")] = None,
-    table: Annotated[str | None, typer.Option(help="Only this table, as schema.table.")] = None,
+    table: Annotated[
+        str | None, typer.Option(help="Only this table: schema.table, or the silver table's name.")
+    ] = None,
     gold: Annotated[bool, typer.Option(help="Compute the marts too.")] = True,
 ) -> None:
     """List, apply and compute: the main job without a UI."""

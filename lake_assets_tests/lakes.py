@@ -17,6 +17,7 @@ from lake_assets.build import Lake, open_lake
 from lake_assets.config import LakeConfig
 from lake_assets.config.lake import SESSION_ZONE
 from lake_assets.gold.mart import Mart
+from lake_assets.spark.session import channel
 
 ITEMS = {
     "columns": {"id": "long not null", "name": "string", "price": "decimal(10, 2)", "at": "timestamptz"},
@@ -59,7 +60,9 @@ DMS = {
 def own_session(spark: SparkSession) -> SparkSession:
     """A session whose settings nobody else sees, wherever Spark is."""
     if SPARK:
-        builder: Any = SparkSession.Builder().remote(SPARK["remote"])
+        from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+        builder: Any = ConnectSession.Builder().channelBuilder(channel(SPARK["remote"]))
         found: SparkSession = builder.create()
         return found
     return spark.newSession()

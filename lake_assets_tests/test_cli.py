@@ -220,6 +220,23 @@ def test_a_failing_table_gives_exit_code_1_and_the_others_are_applied(
     assert open_catalog(config.catalog).load_table("silver_shop.items").scan().to_arrow().num_rows == 2
 
 
+@pytest.mark.parametrize("name", ["public.items", "items", "silver_shop.items"])
+def test_sync_and_maintain_take_a_table_by_each_of_its_names(
+    spark: SparkSession, folder: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_items(folder)
+    write_items(folder, "others")
+    assert call(folder, "sync", "--no-gold", "--table", name) == 0
+    catalog = open_catalog(load_lake(folder / "lake.yaml").catalog)
+    assert catalog.load_table("silver_shop.items").scan().to_arrow().num_rows == 2
+    assert not catalog.table_exists("silver_shop.others")
+    capsys.readouterr()
+    assert call(folder, "maintain", "--table", name) == 0
+    printed = capsys.readouterr().out
+    assert "silver_shop.items" in printed
+    assert "others" not in printed
+
+
 @pytest.mark.parametrize(("option", "value"), [("--table", "public.nothing"), ("--source", "nothing")])
 def test_a_wrong_call_gives_exit_code_2_and_names_what_there_is(
     folder: Path, option: str, value: str, capsys: pytest.CaptureFixture[str]

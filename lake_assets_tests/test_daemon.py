@@ -9,7 +9,9 @@ LAKE_SCREENSHOT=path keeps the picture of the asset graph there.
 """
 
 import os
+import re
 import shutil
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Any
 import pytest
 
 from lake_assets.demo.feed import run_feed
+from lake_assets.spark.connect_server import port_in_use
 from lake_assets_tests.dagster_dev import (
     KEPT,
     MARTS,
@@ -53,6 +56,29 @@ def test_files_that_land_become_silver_and_marts_with_nobody_clicking(dev: Dev) 
     assert "bronze/bikeshare/members" not in assets
     assert all(run["tags"]["dagster/sensor_name"] in ("bikeshare_files", "marts") for run in dev.runs())
     assert (dev.folder / ".lake/dagster").is_dir()
+
+    # A healthy lake logs no error, at the end of its runs neither, and nothing of outputs that it has logged.
+    dev.wait("end of all runs", lambda: all(run["status"] in ("SUCCESS", "FAILURE") for run in dev.runs()))
+    said = (dev.folder / "dev.log").read_text(errors="replace").splitlines()
+    assert any("RUN_SUCCESS" in line for line in said)
+    assert not [line[:500] for line in said if re.search(r'"level": "ERROR"|\bERROR\b|did not yield', line)]
+    assert "SESSION_CLOSED" not in (dev.folder / ".lake/spark-connect.log").read_text(errors="replace")
+
+
+@pytest.mark.long
+def test_a_spark_that_is_killed_is_started_again_beside_dagster(dev: Dev) -> None:
+    lake = dev.lake() if dev.database.exists() else history_lands(dev)
+    file = dev.folder / ".lake/spark-connect.pid"
+    for seed in range(3):
+        pid, port = map(int, file.read_text().split())
+        run_feed(
+            dev.folder / ".lake/bronze", dev.database, rate=100, flush_seconds=0.5, duration=1, seed=10 + seed
+        )
+        os.kill(pid, signal.SIGKILL)
+        dev.wait("another Spark", lambda: port_in_use(file.parent) if str(pid) not in file.read_text() else 0)  # noqa: B023
+        assert port_in_use(file.parent) == port
+    dev.wait("equal tables", lambda: not differences(dev, lake))
+    assert "Spark Connect had died: it runs again" in (dev.folder / "dev.log").read_text(errors="replace")
 
 
 @pytest.mark.browser
@@ -167,3 +193,4 @@ def test_killed_in_the_middle_of_a_run_it_goes_on_where_it_was(dev: Dev) -> None
 def test_everything_ends_together(dev: Dev) -> None:
     assert dev.processes()
     dev.end()
+    assert not list(dev.folder.glob(".tmp_dagster_home*")), "nor after it was killed"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from lake_assets.config import ContinuousConfig
+from lake_assets.config.secrets import hidden_error
 from lake_assets.errors import LakeError
 from lake_assets.gold.consumption import PREFIX, read_consumption
 from lake_assets.gold.look import snapshot_of_rows
@@ -127,4 +128,6 @@ def _tend(
             # Compaction waits for the end of attempts, and expiry leaves what a branch started from.
             runtime.branches.drop(spark, runtime.lake.catalog.name, [identifier])
         settings = runtime.lake.maintenance
-        return TableUpkeep(spark, runtime.catalog, identifier, bears, settings, consumed, keep_commits).run()
+        done = TableUpkeep(spark, runtime.catalog, identifier, bears, settings, consumed, keep_commits).run()
+        done.error = hidden_error(runtime.lake, done.error) if done.error is not None else None
+        return done

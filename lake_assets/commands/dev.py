@@ -4,23 +4,31 @@ Here: the processes and their end. Started from Python, because `dagster dev &` 
 signals that should stop it.
 """
 
+import logging
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 
 from lake_assets.commands.dagster_files import place
-from lake_assets.commands.folder import local_folder
-from lake_assets.config_file import load_lake
-from lake_assets.preflight import check_java, check_port, free_port
-from lake_assets.spark.connect_server import LOCAL_HOSTS, ConnectServer, port_in_use
-from lake_assets.spark.session import DEFAULT_PORT, server_address
+from lake_assets.commands.warm_spark import warm_spark
+from lake_assets.errors import LakeError
+from lake_assets.preflight import PreflightError, check_java, check_port
+from lake_assets.spark.connect_server import ConnectServer
 
 GRACE_SECONDS = 15
+LOOK_SECONDS = 0.2
+"""Between two looks whether the server lives."""
+AGAIN_SECONDS = 5.0
+"""Before a server that could not be started is started again."""
+
+logger = logging.getLogger(__name__)
 
 
 def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callable[[], None]) -> int:
@@ -37,9 +45,23 @@ def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callabl
     server, chosen = warm_spark(config)
     place(folder)
     own = server if server is not None and server.running() is None else None
-    if own is not None:
-        own.start()
-    environment = os.environ | {"LAKE_CONFIG": str(config.absolute())} | chosen
+    with kept_up(own) if own is not None else nullcontext():
+        return _run(config, port, feed, chosen, started)
+
+
+def _run(
+    config: Path,
+    port: int,
+    feed: Sequence[str] | None,
+    chosen: dict[str, str],
+    started: Callable[[], None],
+) -> int:
+    folder = config.absolute().parent
+    # Without DAGSTER_HOME, `dagster dev` makes one, which it leaves behind when it is killed. This folder has the very
+    # dagster.yaml that it would read.
+    environment = (
+        {"DAGSTER_HOME": str(folder)} | os.environ | {"LAKE_CONFIG": str(config.absolute())} | chosen
+    )
     bin_folder = Path(sys.executable).parent
     commands = [[str(bin_folder / "dagster"), "dev", "-w", "workspace.yaml", "-p", str(port)]]
     if feed is not None:
@@ -60,27 +82,44 @@ def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callabl
     try:
         while not interrupted and children[0].poll() is None:
             time.sleep(0.2)
-            if own is not None:
-                own.start()  # if it has died meanwhile
         return 0 if interrupted else children[0].returncode
     finally:
         stop(children)
-        if own is not None:
-            own.stop()
 
 
-def warm_spark(config: Path) -> tuple[ConnectServer | None, dict[str, str]]:
-    """The server for the processes of this lake and the environment by which they find it; None where lake.yaml says
-    that each has a Spark of its own, or that the server is on another machine."""
-    lake = load_lake(config)
-    folder = local_folder(lake, config)
-    chosen = {}
-    if lake.spark.mode != "connect":
-        port = port_in_use(folder) or free_port(DEFAULT_PORT)
-        chosen = {"LAKE_SPARK_MODE": "connect", "SPARK_REMOTE": f"sc://localhost:{port}"}
-        lake = load_lake(config, environ=os.environ | chosen)
-    local = server_address(lake.spark.remote)[0] in LOCAL_HOSTS
-    return (ConnectServer(lake, folder), chosen) if lake.spark.mode == "connect" and local else (None, {})
+@contextmanager
+def kept_up(server: ConnectServer) -> Iterator[None]:
+    """The server runs while the block does: it is started, started again whenever it has died, and stopped at the end.
+    Raises for the first start as `ConnectServer.start`; a later one that fails is logged and tried again."""
+    ended = threading.Event()
+    # A thread, so that the end of the block does not wait for a server that is coming up.
+    watch = threading.Thread(target=_watch, args=(server, ended), name="spark-connect", daemon=True)
+    try:
+        server.start()
+        watch.start()
+        yield
+    finally:
+        ended.set()
+        server.stop()
+        if watch.ident is not None:
+            watch.join()
+        server.stop()  # one that was being started
+
+
+def _watch(server: ConnectServer, ended: threading.Event) -> None:
+    while not ended.wait(LOOK_SECONDS):
+        if server.running() is not None:
+            continue
+        try:
+            again = server.start()
+        except (LakeError, PreflightError, OSError) as error:
+            if not ended.is_set():
+                logger.warning(
+                    "Spark Connect has died and cannot be started now: %s Another attempt follows.", error
+                )
+                ended.wait(AGAIN_SECONDS)
+        else:
+            logger.warning("Spark Connect had died: it runs again (process %d).", again.pid)
 
 
 def stop(children: Sequence["subprocess.Popen[bytes]"]) -> None:

@@ -30,9 +30,14 @@ logger = logging.getLogger(__name__)
 def maintain(lake: Lake, source: str | None = None, table: str | None = None) -> Iterator[Upkeep]:
     """Tends one table after the other and yields what was done; a failure is in the result, the others go on.
 
-    With a source or a table (`schema.table`), its silver tables only; without, also the marts and `lake_ops`.
+    With a source or a table (a name that `Target.is_called` knows), its silver tables only; without, also the marts and
+    `lake_ops`.
     """
-    chosen = [t for t in lake.targets if source in (None, t.source) and table in (None, t.table)]
+    chosen = [
+        target
+        for target in lake.targets
+        if source in (None, target.source) and (table is None or target.is_called(table))
+    ]
     for target in chosen:
         yield tend_silver(lake.runtime, lake.marts, target)
     if source is None and table is None:

@@ -15,7 +15,9 @@ WIDE = 150
 def maintain(
     context: typer.Context,
     source: Annotated[str | None, typer.Option(help="Only this source's silver tables.")] = None,
-    table: Annotated[str | None, typer.Option(help="Only this table's, as schema.table.")] = None,
+    table: Annotated[
+        str | None, typer.Option(help="Only this table's: schema.table, or the silver table's name.")
+    ] = None,
 ) -> None:
     """Rewrite small files, expire snapshots, drop what killed processes left: beside running batches."""
     from lake_assets.commands.maintain import maintain as maintained

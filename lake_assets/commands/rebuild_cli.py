@@ -67,7 +67,7 @@ def chosen(context: typer.Context, table: str) -> "tuple[Lake, list[Target]]":
     from lake_assets.commands.opening import opened
 
     lake = opened(context.obj)
-    found = [t for t in lake.targets if table in (t.table, t.name, t.identifier)]
+    found = [target for target in lake.targets if target.is_called(table)]
     if not found:
         known = ", ".join(sorted({target.table for target in lake.targets}))
         raise LakeError(f"{table} is no table of {context.obj}; it has {known}.")

@@ -79,10 +79,14 @@ def sync(
 ) -> SyncResult:
     """Applies everything that is pending. A failing table is in the result; the others are applied.
 
-    `table` is `schema.table`; with it or `source`, only those are applied.
+    `table` is a name that `Target.is_called` knows; with it or `source`, only those are applied.
     """
     result, bar = SyncResult(), progress or Progress()
-    targets = [t for t in lake.targets if source in (None, t.source) and table in (None, t.table)]
+    targets = [
+        target
+        for target in lake.targets
+        if source in (None, target.source) and (table is None or target.is_called(table))
+    ]
     start = time.perf_counter()
     bar.begin("bronze", len({t.source for t in targets}))
     for name in sorted({target.source for target in targets}):

@@ -56,11 +56,6 @@ class CatalogConfig(BaseModel):
         extra = (self.__pydantic_extra__ or {}).items()
         return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in extra}
 
-    def hidden_in(self, text: str) -> str:
-        """The text without the address of the catalog, which a driver repeats in its errors, password and all."""
-        address = self.uri.get_secret_value() if self.uri is not None and self.type != "sqlite" else ""
-        return text.replace(address, "<catalog.uri>") if address else text
-
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         # A REST catalog's `token` or `credential` is such a key: name it, but leave its value out of logs.
         for key, value in super().__repr_args__():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import cast
+from urllib.parse import quote, quote_plus
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import DOMAIN
@@ -34,6 +35,10 @@ _SYSTEM_SCHEMAS = re.compile(
 )
 _CONTROL_TABLES = re.compile(r"awsdms_.*", re.IGNORECASE)
 _UNRECOGNISED = re.compile(r"Did not recognize type '(.*)' of column '(.*)'")
+
+
+EXAMPLE = "postgresql://user:password@host:5432/database"
+ESCAPE = "In its user and its password, write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25."
 
 
 class SourceError(LakeError):
@@ -66,12 +71,7 @@ def read_tables(address: str, schemas: Sequence[str] = ()) -> tuple[str, list[So
 
     `address` is a SQLAlchemy URL. Raises SourceError.
     """
-    try:
-        url = make_url(address)
-    except sa.exc.ArgumentError:
-        raise SourceError(
-            "The address of the database is not a URL such as postgresql://user:password@host:5432/database."
-        ) from None
+    url = _url(address)
     if url.get_backend_name() not in ENGINES:
         known = ", ".join(dict.fromkeys(name for name, _ in ENGINES.values()))
         raise SourceError(
@@ -102,12 +102,28 @@ def read_tables(address: str, schemas: Sequence[str] = ()) -> tuple[str, list[So
     return ENGINES[url.get_backend_name()][0], tables
 
 
+def _url(address: str) -> URL:
+    try:
+        url = make_url(address)
+    except (
+        sa.exc.ArgumentError,
+        ValueError,
+    ):  # ValueError: the port is no number, but a part of a password perhaps
+        raise SourceError(f"The address of the database is not a URL such as {EXAMPLE}. {ESCAPE}") from None
+    # With one such sign too many, what follows it in a password would be taken for the host or the database, which a
+    # driver names in its errors.
+    if "@" in address.partition("://")[2].partition("@")[2] or "@" in f"{url.host}{url.database}{url.query}":
+        raise SourceError(f"The address of the database can be read in two ways. {ESCAPE}")
+    return url
+
+
 def _without_secrets(error: sa.exc.SQLAlchemyError, url: URL) -> str:
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) and error.orig is not None else error
     text = " ".join(str(cause).split()) or type(cause).__name__
-    for secret in (url.password, *url.query.values()):
-        if isinstance(secret, str) and secret:
-            text = text.replace(secret, "***")
+    known = [str(secret) for secret in (url.password, *url.query.values()) if secret]
+    # A driver may repeat them as they were written.
+    for secret in sorted((*known, *map(quote_plus, known), *map(quote, known)), key=len, reverse=True):
+        text = text.replace(secret, "***")
     return text
 
 

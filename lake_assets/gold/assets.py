@@ -16,6 +16,7 @@ from lake_assets.automation.heartbeat import Heartbeat
 from lake_assets.checks.history import latest_evaluation
 from lake_assets.checks.silver_checks import BLOCKING
 from lake_assets.config import LakeConfig, Mode
+from lake_assets.config.secrets import secrets_hidden
 from lake_assets.errors import LakeError
 from lake_assets.gold.compute import computed_mart
 from lake_assets.gold.look import Look
@@ -100,7 +101,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
             days = (date.fromisoformat(keys.start), date.fromisoformat(keys.end))
         # Until the rows are on their way: computing and writing them has the IO manager's heartbeat.
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
-        with Heartbeat(context.instance, context.run.run_id, beat):
+        with secrets_hidden(runtime.lake), Heartbeat(context.instance, context.run.run_id, beat):
             computed, metadata = computed_mart(runtime, mart, view, days)
             context.add_output_metadata(metadata)
             return computed

@@ -56,6 +56,7 @@ class IcebergIOManager(dg.IOManager):
             except ApplyConflict as error:
                 # Only losing a race is worth another try at once: every other failure would come again.
                 wait = random.uniform(0.2, 2)  # runs that met once must not meet again
+                error.__cause__ = None  # Spark's trace, which says no more, would be in the log
                 raise dg.RetryRequested(MOST_RACES, wait) from error
 
     def _store(self, context: dg.OutputContext, computed: Computed) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.config import Column as ColumnConfig
+from lake_assets.config.secrets import secrets_hidden
 from lake_assets.errors import ColumnMismatch, PartitionMismatch, SparkLost
 from lake_assets.iceberg.publish import attempt, with_properties
 from lake_assets.iceberg.tables import create_table, current_snapshot, live_rows, load_table, summary
@@ -54,7 +55,7 @@ def overwrite(
         f"{identifier}: the computed frame", computed.frame.columns, computed, "Correct either one."
     )
     start = time.perf_counter()
-    with runtime.sessions.isolated() as spark:
+    with secrets_hidden(runtime.lake), runtime.sessions.isolated() as spark:
         table = load_table(runtime.catalog, identifier)
         if table is None:
             partition_by = () if column is None else (column,)

@@ -14,6 +14,7 @@ from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.quarantine import State
 from lake_assets.bronze.vanished import missing_files
 from lake_assets.config import Mode
+from lake_assets.config.secrets import hidden_error
 from lake_assets.errors import NotTold, TableStopped
 from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
@@ -80,7 +81,7 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress, cut: C
             up_to_date = _is_all(runtime, target, outcome, upto, cut)
     except Exception as error:  # one table's failure, whatever it is, must not stop the others
         logger.debug("%s could not be applied", target.identifier, exc_info=True)
-        result.error = error
+        result.error = hidden_error(runtime.lake, error)
     if not up_to_date:
         _read_position(runtime, target, result)
     progress(target, "done")
@@ -92,7 +93,7 @@ def _read_position(runtime: LakeRuntime, target: Target, result: TableResult) ->
         result.position = read_position(load_table(runtime.catalog, target.identifier))
     except Exception as error:  # nor that it cannot say how far it is
         logger.debug("%s has no readable position", target.identifier, exc_info=True)
-        result.error = result.error or error
+        result.error = result.error or hidden_error(runtime.lake, error)
 
 
 def _is_all(runtime: LakeRuntime, target: Target, batch: BatchResult, upto: int, cut: Cut) -> bool:

@@ -25,6 +25,7 @@ from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.object_store import ObjectStore, StoreError
 from lake_assets.bronze.quarantine import State
 from lake_assets.bronze.vanished import missing_files
+from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import ApplyConflict, LakeError, SparkLost, TableStopped
 from lake_assets.iceberg.publish import Attempt, lost_race
 from lake_assets.preflight import PreflightError
@@ -38,7 +39,7 @@ from lake_assets.silver.position import Position
 from lake_assets.silver.shape import reshaped
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged, Work
-from lake_assets.spark.session import server_lost
+from lake_assets.spark.session import SparkRefused, server_lost
 
 ATTEMPTS = 5
 PENDING = "Its files are pending; the next turn applies them."
@@ -177,7 +178,7 @@ def _refuse_gone(target: Target, store: ObjectStore, batch: Batch) -> None:
 
 def _told(runtime: LakeRuntime, target: Target, batch: Batch, error: Exception) -> LakeError:
     """What a batch failed of, in the words of the lake."""
-    reason = runtime.lake.catalog.hidden_in(str(error).strip())
+    reason = hidden_in(runtime.lake, str(error).strip())
     reason = reason.splitlines()[0][:500] if reason else type(error).__name__
     if server_lost(error):
         runtime.sessions.forget()
@@ -195,7 +196,7 @@ def _session(runtime: LakeRuntime, target: Target, held: ExitStack) -> SparkSess
     try:
         return held.enter_context(runtime.sessions.isolated())
     except PreflightError as error:
-        if runtime.lake.spark.mode != "connect":
+        if runtime.lake.spark.mode != "connect" or isinstance(error, SparkRefused):
             raise
         raise SparkLost(f"{target.identifier}: {error}") from error
 

@@ -54,6 +54,11 @@ class Target:
         """`namespace.table`, as PyIceberg and Iceberg's procedures take it."""
         return f"{self.namespace}.{self.name}"
 
+    def is_called(self, name: str) -> bool:
+        """Whether a user may mean it by the name: `schema.table` of the source, the silver table's own name, or that
+        with its namespace."""
+        return name in (self.table, self.name, self.identifier)
+
     @property
     def asset_key(self) -> tuple[str, str, str]:
         return ("silver", self.source, self.name)

@@ -5,31 +5,37 @@ Here: starting one with the lake's jars and settings, finding it again, stopping
 """
 
 import os
+import secrets
 import signal
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pyspark
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from lake_assets.config import LakeConfig
 from lake_assets.errors import LakeError
 from lake_assets.preflight import PreflightError, check_java, check_port
-from lake_assets.spark.session import check_server, server_address
+from lake_assets.spark.connect_token import drop_token, keep_token
+from lake_assets.spark.properties import properties_file
+from lake_assets.spark.session import LOCAL_HOSTS, given_token, server_address
 from lake_assets.spark.settings import spark_conf
 
+TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+"""PySpark's own: the token of a server whose address has none."""
+CLIENT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", TOKEN_VARIABLE)
+"""What makes a process a client of a server: not for the server itself."""
 MAIN_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
-LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 PID_FILE = "spark-connect.pid"
 """Process id and port."""
 START_SECONDS = 180.0
 """The first start on a machine also downloads the jars."""
 STOP_SECONDS = 20.0
+PORT_SECONDS = 10.0
+"""A server that was killed holds its port until the memory of its process is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +78,10 @@ class ConnectServer:
         if (found := self.running()) is not None:
             return found
         check_java()
-        check_port(self.port, "the Spark Connect server", flag="spark.remote in lake.yaml")
+        self._wait_for_port()
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with _properties_file(self._settings()) as properties, self.log.open("ab") as log:
-            environment = {
-                k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
-            }
+        token = self._new_token()
+        with properties_file(self._settings(token)) as properties, self.log.open("ab") as log:
             process = subprocess.Popen(
                 [
                     str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
@@ -86,13 +90,14 @@ class ConnectServer:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=environment,
+                env={name: value for name, value in os.environ.items() if name not in CLIENT_VARIABLES},
                 start_new_session=True,
             )
             self._pid_file.write_text(f"{process.pid} {self.port}\n", encoding="ascii")
             self._wait(process)
         found = self.running()
-        assert found is not None, "it has just answered"
+        if found is None:
+            raise LakeError(f"The Spark Connect server died as it came up: see {self.log}.")
         return found
 
     def stop(self) -> bool:
@@ -107,18 +112,48 @@ class ConnectServer:
             process.kill()
             process.wait(STOP_SECONDS)
         self._pid_file.unlink(missing_ok=True)
+        drop_token(self.port)
         return True
 
     def _process(self) -> psutil.Process | None:
         process, port = _started(self._pid_file)
         return process if port == self.port else None
 
-    def _settings(self) -> dict[str, str]:
+    def _wait_for_port(self) -> None:
+        """Raises PreflightError when another program has it."""
+        died = self._pid_file.exists()
+        for attempt in Retrying(
+            retry=retry_if_exception_type(PreflightError),
+            stop=stop_after_delay(PORT_SECONDS if died else 0),
+            wait=wait_fixed(0.2),
+            reraise=True,
+        ):
+            with attempt:
+                check_port(self.port, "the Spark Connect server", flag="spark.remote in lake.yaml")
+
+    def _new_token(self) -> str:
+        token = (
+            given_token(self._lake.spark.remote)
+            or os.environ.get(TOKEN_VARIABLE)
+            or secrets.token_urlsafe(32)
+        )
+        try:
+            keep_token(self.port, token)
+        except OSError as error:
+            raise LakeError(
+                f"The token of the Spark Connect server cannot be written to {error.filename} ({error.strerror}): set "
+                "XDG_STATE_HOME to a folder that only you can read, for this command and for every other one."
+            ) from error
+        return token
+
+    def _settings(self, token: str) -> dict[str, str]:
         return spark_conf(self._lake) | {
             "spark.app.name": f"lake_assets {self._lake.catalog.name}",
             # As it ships, it listens to the whole network.
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": str(self.port),
+            # Other users of this machine reach it all the same, and could change every table.
+            "spark.connect.authenticate.token": token,
             # Of a process that was killed: what it had cached is in the way of the others.
             "spark.connect.session.manager.defaultSessionTimeout": "10m",
         }
@@ -126,16 +161,22 @@ class ConnectServer:
     def _wait(self, process: "subprocess.Popen[bytes]") -> None:
         end = time.monotonic() + START_SECONDS
         while process.poll() is None and time.monotonic() < end:
-            try:
-                check_server(self._lake.spark.remote)
-            except PreflightError:
-                time.sleep(0.2)
-            else:
+            if _listens(process.pid, self.port):
                 return
+            time.sleep(0.2)
         state = "did not come up" if process.poll() is None else f"ended with exit code {process.returncode}"
         process.kill()
-        self._pid_file.unlink(missing_ok=True)
+        process.wait()
         raise LakeError(f"The Spark Connect server {state}: see {self.log}.")
+
+
+def _listens(pid: int, port: int) -> bool:
+    # Not whether somebody answers there, which may be another program.
+    try:
+        found = psutil.Process(pid).net_connections("tcp")
+    except psutil.Error:
+        return False
+    return any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in found)
 
 
 def port_in_use(folder: Path) -> int | None:
@@ -154,17 +195,3 @@ def _started(pid_file: Path) -> tuple[psutil.Process | None, int]:
     except (FileNotFoundError, ValueError, psutil.Error):
         return None, 0
     return (process if ours and alive else None), port
-
-
-@contextmanager
-def _properties_file(conf: dict[str, str]) -> Iterator[str]:
-    """Settings for spark-submit in a file that nobody else can read, gone after the block: there may be secrets among
-    them, and everybody can read a command line."""
-    lines = (f"{key}={value.replace(chr(92), chr(92) * 2)}\n" for key, value in conf.items())
-    descriptor, name = tempfile.mkstemp(prefix="spark-", suffix=".conf")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.writelines(lines)
-        yield name
-    finally:
-        Path(name).unlink()

@@ -7,23 +7,30 @@ reading or writing data. But for `checkpoint.py`, no other module should know wh
 import atexit
 import contextlib
 import os
+import shlex
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from dagster_pyspark import LazyPySparkResource
 from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from lake_assets.config import LakeConfig
 from lake_assets.preflight import PreflightError, check_java
+from lake_assets.spark.connect_token import token_at
+from lake_assets.spark.properties import properties_file
 from lake_assets.spark.settings import session_conf, spark_conf
 
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 CONNECT_SECONDS = 10.0
+UNAUTHENTICATED = "StatusCode.UNAUTHENTICATED"
 SERVER_LOST = (
     "StatusCode.UNAVAILABLE",
     "NO_ACTIVE_SESSION",
@@ -33,6 +40,8 @@ SERVER_LOST = (
     "INVALID_CURSOR.DISCONNECTED",
     "failed to connect to all addresses",
     "RETRIES_EXCEEDED",
+    # Each server has a token of its own.
+    UNAUTHENTICATED,
 )
 """What the client says, of itself or by gRPC, when the server has died, or is another one by now."""
 DEFAULT_PORT = 15002
@@ -42,6 +51,10 @@ KEEPALIVE = {
     "grpc.keepalive_time_ms": 60_000,
     "grpc.keepalive_timeout_ms": 20_000,
 }
+
+
+class SparkRefused(PreflightError):
+    """A Spark Connect server answers, and does not take the token of this user."""
 
 
 class SparkSessions:
@@ -94,7 +107,9 @@ class SparkSessions:
 
     def _embedded(self) -> SparkSession:
         check_java()
+        _quiet_pyspark()
         with _redirected(self._spark_log):
+            _launch_jvm(self._conf)
             return self._new(self._resource.spark_session)
 
     def _new(self, base: SparkSession) -> SparkSession:
@@ -107,16 +122,21 @@ class SparkSessions:
 
     def _connected(self) -> SparkSession:
         assert self._remote is not None
-        from pyspark.sql.connect.client.core import DefaultChannelBuilder
+        from pyspark.errors import PySparkException
         from pyspark.sql.connect.client.retries import DefaultPolicy
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 
         check_server(self._remote)
+        _quiet_pyspark()
         # As PySpark's own builder does, which takes no channel.
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-        channel = DefaultChannelBuilder(self._remote, [*KEEPALIVE.items()])
-        builder: Any = ConnectSession.Builder().channelBuilder(channel).config(map=dict(self._session_conf))
-        session: Any = builder.create()
+        builder: Any = ConnectSession.Builder().channelBuilder(channel(self._remote))
+        try:
+            session: Any = builder.config(map=dict(self._session_conf)).create()
+        except PySparkException as error:
+            if UNAUTHENTICATED not in str(error):
+                raise
+            raise _refused(self._remote) from error
         # As it ships, a call to a server that is gone is tried again for minutes.
         session.client.set_retry_policies(
             [DefaultPolicy(max_retries=5, initial_backoff=50, max_backoff=2000)]
@@ -124,8 +144,59 @@ class SparkSessions:
         # The server would keep it, and what it has cached, for an hour. Not `stop()`, which closes what all sessions of
         # the process share, and waits for ever when a frame is collected meanwhile.
         atexit.register(_release, session, self._remote)
+        # PySpark's own last call drops the session's models of Spark ML, of which the release leaves nothing: it would
+        # come after the release, and fail.
+        atexit.unregister(session.client._cleanup_ml_cache)
         found: SparkSession = session
         return found
+
+
+def _quiet_pyspark() -> None:
+    """Disables the loggers by which PySpark logs each error that it also raises, with Spark's trace: even a lost race
+    would be logged as ERROR, and what is secret in an error as well. PySpark ships the first one disabled, and who sets
+    up logging in a process, as Dagster does, enables it unknowingly."""
+    if "SPARK_CONNECT_LOG_LEVEL" not in os.environ:
+        for name in ("pyspark.sql.connect.logging", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).disabled = True
+
+
+def channel(remote: str) -> Any:
+    """How a session reaches the server at an address: PySpark's channel builder, with the token of a server that this
+    user has started on this machine, where the address has none."""
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+    host, port = server_address(remote)
+    if host not in LOCAL_HOSTS:
+        return DefaultChannelBuilder(remote, [*KEEPALIVE.items()])
+    # PySpark takes no other name of this machine for one to which a token needs no TLS.
+    found = DefaultChannelBuilder(_named_localhost(remote), [*KEEPALIVE.items()])
+    if given_token(remote) is None and (token := token_at(port)) is not None:
+        found.set(DefaultChannelBuilder.PARAM_TOKEN, token)
+    return found
+
+
+def given_token(remote: str) -> str | None:
+    """The token that an address has (`sc://host:port/;token=…`)."""
+    parameters = (part.partition("=") for part in remote.split(";")[1:])
+    return next((unquote(value) for name, _, value in parameters if name == "token"), None)
+
+
+def _named_localhost(remote: str) -> str:
+    parts = urlsplit(remote)
+    name = parts.netloc.replace("127.0.0.1", "localhost").replace("[::1]", "localhost")
+    return urlunsplit(parts._replace(netloc=name))
+
+
+def _refused(remote: str) -> SparkRefused:
+    host, port = server_address(remote)
+    if host in LOCAL_HOSTS:
+        do = (
+            "it was not started by this user with `lake-assets spark start` or `dev`: stop it and start it so, choose "
+            "another port in spark.remote, or give its token, as in sc://localhost:15002/;token=${SPARK_TOKEN}."
+        )
+    else:
+        do = "give its token in spark.remote, as in sc://host:443/;use_ssl=true;token=${SPARK_TOKEN}."
+    return SparkRefused(f"The Spark Connect server at {host}:{port} refuses this user's token: {do}")
 
 
 def server_lost(error: BaseException) -> bool:
@@ -176,6 +247,23 @@ def check_server(remote: str) -> None:
             f"No Spark Connect server answers at {host}:{port} ({error.strerror or error}): start one on this machine "
             "with `lake-assets spark start`, correct spark.remote in lake.yaml, or set spark.mode to embedded."
         ) from error
+
+
+def _launch_jvm(conf: Mapping[str, str]) -> None:
+    """Starts the JVM of this process, unless it has one, with its settings in a file: PySpark would put each of them,
+    keys of buckets too, on a command line that everybody can read."""
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return
+    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    with properties_file(conf) as path:
+        own = f"--properties-file {shlex.quote(path)} --load-spark-defaults"
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{own} {before or 'pyspark-shell'}"
+        try:
+            SparkContext._ensure_initialized()
+        finally:
+            os.environ.pop("PYSPARK_SUBMIT_ARGS")
+            if before is not None:
+                os.environ["PYSPARK_SUBMIT_ARGS"] = before
 
 
 @contextlib.contextmanager

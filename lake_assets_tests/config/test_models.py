@@ -381,11 +381,3 @@ def test_what_of_spark_may_be_secret_is_hidden():
     assert "hush" not in repr(spark)
     assert "spark.hadoop.fs.s3a.secret.key" in repr(spark)
     assert spark.conf == {"spark.hadoop.fs.s3a.secret.key": "hush"}
-
-
-def test_the_address_of_the_catalog_is_hidden_in_what_others_say():
-    uri = "jdbc:postgresql://db/lake?user=u&password=hush"
-    catalog = CatalogConfig.model_validate({"type": "jdbc", "uri": uri, "warehouse": "w"})
-    assert catalog.hidden_in(f"Failed to connect: {uri}") == "Failed to connect: <catalog.uri>"
-    local = CatalogConfig.model_validate({"uri": "catalog.db", "warehouse": "w"})
-    assert local.hidden_in("no such table in catalog.db") == "no such table in catalog.db"

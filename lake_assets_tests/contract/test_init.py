@@ -228,6 +228,45 @@ def test_what_cannot_be_read_says_why(address: str, said: str) -> None:
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "password",
+    ["se@cret", "se@cr/et", "s/e@cret", "@secret", "secret@", "se@cr@et", "se@cr?et", "se@cr:et", "se@c#t"],
+)
+@pytest.mark.parametrize("user", ["owner", "ow/ner"])
+def test_nothing_of_a_password_that_is_not_escaped_is_told(
+    password: str,
+    user: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    address = f"postgresql://{user}:{password}@localhost:1/shop"
+    assert call(tmp_path, "--from-database", address, monkeypatch=monkeypatch) == 1
+    printed = capsys.readouterr()
+    assert "write @ as %40, / as %2F" in printed.err
+    assert not any(part in printed.err + printed.out for part in ("se@", "cret", "c#t", "et@", "cr"))
+
+
+@pytest.mark.parametrize(
+    "address", ["postgresql://ow/ner:secret@localhost:1/shop", "postgresql://owner:p:secret/shop"]
+)
+def test_nor_of_one_that_is_taken_for_something_else(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(tmp_path, "--from-database", address, monkeypatch=monkeypatch) == 1
+    printed = capsys.readouterr()
+    assert "write @ as %40, / as %2F" in printed.err
+    assert "secret" not in printed.err + printed.out
+
+
+@pytest.mark.parametrize("password", ["se%40cr%2Fet", "se/cr?et", "se:cret", "se%25cret"])
+def test_a_password_that_is_escaped_reaches_the_driver(password: str) -> None:
+    with pytest.raises(SourceError, match="The database cannot be read: ") as refused:
+        read_tables(f"postgresql://owner:{password}@localhost:1/shop")
+    assert "cr" not in str(refused.value)
+    assert "port 1" in str(refused.value), "it is the host that was asked"
+
+
 def _table(schema: str, name: str, *columns: SourceColumn, key: tuple[str, ...] = ("id",)) -> SourceTable:
     return SourceTable(schema, name, columns or (SourceColumn("id", Declared("int"), True),), key)
 

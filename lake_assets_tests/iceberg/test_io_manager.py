@@ -3,11 +3,13 @@
 Tables are read back through PyIceberg. Not here: which days a mart is computed for (`gold/test_incremental.py`).
 """
 
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lake_assets.build import Lake
 from lake_assets.errors import ApplyConflict, PartitionMismatch
@@ -27,6 +29,7 @@ from lake_assets_tests.iceberg.daily_marts import (
     snapshot,
     stored,
 )
+from lake_assets_tests.lakes import TINY, small_lake
 
 
 def test_a_run_overwrites_exactly_its_partitions(lake: Lake, instance: dg.DagsterInstance) -> None:
@@ -238,3 +241,19 @@ def test_input_of_a_whole_table(
 
     run(lake, instance, [upstream, asset, counted], selection=[counted])
     assert seen[1:] == [OLD]
+
+
+def test_a_marts_error_has_no_secret(
+    spark: SparkSession, tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    """As a driver that repeats the address it cannot reach."""
+    lake = small_lake(tmp_path, spark={"conf": {**TINY, "spark.lake.password": "hush-hush"}})
+    said = "cannot reach jdbc:postgresql://owner:hush-hush@db/lake"
+    failing = mart(
+        "failing", lambda: frame(lake, OLD).withColumn("word", F.raise_error(F.lit(said)).cast("string"))
+    )
+    result = run(lake, instance, failing, ALL, raises=False)
+    assert not result.success
+    events = [str(event) for event in instance.all_logs(result.run_id)]
+    assert any("cannot reach jdbc:postgresql://owner:***@db/lake" in event for event in events)
+    assert not any("hush-hush" in event for event in events)

@@ -4,22 +4,39 @@ Not here: what silver and marts do on it (`make test-connect` runs their tests o
 outside and never both).
 """
 
+import contextlib
 import json
+import logging
 import os
+import signal
+import socket
+import stat
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
+import grpc
 import psutil
+import pyspark
+import pyspark.sql.connect.proto as pb2
+import pyspark.sql.connect.proto.base_pb2_grpc as pb2_grpc
 import pytest
 import yaml
+from pyspark.sql.connect.client.core import ChannelBuilder, DefaultChannelBuilder
 
-from lake_assets.commands.dev import warm_spark
+from lake_assets.commands import dev
+from lake_assets.commands.dev import kept_up
+from lake_assets.commands.warm_spark import beside_a_server, warm_spark
 from lake_assets.config_file import load_lake
 from lake_assets.preflight import PreflightError, free_port
+from lake_assets.spark import connect_server
 from lake_assets.spark.connect_server import ConnectServer, port_in_use
-from lake_assets.spark.session import SparkSessions
+from lake_assets.spark.connect_token import drop_token, keep_token, token_at
+from lake_assets.spark.session import SparkSessions, channel, given_token
 from lake_assets_tests.lakes import DMS, ITEMS
 from lake_assets_tests.test_cli import ROOT, write_items
 
@@ -121,10 +138,186 @@ def test_dev_chooses_a_server_where_the_environment_may_choose(
     assert warm_spark(path) == (None, {})
 
 
+def test_a_command_uses_the_server_that_runs_for_its_lake(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LAKE_SPARK_MODE", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+    path = folder / "lake.yaml"
+    path.write_text(path.read_text().replace(":-connect", ":-embedded"))
+    assert beside_a_server(path).spark.mode == "embedded", "there is none"
+    port = free_port()
+    code = (
+        "import socket, time; one = socket.socket(); time.sleep(%s); "
+        f"one.bind(('127.0.0.1', {port})); one.listen(); print(flush=True); time.sleep(60)"
+    )
+    # What stands for a server: a process with its name that listens.
+    with subprocess.Popen(
+        [sys.executable, "-c", code % 1, connect_server.MAIN_CLASS], stdout=subprocess.PIPE
+    ) as process:
+        try:
+            (folder / "spark-connect.pid").write_text(f"{process.pid} {port}")
+            assert beside_a_server(path).spark.mode == "embedded", "it is coming up"
+            assert process.stdout is not None
+            process.stdout.readline()
+            found = beside_a_server(path).spark
+            assert (found.mode, found.remote) == ("connect", f"sc://localhost:{port}")
+            with monkeypatch.context() as chosen:
+                chosen.setenv("LAKE_SPARK_MODE", "embedded")
+                assert beside_a_server(path).spark.mode == "embedded", "the user has chosen"
+            path.write_text(path.read_text().replace("${LAKE_SPARK_MODE:-embedded}", "embedded"))
+            assert beside_a_server(path).spark.mode == "embedded", "lake.yaml has chosen"
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize("content", ["", "no number", "1 15002", "999999999 15002"])
 def test_a_stale_file_is_no_server(folder: Path, content: str) -> None:
     (folder / "spark-connect.pid").write_text(content)
     assert port_in_use(folder) is None
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def hold(port: int, seconds: float) -> None:
+    """Takes a port as soon as it is free, as a process that is dying still has it."""
+    taken = socket.socket()
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+    def bound() -> bool:
+        with contextlib.suppress(OSError):
+            taken.bind(("127.0.0.1", port))
+            return True
+        return False
+
+    eventually(bound)
+    taken.listen()
+    threading.Timer(seconds, taken.close).start()
+
+
+def runs_again(server: ConnectServer, said: str) -> bool:
+    found = server.running()
+    return found is not None and f"it runs again (process {found.pid})" in said
+
+
+def version(found: ChannelBuilder) -> str:
+    """What the server says of itself; without a session of PySpark's, of which a process has one kind only."""
+    request = pb2.AnalyzePlanRequest(
+        session_id=str(uuid4()),
+        user_context=pb2.UserContext(user_id="test"),
+        spark_version=pb2.AnalyzePlanRequest.SparkVersion(),
+    )
+    with found.toChannel() as opened:
+        answer = pb2_grpc.SparkConnectServiceStub(opened).AnalyzePlan(request)
+    return str(answer.spark_version.version)
+
+
+@pytest.mark.spark
+def test_a_server_serves_its_owner_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_CONNECT_AUTHENTICATE_TOKEN", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    lake = load_lake(folder / "lake.yaml", environ={})
+    server = ConnectServer(lake, folder)
+    pid = server.start().pid
+    try:
+        token = token_at(server.port)
+        assert token
+        assert version(channel(lake.spark.remote)) == pyspark.__version__
+        assert version(channel(f"sc://127.0.0.1:{server.port}")) == pyspark.__version__
+        (file,) = (path for path in (folder / "state").rglob("*") if path.is_file())
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+        # Nobody reads it where others may look.
+        assert token not in Path(f"/proc/{pid}/cmdline").read_text()
+        assert all(token not in path.read_text() for path in folder.glob("spark-connect.*"))
+
+        # What another user of the machine has: no token, or some other one.
+        write_items(folder)
+        for builder in (
+            DefaultChannelBuilder(lake.spark.remote),
+            DefaultChannelBuilder(lake.spark.remote + "/;token=guessed"),
+        ):
+            with pytest.raises(grpc.RpcError, match="UNAUTHENTICATED"):
+                version(builder)
+        assert version(DefaultChannelBuilder(f"{lake.spark.remote}/;token={token}")) == pyspark.__version__
+        monkeypatch.setenv("XDG_STATE_HOME", str(folder / "others"))
+        refused = command(folder, "sync", "--no-gold")
+        assert refused.returncode == 1
+        assert "refuses this user's token" in refused.stderr
+        assert token not in refused.stderr + refused.stdout
+    finally:
+        server.stop()
+
+
+@pytest.mark.spark
+def test_a_process_that_ends_logs_no_error(folder: Path) -> None:
+    path = folder / "lake.yaml"
+    server = ConnectServer(load_lake(path, environ={}), folder)
+    server.start()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "lake_assets_tests.spark.ending_process", str(path)],
+            env={
+                name: value for name, value in os.environ.items() if not name.startswith(("LAKE_", "SPARK_"))
+            }
+            | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+    finally:
+        server.stop()
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "failed as it should\n"
+    assert "ERROR" not in done.stderr, done.stderr
+    assert "SESSION_CLOSED" not in server.log.read_text()
+
+
+def test_a_token_of_ones_own_is_the_servers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    assert given_token("sc://localhost:15002") is None
+    assert given_token("sc://localhost:15002/;use_ssl=true;token=a%3Db") == "a=b"
+    keep_token(15002, "kept")
+    assert channel("sc://localhost:15002").token == "kept"
+    assert channel("sc://127.0.0.1").token == "kept"
+    assert channel("sc://127.0.0.1").endpoint == "localhost:15002"
+    assert channel("sc://localhost:15002/;token=given").token == "given"
+    assert channel("sc://spark.example:15002").token is None, "another machine has nothing to do with it"
+    drop_token(15002)
+    drop_token(15002)
+    assert channel("sc://localhost:15002").token is None
+
+
+@pytest.mark.spark
+def test_a_server_that_is_killed_comes_back_on_its_port(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Three kills; after the second one the port stays taken for longer than the start waits for it."""
+    monkeypatch.setattr(connect_server, "PORT_SECONDS", 1.0)
+    monkeypatch.setattr(dev, "AGAIN_SECONDS", 0.5)
+    lake = load_lake(folder / "lake.yaml", environ={})
+    server = ConnectServer(lake, folder)
+    with kept_up(server), caplog.at_level(logging.WARNING):
+        tokens = {token_at(server.port)}
+        for number in range(3):
+            running = server.running()
+            assert running is not None
+            os.kill(running.pid, signal.SIGKILL)
+            caplog.clear()
+            if number == 1:
+                hold(server.port, 4)
+            eventually(lambda: runs_again(server, caplog.text))
+            assert (f"Port {server.port} on 127.0.0.1 is in use" in caplog.text) == (number == 1)
+            tokens.add(token_at(server.port))
+        assert len(tokens) == 4, "a server that is started has a token of its own"
+    assert server.running() is None
+    assert token_at(server.port) is None
 
 
 @pytest.mark.long

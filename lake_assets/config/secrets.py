@@ -1,0 +1,81 @@
+"""The secrets of a lake.yaml, kept out of what drivers and Spark say of their failures.
+
+Here: which values are secret, a text and an error without them. Not here: repr of the configuration (each model's own).
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import unquote, urlsplit
+
+from lake_assets.config.lake import CatalogConfig, LakeConfig
+from lake_assets.errors import LakeError
+
+_SECRET_KEY = re.compile(r"secret|passw|token|credential|access[._-]?key", re.IGNORECASE)
+_IN_ADDRESS = re.compile(r"(?:passw[a-z]*|token|secret)=([^&;]+)", re.IGNORECASE)
+SHORTEST = 4
+"""A shorter secret is no word of its own: to hide it wherever its letters come would make any text unreadable."""
+
+
+def hidden_in(lake: LakeConfig, text: str) -> str:
+    """The text with `<catalog.uri>` instead of that address and `***` instead of each secret of the lake."""
+    catalog = lake.catalog
+    if catalog.uri is not None and catalog.type != "sqlite":
+        text = text.replace(catalog.uri.get_secret_value(), "<catalog.uri>")
+    for secret in _secrets(lake):
+        text = text.replace(secret, "***")
+    return text
+
+
+def hidden_error(lake: LakeConfig, error: Exception) -> Exception:
+    """The error, if neither it nor what led to it names a secret; else one that says the same without. It is to be
+    raised `from None`."""
+    chain = list(_chain(error))
+    if not any(hidden_in(lake, str(one)) != str(one) for one in chain):
+        return error
+    told = hidden_in(lake, str(error))
+    if not isinstance(error, LakeError):
+        return LakeError(told)
+    error.args = (told,)
+    error.__cause__ = error.__context__ = None
+    return error
+
+
+@contextmanager
+def secrets_hidden(lake: LakeConfig) -> Iterator[None]:
+    """An error of the block leaves it without the secrets of the lake: it ends in logs and in Dagster's UI."""
+    try:
+        yield
+    except Exception as error:
+        told = hidden_error(lake, error)
+        if told is error:
+            raise
+        raise told from None
+
+
+def _secrets(lake: LakeConfig) -> list[str]:
+    """The longest first: one may be a part of another."""
+    found = set(_of_catalog(lake.catalog))
+    for source in lake.sources.values():
+        if source.s3.secret_access_key is not None:
+            found.add(source.s3.secret_access_key.get_secret_value())
+    found |= {str(value) for key, value in lake.spark.conf.items() if _SECRET_KEY.search(key)}
+    found |= set(_IN_ADDRESS.findall(lake.spark.remote))
+    return sorted((secret for secret in found if len(secret) >= SHORTEST), key=len, reverse=True)
+
+
+def _of_catalog(catalog: CatalogConfig) -> Iterator[str]:
+    yield from (value for key, value in catalog.properties.items() if _SECRET_KEY.search(key))
+    if catalog.uri is None or catalog.type == "sqlite":
+        return
+    address = catalog.uri.get_secret_value()
+    # A driver may repeat a part of it, as it was written or decoded.
+    credentials = urlsplit(address.removeprefix("jdbc:")).netloc.rpartition("@")[0].partition(":")[2]
+    for secret in (credentials, *_IN_ADDRESS.findall(address)):
+        yield from (secret, unquote(secret))
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
