@@ -140,7 +140,7 @@ def sync(
 
 @app.command()
 def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
-    """Per table: position, pending files, lag, rows, last batch."""
+    """Per table: state, position, pending files, lag, rows, last batch. Exit code 1 if a table fails or has stopped."""
     from lake_assets.build import open_lake
     from lake_assets.commands.show import show_status
     from lake_assets.commands.status import status as table_status
@@ -150,6 +150,7 @@ def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json
         typer.echo(json.dumps([line.as_dict() for line in lines], indent=2))
     else:
         show_status(out, lines)
+    raise typer.Exit(1 if any(line.is_wrong for line in lines) else 0)
 
 
 @app.command()

@@ -219,6 +219,13 @@ def test_a_failing_table_gives_exit_code_1_and_the_others_are_applied(
     config = load_lake(folder / "lake.yaml")
     assert open_catalog(config.catalog).load_table("silver_shop.items").scan().to_arrow().num_rows == 2
 
+    assert call(folder, "status", "--json") == 1
+    lines = {line["table"]: line for line in json.loads(capsys.readouterr().out)}
+    assert lines["silver_shop.items"]["state"] == "up to date"
+    assert lines["silver_shop.others"]["state"] == "failing"
+    assert "price is not decimal(10, 2)" in lines["silver_shop.others"]["reason"]
+    assert "lake-assets sync --table public.others" in lines["silver_shop.others"]["reason"]
+
 
 @pytest.mark.parametrize(("option", "value"), [("--table", "public.nothing"), ("--source", "nothing")])
 def test_a_wrong_call_gives_exit_code_2_and_names_what_there_is(

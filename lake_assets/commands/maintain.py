@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 from lake_assets.automation.tending import tend_mart, tend_silver
 from lake_assets.bronze import file_log, file_log_upkeep
 from lake_assets.build import Lake
+from lake_assets.iceberg import findings
 from lake_assets.iceberg.maintenance import Upkeep
 from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.iceberg.ops_upkeep import tend_small_table
@@ -22,6 +23,7 @@ OPS: dict[str, Callable[[Table], None]] = {
     file_log.TABLE: file_log_upkeep.tend,
     f"{NAMESPACE}.quarantine": tend_small_table,
     f"{NAMESPACE}.contracts": tend_small_table,
+    f"{NAMESPACE}.{findings.NAME}": tend_small_table,
 }
 
 logger = logging.getLogger(__name__)

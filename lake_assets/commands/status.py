@@ -15,6 +15,7 @@ from lake_assets.commands.latency import Spread
 from lake_assets.commands.sync import why_waiting
 from lake_assets.iceberg.restamp import applied_at, bearer
 from lake_assets.iceberg.tables import load_table, summary
+from lake_assets.silver.failures import Failure, failure_of, failures
 from lake_assets.silver.latency import passages
 from lake_assets.silver.pending import TableState, table_states
 from lake_assets.silver.plan import Batch, Waiting
@@ -27,7 +28,7 @@ class TableStatus:
 
     table: str
     state: str
-    """`up to date`, `pending`, `waiting` or `stopped` (see `reason`), or `no files`."""
+    """`up to date`, `pending`, `waiting`, `failing` or `stopped` (see `reason`), or `no files`."""
     rows: int
     position: int
     pending_files: int
@@ -47,6 +48,13 @@ class TableStatus:
     rows_waiting_for_cut: int = 0
     vanished: str | None = None
     """Since when, ISO 8601 UTC, none of its files is in the bucket any more."""
+    failing_since: str | None = None
+    """When its next batch failed for this `reason` first, ISO 8601 UTC."""
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether somebody has to do something."""
+        return self.state in ("failing", "stopped")
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -56,13 +64,16 @@ def status(lake: Lake) -> list[TableStatus]:
     """Every silver table, from the lake's tables alone: no Spark, no Dagster. Does not list the bucket."""
     now = datetime.now(UTC)
     held = Counter(row.silver_table for row in lake.runtime.quarantine.open())
+    failed = failures(lake.runtime)
     return [
-        _table_status(lake, state, held[state.target.identifier], now)
+        _table_status(lake, state, held[state.target.identifier], failure_of(state, failed), now)
         for state in table_states(lake.runtime, lake.targets, now)
     ]
 
 
-def _table_status(lake: Lake, state: TableState, quarantined: int, now: datetime) -> TableStatus:
+def _table_status(
+    lake: Lake, state: TableState, quarantined: int, failure: Failure | None, now: datetime
+) -> TableStatus:
     table = load_table(lake.runtime.catalog, state.target.identifier)
     # Commits of maintenance above it say nothing of a batch.
     snapshot = bearer(table, SILVER) if table is not None else None
@@ -72,7 +83,7 @@ def _table_status(lake: Lake, state: TableState, quarantined: int, now: datetime
     mark = still_vanished(state.logged)
     return TableStatus(
         table=state.target.identifier,
-        state=_state(state),
+        state=_state(state) if failure is None else "failing",
         rows=state.position.rows,
         position=state.position.log_offset,
         pending_files=len(state.pending),
@@ -81,10 +92,11 @@ def _table_status(lake: Lake, state: TableState, quarantined: int, now: datetime
         latency=Spread.of(way.from_file for way in passages(table).values()),
         last_batch=batch or None,
         last_applied=applied.isoformat(timespec="seconds") if applied is not None else None,
-        reason=_reason(lake, state),
+        reason=_reason(lake, state) if failure is None else f"{failure.reason} {_try_again(lake, state)}",
         consistent_cut=state.position.cut.isoformat() if state.position.cut is not None else None,
         rows_waiting_for_cut=state.position.waiting,
         vanished=mark.last_modified.isoformat(timespec="seconds") if mark is not None else None,
+        failing_since=failure.since.isoformat(timespec="seconds") if failure is not None else None,
     )
 
 
@@ -97,6 +109,11 @@ def _reason(lake: Lake, state: TableState) -> str | None:
     if mark is not None and not isinstance(state.next_batch, Waiting):
         return f"{before(mark, state.logged)}; on_vanished is {state.target.config.on_vanished}"
     return why_waiting(lake, state)
+
+
+def _try_again(lake: Lake, state: TableState) -> str:
+    source = f"--source {state.target.source} " if len(lake.config.sources) > 1 else ""
+    return f"To try again: lake-assets sync {source}--table {state.target.table}"
 
 
 def _state(state: TableState) -> str:

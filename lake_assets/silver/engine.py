@@ -20,6 +20,7 @@ from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import BatchResult, TableResult
 from lake_assets.silver.cut import NO_CUT, Cut
 from lake_assets.silver.cut_tags import SourceCut
+from lake_assets.silver.failures import note_turn
 from lake_assets.silver.full_load import next_batch
 from lake_assets.silver.plan import Batch, Waiting, living_files
 from lake_assets.silver.planned import Planned, apply_planned, known_damage, retrying
@@ -83,6 +84,7 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress, cut: C
         result.error = error
     if not up_to_date:
         _read_position(runtime, target, result)
+    note_turn(runtime, result)
     progress(target, "done")
     return result
 

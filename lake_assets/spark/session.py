@@ -20,6 +20,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from lake_assets.config import LakeConfig
+from lake_assets.errors import with_causes
 from lake_assets.preflight import PreflightError, check_java
 from lake_assets.spark.settings import session_conf, spark_conf
 
@@ -131,7 +132,7 @@ class SparkSessions:
 def server_lost(error: BaseException) -> bool:
     """Whether a statement failed because of the server rather than for what it says."""
     return any(
-        sign in f"{type(cause).__name__} {cause}" for cause in _with_causes(error) for sign in SERVER_LOST
+        sign in f"{type(cause).__name__} {cause}" for cause in with_causes(error) for sign in SERVER_LOST
     )
 
 
@@ -157,13 +158,7 @@ def server_address(remote: str) -> tuple[str, int]:
 
 def process_lost(error: BaseException) -> bool:
     """Whether a statement failed because the Spark of this process has died, which cannot be started again in it."""
-    return any(isinstance(cause, Py4JNetworkError | ConnectionRefusedError) for cause in _with_causes(error))
-
-
-def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__
+    return any(isinstance(cause, Py4JNetworkError | ConnectionRefusedError) for cause in with_causes(error))
 
 
 def check_server(remote: str) -> None:

@@ -62,6 +62,7 @@ def test_a_failing_table_stops_neither_the_others_nor_their_marts(shop: Shop) ->
         ("sales", "freshness"): True,
         ("notes", "quarantine"): True,
         ("notes", "applied"): False,
+        ("notes", "row_count"): True,
         ("notes", "freshness"): True,
         ("shop_batch", "no_table_failed"): False,
     }
@@ -71,6 +72,26 @@ def test_a_failing_table_stops_neither_the_others_nor_their_marts(shop: Shop) ->
     assert [row["sales"] for row in shop.rows("gold.sales_daily")] == [2]
     (evaluation,) = [e for e in run.get_asset_check_evaluations() if e.check_name == "no_table_failed"]
     assert evaluation.metadata["silver_shop.notes"].value == cause
+
+
+def test_only_applied_is_shown_as_failed_for_columns_that_stop_a_table(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A check that its run leaves out is shown as failed when the run fails: also of a table with nothing to do."""
+    shop = open_shop(tmp_path)
+    shop.change("sales", [1])
+    shop.apply()
+    moment = "2026-03-01 12:00:00.000000"
+    header = "Op,commit_ts,id,name,at,color,change_seq,BI_id"
+    row = f"I,{moment},1,a,{moment},red,{sequence(1)},NULL"
+    write_file(shop.folder, "public/notes/20260301-120000000.csv", [header, row])
+    shop.tick()
+    run = shop.materialize([SALES, NOTES, BATCH])
+    assert status(shop, run) is DagsterRunStatus.FAILURE
+    assert not outcomes(run)["notes", "applied"]
+    for table in (SALES, NOTES):
+        turn = check_turns(shop.instance, dg.AssetCheckKey(table, "row_count"))[0]
+        assert turn.passed is True, table
 
 
 def test_a_failing_table_holds_back_its_own_marts(shop: Shop) -> None:
