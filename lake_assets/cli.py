@@ -21,7 +21,7 @@ from lake_assets.commands.rebuild_cli import rebuild, replay
 from lake_assets.commands.schema_cli import schema
 from lake_assets.commands.spark_cli import spark
 from lake_assets.config_file import ConfigError, lake_path, load_lake
-from lake_assets.errors import DocumentError, LakeError
+from lake_assets.errors import CatalogUnavailable, DocumentError, LakeError
 from lake_assets.preflight import PreflightError
 
 app = typer.Typer(
@@ -345,16 +345,26 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
 
 def main() -> None:
     """Entry point: errors that a user can act on are one message, not a traceback."""
-    logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
+    printed = logging.StreamHandler()
+    # What the lake has to say below that is for the log of a command (`commands/opening.py`).
+    printed.setLevel(logging.WARNING)
+    logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s", handlers=[printed])
     logging.getLogger("lake_assets").setLevel(logging.WARNING)
     try:
         app()
-    except (ConfigError, PreflightError, DocumentError) as error:
+    except (ConfigError, PreflightError, DocumentError, CatalogUnavailable) as error:
         err.print(str(error), markup=False)
         sys.exit(2)
     except LakeError as error:
         err.print(str(error), markup=False)
         sys.exit(1)
+    except Exception as error:
+        from lake_assets.iceberg.catalog_faults import fault_of
+
+        if (fault := fault_of(error)) is None:
+            raise
+        err.print(str(fault), markup=False)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,10 @@ class LakeError(Exception):
     """Base of every error that is about the lake's data rather than about this program."""
 
 
+class CatalogUnavailable(LakeError):
+    """The catalog cannot be reached, or refuses who asks. Nothing of the lake can be read or written."""
+
+
 class TableStopped(LakeError):
     """One table cannot go on without a decision; nothing of the batch was published. Other tables are unaffected."""
 

@@ -227,6 +227,25 @@ def test_a_failing_table_gives_exit_code_1_and_the_others_are_applied(
     assert "lake-assets sync --table public.others" in lines["silver_shop.others"]["reason"]
 
 
+def test_an_error_of_the_jvm_is_its_root_cause_and_the_log_has_the_rest(
+    spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_items(folder)
+    assert call(folder, "sync") == 0
+    capsys.readouterr()
+    for file in (folder / "warehouse/silver_shop/items").rglob("*.parquet"):
+        file.unlink()
+    row = f"U,2026-03-01 13:00:00.000000,2,again,2.00,2026-03-01 11:00:00.000000,{sequence(3)},"
+    write_file(folder, "public/items/20260301-130100000.csv", [ITEMS_HEADER, row])
+    assert call(folder, "sync") == 1
+    (told,) = [line for line in capsys.readouterr().err.splitlines() if "silver_shop.items failed" in line]
+    assert "An error occurred while calling" not in told
+    assert re.search(r"items/data/\S+\.parquet", told), told
+    log = (folder / "spark.log").read_text(encoding="utf-8")
+    assert "silver_shop.items could not be applied" in log
+    assert "\tat org.apache.iceberg." in log
+
+
 @pytest.mark.parametrize(("option", "value"), [("--table", "public.nothing"), ("--source", "nothing")])
 def test_a_wrong_call_gives_exit_code_2_and_names_what_there_is(
     folder: Path, option: str, value: str, capsys: pytest.CaptureFixture[str]

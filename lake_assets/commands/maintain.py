@@ -18,6 +18,7 @@ from lake_assets.iceberg.maintenance import Upkeep
 from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.iceberg.ops_upkeep import tend_small_table
 from lake_assets.iceberg.tables import load_table
+from lake_assets.spark.causes import whole_story
 
 OPS: dict[str, Callable[[Table], None]] = {
     file_log.TABLE: file_log_upkeep.tend,
@@ -54,8 +55,8 @@ def _maintain_ops(lake: Lake, identifier: str, tend: Callable[[Table], None]) ->
             tend(table)
             done.files_after, done.snapshots_after = _counts(table.refresh())
             done.files_rewritten = max(0, done.files_before - done.files_after)
-    except Exception as error:  # one table's failure must not stop the others
-        logger.debug("%s could not be tended", identifier, exc_info=True)
+    except Exception as error:  # noqa: BLE001  (one table's failure must not stop the others)
+        logger.debug("%s could not be tended:\n%s", identifier, whole_story(error))
         done.error = error
     done.seconds = round(time.perf_counter() - start, 3)
     return done

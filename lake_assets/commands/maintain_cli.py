@@ -20,6 +20,7 @@ def maintain(
     """Rewrite small files, expire snapshots, drop what killed processes left: beside running batches."""
     from lake_assets.commands.maintain import maintain as maintained
     from lake_assets.commands.opening import opened
+    from lake_assets.spark.causes import root_cause
 
     lake = opened(context.obj, source, table)
     err = Console(stderr=True, soft_wrap=True)
@@ -40,6 +41,6 @@ def maintain(
         if done.error is not None:
             failed = True
             err.print(f"[bold]{done.table} failed[/bold]: ", end="")
-            err.print(str(done.error), markup=False)
+            err.print(lake.config.catalog.hidden_in(root_cause(done.error)), markup=False)
     Console(width=None if Console().is_terminal else WIDE).print(printed)
     raise typer.Exit(1 if failed else 0)

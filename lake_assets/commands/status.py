@@ -20,6 +20,7 @@ from lake_assets.silver.latency import passages
 from lake_assets.silver.pending import TableState, table_states
 from lake_assets.silver.plan import Batch, Waiting
 from lake_assets.silver.position import BATCH
+from lake_assets.spark.causes import root_cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def _table_status(
 
 def _reason(lake: Lake, state: TableState) -> str | None:
     if state.error is not None:
-        return str(state.error)
+        return lake.config.catalog.hidden_in(root_cause(state.error))
     if isinstance(state.next_batch, Batch) and state.next_batch.stop is not None:
         return f"{state.next_batch.stop.reason} {state.next_batch.stop.next_step}"
     mark = still_vanished(state.logged)

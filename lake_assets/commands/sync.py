@@ -4,6 +4,7 @@ It runs the very assets that the UI shows, in this process, and reports to the s
 the work and its result. Not here: printing (`cli.py`), the progress bar's looks (`progress.py`).
 """
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,10 +25,13 @@ from lake_assets.silver.assets import batch_keys
 from lake_assets.silver.pending import TableState, table_states
 from lake_assets.silver.plan import Batch, Waiting
 from lake_assets.silver.targets import Target
+from lake_assets.spark.causes import root_cause_in
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 ROUNDS = 3
 """Marts are planned again after they ran; more rounds than this only happen while others apply files meanwhile."""
+
+logger = logging.getLogger(__name__)
 
 
 class Progress:
@@ -239,6 +243,10 @@ def _failure(run: dg.ExecuteInProcessResult) -> str | None:
             while error is not None and error.cause is not None:
                 error = error.cause
             described = event.step_failure_data.user_failure_data
-            text = (described.description if described else None) or (error.message if error else None)
-            return text.strip() if text else None
+            if described is not None and described.description:
+                return described.description.strip()
+            if error is None:
+                return None
+            logger.debug("a step failed:\n%s", error.to_string())
+            return root_cause_in(error.message) or error.message.strip().partition("\n")[0]
     return None

@@ -36,6 +36,7 @@ from lake_assets.silver.report import (
     turn_observations,
 )
 from lake_assets.silver.targets import Target
+from lake_assets.spark.causes import whole_story
 
 CHUNK = 50
 """Dagster's step execution is superlinear in the specs of a multi_asset: 1,000 in one took 111 s, in fifties 19.6 s."""
@@ -154,6 +155,8 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
         context.log.warning("%s: %s", target.identifier, sentence)
     if result.error is not None:
         context.log.error("%s failed: %s", target.identifier, result.error)
+        if (cause := result.error.__cause__) is not None:
+            context.log.debug(runtime.lake.catalog.hidden_in(whole_story(cause)))
         if metadata:
             # Batches before the one that failed are published. Logged: yielded, it would let marts be computed from it.
             context.log_event(dg.AssetMaterialization(dg.AssetKey(target.asset_key), metadata=metadata))

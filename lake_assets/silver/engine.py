@@ -14,8 +14,9 @@ from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.quarantine import State
 from lake_assets.bronze.vanished import missing_files
 from lake_assets.config import Mode
-from lake_assets.errors import NotTold, TableStopped
+from lake_assets.errors import LakeError, NotTold, TableStopped
 from lake_assets.iceberg.tables import load_table
+from lake_assets.preflight import PreflightError
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import BatchResult, TableResult
 from lake_assets.silver.cut import NO_CUT, Cut
@@ -28,6 +29,7 @@ from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.shape import refuse_other_shape
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged
+from lake_assets.spark.causes import root_cause, whole_story
 
 Progress = Callable[[Target, str], None]
 """Told the table and the stage as each stage begins, and `done` at the end of the table's turn."""
@@ -79,9 +81,9 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress, cut: C
             # Another process may be further by now; that is its own turn's to tell.
             result.position = outcome.position
             up_to_date = _is_all(runtime, target, outcome, upto, cut)
-    except Exception as error:  # one table's failure, whatever it is, must not stop the others
-        logger.debug("%s could not be applied", target.identifier, exc_info=True)
-        result.error = error
+    except Exception as error:  # noqa: BLE001  (one table's failure must not stop the others)
+        logger.debug("%s could not be applied:\n%s", target.identifier, _whole_story(runtime, error))
+        result.error = _in_words(runtime, target, error)
     if not up_to_date:
         _read_position(runtime, target, result)
     note_turn(runtime, result)
@@ -94,7 +96,20 @@ def _read_position(runtime: LakeRuntime, target: Target, result: TableResult) ->
         result.position = read_position(load_table(runtime.catalog, target.identifier))
     except Exception as error:  # nor that it cannot say how far it is
         logger.debug("%s has no readable position", target.identifier, exc_info=True)
-        result.error = result.error or error
+        result.error = result.error or _in_words(runtime, target, error)
+
+
+def _in_words(runtime: LakeRuntime, target: Target, error: Exception) -> Exception:
+    """An error for a user: one of the lake's own, else what it comes down to, in one line."""
+    if isinstance(error, LakeError | PreflightError):
+        return error
+    found = LakeError(f"{target.identifier}: {runtime.lake.catalog.hidden_in(root_cause(error))}")
+    found.__cause__ = error
+    return found
+
+
+def _whole_story(runtime: LakeRuntime, error: Exception) -> str:
+    return runtime.lake.catalog.hidden_in(whole_story(error))
 
 
 def _is_all(runtime: LakeRuntime, target: Target, batch: BatchResult, upto: int, cut: Cut) -> bool:

@@ -37,6 +37,7 @@ from lake_assets.silver.position import Position
 from lake_assets.silver.shape import reshaped
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged, Work
+from lake_assets.spark.causes import root_cause
 from lake_assets.spark.session import server_lost
 
 ATTEMPTS = 5
@@ -164,8 +165,7 @@ def apply_planned(
 
 def _told(runtime: LakeRuntime, target: Target, batch: Batch, error: Exception) -> LakeError:
     """What a batch failed of, in the words of the lake."""
-    reason = runtime.lake.catalog.hidden_in(str(error).strip())
-    reason = reason.splitlines()[0][:500] if reason else type(error).__name__
+    reason = runtime.lake.catalog.hidden_in(root_cause(error))
     if server_lost(error):
         runtime.sessions.forget()
         return SparkLost(
