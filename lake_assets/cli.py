@@ -23,6 +23,7 @@ from lake_assets.commands.spark_cli import spark
 from lake_assets.config_file import ConfigError, lake_path, load_lake
 from lake_assets.errors import CatalogUnavailable, DocumentError, LakeError
 from lake_assets.preflight import PreflightError
+from lake_assets.words import many
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -64,8 +65,9 @@ def validate(context: typer.Context) -> None:
     lake = open_lake(load_lake(context.obj))
     tables = sum(len(source.tables) for source in lake.config.sources.values())
     out.print(
-        f"{context.obj}: {len(lake.config.sources)} sources, {tables} tables, {len(lake.targets)} silver tables, "
-        f"{len(lake.marts)} marts: valid"
+        f"{context.obj}: {many(len(lake.config.sources), 'source')}, {many(tables, 'table')}, "
+        f"{many(len(lake.targets), 'silver table')}, "
+        f"{many(len(lake.marts), 'mart')}: valid"
     )
 
 
@@ -121,7 +123,8 @@ def init(
         typer.echo(written.text, nl=False)
     else:
         out.print(
-            f"{output}: {written.tables} tables, {written.columns} columns of {written.engine}", markup=False
+            f"{output}: {many(written.tables, 'table')}, {many(written.columns, 'column')} of {written.engine}",
+            markup=False,
         )
     for decision in written.undecided:
         err.print(f"to decide: {decision}", markup=False)
@@ -150,6 +153,9 @@ def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json
         typer.echo(json.dumps([line.as_dict() for line in lines], indent=2))
     else:
         show_status(out, lines)
+        for line in lines:
+            if line.set_aside is not None:
+                err.print(line.set_aside, markup=False)
     raise typer.Exit(1 if any(line.is_wrong for line in lines) else 0)
 
 
@@ -189,7 +195,7 @@ def full_load(
         raise typer.BadParameter("say --reload or --same-load")
     logged = decide(open_lake(load_lake(context.obj)), table, source, reload=reload)
     what = "the next full load" if reload else "the full load that the table stands on"
-    typer.echo(f"{len(logged)} files are parts of {what}: run lake-assets sync, or let the sensor.")
+    typer.echo(f"{many(len(logged), 'file', 'belong')} to {what}: run lake-assets sync, or let the sensor.")
 
 
 @app.command()
@@ -298,9 +304,9 @@ def _generate(config: Path, changes: int, days: float, seed: int) -> None:
         )
     ops = written.ops
     out.print(
-        f"source: {sum(written.load_rows.values()):,} rows in {written.load_files} full-load files, "
-        f"{sum(written.rows.values()):,} changes ({ops['I']:,} I, {ops['U']:,} U, {ops['D']:,} D) of "
-        f"{written.transactions:,} transactions in {written.cdc_files} CDC files, {written.seconds:.1f} s"
+        f"source: {many(sum(written.load_rows.values()), 'row')} in {many(written.load_files, 'full-load file')}, "
+        f"{many(sum(written.rows.values()), 'change')} ({ops['I']:,} I, {ops['U']:,} U, {ops['D']:,} D) of "
+        f"{many(written.transactions, 'transaction')} in {many(written.cdc_files, 'CDC file')}, {written.seconds:.1f} s"
     )
 
 
@@ -317,6 +323,8 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
     with dagster_instance(folder) as instance, ProgressBar(err) as bar:
         result = syncing.sync(lake, instance, source=source, table=table, gold=gold, progress=bar)
     show_sync(out, result)
+    for sentence in result.set_aside:
+        err.print(sentence, markup=False)
     for name, reason in sorted(result.waiting.items()):
         err.print(f"{name}: {reason}")
     for name, reason in sorted((result.failed | result.unlisted).items()):
@@ -338,7 +346,8 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
         out.print("Nothing was pending; nothing was committed.")
     else:
         out.print(
-            f"{len(result.applied)} tables and {len(result.marts)} marts in {time.perf_counter() - start:.1f} s"
+            f"{many(len(result.applied), 'table')} and {many(len(result.marts), 'mart')} in "
+            f"{time.perf_counter() - start:.1f} s"
         )
     return result.exit_code
 

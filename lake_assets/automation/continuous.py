@@ -39,6 +39,7 @@ from lake_assets.silver.report import doubts, materialization_metadata, turn_obs
 from lake_assets.silver.targets import Target
 from lake_assets.spark.causes import root_cause, whole_story
 from lake_assets.spark.session import process_lost, server_lost
+from lake_assets.words import many
 
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 logger = logging.getLogger(__name__)
@@ -165,7 +166,7 @@ class Continuous:
         pause = delay(failure.times, automation.backoff_base, automation.backoff_max)
         failure.until = self._clock() + pause.total_seconds()
         reason = self._runtime.lake.catalog.hidden_in(root_cause(error))
-        logger.error("%s failed, %d times in a row: %s", name, failure.times, reason)
+        logger.error("%s failed, %s in a row: %s", name, many(failure.times, "time"), reason)
         done.failed.append(reason)
 
     def _applied(self, result: TableResult, done: Round) -> None:

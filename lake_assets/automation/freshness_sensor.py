@@ -19,6 +19,7 @@ from lake_assets.checks.silver_checks import FRESHNESS, freshness_evaluation
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.pending import TableState, table_states
 from lake_assets.silver.targets import Target
+from lake_assets.words import many
 
 REPEAT_SECONDS = 3600
 UNTOLD_SECONDS = 300.0
@@ -49,7 +50,7 @@ def freshness_sensor(runtime: LakeRuntime, targets: Sequence[Target]) -> dg.Sens
         evaluations = changed_evaluations(context.instance, states)
         for evaluation in evaluations:
             context.instance.report_runless_asset_event(evaluation)
-        return dg.SkipReason(f"{len(evaluations)} of {len(targets)} tables evaluated")
+        return dg.SkipReason(f"{len(evaluations)} of {many(len(targets), 'table')} evaluated")
 
     return table_freshness
 

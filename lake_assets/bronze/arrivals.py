@@ -13,6 +13,7 @@ from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.listing import Listing
 from lake_assets.bronze.vanished import Removed
 from lake_assets.runtime import LakeRuntime
+from lake_assets.words import many
 
 MOST_TOLD = 20
 MOST_REMOVALS = 100_000
@@ -49,12 +50,14 @@ def log_arrivals(
     for key in unknown[:MOST_TOLD]:
         logger.warning("%s: %s is no DMS file: %s", source, key.key, key.reason)
     if len(unknown) > MOST_TOLD:
-        logger.warning("%s: and %d more keys that are no DMS files", source, len(unknown) - MOST_TOLD)
+        more = len(unknown) - MOST_TOLD
+        logger.warning("%s: and %s no DMS file", source, many(more, "more key", "are"))
     unconfigured = {table: count for table, count in found.unconfigured.items() if table not in told}
     for table, count in sorted(unconfigured.items()):
         near = found.hints.get(table)
         hint = f"; it configures {near}: correct its case, or set ignore_case: true" if near else ""
-        logger.warning("%s: %d files of %s, which lake.yaml does not configure%s", source, count, table, hint)
+        files = many(count, "file")
+        logger.warning("%s: %s of %s, which lake.yaml does not configure%s", source, files, table, hint)
     for file in found.logged:
         if file.kind is FileKind.VANISHED:
             logger.warning("%s: all files of %s have vanished from the bucket", source, file.qualified_table)

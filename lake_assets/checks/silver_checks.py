@@ -20,6 +20,7 @@ from lake_assets.silver.batch import TableResult
 from lake_assets.silver.pending import TableState
 from lake_assets.silver.plan import Batch, Waiting
 from lake_assets.silver.targets import Target
+from lake_assets.words import many
 
 APPLIED = "applied"
 ROW_COUNT = "row_count"
@@ -93,7 +94,7 @@ def state_evaluation(state: TableState) -> dg.AssetCheckEvaluation:
     waiting = state.next_batch.reason if isinstance(state.next_batch, Waiting) else None
     error = state.error
     if error is None and isinstance(state.next_batch, Batch):
-        error = LakeError(f"{len(state.pending)} files could be applied: materialize the table.")
+        error = LakeError(f"{many(len(state.pending), 'file')} could be applied: materialize the table.")
     result = TableResult(state.target, waiting=waiting, error=error, position=state.position)
     return applied_evaluation(result)
 

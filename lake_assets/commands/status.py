@@ -3,16 +3,18 @@
 Here: the figures. Not here: printing them.
 """
 
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from lake_assets.automation.tending import SILVER
+from lake_assets.bronze.quarantine import Held
 from lake_assets.bronze.vanished import before, still_vanished
 from lake_assets.build import Lake
 from lake_assets.commands.latency import Spread
-from lake_assets.commands.sync import why_waiting
+from lake_assets.commands.sync import set_aside_sentence, why_waiting
 from lake_assets.iceberg.restamp import applied_at, bearer
 from lake_assets.iceberg.tables import load_table, summary
 from lake_assets.silver.failures import Failure, failure_of, failures
@@ -52,6 +54,17 @@ class TableStatus:
     failing_since: str | None = None
     """When its next batch failed for this `reason` first, ISO 8601 UTC."""
 
+    quarantined_files: int = 0
+    """Of `quarantined`, the whole files."""
+    source_table: str = ""
+    """`schema.table` of the source."""
+
+    @property
+    def set_aside(self) -> str | None:
+        """That some of it is set aside, with the command that names it."""
+        rows = self.quarantined - self.quarantined_files
+        return set_aside_sentence(self.table, self.source_table, rows, self.quarantined_files)
+
     @property
     def is_wrong(self) -> bool:
         """Whether somebody has to do something."""
@@ -64,7 +77,9 @@ class TableStatus:
 def status(lake: Lake) -> list[TableStatus]:
     """Every silver table, from the lake's tables alone: no Spark, no Dagster. Does not list the bucket."""
     now = datetime.now(UTC)
-    held = Counter(row.silver_table for row in lake.runtime.quarantine.open())
+    held = defaultdict[str, list[Held]](list)
+    for row in lake.runtime.quarantine.open():
+        held[row.silver_table].append(row)
     failed = failures(lake.runtime)
     return [
         _table_status(lake, state, held[state.target.identifier], failure_of(state, failed), now)
@@ -73,7 +88,7 @@ def status(lake: Lake) -> list[TableStatus]:
 
 
 def _table_status(
-    lake: Lake, state: TableState, quarantined: int, failure: Failure | None, now: datetime
+    lake: Lake, state: TableState, held: Sequence[Held], failure: Failure | None, now: datetime
 ) -> TableStatus:
     table = load_table(lake.runtime.catalog, state.target.identifier)
     # Commits of maintenance above it say nothing of a batch.
@@ -88,7 +103,8 @@ def _table_status(
         rows=state.position.rows,
         position=state.position.log_offset,
         pending_files=len(state.pending),
-        quarantined=quarantined,
+        quarantined=len(held),
+        quarantined_files=sum(row.row is None for row in held),
         lag_seconds=round((now - newest).total_seconds(), 1) if newest is not None else None,
         latency=Spread.of(way.from_file for way in passages(table).values()),
         last_batch=batch or None,
@@ -97,6 +113,7 @@ def _table_status(
         consistent_cut=state.position.cut.isoformat() if state.position.cut is not None else None,
         rows_waiting_for_cut=state.position.waiting,
         vanished=mark.last_modified.isoformat(timespec="seconds") if mark is not None else None,
+        source_table=state.target.table,
         failing_since=failure.since.isoformat(timespec="seconds") if failure is not None else None,
     )
 

@@ -26,6 +26,7 @@ from lake_assets.silver.pending import TableState, table_states
 from lake_assets.silver.plan import Batch, Waiting
 from lake_assets.silver.targets import Target
 from lake_assets.spark.causes import root_cause_in
+from lake_assets.words import does, many
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 ROUNDS = 3
@@ -59,6 +60,8 @@ class SyncResult:
     """Tables and marts that failed, and why."""
     waiting: dict[str, str] = field(default_factory=dict)
     """Tables and marts that cannot go on yet, and why."""
+    set_aside: list[str] = field(default_factory=list)
+    """A sentence for each silver table of which the call has set something aside."""
     marts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Metadata per mart that was computed."""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -150,6 +153,11 @@ def _apply(
     for key, metadata in _materialized(run):
         if key in by_key:
             result.applied[by_key[key]] = metadata
+    by_name = {target.identifier: target for target in ready}
+    for name, metadata in sorted(result.applied.items()):
+        rows, files = metadata["rows_quarantined"], metadata["files_quarantined"]
+        if sentence := set_aside_sentence(name, by_name[name].table, rows, files):
+            result.set_aside.append(sentence)
     told_tables = set()
     for evaluation in run.get_asset_check_evaluations():
         if evaluation.check_name == APPLIED and evaluation.asset_key in by_key:
@@ -158,6 +166,18 @@ def _apply(
                 result.failed[by_key[evaluation.asset_key]] = str(evaluation.metadata["error"].value)
     for key in set(by_key) - told_tables:
         result.failed[by_key[key]] = _failure(run) or "its run ended before the table had its turn"
+
+
+def set_aside_sentence(silver_table: str, table: str, rows: int, files: int) -> str | None:
+    """What a user hears of rows and whole files that are not in a table; `table` is `schema.table`."""
+    counts = ((rows, "row"), (files, "file"))
+    what = " and ".join(many(number, noun) for number, noun in counts if number)
+    if not what:
+        return None
+    return (
+        f"{silver_table}: {what} {does(rows + files, 'are')} set aside; to see which: "
+        f"lake-assets quarantine list --table {table}"
+    )
 
 
 def why_waiting(lake: Lake, state: TableState) -> str | None:

@@ -30,6 +30,7 @@ from lake_assets.silver.shape import refuse_other_shape
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged
 from lake_assets.spark.causes import root_cause, whole_story
+from lake_assets.words import many
 
 Progress = Callable[[Target, str], None]
 """Told the table and the stage as each stage begins, and `done` at the end of the table's turn."""
@@ -167,7 +168,7 @@ def _refuse_lost_rows(runtime: LakeRuntime, target: Target, batch: Batch, positi
         raise TableStopped(
             target.table,
             f"{missing[0].key} is gone from the bucket, and of the files that {target.identifier} has read, "
-            f"{position.waiting} rows wait for the consistent cut.",
+            f"{many(position.waiting, 'row', 'wait')} for the consistent cut.",
             "Put it back, or have DMS reload the table.",
         )
 

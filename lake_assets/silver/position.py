@@ -12,6 +12,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.tables import current_snapshot, live_rows, summary
+from lake_assets.words import many
 
 LOG_OFFSET = "lake.log-offset"
 MAX_SEQUENCE = "lake.max-sequence"
@@ -100,7 +101,8 @@ def read_position(table: Table | None) -> Position:
     rows = live_rows(summary(current))
     if rows:
         raise LakeError(
-            f"{'.'.join(table.name())} holds {rows} rows but none of its snapshots bears {LOG_OFFSET}: it was not "
+            f"{'.'.join(table.name())} holds {many(rows, 'row')} but none of its snapshots bears {LOG_OFFSET}: it was "
+            "not "
             "written by lake_assets, or its history was expired by another tool. Drop it to have it loaded anew."
         )
     return Position(snapshot_id=current.snapshot_id)

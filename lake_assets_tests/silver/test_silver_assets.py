@@ -143,7 +143,7 @@ def test_an_update_of_a_row_that_nobody_knows_is_told(shop: Shop) -> None:
     run = shop.apply()
     assert materialized(run)["sales"]["unseen_updates"] == 1
     told = [event.message or "" for event in shop.instance.all_logs(run.run_id)]
-    assert any("1 updates are of rows that the table did not have" in message for message in told)
+    assert any("1 update is of rows that the table did not have" in message for message in told)
 
 
 def test_a_change_of_columns_is_an_event_on_the_asset(shop: Shop) -> None:
