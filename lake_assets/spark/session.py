@@ -140,6 +140,9 @@ def _release(session: Any, remote: str) -> None:
     with contextlib.suppress(Exception):
         check_server(remote)  # one that is gone would be asked again for each session
         session.client.release_session()
+    # What of it is still to be cleared, by the client's own exit and by frames that are collected last, is gone with
+    # the session or with its server: asked for all the same, it fails, and Dagster's logging prints that.
+    session.client._closed = True
 
 
 def check_spark(lake: LakeConfig) -> None:
