@@ -369,7 +369,11 @@ def main() -> None:
         sys.exit(1)
     except Exception as error:
         from lake_assets.iceberg.catalog_faults import fault_of
+        from lake_assets.spark.causes import no_room, root_cause
 
+        if no_room(error):
+            err.print(f"A disk is full: {root_cause(error)}. Make room and run it again.", markup=False)
+            sys.exit(1)
         if (fault := fault_of(error)) is None:
             raise
         err.print(str(fault), markup=False)

@@ -10,7 +10,8 @@ the log again.
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from threading import RLock
@@ -26,8 +27,10 @@ from lake_assets.bronze.admission import admit
 from lake_assets.bronze.file_log_upkeep import is_due, tend
 from lake_assets.bronze.log_record import LOG_SCHEMA, LoggedFile, NewFile, above, to_arrow
 from lake_assets.bronze.log_view import LogView, scan
+from lake_assets.bronze.stored_object import NotLogged
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.ops_table import NAMESPACE, PROPERTIES
+from lake_assets.spark.causes import no_room, root_cause
 
 __all__ = ["FileLog", "LoggedFile", "NewFile"]
 
@@ -55,7 +58,12 @@ class FileLog:
         self._view = LogView()
 
     def ensure(self) -> None:
-        """Creates the table, or gives an existing one the columns and properties that the log rests on."""
+        """Creates the table, or gives an existing one the columns and properties that the log rests on. Raises
+        NotLogged when the disk is full."""
+        with _room():
+            self._ensure()
+
+    def _ensure(self) -> None:
         table = self._load()
         if table is None:
             ensure_namespace(self._catalog, NAMESPACE)
@@ -128,7 +136,7 @@ class FileLog:
         `based_on`: the log's head before the files were listed (default: its head now). Files whose key another
         process has logged since are left to the next pass. `listed`: all keys of the source, if they were listed.
         Raises PyIceberg's CommitFailedException if other writers were faster thirty times in a row; then nothing was
-        logged.
+        logged. Raises NotLogged when the disk is full.
         """
         if not new:
             return []
@@ -184,7 +192,8 @@ class FileLog:
                 proposed = propose()
                 if proposed:
                     try:
-                        table.append(to_arrow(proposed))
+                        with _room():
+                            table.append(to_arrow(proposed))
                     except CommitStateUnknownException:
                         unsure = proposed
                         raise
@@ -233,6 +242,19 @@ class FileLog:
                     self._view = self._view.brought_up_to(table)
                 return table
         raise AssertionError("tenacity re-raises")
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if not no_room(error):
+            raise
+        raise NotLogged(
+            f"The disk that {TABLE} is on is full ({root_cause(error)}): new files could not be logged. Nothing of "
+            "them is lost: make room, and the next look finds them."
+        ) from error
 
 
 def _competing() -> Retrying:

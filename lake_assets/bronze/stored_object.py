@@ -16,6 +16,10 @@ class StoreError(LakeError):
     """A location cannot be read. The message is one sentence: which location, what is wrong, what to do."""
 
 
+class NotLogged(StoreError):
+    """New files were seen, and could not enter the file log. What it has already can be applied."""
+
+
 class ObjectGone(StoreError):
     """An object vanished or changed between being listed and being read. The next listing tells the truth."""
 

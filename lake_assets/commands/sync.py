@@ -17,6 +17,7 @@ from lake_assets.bronze.arrivals import doubtful_sentence, log_arrivals
 from lake_assets.bronze.assets import landed_events
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.object_store import StoreError
+from lake_assets.bronze.stored_object import NotLogged
 from lake_assets.build import Lake, build_definitions
 from lake_assets.checks.silver_checks import APPLIED
 from lake_assets.gold.assets import failed_inputs
@@ -109,6 +110,10 @@ def sync(
 def _list_files(lake: Lake, instance: dg.DagsterInstance, source: str, result: SyncResult) -> None:
     try:
         found = log_arrivals(lake.runtime, source)
+    except NotLogged as error:
+        # What is logged already can be applied all the same.
+        result.failed[source] = str(error)
+        return
     except StoreError as error:
         result.unlisted[source] = str(error)
         return

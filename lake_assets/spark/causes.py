@@ -9,6 +9,8 @@ import traceback
 
 from lake_assets.errors import LakeError, with_causes
 
+NO_ROOM = ("No space left on device", "database or disk is full", "Disk quota exceeded")
+"""What a full disk is called by the operating system and by SQLite, in whatever language the program is written."""
 MOST = 500
 """Characters of a cause."""
 _JAVA = re.compile(
@@ -34,6 +36,11 @@ def root_cause_in(trace: str) -> str | None:
     if not causes:
         return None
     return _line(causes[-1]["message"] or "", causes[-1]["kind"].rpartition(".")[2])
+
+
+def no_room(error: BaseException) -> bool:
+    """Whether the error comes of a full disk."""
+    return any(sign in str(cause) for cause in with_causes(error) for sign in NO_ROOM)
 
 
 def whole_story(error: BaseException) -> str:
