@@ -132,6 +132,7 @@ def discover(
     with ThreadPoolExecutor(max_workers=max(1, min(inspect_threads, len(candidates)))) as pool:
         seen = list(pool.map(look, candidates))
     unknown += [entry for entry in seen if isinstance(entry, UnknownKey)]
+    unknown += [UnknownKey(key, reason) for key, reason in store.left_out.items()]
     found = [file for entry in seen if not isinstance(entry, UnknownKey) for file in entry]
     unconfigured.update(
         file.qualified_table
