@@ -147,12 +147,15 @@ def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json
     from lake_assets.build import open_lake
     from lake_assets.commands.show import show_status
     from lake_assets.commands.status import status as table_status
+    from lake_assets.commands.status import stray_lines
 
     lines = table_status(open_lake(load_lake(context.obj)))
     if as_json:
         typer.echo(json.dumps([line.as_dict() for line in lines], indent=2))
     else:
         show_status(out, lines)
+        for text in stray_lines(lines):
+            err.print(text, markup=False, highlight=False)
         for line in lines:
             if line.set_aside is not None:
                 err.print(line.set_aside, markup=False)

@@ -4,13 +4,14 @@ Here: the figures. Not here: printing them.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from lake_assets.automation.tending import SILVER
 from lake_assets.bronze.quarantine import Held
+from lake_assets.bronze.strays import Strays
 from lake_assets.bronze.vanished import before, still_vanished
 from lake_assets.build import Lake
 from lake_assets.commands.latency import Spread
@@ -23,6 +24,9 @@ from lake_assets.silver.pending import TableState, table_states
 from lake_assets.silver.plan import Batch, Waiting
 from lake_assets.silver.position import BATCH
 from lake_assets.spark.causes import root_cause
+
+MOST_KEYS = 20
+"""Keys of a source that are shown; `lake_ops.findings` and the check `known_files` have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,11 @@ class TableStatus:
     rows_waiting_for_cut: int = 0
     vanished: str | None = None
     """Since when, ISO 8601 UTC, none of its files is in the bucket any more."""
+    source: str = ""
+    strays: int = 0
+    """Files in the location of its source that are in no table, as of the newest looks."""
+    stray_keys: Mapping[str, str] = field(default_factory=dict)
+    """The first of them, each with the reason."""
     failing_since: str | None = None
     """When its next batch failed for this `reason` first, ISO 8601 UTC."""
 
@@ -81,9 +90,28 @@ def status(lake: Lake) -> list[TableStatus]:
     for row in lake.runtime.quarantine.open():
         held[row.silver_table].append(row)
     failed = failures(lake.runtime)
-    return [
+    strays = {name: lake.runtime.strays.of(name) for name in lake.config.sources}
+    found = [
         _table_status(lake, state, held[state.target.identifier], failure_of(state, failed), now)
         for state in table_states(lake.runtime, lake.targets, now)
+    ]
+    return [
+        replace(
+            line,
+            strays=strays[line.source].number,
+            stray_keys=dict([*strays[line.source].keys.items()][:MOST_KEYS]),
+        )
+        for line in found
+    ]
+
+
+def stray_lines(lines: Sequence[TableStatus]) -> list[str]:
+    """A line for each source with files that are in no table, and one for each of the first of them."""
+    found = {line.source: Strays(line.stray_keys, line.strays) for line in lines if line.strays}
+    return [
+        text
+        for source, strays in found.items()
+        for text in (f"{source}: {strays.sentence}", *(f"  {entry}" for entry in strays.lines(MOST_KEYS)))
     ]
 
 
@@ -113,6 +141,7 @@ def _table_status(
         consistent_cut=state.position.cut.isoformat() if state.position.cut is not None else None,
         rows_waiting_for_cut=state.position.waiting,
         vanished=mark.last_modified.isoformat(timespec="seconds") if mark is not None else None,
+        source=state.target.source,
         source_table=state.target.table,
         failing_since=failure.since.isoformat(timespec="seconds") if failure is not None else None,
     )

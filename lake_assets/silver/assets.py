@@ -24,6 +24,7 @@ from lake_assets.checks.silver_checks import (
     state_evaluation,
     turn_evaluations,
 )
+from lake_assets.checks.strays import strays_check
 from lake_assets.config import Mode
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import TableResult
@@ -61,6 +62,8 @@ def silver_assets(
             chunk = own[start : start + CHUNK]
             batch = batch_key(source, number)
             found += [_chunk_asset(runtime, source, number, chunk, batch, progress), batch_check(batch)]
+            if number == 1:
+                found.append(strays_check(runtime, source, batch))
     return found
 
 

@@ -65,6 +65,7 @@ def test_a_failing_table_stops_neither_the_others_nor_their_marts(shop: Shop) ->
         ("notes", "row_count"): True,
         ("notes", "freshness"): True,
         ("shop_batch", "no_table_failed"): False,
+        ("shop_batch", "known_files"): True,
     }
     # The step itself succeeds: it is the batch's check that fails the run.
     failed = [event.step_key for event in run.all_events if event.is_step_failure]
@@ -169,6 +170,7 @@ def test_every_check_is_evaluated_and_none_is_left_planned(shop: Shop) -> None:
         ("sales", "quarantine"): True,
         ("sales", "freshness"): True,
         ("shop_batch", "no_table_failed"): True,
+        ("shop_batch", "known_files"): True,
     }
     for asset, name in outcomes(run):
         path = ["silver", "shop", asset] if asset == "sales" else ["lake_ops", asset]
