@@ -23,8 +23,9 @@ from lake_assets.commands.rebuild_cli import rebuild, replay
 from lake_assets.commands.schema_cli import schema
 from lake_assets.commands.spark_cli import spark
 from lake_assets.config_file import ConfigError, lake_path, load_lake
-from lake_assets.errors import DocumentError, LakeError
+from lake_assets.errors import CatalogUnavailable, DocumentError, LakeError
 from lake_assets.preflight import PreflightError
+from lake_assets.words import many
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -69,8 +70,9 @@ def validate(context: typer.Context) -> None:
     lake = open_lake(load_lake(context.obj))
     tables = sum(len(source.tables) for source in lake.config.sources.values())
     out.print(
-        f"{context.obj}: {len(lake.config.sources)} sources, {tables} tables, {len(lake.targets)} silver tables, "
-        f"{len(lake.marts)} marts: valid"
+        f"{context.obj}: {many(len(lake.config.sources), 'source')}, {many(tables, 'table')}, "
+        f"{many(len(lake.targets), 'silver table')}, "
+        f"{many(len(lake.marts), 'mart')}: valid"
     )
 
 
@@ -126,7 +128,8 @@ def init(
         typer.echo(written.text, nl=False)
     else:
         out.print(
-            f"{output}: {written.tables} tables, {written.columns} columns of {written.engine}", markup=False
+            f"{output}: {many(written.tables, 'table')}, {many(written.columns, 'column')} of {written.engine}",
+            markup=False,
         )
     for decision in written.undecided:
         err.print(f"to decide: {decision}", markup=False)
@@ -147,16 +150,23 @@ def sync(
 
 @app.command()
 def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
-    """Per table: position, pending files, lag, rows, last batch."""
+    """Per table: state, position, pending files, lag, rows, last batch. Exit code 1 if a table fails or has stopped."""
     from lake_assets.build import open_lake
     from lake_assets.commands.show import show_status
     from lake_assets.commands.status import status as table_status
+    from lake_assets.commands.status import stray_lines
 
     lines = table_status(open_lake(load_lake(context.obj)))
     if as_json:
         typer.echo(json.dumps([line.as_dict() for line in lines], indent=2))
     else:
         show_status(out, lines)
+        for text in stray_lines(lines):
+            err.print(text, markup=False, highlight=False)
+        for line in lines:
+            if line.set_aside is not None:
+                err.print(line.set_aside, markup=False)
+    raise typer.Exit(1 if any(line.is_wrong for line in lines) else 0)
 
 
 @app.command()
@@ -198,8 +208,9 @@ def full_load(
     since = began.replace(tzinfo=UTC) if began is not None else None
     logged = decide(open_lake(load_lake(context.obj)), table, source, reload=reload, began=since)
     what = "the next full load" if reload else "the full load before"
-    files = "1 file is part" if len(logged) == 1 else f"{len(logged)} files are parts"
-    typer.echo(f"{files} of {what}. Run lake-assets sync, or wait for the sensor.")
+    typer.echo(
+        f"{many(len(logged), 'file', 'belong')} to {what}. Run lake-assets sync, or wait for the sensor."
+    )
 
 
 @app.command()
@@ -308,9 +319,9 @@ def _generate(config: Path, changes: int, days: float, seed: int) -> None:
         )
     ops = written.ops
     out.print(
-        f"source: {sum(written.load_rows.values()):,} rows in {written.load_files} full-load files, "
-        f"{sum(written.rows.values()):,} changes ({ops['I']:,} I, {ops['U']:,} U, {ops['D']:,} D) of "
-        f"{written.transactions:,} transactions in {written.cdc_files} CDC files, {written.seconds:.1f} s"
+        f"source: {many(sum(written.load_rows.values()), 'row')} in {many(written.load_files, 'full-load file')}, "
+        f"{many(sum(written.rows.values()), 'change')} ({ops['I']:,} I, {ops['U']:,} U, {ops['D']:,} D) of "
+        f"{many(written.transactions, 'transaction')} in {many(written.cdc_files, 'CDC file')}, {written.seconds:.1f} s"
     )
 
 
@@ -327,6 +338,8 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
     with dagster_instance(folder) as instance, ProgressBar(err) as bar:
         result = syncing.sync(lake, instance, source=source, table=table, gold=gold, progress=bar)
     show_sync(out, result)
+    for sentence in result.set_aside:
+        err.print(sentence, markup=False)
     for name, reason in sorted(result.waiting.items()):
         err.print(f"{name}: {reason}")
     for name, reason in sorted((result.failed | result.unlisted).items()):
@@ -348,23 +361,38 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
         out.print("Nothing was pending; nothing was committed.")
     else:
         out.print(
-            f"{len(result.applied)} tables and {len(result.marts)} marts in {time.perf_counter() - start:.1f} s"
+            f"{many(len(result.applied), 'table')} and {many(len(result.marts), 'mart')} in "
+            f"{time.perf_counter() - start:.1f} s"
         )
     return result.exit_code
 
 
 def main() -> None:
     """Entry point: errors that a user can act on are one message, not a traceback."""
-    logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
+    printed = logging.StreamHandler()
+    # What the lake has to say below that is for the log of a command (`commands/opening.py`).
+    printed.setLevel(logging.WARNING)
+    logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s", handlers=[printed])
     logging.getLogger("lake_assets").setLevel(logging.WARNING)
     try:
         app()
-    except (ConfigError, PreflightError, DocumentError) as error:
+    except (ConfigError, PreflightError, DocumentError, CatalogUnavailable) as error:
         err.print(str(error), markup=False)
         sys.exit(2)
     except LakeError as error:
         err.print(str(error), markup=False)
         sys.exit(1)
+    except Exception as error:
+        from lake_assets.iceberg.catalog_faults import fault_of
+        from lake_assets.spark.causes import no_room, root_cause
+
+        if no_room(error):
+            err.print(f"A disk is full: {root_cause(error)}. Make room and run it again.", markup=False)
+            sys.exit(1)
+        if (fault := fault_of(error)) is None:
+            raise
+        err.print(str(fault), markup=False)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

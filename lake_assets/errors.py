@@ -1,9 +1,15 @@
 """The errors a user of the lake can meet. Each message names table, file and line where there are any, what was
 expected, and what to do next. Not here: errors of lake.yaml (`config_file.py`) and of the machine (`preflight.py`)."""
 
+from collections.abc import Iterator
+
 
 class LakeError(Exception):
     """Base of every error that is about the lake's data rather than about this program."""
+
+
+class CatalogUnavailable(LakeError):
+    """The catalog cannot be reached, or refuses who asks. Nothing of the lake can be read or written."""
 
 
 class TableStopped(LakeError):
@@ -41,3 +47,10 @@ class ColumnMismatch(LakeError):
 
 class DocumentError(LakeError):
     """A document of another tool cannot be used: it is something else than it should be, or incomplete."""
+
+
+def with_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, what it was raised from, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__

@@ -13,8 +13,10 @@ from lake_assets.aws.dms import TaskReports
 from lake_assets.bronze.file_log import FileLog
 from lake_assets.bronze.object_store import ObjectStore, open_store
 from lake_assets.bronze.quarantine import Quarantine
+from lake_assets.bronze.strays import StrayLog
 from lake_assets.config import LakeConfig
 from lake_assets.iceberg.catalog import open_catalog
+from lake_assets.iceberg.findings import Findings
 from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.schema.contract_log import ContractLog
 from lake_assets.spark.session import SparkSessions
@@ -48,6 +50,14 @@ class LakeRuntime:
     @cached_property
     def quarantine(self) -> Quarantine:
         return Quarantine(self.catalog)
+
+    @cached_property
+    def findings(self) -> Findings:
+        return Findings(self.catalog)
+
+    @cached_property
+    def strays(self) -> StrayLog:
+        return StrayLog(self.findings)
 
     @cached_property
     def dms_tasks(self) -> TaskReports:

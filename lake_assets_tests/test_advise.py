@@ -74,7 +74,7 @@ def test_the_command_reads_the_lake(tmp_path: Path) -> None:
     runner = CliRunner()
     told = runner.invoke(app, ["--config", str(path), "advise", "--batch-interval", "10", "--files", "99"])
     assert told.exit_code == 0, told.output
-    assert "shop: 7 tables, 7 with 1 changes a second, 99 files in the bucket" in told.output
+    assert "shop: 7 tables, 7 with 1 change a second, 99 files in the bucket" in told.output
     first = next(line for line in told.output.splitlines() if line.startswith("│"))
     cells = [cell.strip() for cell in first.strip("│").split("│")]
     assert cells[:4] == ["10 s", "continuous", "5 s", "2"]

@@ -94,7 +94,7 @@ def test_import_endpoint(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_validate_says_what_the_file_describes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(folder, "validate") == 0
-    assert "1 sources, 2 tables, 2 silver tables, 0 marts: valid" in capsys.readouterr().out
+    assert "1 source, 2 tables, 2 silver tables, 0 marts: valid" in capsys.readouterr().out
 
 
 def test_validate_refuses_a_wrong_file_with_the_places_of_its_mistakes(
@@ -170,7 +170,7 @@ def test_sync_applies_and_a_second_one_commits_nothing(
     write_items(folder)
     assert call(folder, "sync") == 0
     told = capsys.readouterr()
-    assert "1 tables and 0 marts" in told.out
+    assert "1 table and 0 marts" in told.out
     assert "no DMS files under" in told.err
     assert "public/others/" in told.err
     config = load_lake(folder / "lake.yaml")
@@ -218,6 +218,59 @@ def test_a_failing_table_gives_exit_code_1_and_the_others_are_applied(
     assert "row 1 of" in told
     config = load_lake(folder / "lake.yaml")
     assert open_catalog(config.catalog).load_table("silver_shop.items").scan().to_arrow().num_rows == 2
+
+    assert call(folder, "status", "--json") == 1
+    lines = {line["table"]: line for line in json.loads(capsys.readouterr().out)}
+    assert lines["silver_shop.items"]["state"] == "up to date"
+    assert lines["silver_shop.others"]["state"] == "failing"
+    assert "price is not decimal(10, 2)" in lines["silver_shop.others"]["reason"]
+    assert "lake-assets sync --table public.others" in lines["silver_shop.others"]["reason"]
+
+
+def test_what_was_set_aside_is_said_with_the_command_that_names_it(
+    spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = yaml.safe_load((folder / "lake.yaml").read_text(encoding="utf-8"))
+    config["sources"]["shop"]["tables"]["public.items"] = ITEMS | {"quarantine": {"max_rows": 10}}
+    (folder / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    write_items(folder)
+    row = f"U,2026-03-01 12:01:00.000000,2,x,not a price,2026-03-01 11:00:00.000000,{sequence(2)},"
+    write_file(folder, "public/items/20260301-120200000.csv", [ITEMS_HEADER, row])
+    (folder / "bronze/public/items/20260301-120300000.parquet").write_bytes(b"PAR1, but no Parquet")
+    said = "1 row and 1 file are set aside; to see which: lake-assets quarantine list --table public.items"
+    assert call(folder, "sync") == 0
+    told = capsys.readouterr()
+    assert f"silver_shop.items: {said}" in told.err
+    assert "set aside" in told.out
+    assert call(folder, "status") == 0
+    told = capsys.readouterr()
+    assert f"silver_shop.items: {said}" in told.err
+    assert "set" in told.out
+    assert call(folder, "status", "--json") == 0
+    items = json.loads(capsys.readouterr().out)[0]
+    assert (items["quarantined"], items["quarantined_files"]) == (2, 1)
+    assert isinstance(items["lag_seconds"], float)
+    assert call(folder, "sync") == 0
+    assert "set aside" not in capsys.readouterr().err, "of this call nothing was"
+
+
+def test_an_error_of_the_jvm_is_its_root_cause_and_the_log_has_the_rest(
+    spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_items(folder)
+    assert call(folder, "sync") == 0
+    capsys.readouterr()
+    for file in (folder / "warehouse/silver_shop/items").rglob("*.parquet"):
+        file.unlink()
+    row = f"U,2026-03-01 13:00:00.000000,2,again,2.00,2026-03-01 11:00:00.000000,{sequence(3)},"
+    write_file(folder, "public/items/20260301-130100000.csv", [ITEMS_HEADER, row])
+    assert call(folder, "sync") == 1
+    (told,) = [line for line in capsys.readouterr().err.splitlines() if "silver_shop.items failed" in line]
+    assert "An error occurred while calling" not in told
+    assert re.search(r"items/data/\S+\.parquet", told), told
+    log = (folder / "spark.log").read_text(encoding="utf-8")
+    assert "silver_shop.items could not be applied" in log
+    assert "\tat org.apache.iceberg." in log
 
 
 @pytest.mark.parametrize("name", ["public.items", "items", "silver_shop.items"])

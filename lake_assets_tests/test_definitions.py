@@ -135,7 +135,9 @@ def test_every_silver_table_has_its_checks(definitions: dg.Definitions, graph: A
         for t in SILVER
         for name in ("applied", "row_count", "quarantine", "freshness")
     }
-    assert set(graph.asset_check_keys) == expected | {dg.AssetCheckKey(BATCH, "no_table_failed")}
+    assert set(graph.asset_check_keys) == expected | {
+        dg.AssetCheckKey(BATCH, name) for name in ("no_table_failed", "known_files")
+    }
     blocking = {key.name for key in graph.asset_check_keys if graph.get_check_spec(key).blocking}
     assert blocking == {"applied", "row_count", "no_table_failed"}
     assert all(graph.get_check_spec(key).description for key in graph.asset_check_keys)

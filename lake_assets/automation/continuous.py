@@ -22,6 +22,7 @@ from lake_assets.bronze.object_store import StoreError
 from lake_assets.bronze.reports import UnreportedFiles
 from lake_assets.checks.silver_checks import turn_evaluations
 from lake_assets.config import ContinuousConfig
+from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import SparkLost
 from lake_assets.gold.compute import computed_mart
 from lake_assets.gold.look import Look
@@ -37,7 +38,9 @@ from lake_assets.silver.pending import table_states
 from lake_assets.silver.plan import Batch
 from lake_assets.silver.report import doubts, materialization_metadata, turn_observations
 from lake_assets.silver.targets import Target
+from lake_assets.spark.causes import root_cause, whole_story
 from lake_assets.spark.session import process_lost, server_lost
+from lake_assets.words import many
 
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 logger = logging.getLogger(__name__)
@@ -163,8 +166,9 @@ class Continuous:
         failure.times += 1
         pause = delay(failure.times, automation.backoff_base, automation.backoff_max)
         failure.until = self._clock() + pause.total_seconds()
-        logger.error("%s failed, %d times in a row: %s", name, failure.times, error)
-        done.failed.append(str(error))
+        reason = hidden_in(self._runtime.lake, root_cause(error))
+        logger.error("%s failed, %s in a row: %s", name, many(failure.times, "time"), reason)
+        done.failed.append(reason)
 
     def _applied(self, result: TableResult, done: Round) -> None:
         name = result.target.identifier
@@ -203,6 +207,7 @@ class Continuous:
         except Exception as error:  # noqa: BLE001  (one mart's failure must not stop the others)
             if server_lost(error):
                 self._runtime.sessions.forget()
+            logger.debug("%s could not be computed:\n%s", mart.identifier, whole_story(error))
             self._failed(mart.identifier, error, done)
             return
         self._failures.pop(mart.identifier, None)

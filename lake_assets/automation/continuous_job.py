@@ -17,6 +17,7 @@ from lake_assets.config import ContinuousConfig
 from lake_assets.gold.mart import Mart
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.targets import Target
+from lake_assets.words import many
 
 LISTENING_SECONDS = 1.0
 """A round without new files waits so long for S3's word, where there is a queue for it."""
@@ -47,7 +48,7 @@ def continuous_job(
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with Heartbeat(context.instance, context.run_id, beat):
             told = _stay(context, rounds, settings)
-        context.log.info("%d events; a fresh run takes over", told)
+        context.log.info("%s; a fresh run takes over", many(told, "event"))
 
     @dg.job(name=job_name(source), executor_def=dg.in_process_executor, tags={"source": source})
     def continuous() -> None:

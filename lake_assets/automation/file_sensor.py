@@ -27,6 +27,7 @@ from lake_assets.silver.assets import batch_keys
 from lake_assets.silver.pending import table_states
 from lake_assets.silver.plan import Batch, Waiting
 from lake_assets.silver.targets import Target
+from lake_assets.words import does, many
 
 
 def file_sensor(
@@ -99,7 +100,9 @@ def ready_targets(
     if in_flight := assets_in_flight(instance, keys, automation.heartbeat_timeout.total_seconds()):
         # One run at a time for a source: each has a Spark of its own, and what comes meanwhile is the next one's.
         runs = sorted({run for ids in in_flight.values() for run in ids})
-        return [], [f"run {', '.join(run[:8] for run in runs)} is under way for {len(in_flight)} tables"]
+        return [], [
+            f"run {', '.join(run[:8] for run in runs)} is under way for {many(len(in_flight), 'table')}"
+        ]
     ready, reasons = [], []
     for state in table_states(runtime, targets, datetime.now(UTC)):
         if isinstance(state.next_batch, Waiting):
@@ -121,9 +124,13 @@ def _found(found: Discovery, location: str) -> str:
         return f"{location} holds no files"
     strange = len(found.unknown) + sum(found.unconfigured.values())
     if not strange:
-        return f"{found.listed} files in {location}"
+        return f"{many(found.listed, 'file')} in {location}"
     example = found.unknown[0].key if found.unknown else f"files of {min(found.unconfigured)}"
-    return f"{found.listed} files in {location}, of which {strange} are of no configured table, such as {example}"
+    return (
+        f"{many(found.listed, 'file')} in {location}, of which {strange} {does(strange, 'are')} of no configured "
+        "table, "
+        f"such as {example}"
+    )
 
 
 def _request(

@@ -16,9 +16,12 @@ from lake_assets.automation.missed import Missed
 from lake_assets.checks.freshness import freshness
 from lake_assets.checks.history import latest_evaluation
 from lake_assets.checks.silver_checks import FRESHNESS, freshness_evaluation
+from lake_assets.checks.strays import strays_evaluation
 from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.assets import batch_key
 from lake_assets.silver.pending import TableState, table_states
 from lake_assets.silver.targets import Target
+from lake_assets.words import many
 
 REPEAT_SECONDS = 3600
 UNTOLD_SECONDS = 300.0
@@ -46,10 +49,14 @@ def freshness_sensor(runtime: LakeRuntime, targets: Sequence[Target]) -> dg.Sens
         kept = {source: patience for source in sources if alive_runs(context.instance, runtime, [source])}
         for event in missed.events(context.instance, states, timeout, looked_at, kept):
             context.instance.report_runless_asset_event(event)
+        for source in sources:
+            strays = strays_evaluation(context.instance, runtime, source, batch_key(source, 1))
+            if strays is not None:
+                context.instance.report_runless_asset_event(strays)
         evaluations = changed_evaluations(context.instance, states)
         for evaluation in evaluations:
             context.instance.report_runless_asset_event(evaluation)
-        return dg.SkipReason(f"{len(evaluations)} of {len(targets)} tables evaluated")
+        return dg.SkipReason(f"{len(evaluations)} of {many(len(targets), 'table')} evaluated")
 
     return table_freshness
 

@@ -21,6 +21,7 @@ from lake_assets.gold.mart import Mart
 from lake_assets.gold.work import MartRun, mart_work
 from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
+from lake_assets.words import many
 
 
 def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart]) -> dg.SensorDefinition:
@@ -81,7 +82,7 @@ def mart_requests(
     reasons = list(work.reasons)
     if work.unpartitioned_days:
         reasons.append(
-            f"{len(work.unpartitioned_days)} changed days lie outside the partitions: see gold.start_date"
+            f"{many(len(work.unpartitioned_days), 'changed day', 'lie')} outside the partitions: see gold.start_date"
         )
     return [_request(run) for run in work.runs], reasons
 

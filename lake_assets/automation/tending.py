@@ -20,6 +20,7 @@ from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.guard import refuse_foreign_commits
 from lake_assets.silver.position import LOG_OFFSET, TOUCHED_DAYS
 from lake_assets.silver.targets import Target
+from lake_assets.spark.causes import root_cause
 from lake_assets.spark.session import server_lost
 
 # The days that a batch touched, repeated over rows that somebody else has changed since, would say that no other day
@@ -112,7 +113,7 @@ class Turns:
         if done.error is not None:
             if server_lost(done.error):
                 self._runtime.sessions.forget()
-            logger.warning("%s could not be tended, and is again later: %s", name, done.error)
+            logger.warning("%s could not be tended, and is again later: %s", name, root_cause(done.error))
         return done
 
 

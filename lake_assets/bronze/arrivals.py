@@ -11,8 +11,10 @@ from lake_assets.aws.notifications import Notifications, QueueUnavailable, Recei
 from lake_assets.bronze.discovery import Discovery, discover
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.listing import Listing
+from lake_assets.bronze.strays import EMPTY
 from lake_assets.bronze.vanished import Removed
 from lake_assets.runtime import LakeRuntime
+from lake_assets.words import many
 
 MOST_TOLD = 20
 MOST_REMOVALS = 100_000
@@ -44,17 +46,25 @@ def log_arrivals(
         if listing is not None:
             listing.restart()
         raise
+    # Links that were left out are no keys of the location, and are met by every look.
+    runtime.strays.note(source, found.strays, found.seen, found.keys)
     told = set() if told is None else told
     unknown = [key for key in found.unknown if key.key not in told]
     for key in unknown[:MOST_TOLD]:
         logger.warning("%s: %s is no DMS file: %s", source, key.key, key.reason)
     if len(unknown) > MOST_TOLD:
-        logger.warning("%s: and %d more keys that are no DMS files", source, len(unknown) - MOST_TOLD)
+        more = len(unknown) - MOST_TOLD
+        logger.warning("%s: and %s no DMS file", source, many(more, "more key", "are"))
     unconfigured = {table: count for table, count in found.unconfigured.items() if table not in told}
     for table, count in sorted(unconfigured.items()):
         near = found.hints.get(table)
         hint = f"; it configures {near}: correct its case, or set ignore_case: true" if near else ""
-        logger.warning("%s: %d files of %s, which lake.yaml does not configure%s", source, count, table, hint)
+        files = many(count, "file")
+        logger.warning("%s: %s of %s, which lake.yaml does not configure%s", source, files, table, hint)
+    empty = [key for key, reason in found.strays.items() if reason == EMPTY and key not in told]
+    for name in empty[:MOST_TOLD]:
+        logger.warning("%s: %s: %s", source, name, EMPTY)
+    told.update(empty)
     for file in found.logged:
         if file.kind is FileKind.VANISHED:
             logger.warning("%s: all files of %s have vanished from the bucket", source, file.qualified_table)

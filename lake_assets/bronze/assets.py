@@ -13,6 +13,7 @@ from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.keys import FileKind
 from lake_assets.config import LakeConfig, SourceConfig
 from lake_assets.partitions import daily_partitions
+from lake_assets.words import many
 
 IO_MANAGER_KEY = "bronze_io_manager"
 LAST_OFFSET = "last_offset"
@@ -79,7 +80,7 @@ def landed_events(
         dg.AssetMaterialization(
             asset_key=bronze_key(source_name, source, table),
             partition=day,
-            description=f"{len(files)} files of {table} landed",
+            description=f"{many(len(files), 'file')} of {table} landed",
             metadata=_landed(files),
         )
         for (table, day), files in sorted(groups.items(), key=lambda group: group[1][-1].offset)

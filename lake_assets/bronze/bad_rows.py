@@ -13,13 +13,14 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.places import plain
 from lake_assets.errors import RowCountMismatch, TableStopped
+from lake_assets.words import does, many
 
 
 def stop_for_bad_row(table: str, bad_rows: int, first: dict[str, Any] | None, changes: DataFrame) -> NoReturn:
     """Raises TableStopped. `first` is the first bad row (`_file`, `_row`, `_bad`); `changes` are read once more."""
     assert first is not None, "a bad row was counted"
     line = changes.filter((F.col("_file") == first["_file"]) & (F.col("_row") <= first["_row"])).count()
-    more = f" ({bad_rows} rows in all)" if bad_rows > 1 else ""
+    more = f" ({many(bad_rows, 'row')} in all)" if bad_rows > 1 else ""
     # Of a transaction file, `changes` are the rows of this table.
     of = f"those of {table} in " if "/CDC_TXN-" in first["_file"] else ""
     raise TableStopped(
@@ -36,11 +37,14 @@ def stop_for_missing_rows(table: str, counted: Mapping[str, int], changes: DataF
     seen = {plain(unquote(row["_file"])): row["count"] for row in changes.groupBy("_file").count().collect()}
     for address, rows in counted.items():
         if (read := seen.get(plain(address), 0)) != rows:
-            differs = f"{address} holds {rows} rows by its own count, the reader saw {read}"
+            differs = f"{address} holds {many(rows, 'row')} by its own count, the reader saw {read}"
             break
     else:
         first = next(iter(counted))
-        differs = f"{len(counted)} files from {first} on were read with a row too many or too few, once"
+        differs = (
+            f"{many(len(counted), 'file')} from {first} on {does(len(counted), 'were')} read with a row too many or "
+            "too few, once"
+        )
     raise RowCountMismatch(
         table,
         f"{differs}. Nothing of this batch was published.",

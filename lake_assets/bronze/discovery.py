@@ -28,6 +28,7 @@ from lake_assets.bronze.listing import Listing
 from lake_assets.bronze.object_store import ObjectGone, ObjectStore, StoredObject, StoreError
 from lake_assets.bronze.shares import find_shares, is_unsettled
 from lake_assets.bronze.shares import strangers as unnamed_tables
+from lake_assets.bronze.strays import EMPTY
 from lake_assets.bronze.table_folders import (
     TableFolders,
     UnconfiguredKey,
@@ -39,6 +40,7 @@ from lake_assets.bronze.vanished import Removed, Vanished, newest_known, vanishe
 from lake_assets.config import DmsSettings, SourceConfig
 
 CLOCK_AHEAD = timedelta(minutes=10)
+NOT_CONFIGURED = "lake.yaml does not configure"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,12 @@ class Discovery:
     """By table of which no file is there any more, what speaks against their having been deleted; not logged."""
     returned: frozenset[str] = frozenset()
     """Of the keys that S3 has told to be gone, those that were seen."""
+    strays: dict[str, str] = field(default_factory=dict)
+    """Of what was seen, the keys that are in no table, or have nothing for it, each with the reason."""
+    seen: frozenset[str] = frozenset()
+    """The keys that this look has listed."""
+    keys: frozenset[str] | None = None
+    """Every key of the location, when this look has completed them; else None."""
 
 
 def discover(
@@ -98,6 +106,7 @@ def discover(
     candidates: list[tuple[StoredObject, DataFile | TransactionFile]] = []
     unknown: list[UnknownKey] = []
     unconfigured: Counter[str] = Counter()
+    strays: dict[str, str] = {}
     ignored = 0
     for obj in listed.objects:
         parsed = folders.parse(obj.key)
@@ -110,13 +119,18 @@ def discover(
             unknown.append(parsed)
         elif isinstance(parsed, TransactionFile):
             held = shares.get(obj.key, {})
+            if unnamed := unnamed_tables(held, source.tables):
+                strays[obj.key] = f"it has rows of {', '.join(sorted(unnamed))}, which {NOT_CONFIGURED}"
             if _is_known(obj, newest.get(obj.key), marks) and not is_unsettled(held, source.tables):
-                unconfigured.update(unnamed_tables(held, source.tables))
+                unconfigured.update(unnamed)
             else:
                 candidates.append((obj, parsed))
         elif isinstance(parsed, UnconfiguredKey):
             unconfigured[parsed.table] += 1
+            strays[obj.key] = f"it is of {parsed.table}, which {NOT_CONFIGURED}"
         else:
+            if not obj.size:
+                strays[obj.key] = EMPTY
             if source.ignore_case:
                 listed_files.append(parsed)
             if not _is_known(obj, newest.get(obj.key), marks):
@@ -137,6 +151,7 @@ def discover(
     with ThreadPoolExecutor(max_workers=max(1, min(inspect_threads, len(candidates)))) as pool:
         seen = list(pool.map(look, candidates))
     unknown += [entry for entry in seen if isinstance(entry, UnknownKey)]
+    unknown += [UnknownKey(key, reason) for key, reason in store.left_out.items()]
     found = [file for entry in seen if not isinstance(entry, UnknownKey) for file in entry]
     unconfigured.update(
         file.qualified_table
@@ -162,6 +177,9 @@ def discover(
         nearest,
         {table.table: table.doubt for table in vanished if not table.certain},
         frozenset(obj.key for obj in listed.objects if obj.key in removals) if removals else frozenset(),
+        strays | {entry.key: entry.reason for entry in unknown},
+        frozenset(obj.key for obj in listed.objects),
+        listed.keys,
     )
 
 

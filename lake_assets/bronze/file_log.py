@@ -10,8 +10,8 @@ the log again.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from threading import RLock
@@ -27,9 +27,11 @@ from lake_assets.bronze.admission import admit
 from lake_assets.bronze.file_log_upkeep import is_due, tend
 from lake_assets.bronze.log_record import LOG_SCHEMA, LoggedFile, NewFile, above, to_arrow
 from lake_assets.bronze.log_view import FIRST_OFFSET, LogView, scan
+from lake_assets.bronze.stored_object import NotLogged
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.ops_table import NAMESPACE, PROPERTIES
+from lake_assets.spark.causes import no_room, root_cause
 
 __all__ = ["FileLog", "LoggedFile", "NewFile"]
 
@@ -58,7 +60,12 @@ class FileLog:
         self._identity: str | None = None
 
     def ensure(self) -> None:
-        """Creates the table, or gives an existing one the columns and properties that the log rests on."""
+        """Creates the table, or gives an existing one the columns and properties that the log rests on. Raises
+        NotLogged when the disk is full, LakeError when its metadata is gone."""
+        with _room():
+            self._ensure()
+
+    def _ensure(self) -> None:
         try:
             table = self._load()
         except FileNotFoundError as error:
@@ -165,7 +172,7 @@ class FileLog:
         `based_on`: the log's head before the files were listed (default: its head now). Files whose key another
         process has logged since are left to the next pass. `listed`: all keys of the source, if they were listed.
         `absent`: known keys that the bucket does not have any more. Raises PyIceberg's CommitFailedException if other
-        writers were faster thirty times in a row; then nothing was logged.
+        writers were faster thirty times in a row; then nothing was logged. Raises NotLogged when the disk is full.
         """
         if not new:
             return []
@@ -228,7 +235,8 @@ class FileLog:
                 proposed = propose()
                 if proposed:
                     try:
-                        table.append(to_arrow(proposed))
+                        with _room():
+                            table.append(to_arrow(proposed))
                     except CommitStateUnknownException:
                         unsure = proposed
                         raise
@@ -295,6 +303,19 @@ def _unreadable(error: FileNotFoundError) -> LakeError:
         f"{TABLE}: one of its files is gone ({error}), so that the catalog was restored to an earlier state, or the "
         "file was deleted. Run `lake-assets recover`."
     )
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if not no_room(error):
+            raise
+        raise NotLogged(
+            f"The disk that {TABLE} is on is full ({root_cause(error)}): new files could not be logged. Nothing of "
+            "them is lost: make room, and the next look finds them."
+        ) from error
 
 
 def _competing() -> Retrying:

@@ -17,6 +17,7 @@ from pyiceberg.types import LongType
 
 from lake_assets.bronze.log_record import above
 from lake_assets.iceberg.ops_upkeep import delete_unreferenced, expire_snapshots
+from lake_assets.words import does, many
 
 MAX_SNAPSHOTS = 30
 MAX_SMALL_FILES = 50
@@ -47,7 +48,8 @@ def merge_small_files(table: Table) -> None:
     rows = table.scan(row_filter=above(floor)).to_arrow().sort_by("offset")
     if rows.num_rows != sum(file.record_count for file in small):
         raise RuntimeError(
-            f"{'.'.join(table.name())}: {rows.num_rows} rows above offset {floor} are not what its manifests say"
+            f"{'.'.join(table.name())}: {many(rows.num_rows, 'row')} above offset {floor} "
+            f"{does(rows.num_rows, 'are')} not what its manifests say"
         )
     # Whole files match the filter, so they are dropped by their statistics. Refused if main has moved.
     table.overwrite(rows, overwrite_filter=above(floor))

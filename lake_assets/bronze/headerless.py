@@ -14,6 +14,7 @@ from lake_assets.bronze.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.errors import TableStopped
+from lake_assets.words import many
 
 _CLOCKS_DIFFER = timedelta(hours=1)
 """A file's name is by the clock of DMS, a change's sequence by that of the source."""
@@ -34,12 +35,13 @@ def headerless_layout(name: str, file: LoggedFile, table: TableConfig, dms: DmsS
         either = " or ".join(sorted(f"({', '.join(layout.columns)})" for layout in fitting))
         raise TableStopped(
             name,
-            f"{file.key} has {file.width} fields and no header, and they could be {either}.",
+            f"{file.key} has {many(file.width, 'field')} and no header, and they could be {either}.",
             "Set AddColumnName on the endpoint, or give the time until which the files were otherwise in earlier.",
         )
     raise TableStopped(
         name,
-        f"{file.key} has {file.width} fields and no header, and lake.yaml expects {len(expected.columns)}: {columns}.",
+        f"{file.key} has {many(file.width, 'field')} and no header, and lake.yaml expects {len(expected.columns)}: "
+        f"{columns}.",
         "Correct the table's columns, and list under earlier the columns that files had until a change of the source.",
     )
 

@@ -6,7 +6,7 @@ means (`keys.py`).
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from io import BufferedReader
@@ -26,22 +26,33 @@ class LocalStore:
         self._root = Path(folder).expanduser().absolute()
         # A file that was only touched would otherwise be hashed again in every pass.
         self._versions: dict[StoredObject, str] = {}
+        self._left_out: dict[str, str] = {}
 
     @property
     def location(self) -> str:
         return str(self._root)
 
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        return dict(self._left_out)
+
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[StoredObject]:
         if self._root.exists() and not self._root.is_dir():
             raise StoreError(f"{self.location} is a file, not a folder: correct the source's location.")
-        yield from self._walk("", prefix, start_after or "")
+        if start_after is None:
+            self._left_out = {key: why for key, why in self._left_out.items() if not key.startswith(prefix)}
+        yield from self._walk("", prefix, start_after or "", (os.path.realpath(self._root),))
 
-    def _walk(self, folder: str, prefix: str, start_after: str) -> Iterator[StoredObject]:
-        """In S3's order, where `a.csv` comes before `a/b.csv`: a folder sorts as if it ended with a slash."""
+    def _walk(
+        self, folder: str, prefix: str, start_after: str, above: tuple[str, ...]
+    ) -> Iterator[StoredObject]:
+        """In S3's order, where `a.csv` comes before `a/b.csv`: a folder sorts as if it ended with a slash. `above`: the
+        folder and those that it was reached through, without links."""
         try:
             with os.scandir(self._root / folder) as found:
                 visible = (entry for entry in found if not entry.name.startswith("."))
-                entries = {folder + entry.name + ("/" if entry.is_dir() else ""): entry for entry in visible}
+                followed = [entry for entry in visible if self._is_followed(entry, folder, above)]
+                entries = {folder + entry.name + ("/" if entry.is_dir() else ""): entry for entry in followed}
         except (FileNotFoundError, NotADirectoryError):
             return  # gone since its parent was listed
         except OSError as error:
@@ -50,9 +61,29 @@ class LocalStore:
             if name.endswith("/"):
                 wanted = name.startswith(prefix) or prefix.startswith(name)
                 if wanted and (name > start_after or start_after.startswith(name)):
-                    yield from self._walk(name, prefix, start_after)
+                    inside = (
+                        os.path.realpath(entry.path) if entry.is_symlink() else f"{above[-1]}/{entry.name}"
+                    )
+                    yield from self._walk(name, prefix, start_after, (*above, inside))
             elif name.startswith(prefix) and name > start_after and (stat := _stat(entry)):
                 yield _stored(name, stat)
+
+    def _is_followed(self, entry: os.DirEntry[str], folder: str, above: tuple[str, ...]) -> bool:
+        """Whether it is no link, or one to something else in the location."""
+        if not entry.is_symlink():
+            return True
+        try:
+            target = os.path.realpath(entry.path, strict=True)
+        except OSError as error:
+            self._left_out[folder + entry.name] = f"a link that leads nowhere ({error.strerror})"
+            return False
+        if not _is_below(target, above[0]):
+            self._left_out[folder + entry.name] = f"a link out of the source's location, to {target}"
+        elif target in above:
+            self._left_out[folder + entry.name] = f"a link to a folder that it is in, {target}"
+        else:
+            return True
+        return False
 
     def version(self, obj: StoredObject) -> str:
         if obj not in self._versions:
@@ -68,6 +99,11 @@ class LocalStore:
         return self._opened(key)
 
     def _opened(self, key: str) -> BufferedReader:
+        path = self._root / key
+        if not _is_below(os.path.realpath(path), os.path.realpath(self._root)):
+            raise StoreError(
+                f"{path} is a link out of the source's location, and is not read: put the file there."
+            )
         try:
             return (self._root / key).open("rb")
         except FileNotFoundError as error:
@@ -77,6 +113,10 @@ class LocalStore:
 
     def spark_uri(self, key: str) -> str:
         return f"file://{self._root.as_posix()}/{key}"
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _stat(entry: os.DirEntry[str]) -> os.stat_result | None:

@@ -4,7 +4,7 @@ Here: opening a location, and S3. Not here: what a key means (`keys.py`), what
 a file contains (`inspect.py`), what is already known (`file_log.py`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC
 from typing import Any, BinaryIO, cast
@@ -57,6 +57,10 @@ class S3Store:
     @property
     def location(self) -> str:
         return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        return {}
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[StoredObject]:
         request: dict[str, Any] = {"Bucket": self._bucket, "Prefix": self._prefix + prefix}

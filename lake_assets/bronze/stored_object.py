@@ -3,7 +3,7 @@
 Here: the interface. Not here: the stores (`local_store.py`, `object_store.py`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +14,10 @@ from lake_assets.errors import LakeError
 
 class StoreError(LakeError):
     """A location cannot be read. The message is one sentence: which location, what is wrong, what to do."""
+
+
+class NotLogged(StoreError):
+    """New files were seen, and could not enter the file log. What it has already can be applied."""
 
 
 class ObjectGone(StoreError):
@@ -39,6 +43,11 @@ class ObjectStore(Protocol):
 
     @property
     def location(self) -> str: ...
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """What the newest listings have met and not listed, by key, and why: links out of a folder, or in a circle."""
+        ...
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[StoredObject]:
         """The objects whose keys start with `prefix` and are above `start_after`, in the order of their keys."""

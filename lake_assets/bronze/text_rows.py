@@ -17,6 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from lake_assets.bronze.csv_structure import WIDEST
 from lake_assets.bronze.formats import Layout
 from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.words import many
 
 UNUSED = "\x00\x1f"
 """Stands for an empty CSV field: Spark turns its `nullValue` into NULL, and empty fields too, so that only a token
@@ -31,7 +32,7 @@ def field_names(layout: Layout) -> list[str]:
 
 def width_fault(width: int) -> str:
     """Why a row of another width is bad."""
-    return f"not {width} fields"
+    return f"not {many(width, 'field')}"
 
 
 def literal_path(path: str) -> str:

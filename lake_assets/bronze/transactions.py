@@ -19,6 +19,7 @@ from lake_assets.bronze.content import UnreadableFile, chunks
 from lake_assets.bronze.inspect import NamedFile, commit_time
 from lake_assets.bronze.object_store import ObjectStore
 from lake_assets.config import DmsSettings
+from lake_assets.words import many
 
 LEADING = ("Op", "TABLE", "SCHEMA")
 """What every row begins with; the table comes before the schema."""
@@ -53,7 +54,7 @@ def inspect_transactions(
             row += 1
             fields = _leading(record, dms)
             if len(fields) < len(LEADING):
-                raise _Undecided(f"it has {len(fields)} fields, not even {', '.join(LEADING)}")
+                raise _Undecided(f"it has {many(len(fields), 'field')}, not even {', '.join(LEADING)}")
             name = fields[1], fields[2]
             share = found.get(name)
             if share is None:

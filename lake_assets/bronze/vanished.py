@@ -21,6 +21,7 @@ from lake_assets.bronze.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.log_record import LoggedFile, NewFile
 from lake_assets.bronze.object_store import ObjectStore
 from lake_assets.bronze.table_folders import folder_of
+from lake_assets.words import many
 
 
 class Removal(StrEnum):
@@ -161,7 +162,8 @@ class VanishedFiles:
     bytes: int
 
     def __str__(self) -> str:
-        return f"all {self.files} files had vanished from the bucket at {self.seen_at:%Y-%m-%d %H:%M:%S} UTC"
+        what = "its only file" if self.files == 1 else f"all {many(self.files, 'file')}"
+        return f"{what} had vanished from the bucket at {self.seen_at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def before(mark: LoggedFile, records: Sequence[LoggedFile]) -> VanishedFiles:

@@ -11,6 +11,7 @@ from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.silver.plan import living_files
 from lake_assets.silver.position import Position
 from lake_assets.silver.targets import Target
+from lake_assets.words import many
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,13 @@ def freshness(
     problems = []
     if age is not None and age > limits.max_pending_age:
         problems.append(
-            f"{len(pending)} files wait to be applied, the oldest for {age}, more than {limits.max_pending_age}"
+            f"{many(len(pending), 'file', 'wait')} to be applied, the oldest for {age}, more than "
+            f"{limits.max_pending_age}"
         )
     if limits.max_source_lag is not None and (lag is None or lag > limits.max_source_lag):
         behind = (
             "no source commit was applied yet" if lag is None else f"the newest applied commit is {lag} old"
         )
         problems.append(f"{behind}, the limit is {limits.max_source_lag}")
-    sentence = "; ".join(problems) if problems else f"{len(pending)} files pending, within the limits"
+    sentence = "; ".join(problems) if problems else f"{many(len(pending), 'file')} pending, within the limits"
     return FreshnessState(target, len(pending), age, lag, not problems, sentence)

@@ -5,6 +5,8 @@ Here: the equations, over figures from independent places. Not here: taking the 
 
 from dataclasses import dataclass
 
+from lake_assets.words import does, many
+
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
@@ -49,41 +51,45 @@ class RowCounts:
 def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
     """What does not add up, as a sentence; None when all does. `replaces`: the batch replaces the whole table."""
     if counts.read != counts.counted_in_files:
-        return (
-            f"the files hold {counts.counted_in_files} rows by their own count, the reader saw {counts.read}"
-        )
+        return f"the files hold {many(counts.counted_in_files, 'row')} by their own count, the reader saw {counts.read}"
     if counts.used + counts.quarantined + counts.passed_over != counts.read:
         left = f", {counts.passed_over} left to other batches" if counts.passed_over else ""
-        return f"{counts.read} rows were read, {counts.used} used and {counts.quarantined} set aside{left}"
+        return f"{many(counts.read, 'row', 'were')} read, {counts.used} used and {counts.quarantined} set aside{left}"
     if counts.expected_waiting not in (None, counts.waiting):
         return (
-            f"{counts.expected_waiting} rows should wait for the consistent cut now, {counts.waiting} do: a file that "
+            f"{many(counts.expected_waiting, 'row')} should wait for the consistent cut now, {counts.waiting} "
+            f"{does(counts.waiting, 'do')}: a file that "
             "was read before is gone or is another now, or rows were committed longer after the flush of their file "
             "than consistent_cut.margin"
         )
     if counts.keys - counts.followed > counts.used * 2:
-        return f"{counts.used} rows cannot change {counts.keys} keys"
+        return f"{many(counts.used, 'row')} cannot change {many(counts.keys, 'key')}"
     if counts.replaced is None and counts.written > counts.keys:
-        return f"{counts.written} rows were written for {counts.keys} keys"
+        return f"{many(counts.written, 'row', 'were')} written for {many(counts.keys, 'key')}"
     if counts.added != counts.written:
-        return f"{counts.written} rows were written, but Iceberg counts {counts.added} added"
+        return f"{many(counts.written, 'row', 'were')} written, but Iceberg counts {counts.added} added"
     if counts.written > counts.versions and counts.replaced is not None:
-        return f"{counts.written} rows were written of {counts.versions} images"
+        return f"{many(counts.written, 'row', 'were')} written of {many(counts.versions, 'image')}"
     if replaces:
         if counts.after != counts.written - counts.taken_back:
             return (
-                f"{counts.written} rows were written to replace the table, {counts.taken_back} of them taken back, "
+                f"{many(counts.written, 'row', 'were')} written to replace the table, {counts.taken_back} of them "
+                "taken back, "
                 f"and it now holds {counts.after}"
             )
         return None
     if counts.replaced is not None and counts.removed != counts.replaced:
-        return f"{counts.replaced} rows were to be removed, but Iceberg counts {counts.removed}"
+        return f"{many(counts.replaced, 'row', 'were')} to be removed, but Iceberg counts {counts.removed}"
     if counts.replaced is None and counts.removed > counts.keys:
-        return f"{counts.removed} rows were removed for {counts.keys} keys, so that some key was there twice"
+        return (
+            f"{many(counts.removed, 'row', 'were')} removed for {many(counts.keys, 'key')}, so that some key was "
+            "there twice"
+        )
     expected = counts.before - counts.removed + counts.added
     if counts.after != expected:
         return (
-            f"{counts.before} rows were there, {counts.removed} were removed and {counts.added} added: "
+            f"{many(counts.before, 'row', 'were')} there, {counts.removed} {does(counts.removed, 'were')} removed and "
+            f"{counts.added} added: "
             f"{expected} expected, {counts.after} found"
         )
     return None

@@ -20,6 +20,7 @@ from lake_assets.silver.batch import TableResult
 from lake_assets.silver.pending import TableState
 from lake_assets.silver.plan import Batch, Waiting
 from lake_assets.silver.targets import Target
+from lake_assets.words import many
 
 APPLIED = "applied"
 ROW_COUNT = "row_count"
@@ -73,8 +74,7 @@ def turn_evaluations(
     """All checks of a table after a turn, whoever took it. `logged`: all files of the table; `held`: what of it is set
     aside."""
     yield applied_evaluation(result)
-    if (counted := row_count_evaluation(result)) is not None:
-        yield counted
+    yield row_count_evaluation(result)
     yield quarantine_evaluation(result.target, held)
     yield freshness_evaluation(freshness(result.target, result.position, logged, now))
 
@@ -94,17 +94,19 @@ def state_evaluation(state: TableState) -> dg.AssetCheckEvaluation:
     waiting = state.next_batch.reason if isinstance(state.next_batch, Waiting) else None
     error = state.error
     if error is None and isinstance(state.next_batch, Batch):
-        error = LakeError(f"{len(state.pending)} files could be applied: materialize the table.")
+        error = LakeError(f"{many(len(state.pending), 'file')} could be applied: materialize the table.")
     result = TableResult(state.target, waiting=waiting, error=error, position=state.position)
     return applied_evaluation(result)
 
 
-def row_count_evaluation(result: TableResult) -> dg.AssetCheckEvaluation | None:
-    """`row_count` of the turn's batches; None when no batch was counted."""
+def row_count_evaluation(result: TableResult) -> dg.AssetCheckEvaluation:
+    """`row_count` of the turn's batches. A turn without one leaves the rows as they were counted when they were
+    published; whether it failed is for `applied` to say. Never left out: a check that its run has not evaluated is
+    shown as failed if the run fails, be it for another table."""
     if isinstance(result.error, RowCountMismatch):
         return _evaluation(result.target, ROW_COUNT, False, {"problem": str(result.error)}, blocking=True)
     if not result.batches:
-        return None
+        return published_row_count(result.target)
     first, last = result.batches[0], result.batches[-1]
     metadata = {
         "rows_before": first.rows_before,
@@ -118,8 +120,8 @@ def row_count_evaluation(result: TableResult) -> dg.AssetCheckEvaluation | None:
 
 
 def published_row_count(target: Target) -> dg.AssetCheckEvaluation:
-    """`row_count` of a commit that is found in the lake: it was counted, or it would not have been published."""
-    return _evaluation(target, ROW_COUNT, True, {"counted": "by the run that published it"}, blocking=True)
+    """`row_count` of what is found in the lake: it was counted, or it would not have been published."""
+    return _evaluation(target, ROW_COUNT, True, {"counted": "before each publish"}, blocking=True)
 
 
 def quarantine_evaluation(target: Target, held: Sequence[Held]) -> dg.AssetCheckEvaluation:

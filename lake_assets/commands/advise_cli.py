@@ -7,6 +7,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lake_assets.words import many
+
 WIDE = 150
 
 
@@ -46,7 +48,11 @@ def advise(
     work = Workload(tables, min(busy or tables, tables), changes, row_bytes, known)
     knobs = replace(knobs_of(lake.config, config, batch_interval, min_file_kb), cores=cores)
     table = Table(
-        title=f"{name}: {tables} tables, {work.busy} with {changes:g} changes a second, {known:,} files in the bucket",
+        title=(
+            f"{name}: {many(tables, 'table')}, {work.busy} with {changes:g} "
+            f"{'change' if changes == 1 else 'changes'} a second, "
+            f"{many(known, 'file')} in the bucket"
+        ),
         title_justify="left",
     )
     for column in ("CdcMaxBatchInterval", "path", "interval", "cores"):

@@ -13,15 +13,18 @@ from pyiceberg.table import Table
 from lake_assets.automation.tending import tend_mart, tend_silver
 from lake_assets.bronze import file_log, file_log_upkeep
 from lake_assets.build import Lake
+from lake_assets.iceberg import findings
 from lake_assets.iceberg.maintenance import Upkeep
 from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.iceberg.ops_upkeep import tend_small_table
 from lake_assets.iceberg.tables import load_table
+from lake_assets.spark.causes import whole_story
 
 OPS: dict[str, Callable[[Table], None]] = {
     file_log.TABLE: file_log_upkeep.tend,
     f"{NAMESPACE}.quarantine": tend_small_table,
     f"{NAMESPACE}.contracts": tend_small_table,
+    f"{NAMESPACE}.{findings.NAME}": tend_small_table,
 }
 
 logger = logging.getLogger(__name__)
@@ -57,8 +60,8 @@ def _maintain_ops(lake: Lake, identifier: str, tend: Callable[[Table], None]) ->
             tend(table)
             done.files_after, done.snapshots_after = _counts(table.refresh())
             done.files_rewritten = max(0, done.files_before - done.files_after)
-    except Exception as error:  # one table's failure must not stop the others
-        logger.debug("%s could not be tended", identifier, exc_info=True)
+    except Exception as error:  # noqa: BLE001  (one table's failure must not stop the others)
+        logger.debug("%s could not be tended:\n%s", identifier, whole_story(error))
         done.error = error
     done.seconds = round(time.perf_counter() - start, 3)
     return done

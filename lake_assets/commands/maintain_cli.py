@@ -22,6 +22,8 @@ def maintain(
     """Rewrite small files, expire snapshots, drop what killed processes left: beside running batches."""
     from lake_assets.commands.maintain import maintain as maintained
     from lake_assets.commands.opening import opened
+    from lake_assets.config.secrets import hidden_in
+    from lake_assets.spark.causes import root_cause
 
     lake = opened(context.obj, source, table)
     err = Console(stderr=True, soft_wrap=True)
@@ -42,6 +44,6 @@ def maintain(
         if done.error is not None:
             failed = True
             err.print(f"[bold]{done.table} failed[/bold]: ", end="")
-            err.print(str(done.error), markup=False)
+            err.print(hidden_in(lake.config, root_cause(done.error)), markup=False)
     Console(width=None if Console().is_terminal else WIDE).print(printed)
     raise typer.Exit(1 if failed else 0)

@@ -9,6 +9,7 @@ from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.quarantine import Held, State
 from lake_assets.errors import LakeError
 from lake_assets.runtime import LakeRuntime
+from lake_assets.words import many
 
 
 def chosen(runtime: LakeRuntime, table: str | None, ids: Sequence[str], *, every: bool = False) -> list[Held]:
@@ -22,7 +23,11 @@ def chosen(runtime: LakeRuntime, table: str | None, ids: Sequence[str], *, every
     for wanted in ids:
         matching = [held for held in rows if held.id.startswith(wanted)]
         if len(matching) != 1:
-            what = f"{len(matching)} rows begin with it" if matching else "nothing that is set aside has it"
+            what = (
+                f"{many(len(matching), 'row', 'begin')} with it"
+                if matching
+                else "nothing that is set aside has it"
+            )
             raise LakeError(f"{wanted}: {what}; `lake-assets quarantine list` names what there is.")
         found += matching
     return found

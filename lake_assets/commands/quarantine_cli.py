@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from lake_assets.words import many
+
 if TYPE_CHECKING:
     from lake_assets.bronze.quarantine import Held
     from lake_assets.build import Lake
@@ -61,7 +63,8 @@ def retry(context: typer.Context, ids: Ids = None, table: Table = None) -> None:
     rows = _chosen(lake, table, _some(ids, table))
     logged = ask_again(lake.runtime, rows)
     typer.echo(
-        f"{len(rows)} are to be read again from {len(logged)} files: run lake-assets sync, or let the sensor."
+        f"{many(len(rows), 'row', 'are')} to be read again from {many(len(logged), 'file')}: run lake-assets sync, or "
+        "let the sensor."
     )
 
 
@@ -72,7 +75,7 @@ def discard(context: typer.Context, ids: Ids = None, table: Table = None) -> Non
 
     lake = _lake(context)
     rows = give_up(lake.runtime, _chosen(lake, table, _some(ids, table)))
-    typer.echo(f"{len(rows)} are given up.")
+    typer.echo(f"{many(len(rows), 'row', 'are')} given up.")
 
 
 def _some(ids: list[str] | None, table: str | None) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lake_assets.errors import LakeError
+from lake_assets.words import many
 
 if TYPE_CHECKING:
     from lake_assets.build import Lake
@@ -76,13 +77,17 @@ def chosen(context: typer.Context, table: str) -> "tuple[Lake, list[Target]]":
 
 def _line(target: "Target", found: "Rebuilt", check: bool) -> str:
     if found.equal:
-        return f"{target.identifier}: {found.files} files give the very rows that it has; left as it is"
+        return f"{target.identifier}: {many(found.files, 'file', 'give')} the very rows that it has; left as it is"
     if found.reshaped and found.published is not None:
-        return f"{target.identifier}: {found.files} files, now as {target.mode}, {found.published.rows} rows"
+        return (
+            f"{target.identifier}: {many(found.files, 'file')}, now as {target.mode}, "
+            f"{many(found.published.rows, 'row')}"
+        )
     difference = (
-        f"{target.identifier}: {found.rows_only_before} rows that the {found.files} files do not give, "
+        f"{target.identifier}: {many(found.rows_only_before, 'row')} that the "
+        f"{many(found.files, 'file', 'do')} not give, "
         f"{found.rows_only_after} that only they give"
     )
     if check or found.published is None:
         return f"{difference}; left as it is"
-    return f"{difference}; replaced, {found.published.rows} rows now"
+    return f"{difference}; replaced, {many(found.published.rows, 'row')} now"

@@ -8,7 +8,7 @@ were applied before. A record stands for what is gone, so that a file that needs
 Here: that. Not here: finding a former log (`recover.py`), a batch.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -108,6 +108,10 @@ class _Part(ObjectStore):
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[StoredObject]:
         return filter(self.wanted, self.store.list(prefix, start_after))
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        return self.store.left_out
 
     def version(self, obj: StoredObject) -> str:
         return self.store.version(obj)

@@ -1,6 +1,6 @@
 """Results as tables on standard output."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -12,12 +12,15 @@ from lake_assets.commands.latency import BOUNDS, Spread, TableLatency
 from lake_assets.commands.status import TableStatus
 from lake_assets.commands.sync import SyncResult
 from lake_assets.demo.compare import TableComparison
+from lake_assets.words import many, span
 
 
 def show_sync(console: Console, result: SyncResult) -> None:
     """Files and rows per layer, then what each table and mart did."""
     if result.applied:
-        table = _table("silver", "files", "rows read", "I", "U", "D", "rows now", "seconds", "lag, s")
+        table = _table(
+            "silver", "files", "rows read", "I", "U", "D", "set aside", "rows now", "seconds", "lag"
+        )
         for name, data in sorted(result.applied.items()):
             lag = data.get("lag_seconds")
             table.add_row(
@@ -30,11 +33,12 @@ def show_sync(console: Console, result: SyncResult) -> None:
                         "rows_inserted",
                         "rows_updated",
                         "rows_deleted",
-                        "dagster/row_count",
                     )
                 ),
+                f"{data['rows_quarantined'] + data['files_quarantined']:,}",
+                f"{data['dagster/row_count']:,}",
                 f"{data['seconds']:.1f}",
-                "" if lag is None else f"{lag:,.0f}",
+                "" if lag is None else span(lag),
             )
         console.print(table)
     if result.marts:
@@ -93,7 +97,16 @@ def show_rows(console: Console, title: str, rows: Sequence[dict[str, Any]], colu
 def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
     """A line per silver table."""
     table = _table(
-        "table", "state", "rows", "position", "pending files", "lag", "latency", "last batch", "applied at"
+        "table",
+        "state",
+        "rows",
+        "position",
+        "pending files",
+        "set aside",
+        "lag",
+        "latency",
+        "last batch",
+        "applied at",
     )
     for line in statuses:
         batch = line.last_batch or {}
@@ -103,12 +116,17 @@ def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
             f"{line.rows:,}",
             str(line.position),
             str(line.pending_files),
-            "" if line.lag_seconds is None else f"{line.lag_seconds:,.0f} s",
+            f"{line.quarantined:,}",
+            "" if line.lag_seconds is None else span(line.lag_seconds),
             "" if line.latency is None else f"{line.latency.p50:,.1f} / {line.latency.p99:,.1f} s",
-            f"{batch['kind']}, {batch['files']} files, {batch['rows-read']} rows" if batch else "",
+            _last_batch(batch) if batch else "",
             line.last_applied or "",
         )
     console.print(table)
+
+
+def _last_batch(batch: Mapping[str, str]) -> str:
+    return f"{batch['kind']}, {many(int(batch['files']), 'file')}, {many(int(batch['rows-read']), 'row')}"
 
 
 def show_latency(console: Console, found: Sequence[TableLatency]) -> None:

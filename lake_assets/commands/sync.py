@@ -4,6 +4,7 @@ It runs the very assets that the UI shows, in this process, and reports to the s
 the work and its result. Not here: printing (`cli.py`), the progress bar's looks (`progress.py`).
 """
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from lake_assets.bronze.arrivals import doubtful_sentence, log_arrivals
 from lake_assets.bronze.assets import landed_events
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.object_store import StoreError
+from lake_assets.bronze.stored_object import NotLogged
 from lake_assets.build import Lake, build_definitions
 from lake_assets.checks.silver_checks import APPLIED
 from lake_assets.gold.assets import failed_inputs
@@ -24,10 +26,14 @@ from lake_assets.silver.assets import batch_keys
 from lake_assets.silver.pending import TableState, table_states
 from lake_assets.silver.plan import Batch, Waiting
 from lake_assets.silver.targets import Target
+from lake_assets.spark.causes import root_cause_in
+from lake_assets.words import does, many
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 ROUNDS = 3
 """Marts are planned again after they ran; more rounds than this only happen while others apply files meanwhile."""
+
+logger = logging.getLogger(__name__)
 
 
 class Progress:
@@ -55,6 +61,8 @@ class SyncResult:
     """Tables and marts that failed, and why."""
     waiting: dict[str, str] = field(default_factory=dict)
     """Tables and marts that cannot go on yet, and why."""
+    set_aside: list[str] = field(default_factory=list)
+    """A sentence for each silver table of which the call has set something aside."""
     marts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Metadata per mart that was computed."""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -106,6 +114,10 @@ def sync(
 def _list_files(lake: Lake, instance: dg.DagsterInstance, source: str, result: SyncResult) -> None:
     try:
         found = log_arrivals(lake.runtime, source)
+    except NotLogged as error:
+        # What is logged already can be applied all the same.
+        result.failed[source] = str(error)
+        return
     except StoreError as error:
         result.unlisted[source] = str(error)
         return
@@ -150,6 +162,11 @@ def _apply(
     for key, metadata in _materialized(run):
         if key in by_key:
             result.applied[by_key[key]] = metadata
+    by_name = {target.identifier: target for target in ready}
+    for name, metadata in sorted(result.applied.items()):
+        rows, files = metadata["rows_quarantined"], metadata["files_quarantined"]
+        if sentence := set_aside_sentence(name, by_name[name].table, rows, files):
+            result.set_aside.append(sentence)
     told_tables = set()
     for evaluation in run.get_asset_check_evaluations():
         if evaluation.check_name == APPLIED and evaluation.asset_key in by_key:
@@ -158,6 +175,18 @@ def _apply(
                 result.failed[by_key[evaluation.asset_key]] = str(evaluation.metadata["error"].value)
     for key in set(by_key) - told_tables:
         result.failed[by_key[key]] = _failure(run) or "its run ended before the table had its turn"
+
+
+def set_aside_sentence(silver_table: str, table: str, rows: int, files: int) -> str | None:
+    """What a user hears of rows and whole files that are not in a table; `table` is `schema.table`."""
+    counts = ((rows, "row"), (files, "file"))
+    what = " and ".join(many(number, noun) for number, noun in counts if number)
+    if not what:
+        return None
+    return (
+        f"{silver_table}: {what} {does(rows + files, 'are')} set aside; to see which: "
+        f"lake-assets quarantine list --table {table}"
+    )
 
 
 def why_waiting(lake: Lake, state: TableState) -> str | None:
@@ -243,6 +272,10 @@ def _failure(run: dg.ExecuteInProcessResult) -> str | None:
             while error is not None and error.cause is not None:
                 error = error.cause
             described = event.step_failure_data.user_failure_data
-            text = (described.description if described else None) or (error.message if error else None)
-            return text.strip() if text else None
+            if described is not None and described.description:
+                return described.description.strip()
+            if error is None:
+                return None
+            logger.debug("a step failed:\n%s", error.to_string())
+            return root_cause_in(error.message) or error.message.strip().partition("\n")[0]
     return None

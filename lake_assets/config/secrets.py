@@ -4,7 +4,7 @@ Here: which values are secret, a text and an error without them. Not here: repr 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote, urlsplit
 
@@ -19,10 +19,18 @@ SHORTEST = 4
 
 def hidden_in(lake: LakeConfig, text: str) -> str:
     """The text with `<catalog.uri>` instead of that address and `***` instead of each secret of the lake."""
-    catalog = lake.catalog
+    return _without(_secrets(lake), lake.catalog, text)
+
+
+def catalog_hidden_in(catalog: CatalogConfig, text: str) -> str:
+    """The same with the secrets of the catalog alone."""
+    return _without(_long_enough(_of_catalog(catalog)), catalog, text)
+
+
+def _without(secrets: Iterable[str], catalog: CatalogConfig, text: str) -> str:
     if catalog.uri is not None and catalog.type != "sqlite":
         text = text.replace(catalog.uri.get_secret_value(), "<catalog.uri>")
-    for secret in _secrets(lake):
+    for secret in secrets:
         text = text.replace(secret, "***")
     return text
 
@@ -54,14 +62,18 @@ def secrets_hidden(lake: LakeConfig) -> Iterator[None]:
 
 
 def _secrets(lake: LakeConfig) -> list[str]:
-    """The longest first: one may be a part of another."""
     found = set(_of_catalog(lake.catalog))
     for source in lake.sources.values():
         if source.s3.secret_access_key is not None:
             found.add(source.s3.secret_access_key.get_secret_value())
     found |= {str(value) for key, value in lake.spark.conf.items() if _SECRET_KEY.search(key)}
     found |= set(_IN_ADDRESS.findall(lake.spark.remote))
-    return sorted((secret for secret in found if len(secret) >= SHORTEST), key=len, reverse=True)
+    return _long_enough(found)
+
+
+def _long_enough(found: Iterable[str]) -> list[str]:
+    """The longest first: one may be a part of another."""
+    return sorted({secret for secret in found if len(secret) >= SHORTEST}, key=len, reverse=True)
 
 
 def _of_catalog(catalog: CatalogConfig) -> Iterator[str]:

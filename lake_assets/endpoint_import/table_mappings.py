@@ -144,7 +144,8 @@ def _before_images(rule: Rule, draft: TableDraft) -> None:
         draft.dms["before_image_columns"] = "all"
     elif columns != "pk-only":
         draft.notes.append(
-            f"before images of {columns} columns: without a header, only pk-only and all tell which columns a file has"
+            f"before images of the columns {columns}: without a header, only pk-only and all tell which columns a "
+            "file has"
         )
 
 

@@ -1,9 +1,11 @@
 """One catalog, two clients: how `catalog:` of lake.yaml reaches PyIceberg and Spark.
 
-Here: opening the PyIceberg catalog, the Spark settings of the same catalog, namespaces. Not here: tables' contents.
+Here: opening the PyIceberg catalog, the Spark settings of the same catalog, namespaces. Not here: tables' contents,
+what a failing catalog means (`catalog_faults.py`).
 """
 
 import contextlib
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,6 +15,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from lake_assets.config import CatalogConfig
+from lake_assets.iceberg.catalog_faults import explained
 from lake_assets.iceberg.metadata_cache import keep_parsed_metadata
 
 SQLITE_BUSY_SECONDS = 30
@@ -20,7 +23,15 @@ SQLITE_BUSY_SECONDS = 30
 
 
 def open_catalog(config: CatalogConfig) -> Catalog:
-    """A PyIceberg catalog. Creates the folder of a SQLite catalog; raises what PyIceberg raises for the others."""
+    """A PyIceberg catalog. Creates the folder of a SQLite catalog. Raises CatalogUnavailable; a catalog that is first
+    asked when it is used raises what its client raises then (`catalog_faults.fault_of`)."""
+    try:
+        return _opened(config)
+    except Exception as error:
+        raise explained(config, error) from error
+
+
+def _opened(config: CatalogConfig) -> Catalog:
     keep_parsed_metadata()
     properties = {"warehouse": warehouse_uri(config), **config.properties}
     if config.type == "sqlite":
@@ -31,7 +42,7 @@ def open_catalog(config: CatalogConfig) -> Catalog:
             "uri": f"sqlite:///{path}?timeout={SQLITE_BUSY_SECONDS}",
         }
     elif config.type == "jdbc":
-        properties |= {"type": "sql", "uri": _uri(config).removeprefix("jdbc:")}
+        properties |= {"type": "sql", "uri": _sqlalchemy_address(_uri(config).removeprefix("jdbc:"))}
     else:
         properties |= {"type": config.type} | ({"uri": _uri(config)} if config.uri else {})
     # Two processes that open a new catalog at once both find it without tables; one of them loses.
@@ -78,6 +89,13 @@ def ensure_namespace(catalog: Catalog, namespace: str) -> None:
     """Creates the namespace unless it exists; two processes doing so at once is normal."""
     with contextlib.suppress(NamespaceAlreadyExistsError, IntegrityError):
         catalog.create_namespace_if_not_exists(namespace)
+
+
+def _sqlalchemy_address(address: str) -> str:
+    """With the driver that `lake-assets[init]` brings, where SQLAlchemy's own choice is not installed."""
+    if address.startswith("postgresql:") and find_spec("psycopg2") is None:
+        return address.replace("postgresql:", "postgresql+psycopg:", 1)
+    return address
 
 
 def _uri(config: CatalogConfig) -> str:

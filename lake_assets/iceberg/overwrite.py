@@ -21,6 +21,7 @@ from lake_assets.iceberg.publish import attempt, with_properties
 from lake_assets.iceberg.tables import create_table, current_snapshot, live_rows, load_table, summary
 from lake_assets.runtime import LakeRuntime
 from lake_assets.spark.checkpoint import Observed, checkpointed
+from lake_assets.words import many
 
 NOT_PLANNED = object()
 
@@ -141,7 +142,8 @@ def _within(frame: DataFrame, identifier: str, column: str, days: tuple[date, da
         raise SparkLost(f"{identifier}: {lost} Nothing was written; it is computed again.") from lost
     if found := seen["outside"]:
         raise PartitionMismatch(
-            f"{identifier}: {found} rows lie outside the run's partitions {days[0]} to {days[1]}, the first in "
+            f"{identifier}: {many(found, 'row', 'lie')} outside the run's partitions {days[0]} to {days[1]}, the "
+            "first in "
             f"{seen['example']}. Nothing was written. Filter the mart's rows by its days, and check that "
             f"{column} is the day they belong to."
         )

@@ -24,7 +24,9 @@ from lake_assets.checks.silver_checks import (
     state_evaluation,
     turn_evaluations,
 )
+from lake_assets.checks.strays import strays_check
 from lake_assets.config import Mode
+from lake_assets.config.secrets import hidden_in
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import TableResult
 from lake_assets.silver.batch_check import FAILED_TABLES, batch_check
@@ -36,6 +38,7 @@ from lake_assets.silver.report import (
     turn_observations,
 )
 from lake_assets.silver.targets import Target
+from lake_assets.spark.causes import whole_story
 
 CHUNK = 50
 """Dagster's step execution is superlinear in the specs of a multi_asset: 1,000 in one took 111 s, in fifties 19.6 s."""
@@ -62,6 +65,8 @@ def silver_assets(
             chunk = own[start : start + CHUNK]
             batch = batch_key(source, number)
             found += [_chunk_asset(runtime, source, number, chunk, batch, progress), batch_check(batch)]
+            if number == 1:
+                found.append(strays_check(runtime, source, batch))
     return found
 
 
@@ -158,6 +163,8 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
         context.log.warning("%s: %s", target.identifier, sentence)
     if result.error is not None:
         context.log.error("%s failed: %s", target.identifier, result.error)
+        if (cause := result.error.__cause__) is not None:
+            context.log.debug(hidden_in(runtime.lake, whole_story(cause)))
         if metadata:
             # Batches before the one that failed are published. Logged: yielded, it would let marts be computed from it.
             context.log_event(dg.AssetMaterialization(dg.AssetKey(target.asset_key), metadata=metadata))

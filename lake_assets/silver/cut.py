@@ -20,6 +20,7 @@ from lake_assets.config import ConsistentCut
 from lake_assets.silver.collapse import ChangeFigures
 from lake_assets.silver.position import Position
 from lake_assets.spark.checkpoint import Observed
+from lake_assets.words import many
 
 BEHIND, IN, APPLIED, WAITS = range(4)
 """Sides of a cut: two kinds of rows of the batch, the first of which an earlier cut should have had; rows of an earlier
@@ -142,8 +143,8 @@ def why_nothing(position: Position, pending: Sequence[LoggedFile], upto: datetim
     later = (f.kind is FileKind.CDC and not f.retry and (f.first_commit_ts or upto) > upto for f in pending)
     if not all(later):
         return None
-    files = f" and {len(pending)} files" if pending else ""
-    return f"{position.waiting} rows{files} from after the consistent cut at {upto:%Y-%m-%d %H:%M:%S} UTC"
+    files = f" and {many(len(pending), 'file')}" if pending else ""
+    return f"{many(position.waiting, 'row')}{files} from after the consistent cut at {upto:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _floor(moment: datetime, step: timedelta) -> datetime:

@@ -14,13 +14,15 @@ from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.quarantine import State
 from lake_assets.bronze.vanished import missing_files
 from lake_assets.config import Mode
-from lake_assets.config.secrets import hidden_error
-from lake_assets.errors import NotTold, TableStopped
+from lake_assets.config.secrets import hidden_error, hidden_in
+from lake_assets.errors import LakeError, NotTold, TableStopped
 from lake_assets.iceberg.tables import load_table
+from lake_assets.preflight import PreflightError
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import BatchResult, TableResult
 from lake_assets.silver.cut import NO_CUT, Cut
 from lake_assets.silver.cut_tags import SourceCut
+from lake_assets.silver.failures import note_turn
 from lake_assets.silver.full_load import next_batch
 from lake_assets.silver.guard import refuse_unfit
 from lake_assets.silver.plan import Batch, Waiting, living_files
@@ -28,6 +30,8 @@ from lake_assets.silver.planned import Planned, apply_planned, known_damage, ret
 from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged
+from lake_assets.spark.causes import root_cause, whole_story
+from lake_assets.words import many
 
 Progress = Callable[[Target, str], None]
 """Told the table and the stage as each stage begins, and `done` at the end of the table's turn."""
@@ -79,11 +83,12 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress, cut: C
             # Another process may be further by now; that is its own turn's to tell.
             result.position = outcome.position
             up_to_date = _is_all(runtime, target, outcome, upto, cut)
-    except Exception as error:  # one table's failure, whatever it is, must not stop the others
-        logger.debug("%s could not be applied", target.identifier, exc_info=True)
-        result.error = hidden_error(runtime.lake, error)
+    except Exception as error:  # noqa: BLE001  (one table's failure must not stop the others)
+        logger.debug("%s could not be applied:\n%s", target.identifier, _whole_story(runtime, error))
+        result.error = _in_words(runtime, target, error)
     if not up_to_date:
         _read_position(runtime, target, result)
+    note_turn(runtime, result)
     progress(target, "done")
     return result
 
@@ -93,7 +98,20 @@ def _read_position(runtime: LakeRuntime, target: Target, result: TableResult) ->
         result.position = read_position(load_table(runtime.catalog, target.identifier))
     except Exception as error:  # nor that it cannot say how far it is
         logger.debug("%s has no readable position", target.identifier, exc_info=True)
-        result.error = result.error or hidden_error(runtime.lake, error)
+        result.error = result.error or _in_words(runtime, target, error)
+
+
+def _in_words(runtime: LakeRuntime, target: Target, error: Exception) -> Exception:
+    """An error for a user: one of the lake's own, else what it comes down to, in one line; without secrets."""
+    if isinstance(error, LakeError | PreflightError):
+        return hidden_error(runtime.lake, error)
+    found = LakeError(f"{target.identifier}: {root_cause(error)}")
+    found.__cause__ = error
+    return hidden_error(runtime.lake, found)
+
+
+def _whole_story(runtime: LakeRuntime, error: Exception) -> str:
+    return hidden_in(runtime.lake, whole_story(error))
 
 
 def _is_all(runtime: LakeRuntime, target: Target, batch: BatchResult, upto: int, cut: Cut) -> bool:
@@ -154,7 +172,7 @@ def _refuse_lost_rows(runtime: LakeRuntime, target: Target, batch: Batch, positi
         raise TableStopped(
             target.table,
             f"{missing[0].key} is gone from the bucket, and of the files that {target.identifier} has read, "
-            f"{position.waiting} rows wait for the consistent cut.",
+            f"{many(position.waiting, 'row', 'wait')} for the consistent cut.",
             "Put it back, or have DMS reload the table.",
         )
 

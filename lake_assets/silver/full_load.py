@@ -19,6 +19,7 @@ from lake_assets.silver.log_mark import why_other_log
 from lake_assets.silver.plan import Batch, Gate, Stop, Waiting, plan_batch
 from lake_assets.silver.position import Position
 from lake_assets.silver.targets import Target
+from lake_assets.words import does, many
 
 LOADED = "table completed"
 """DMS's state of a table whose full load is over, without regard to case."""
@@ -89,9 +90,9 @@ def _asked(
         # An answer from before the newest part may be about the load before.
         report = runtime.dms_tasks.report(task, newer_than=max(part.logged_at for part in parts))
     except DmsUnavailable as error:
-        return f"full load of {len(parts)} files: {error}"
+        return f"full load of {many(len(parts), 'file')}: {error}"
     if (problem := load_problem(report, target.table, parts)) is not None:
-        return f"full load of {len(parts)} files: {problem}"
+        return f"full load of {many(len(parts), 'file')}: {problem}"
     # Only now: what was written before DMS said so is in the bucket, but need not have been seen by the last look.
     return _unlogged(runtime, target, logged, parts)
 
@@ -105,9 +106,11 @@ def load_problem(report: TaskReport, table: str, parts: Sequence[LoggedFile]) ->
         return f"the DMS task has no table {table}"
     if report.errored:
         which = "and without dms:DescribeTableStatistics nobody knows which"
-        return f"{report.errored} tables of the DMS task have failed, {which}"
+        return (
+            f"{many(report.errored, 'table')} of the DMS task {does(report.errored, 'have')} failed, {which}"
+        )
     if report.percent != 100 or report.loading:
-        loading = f", {report.loading} tables are loading or queued" if report.loading else ""
+        loading = f", {many(report.loading, 'table', 'are')} loading or queued" if report.loading else ""
         return f"DMS has done {report.percent or 0} % of its task's full load{loading}"
     return None
 
@@ -141,5 +144,5 @@ def _unlogged(
     try:
         found = unlogged_parts(source, store, parts, logged)
     except StoreError as error:
-        return f"full load of {len(parts)} files: {error}"
-    return f"full load of {len(parts)} files: {found[0]} is yet to be logged" if found else None
+        return f"full load of {many(len(parts), 'file')}: {error}"
+    return f"full load of {many(len(parts), 'file')}: {found[0]} is yet to be logged" if found else None

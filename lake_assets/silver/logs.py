@@ -24,6 +24,7 @@ from lake_assets.silver.targets import Target
 from lake_assets.silver.touched_days import all_days
 from lake_assets.silver.work import Work
 from lake_assets.spark.checkpoint import Observed, checkpointed
+from lake_assets.words import does, many
 
 IDENTITY = ("_sequence", "_op", "_commit_ts", "_image")
 
@@ -86,7 +87,8 @@ def refuse_changes(target: Target, seen: ChangeFigures) -> None:
     if target.mode is Mode.APPEND_LOG and others:
         raise TableStopped(
             target.table,
-            f"{others} changes update or delete, the first of them in {seen.first_change_file}; an append_log cannot "
+            f"{many(others, 'change', 'update')} or {does(others, 'delete')}, the first of them in "
+            f"{seen.first_change_file}; an append_log cannot "
             "express that.",
             "Declare a primary_key for mode: current, or use mode: change_log.",
         )

@@ -17,6 +17,7 @@ from lake_assets.config import FullLoadComplete, Mode, OnVanished
 from lake_assets.silver.cut import NO_CUT, Cut, may_wait, why_nothing
 from lake_assets.silver.load_doubt import doubtful_parts
 from lake_assets.silver.position import Position
+from lake_assets.words import does, many
 
 __all__ = [
     "Batch",
@@ -234,7 +235,9 @@ def _unreadable(batch: Batch, marks: Sequence[LoggedFile]) -> Stop | None:
     if not gone:
         return None
     return Stop(
-        f"{len(gone)} files that it needs have vanished from the bucket, the first of them {gone[0].key}.",
+        f"{many(len(gone), 'file')} that it needs {does(len(gone), 'have')} vanished from the bucket, the first of "
+        "them "
+        f"{gone[0].key}.",
         "Put them back or have DMS reload the table; with on_vanished: truncate it begins anew without them.",
     )
 
@@ -304,4 +307,7 @@ def _load_incomplete(
         return None
     until = "the first CDC file or " if policy.when == "first_cdc" else ""
     left = int((policy.quiet - quiet).total_seconds())
-    return f"full load of {len(parts)} files: waiting for {until}{left} more seconds without a new LOAD file"
+    return (
+        f"full load of {many(len(parts), 'file')}: waiting for {until}{many(left, 'more second')} without a new LOAD "
+        "file"
+    )

@@ -39,6 +39,7 @@ from lake_assets.silver.position import Position
 from lake_assets.silver.shape import reshaped
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged, Work
+from lake_assets.spark.causes import root_cause
 from lake_assets.spark.session import SparkRefused, server_lost
 
 ATTEMPTS = 5
@@ -178,8 +179,7 @@ def _refuse_gone(target: Target, store: ObjectStore, batch: Batch) -> None:
 
 def _told(runtime: LakeRuntime, target: Target, batch: Batch, error: Exception) -> LakeError:
     """What a batch failed of, in the words of the lake."""
-    reason = hidden_in(runtime.lake, str(error).strip())
-    reason = reason.splitlines()[0][:500] if reason else type(error).__name__
+    reason = hidden_in(runtime.lake, root_cause(error))
     if server_lost(error):
         runtime.sessions.forget()
         return SparkLost(

@@ -13,6 +13,7 @@ from pyiceberg.table.snapshots import Snapshot
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.tables import current_snapshot, live_rows, summary
 from lake_assets.silver.log_mark import LogMark
+from lake_assets.words import many
 
 LOG_OFFSET = "lake.log-offset"
 MAX_SEQUENCE = "lake.max-sequence"
@@ -116,7 +117,7 @@ def read_position(table: Table | None) -> Position:
     if rows:
         name = ".".join(table.name())
         raise PositionLost(
-            f"{name} has {rows} rows, and none of its snapshots has {LOG_OFFSET}: lake_assets did not write it, or "
-            f"another tool expired its snapshots. Run `lake-assets rebuild {name}` to load it again from its files."
+            f"{name} has {many(rows, 'row')}, and none of its snapshots has {LOG_OFFSET}: lake_assets did not write "
+            f"it, or another tool expired its snapshots. Run `lake-assets rebuild {name}` to load it from its files."
         )
     return Position(snapshot_id=current.snapshot_id)

@@ -28,6 +28,7 @@ from lake_assets.silver.position import Position, PositionLost, read_position
 from lake_assets.silver.shape import has_other_shape, refuse_other_shape
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Work
+from lake_assets.words import does, many
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,8 @@ def _again(
     if missing := missing_files(runtime.store(target.source), needed):
         raise TableStopped(
             target.table,
-            f"{len(missing)} of the {len(needed)} files that it was made of are gone from the bucket, the first of "
+            f"{len(missing)} of the {many(len(needed), 'file')} that it was made of {does(len(missing), 'are')} gone "
+            "from the bucket, the first of "
             f"them {missing[0].key}.",
             "Put them back, or have DMS reload the table.",
         )

@@ -15,6 +15,7 @@ from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.vanished import before
 from lake_assets.silver.batch import OPERATIONS, TableResult
 from lake_assets.silver.position import Position
+from lake_assets.words import many
 
 POSITION = "position"
 """The file log's offset up to which the table's files are accounted for."""
@@ -77,12 +78,14 @@ def doubts(result: TableResult) -> Iterator[str]:
     """What the turn's changes said that does not go with the table as it was, though they were applied."""
     if unseen := sum(batch.unseen_updates for batch in result.batches):
         yield (
-            f"{unseen} updates are of rows that the table did not have, and that no before image explains; each became "
-            "a row. An earlier file may be missing, or before images of a key that changed."
+            f"{many(unseen, 'update', 'are')} of rows that the table did not have, and that no before image explains; "
+            "each "
+            "became a row. An earlier file may be missing, or before images of a key that changed."
         )
     if unmatched := sum(batch.unmatched for batch in result.batches):
         yield (
-            f"{unmatched} rows were to be deleted or updated that the table did not have. The source may not show "
+            f"{many(unmatched, 'row', 'were')} to be deleted or updated that the table did not have. The source may "
+            "not show "
             "whole rows, an earlier file may be missing, or rows were changed while the full load ran."
         )
 

@@ -19,6 +19,7 @@ from lake_assets.schema.contract import Contracts
 from lake_assets.silver.collapse import ChangeFigures
 from lake_assets.silver.reading import Reading
 from lake_assets.silver.targets import Target
+from lake_assets.words import many
 
 SHARE_FROM = 20
 """Rows of a batch from which on a share of them says anything."""
@@ -73,7 +74,8 @@ def refuse_too_many_files(target: Target, held: Sequence[Held], known: Sequence[
     if len(new) > most:
         raise TableStopped(
             target.table,
-            f"{new[0].reason}, and {len(new)} files of the batch cannot be read; quarantine.max_files is {most}.",
+            f"{new[0].reason}, and {many(len(new), 'file')} of the batch cannot be read; quarantine.max_files is "
+            f"{most}.",
             "Have DMS write them again, or raise the limit to go on without them.",
         )
 

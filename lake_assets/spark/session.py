@@ -23,6 +23,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from lake_assets.config import LakeConfig
+from lake_assets.errors import with_causes
 from lake_assets.preflight import PreflightError, check_java
 from lake_assets.spark.connect_token import token_at
 from lake_assets.spark.properties import properties_file
@@ -202,7 +203,7 @@ def _refused(remote: str) -> SparkRefused:
 def server_lost(error: BaseException) -> bool:
     """Whether a statement failed because of the server rather than for what it says."""
     return any(
-        sign in f"{type(cause).__name__} {cause}" for cause in _with_causes(error) for sign in SERVER_LOST
+        sign in f"{type(cause).__name__} {cause}" for cause in with_causes(error) for sign in SERVER_LOST
     )
 
 
@@ -210,6 +211,9 @@ def _release(session: Any, remote: str) -> None:
     with contextlib.suppress(Exception):
         check_server(remote)  # one that is gone would be asked again for each session
         session.client.release_session()
+    # What of it is still to be cleared, by the client's own exit and by frames that are collected last, is gone with
+    # the session or with its server: asked for all the same, it fails, and Dagster's logging prints that.
+    session.client._closed = True
 
 
 def check_spark(lake: LakeConfig) -> None:
@@ -228,13 +232,7 @@ def server_address(remote: str) -> tuple[str, int]:
 
 def process_lost(error: BaseException) -> bool:
     """Whether a statement failed because the Spark of this process has died, which cannot be started again in it."""
-    return any(isinstance(cause, Py4JNetworkError | ConnectionRefusedError) for cause in _with_causes(error))
-
-
-def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__
+    return any(isinstance(cause, Py4JNetworkError | ConnectionRefusedError) for cause in with_causes(error))
 
 
 def check_server(remote: str) -> None:

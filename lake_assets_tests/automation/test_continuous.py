@@ -252,7 +252,7 @@ def test_what_fails_after_the_commit_keeps_no_mart_waiting(
     kept.put(ITEMS, 1)
     with monkeypatch.context() as patched:
         patched.setattr(engine, "_is_all", lambda *given: 1 / 0)
-        assert kept.rounds.round().failed == ["division by zero"]
+        assert kept.rounds.round().failed == ["silver_shop.items: division by zero (ZeroDivisionError)"]
     assert kept.bench.rows() != []
     assert kept.rounds.round().failed == []
     assert kept.items() == 1

@@ -85,7 +85,7 @@ def test_a_transaction_file_is_reported_for_each_table_that_lake_yaml_names(
     assert event.metadata["dagster/partition_row_count"].value == 2
     assert shop.tick().asset_events == []
     assert [r.getMessage() for r in caplog.records if "public.notes" in r.getMessage()] == [
-        "shop: 1 files of public.notes, which lake.yaml does not configure"
+        "shop: 1 file of public.notes, which lake.yaml does not configure"
     ]
 
     source = shop.lake.config.sources["shop"]
@@ -208,7 +208,7 @@ def test_a_run_in_flight_blocks(new_shop: Callable[..., Shop], status: DagsterRu
     run_id = add_run(shop.instance, [SALES], status).run_id
     outcome = shop.tick()
     assert not outcome.run_requests
-    assert outcome.skip_message == f"run {run_id[:8]} is under way for 1 tables"
+    assert outcome.skip_message == f"run {run_id[:8]} is under way for 1 table"
     # What landed is shown all the same.
     assert len(outcome.asset_events) == 1
 
@@ -269,7 +269,7 @@ def test_a_failing_table_backs_off_alone(shop: Shop, monkeypatch: pytest.MonkeyP
 def test_a_full_load_that_is_not_complete_is_waited_for(new_shop: Callable[..., Shop]) -> None:
     shop = new_shop()
     shop.load("sales", [1, 2])
-    assert "silver_shop.sales: full load of 1 files: waiting for the first CDC file" in shop.refusal()
+    assert "silver_shop.sales: full load of 1 file: waiting for the first CDC file" in shop.refusal()
     shop.change("sales", [3])
     assert shop.tick().run_requests
 

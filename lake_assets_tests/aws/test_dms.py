@@ -95,7 +95,7 @@ def own(state: str, started: float | None = -1, ended: float | None = 4, name: s
         (replace(DONE, percent=99), "DMS has done 99 % of its task's full load"),
         (replace(DONE, percent=None), "DMS has done 0 %"),
         # A single table is being reloaded.
-        (replace(DONE, loading=1), "100 % of its task's full load, 1 tables are loading"),
+        (replace(DONE, loading=1), "100 % of its task's full load, 1 table is loading"),
         (replace(DONE, errored=2), "2 tables of the DMS task have failed"),
         # The table's own state goes before the task's.
         (own("Table completed"), None),

@@ -25,9 +25,9 @@ def test_each_strange_key_is_told_once(tmp_path: Path, caplog: pytest.LogCapture
         assert len(log_arrivals(lake.runtime, "shop", told).logged) == 1
         assert log_arrivals(lake.runtime, "shop", told).logged == []
     assert sorted(record.getMessage() for record in caplog.records) == [
-        "shop: 1 files of PUBLIC.ITEMS, which lake.yaml does not configure; it configures public.items: correct its "
+        "shop: 1 file of PUBLIC.ITEMS, which lake.yaml does not configure; it configures public.items: correct its "
         "case, or set ignore_case: true",
-        "shop: 1 files of public.others, which lake.yaml does not configure",
+        "shop: 1 file of public.others, which lake.yaml does not configure",
         "shop: public/items/notes.txt is no DMS file: 'notes.txt' is neither LOAD<8 hex digits> nor "
         "<YYYYMMDD-HHMMSSmmm>, with .csv, .parquet, .json or .jsonl, optionally .gz",
     ]

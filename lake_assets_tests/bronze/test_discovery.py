@@ -223,7 +223,7 @@ class Bucket:
     location = "memory"
 
     def __init__(self):
-        self.objects, self.after_listing = {}, None
+        self.objects, self.after_listing, self.left_out = {}, None, {}
 
     def put(self, key, etag, minute):
         written = datetime(2024, 5, 1, 12, minute, tzinfo=UTC)

@@ -135,7 +135,7 @@ def test_a_real_table_to_a_lake_that_loads(
     with pytest.raises(SystemExit) as end:
         cli.main()
     assert not end.value.code
-    assert "1 sources, 3 tables" in capsys.readouterr().out
+    assert "1 source, 3 tables" in capsys.readouterr().out
 
     only = ("--from-database", address, "--schema", "archive", "--output", "-")
     assert call(tmp_path, *only, monkeypatch=monkeypatch) == 0

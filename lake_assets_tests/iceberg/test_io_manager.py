@@ -94,7 +94,7 @@ def test_rows_outside_the_partitions_are_refused(
     before = snapshot(lake, "outside")
     given = rows
     with pytest.raises(
-        PartitionMismatch, match=f"1 rows lie outside .* partitions {days[:10]} .* the first in {first}"
+        PartitionMismatch, match=f"1 row lies outside .* partitions {days[:10]} .* the first in {first}"
     ):
         run(lake, instance, asset, days)
     assert snapshot(lake, "outside") == before

@@ -79,7 +79,7 @@ def test_parallel_parts_in_any_order_wait_for_dms(bench: Callable[..., Bench], d
     lake.put(part("p2/", [7, 8], at=1), load_file("public.events", [{"id": 1, "v": "e"}]))
     results = lake.turn()
     assert why(results["items"]) == (
-        "full load of 1 files: DMS has done 60 % of its task's full load, 1 tables are loading or queued"
+        "full load of 1 file: DMS has done 60 % of its task's full load, 1 table is loading or queued"
     )
     assert lake.rows("events") == lake.truth("public.events")
 
@@ -205,7 +205,7 @@ def test_what_dms_still_had_from_before_a_reload_does_not_end_it(bench: Callable
     tail = [clock.change("I", {"id": 8, "v": "from before"}), clock.change("D", {"id": 8, "v": None})]
     lake.put(part("", [1], at=60, value="reloaded"))
     lake.put(cdc_file("public.items", NOON + 60.5 * MINUTE, tail))
-    assert "full load of 1 files: waiting" in (lake.turn()["items"].waiting or "")
+    assert "full load of 1 file: waiting" in (lake.turn()["items"].waiting or "")
     assert lake.rows() == before
 
     clock.now = NOON + 62 * MINUTE

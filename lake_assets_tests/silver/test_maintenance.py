@@ -48,7 +48,8 @@ def test_the_position_survives(spark: SparkSession, tmp_path: Path, version: int
     assert any(name.startswith(TOUCHED_DAYS) for name in before)
 
     tended = shop.maintain()
-    assert set(tended) == {ITEMS, "lake_ops.bronze_files", "lake_ops.quarantine", "lake_ops.contracts"}
+    ops = ("bronze_files", "quarantine", "contracts", "findings")
+    assert set(tended) == {ITEMS, *(f"lake_ops.{name}" for name in ops)}
     done = tended[ITEMS]
     assert (done.files_rewritten, done.files_after, done.restamped) == (5, 1, True)
     assert (done.snapshots_before, done.snapshots_after) == (len(chain), 1)

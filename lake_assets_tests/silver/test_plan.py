@@ -119,13 +119,13 @@ def test_what_is_to_be_decided_is_said() -> None:
     assert batch.stop is not None
     assert batch.stop.reason == (
         "p0/LOAD1 came after its full load of 2 files had been applied, and nothing tells whether it is a late part of "
-        "it or of a reload (1 such files)."
+        "it or of a reload (1 such file)."
     )
     batch = plan([*LOADED, logged(4, "c4", minute=6), vanished(5)], AT)
     assert isinstance(batch, Batch)
     assert batch.stop is not None
     assert batch.stop.reason.startswith(
-        "1 files that it needs have vanished from the bucket, the first of them c4"
+        "1 file that it needs has vanished from the bucket, the first of them c4"
     )
 
 

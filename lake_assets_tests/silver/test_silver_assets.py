@@ -62,8 +62,10 @@ def test_a_failing_table_stops_neither_the_others_nor_their_marts(shop: Shop) ->
         ("sales", "freshness"): True,
         ("notes", "quarantine"): True,
         ("notes", "applied"): False,
+        ("notes", "row_count"): True,
         ("notes", "freshness"): True,
         ("shop_batch", "no_table_failed"): False,
+        ("shop_batch", "known_files"): True,
     }
     # The step itself succeeds: it is the batch's check that fails the run.
     failed = [event.step_key for event in run.all_events if event.is_step_failure]
@@ -71,6 +73,26 @@ def test_a_failing_table_stops_neither_the_others_nor_their_marts(shop: Shop) ->
     assert [row["sales"] for row in shop.rows("gold.sales_daily")] == [2]
     (evaluation,) = [e for e in run.get_asset_check_evaluations() if e.check_name == "no_table_failed"]
     assert evaluation.metadata["silver_shop.notes"].value == cause
+
+
+def test_only_applied_is_shown_as_failed_for_columns_that_stop_a_table(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A check that its run leaves out is shown as failed when the run fails: also of a table with nothing to do."""
+    shop = open_shop(tmp_path)
+    shop.change("sales", [1])
+    shop.apply()
+    moment = "2026-03-01 12:00:00.000000"
+    header = "Op,commit_ts,id,name,at,color,change_seq,BI_id"
+    row = f"I,{moment},1,a,{moment},red,{sequence(1)},NULL"
+    write_file(shop.folder, "public/notes/20260301-120000000.csv", [header, row])
+    shop.tick()
+    run = shop.materialize([SALES, NOTES, BATCH])
+    assert status(shop, run) is DagsterRunStatus.FAILURE
+    assert not outcomes(run)["notes", "applied"]
+    for table in (SALES, NOTES):
+        turn = check_turns(shop.instance, dg.AssetCheckKey(table, "row_count"))[0]
+        assert turn.passed is True, table
 
 
 def test_a_failing_table_holds_back_its_own_marts(shop: Shop) -> None:
@@ -122,7 +144,7 @@ def test_an_update_of_a_row_that_nobody_knows_is_told(shop: Shop) -> None:
     run = shop.apply()
     assert materialized(run)["sales"]["unseen_updates"] == 1
     told = [event.message or "" for event in shop.instance.all_logs(run.run_id)]
-    assert any("1 updates are of rows that the table did not have" in message for message in told)
+    assert any("1 update is of rows that the table did not have" in message for message in told)
 
 
 def test_a_change_of_columns_is_an_event_on_the_asset(shop: Shop) -> None:
@@ -148,6 +170,7 @@ def test_every_check_is_evaluated_and_none_is_left_planned(shop: Shop) -> None:
         ("sales", "quarantine"): True,
         ("sales", "freshness"): True,
         ("shop_batch", "no_table_failed"): True,
+        ("shop_batch", "known_files"): True,
     }
     for asset, name in outcomes(run):
         path = ["silver", "shop", asset] if asset == "sales" else ["lake_ops", asset]

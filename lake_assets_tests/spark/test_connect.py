@@ -111,6 +111,31 @@ def test_a_server_is_started_used_found_and_stopped(folder: Path) -> None:
     assert "No Spark Connect server runs here" in command(folder, "spark", "stop").stdout
 
 
+@pytest.mark.long
+@pytest.mark.spark
+def test_a_process_that_has_done_its_work_ends_without_a_word(folder: Path) -> None:
+    try:
+        command(folder, "spark", "start")
+        for arguments in ([], ["stop"]):
+            done = subprocess.run(
+                [
+                    sys.executable,
+                    "-m",
+                    "lake_assets_tests.spark.quiet_exit",
+                    folder / "lake.yaml",
+                    *arguments,
+                ],
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                capture_output=True,
+                text=True,
+                timeout=240,
+                check=False,
+            )
+            assert (done.stdout, done.stderr, done.returncode) == ("5\n", "", 0)
+    finally:
+        command(folder, "spark", "stop")
+
+
 def test_nobody_waits_for_a_server_that_is_not_there(folder: Path) -> None:
     lake = load_lake(folder / "lake.yaml", environ={})
     with pytest.raises(PreflightError, match="No Spark Connect server answers at localhost:"):

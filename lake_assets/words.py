@@ -1,0 +1,33 @@
+"""Numbers in printed text: a noun and a verb that agree with their number, and spans of time that a person can read.
+
+Not here: any sentence.
+"""
+
+_SINGULAR = {"are": "is", "were": "was", "have": "has", "do": "does"}
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def many(number: int, noun: str, verb: str = "") -> str:
+    """`1 file`, `2 files`; with the verb in its plural form, `1 file is`, `2 files are`."""
+    plural = f"{noun}es" if noun.endswith(("ch", "s", "x")) else f"{noun}s"
+    counted = f"{number:,} {noun if number == 1 else plural}"
+    return f"{counted} {does(number, verb)}" if verb else counted
+
+
+def does(number: int, verb: str) -> str:
+    """The verb, given in its plural form, as it goes with the number."""
+    return verb if number != 1 else _SINGULAR.get(verb, f"{verb}s")
+
+
+def span(seconds: float) -> str:
+    """The two largest units of a span of time: `2 d 14 h`, `14 min 3 s`, `0.4 s`."""
+    if seconds < 0:
+        return f"-{span(-seconds)}"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    left, parts = round(seconds), list[str]()
+    for size, unit in _UNITS:
+        count, left = divmod(left, size)
+        if count or parts:
+            parts.append(f"{count} {unit}")
+    return " ".join(part for part in parts[:2] if not part.startswith("0 "))

@@ -1,0 +1,65 @@
+"""Numbers in printed text agree with their nouns and verbs, wherever they are printed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lake_assets.words import does, many, span
+
+PACKAGE = Path(__file__).parent.parent / "lake_assets"
+NOUNS = (
+    "files|rows|tables|marts|sources|columns|keys|seconds|days|commits|changes|statements|partitions|fields|images|parts"
+    "|records|updates|transactions|snapshots|batches|events|objects|sessions|attempts|versions"
+)
+COUNTED = re.compile(rf"(\{{[^{{}}]+\}}|%d) (more |silver |CDC |such |pending |new )?({NOUNS})\b")
+"""A number and a plural noun in one text."""
+CONSTANT = re.compile(r"\{[A-Z_]+(:,)?\}")
+"""A number that is never one."""
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (many(1, "file"), "1 file"),
+        (many(0, "file"), "0 files"),
+        (many(1200, "batch"), "1,200 batches"),
+        (many(1, "row", "were"), "1 row was"),
+        (many(2, "row", "were"), "2 rows were"),
+        (many(1, "file", "wait"), "1 file waits"),
+        (does(1, "have"), "has"),
+        (does(3, "have"), "have"),
+    ],
+)
+def test_a_number_agrees(said: str, expected: str) -> None:
+    assert said == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0, "0.0 s"),
+        (0.44, "0.4 s"),
+        (59.6, "1 min"),
+        (75, "1 min 15 s"),
+        (3600, "1 h"),
+        (224_071, "2 d 14 h"),
+        (86_400 * 400 + 59, "400 d"),
+        (-75, "-1 min 15 s"),
+    ],
+)
+def test_a_span_of_time(seconds: float, expected: str) -> None:
+    assert span(seconds) == expected
+
+
+def test_no_text_has_a_number_beside_a_plural() -> None:
+    """The demonstration's own errors, of its developers, are left out."""
+    found = [
+        f"{path.name}:{number}: {line.strip()}"
+        for path in PACKAGE.rglob("*.py")
+        if "demo" not in path.parts
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        for match in [COUNTED.search(line)]
+        if match and not CONSTANT.fullmatch(match[1]) and ("f'" in line or 'f"' in line or "%d" in line)
+    ]
+    assert found == []
