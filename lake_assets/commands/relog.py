@@ -1,16 +1,16 @@
 """A new file log from the bucket, and silver positions in it.
 
 Which of the listed files a table has applied follows from its position: those that were flushed no later than the
-newest of its files. The position's checksum proves it. Where it does not, files are gone, or others came late: then
-files that were written after the last one was logged are pending, and computed again, which changes nothing where they
+newest of its files. The position's checksum proves it, less a file or two that came late. Where it does not, files
+that were written after the last one was logged are pending, and computed again, which changes nothing where they
 were applied before. A record stands for what is gone, so that a file that needs it is held back rather than guessed.
 
 Here: that. Not here: finding a former log (`recover.py`), a batch.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import BinaryIO
 
@@ -28,7 +28,7 @@ from lake_assets.iceberg.publish import attempt, with_properties
 from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.guard import refuse_foreign_commits
-from lake_assets.silver.log_mark import LogMark, checksum, mark_of
+from lake_assets.silver.log_mark import LogMark, mark_of, superfluous
 from lake_assets.silver.plan import living_files, made_of
 from lake_assets.silver.position import Position
 from lake_assets.silver.targets import Target
@@ -63,29 +63,44 @@ def log_again(lake: Lake, runtime: LakeRuntime, positions: Positions) -> Iterato
 def _logged_again(runtime: LakeRuntime, applied: Positions, first: int) -> dict[str, int]:
     """Logs every source, first what the tables have applied. By source, the offset up to which that is.
 
-    By their names alone, files may be taken for applied that came late; then the tables' checksums do not agree, and
-    the dates of the objects decide as well.
+    By their names alone, files may be taken for applied that came late; then the tables' checksums do not agree. If no
+    one or two files make the difference, the dates of the objects decide as well.
     """
-    log, doubtful = runtime.file_log, set[tuple[str, str]]()
+    log, doubt = runtime.file_log, _Doubt()
     while True:
         log.begin(first)
         boundaries = {}
         for name in runtime.lake.sources:
             marks = [(t, p.mark) for t, p in applied if t.source == name and p.mark is not None]
-            _log_applied(runtime, name, marks, doubtful)
+            _log_applied(runtime, name, marks, doubt)
             boundaries[name] = log.head()
-        files = log.files()
-        found = {
-            (target.source, target.table)
-            for target, position in applied
-            if _is_incomplete(files, target, position.mark, boundaries[target.source])
-        }
-        if found <= doubtful:
+        files, before = log.files(), doubt.size
+        for target, position in applied:
+            if (target.source, target.table) not in doubt.tables and position.mark is not None:
+                doubt.add(target, _superfluous(files, target, position.mark, boundaries[target.source]))
+        if doubt.size == before:
             break
-        doubtful |= found
     for name in runtime.lake.sources:
         log_arrivals(runtime, name)
     return boundaries
+
+
+@dataclass
+class _Doubt:
+    """What names do not tell: by source, keys that were not applied; and tables of which files are gone."""
+
+    keys: set[tuple[str, str]] = field(default_factory=set)
+    tables: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def size(self) -> int:
+        return len(self.keys) + len(self.tables)
+
+    def add(self, target: Target, found: Sequence[LoggedFile] | None) -> None:
+        if found is None:
+            self.tables.add((target.source, target.table))
+        else:
+            self.keys |= {(target.source, file.key) for file in found}
 
 
 def _offsets(runtime: LakeRuntime, applied: Positions) -> Iterator[int]:
@@ -127,7 +142,7 @@ def _log_applied(
     runtime: LakeRuntime,
     source: str,
     marks: Sequence[tuple[Target, LogMark]],
-    doubtful: Collection[tuple[str, str]],
+    doubt: _Doubt,
 ) -> None:
     """Logs what the tables have applied; and for each table that is known to lack files, a record that stands for
     them."""
@@ -138,39 +153,41 @@ def _log_applied(
 
     def was_applied(obj: StoredObject) -> bool:
         parsed = folders.parse(obj.key)
-        if isinstance(parsed, DataFile) and (source, parsed.qualified_table) in doubtful:
+        in_time = (source, obj.key) not in doubt.keys
+        if isinstance(parsed, DataFile) and (source, parsed.qualified_table) in doubt.tables:
             in_time = obj.last_modified <= until
-        else:
-            in_time = True
         at = parsed.flush_time if isinstance(parsed, (DataFile, TransactionFile)) else None
         return in_time and (at is None or (flushed is not None and at <= flushed))
 
     discover(source, config, _Part(runtime.store(source), was_applied), log)
-    lost = {t.table: _lost(t, mark) for t, mark in marks if (source, t.table) in doubtful}
-    log.append(source, list(lost.values()))
+    for table in {t.table for t, _ in marks if (source, t.table) in doubt.tables}:
+        log.append(source, [_lost(table, [mark for t, mark in marks if t.table == table])])
 
 
-def _is_incomplete(files: Sequence[LoggedFile], target: Target, mark: LogMark | None, boundary: int) -> bool:
-    """Whether the records up to the boundary are not those that the table was made of."""
+def _superfluous(
+    files: Sequence[LoggedFile], target: Target, mark: LogMark, boundary: int
+) -> list[LoggedFile] | None:
+    """Of the records up to the boundary, those that the table was not made of; None where others are missing."""
     own = _applied(_of_table(files, target), mark, boundary)
     living = living_files(own, target.mode, target.config.on_vanished)
     epoch = max((file.epoch for file in living), default=0)
-    return mark is not None and checksum(made_of(living, target.mode, epoch, _last(living))) != mark.members
+    return superfluous(made_of(living, target.mode, epoch, _last(living)), mark.members)
 
 
-def _lost(target: Target, mark: LogMark) -> NewFile:
-    schema, _, table = target.table.partition(".")
+def _lost(table: str, marks: Sequence[LogMark]) -> NewFile:
+    schema, _, name = table.partition(".")
     return NewFile(
         schema=schema,
-        table=table,
-        key=f"{schema}/{table}/{LOST}",
-        version=mark.log_id,
+        table=name,
+        key=f"{schema}/{name}/{LOST}",
+        version=marks[0].log_id,
         kind=FileKind.CDC,
         format="csv",
         compression="none",
         size=0,
         last_modified=OLDEST,
-        flush_time=None,
+        # A reload that begins later supersedes it.
+        flush_time=min(mark.flushed or mark.logged_at for mark in marks),
         capture_date=OLDEST.date(),
         rows=0,
         columns=None,
@@ -215,7 +232,11 @@ def _applied(files: Sequence[LoggedFile], mark: LogMark | None, boundary: int) -
         file
         for file in files
         if file.offset <= boundary
-        and (file.flush_time is None or (flushed is not None and file.flush_time <= flushed))
+        and (
+            file.flush_time is None
+            or file.key.endswith(LOST)
+            or (flushed is not None and file.flush_time <= flushed)
+        )
     ]
 
 

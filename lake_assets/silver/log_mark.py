@@ -5,6 +5,7 @@ rolled back and appended to since. Here: what a commit says of its log, and the 
 log again (`commands/recover.py`).
 """
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ LOG_FILE_VERSION = "lake.log-file-version"
 LOGGED_AT = "lake.logged-at"
 FLUSHED = "lake.log-flushed"
 MEMBERS = "lake.log-members"
+MOST_TRIED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,19 @@ def checksum(members: Iterable[LoggedFile]) -> str:
     for path in paths:
         total ^= int.from_bytes(blake2b(path.encode(), digest_size=8).digest())
     return f"{len(paths)}-{total:016x}"
+
+
+def superfluous(files: Sequence[LoggedFile], members: str) -> list[LoggedFile] | None:
+    """Which one or two of the files are not among those of a checksum, so that the others are; None where no one or two
+    make the difference. A table was not made of them: they came late."""
+    paths = {file.path: file for file in files}
+    if checksum(files) == members:
+        return []
+    for count in (1, 2):
+        for left_out in itertools.combinations(paths, count) if len(paths) <= MOST_TRIED else ():
+            if checksum(file for path, file in paths.items() if path not in left_out) == members:
+                return [paths[path] for path in left_out]
+    return None
 
 
 def mark_of(
