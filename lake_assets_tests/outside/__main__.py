@@ -3,16 +3,14 @@
 Here: the command line and the processes. Not here: a history (`run.py`).
 """
 
-import contextlib
 import multiprocessing
-import os
 import time
 from collections import Counter
 from typing import Annotated
 
 import typer
 
-from lake_assets_tests.outside.run import Outside, run
+from lake_assets_tests.outside.run import Outside, quiet, run
 
 PROGRESS_SECONDS = 30
 RENEWED = 100
@@ -28,7 +26,7 @@ def main(
     began = shown = time.monotonic()
     outcomes: list[Outside] = []
     context = multiprocessing.get_context("spawn")
-    with context.Pool(processes, initializer=_quiet, maxtasksperchild=RENEWED) as pool:
+    with context.Pool(processes, initializer=quiet, maxtasksperchild=RENEWED) as pool:
         for outcome in pool.imap_unordered(run, range(seed, seed + histories)):
             outcomes.append(outcome)
             if outcome.failure is not None:
@@ -41,12 +39,6 @@ def main(
                 )
     _print(outcomes, time.monotonic() - began)
     raise typer.Exit(1 if any(outcome.failure for outcome in outcomes) else 0)
-
-
-def _quiet() -> None:
-    # What Spark says of tables that others have changed is no news here.
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def _print(outcomes: list[Outside], seconds: float) -> None:

@@ -4,6 +4,8 @@ A table either equals the source after its turn, or it has stopped with a reason
 equals the source. Here: that loop. Not here: the history (`soak`), the actions (`actions.py`).
 """
 
+import contextlib
+import os
 import shutil
 import tempfile
 import time
@@ -50,6 +52,13 @@ class Outside(Outcome):
 
 class _NeedsReload(Exception):
     """The table asks for what only DMS can do."""
+
+
+def quiet() -> None:
+    """Of a process of histories: drops standard error."""
+    # What Spark says of tables that others have changed is no news here.
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def run(seed: int, folder: Path | None = None) -> Outside:
