@@ -20,6 +20,8 @@ class Layout:
     """By today's names."""
     written: tuple[str, ...] = ()
     """As the file itself has them, where it names them."""
+    era: int = 0
+    """How many entries of the table's `earlier` end after the file's time: whose settings hold for it."""
 
 
 def before_image(dms: DmsSettings, column: str) -> str | None:

@@ -7,15 +7,22 @@ API only, so that it runs on a Spark Connect session too.
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
+from lake_assets.bronze.file_facts import file_facts
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.formats import Layout, added_names, file_layout
-from lake_assets.bronze.headerless import headerless_layout, layouts_by_row
+from lake_assets.bronze.headerless import (
+    agreed_layout,
+    headerless_layouts,
+    layouts_by_row,
+    refuse_open_layout,
+)
 from lake_assets.bronze.keys import TRANSACTIONS
 from lake_assets.bronze.object_store import ObjectStore
 from lake_assets.bronze.parquet_types import (
@@ -25,6 +32,7 @@ from lake_assets.bronze.parquet_types import (
     read_schema,
     read_type,
 )
+from lake_assets.bronze.places import plain
 from lake_assets.bronze.recount import counted
 from lake_assets.bronze.strict_rows import strict_rows
 from lake_assets.bronze.text_rows import csv_values, literal_path, regular_csv, regular_json
@@ -61,26 +69,28 @@ def read_changes(
     """
     groups: dict[Hashable, list[LoggedFile]] = defaultdict(list)
     parts = []
+    layouts = _text_layouts(spark, store, files, name, table, dms)
     for file in files:
         if (by_row := layouts_by_row(file, table, dms)) is not None:
             # Layouts that differ in names alone are one by today's.
             for layout in dict.fromkeys(by_row.layouts):
+                then = table.settings_in(layout.era, dms)
                 if file.format == TRANSACTIONS:
                     rows = table_rows(spark, _paths(store, [file]), layout, name, dms, by_row)
                 else:
                     rows = strict_rows(spark, store, [file], layout, table, dms, by_row)
-                rows = csv_values(rows, layout, table, dms)
-                parts.append(typed_rows(rows, file.kind, layout, None, table, dms))
+                rows = csv_values(rows, layout, table, then)
+                parts.append(typed_rows(rows, file.kind, layout, None, table, then))
         elif file.format == "parquet":
             # One schema a read: Spark fails on, or misreads, files of others.
             file = counted(store, file, dms, ())
-            groups[file.format, file.kind, file.columns].append(file)
+            groups[file.format, file.kind, file.columns, table.era(file.written_at)].append(file)
         else:
-            layout = _text_layout(file, name, table, dms)
-            groups[file.format, file.kind, layout].append(file)
+            groups[file.format, file.kind, layouts[file.offset]].append(file)
     for members in groups.values():
         first = members[0]
         if first.format == "parquet":
+            then = table.settings_in(table.era(first.written_at), dms)
             columns = parquet_columns(first.columns or ())
             layout = file_layout(
                 name=name,
@@ -88,40 +98,79 @@ def read_changes(
                 kind=first.kind,
                 found=[column.name for column in columns],
                 table=table,
-                dms=dms,
+                dms=then,
             )
             _refuse_unreadable(name, first.key, columns)
             paths = _paths(store, members)
             raw = spark.read.schema(read_schema(columns)).options(**READ_OPTIONS).parquet(*paths)
             types = {today: column.arrow for today, column in zip(layout.columns, columns, strict=True)}
-            parts.append(typed_rows(_parquet(raw, layout), first.kind, layout, types, table, dms))
+            parts.append(typed_rows(_parquet(raw, layout), first.kind, layout, types, table, then))
         else:
-            layout = _text_layout(first, name, table, dms)
+            layout = layouts[first.offset]
+            then = table.settings_in(layout.era, dms)
             # The text of JSON is exact: neither null tokens nor empty fields need an interpretation.
             texts = dict.fromkeys(layout.columns, "string") if first.format == "json" else None
             if first.format == TRANSACTIONS:
                 rows = csv_values(
-                    table_rows(spark, _paths(store, members), layout, name, dms), layout, table, dms
+                    table_rows(spark, _paths(store, members), layout, name, dms), layout, table, then
                 )
             else:
-                rows = _texts(spark, store, members, layout, table, dms)
-            parts.append(typed_rows(rows, first.kind, layout, texts, table, dms))
+                rows = _texts(spark, store, members, layout, table, then)
+            parts.append(typed_rows(rows, first.kind, layout, texts, table, then))
     changes = reduce(DataFrame.unionByName, parts)
     return changes if dms.csv_no_sup_value is None else _without_partial_rows(changes, partial)
 
 
-def _text_layout(file: LoggedFile, name: str, table: TableConfig, dms: DmsSettings) -> Layout:
-    found = file.columns
-    if found is None:
-        return headerless_layout(name, file, table, dms)
-    if file.format == "json" and found is not None:
+def _text_layouts(
+    spark: SparkSession,
+    store: ObjectStore,
+    files: Sequence[LoggedFile],
+    name: str,
+    table: TableConfig,
+    dms: DmsSettings,
+) -> dict[int, Layout]:
+    """By offset, the layouts of text files that have one. Files that may have several are read for what their values
+    say of it."""
+    found = {}
+    open_ones: dict[tuple[Layout, ...], list[LoggedFile]] = defaultdict(list)
+    for file in files:
+        if file.format == "parquet" or layouts_by_row(file, table, dms) is not None:
+            continue
+        if file.columns is not None:
+            found[file.offset] = _named_layout(file, file.columns, name, table, dms)
+            continue
+        layouts = headerless_layouts(name, file, table, dms)
+        if (layout := agreed_layout(layouts, file.kind, None, dms)) is not None:
+            found[file.offset] = layout
+        else:
+            open_ones[layouts].append(file)
+    for layouts, members in open_ones.items():
+        then = table.settings_in(layouts[0].era, dms)
+        facts = file_facts(_texts(spark, store, members, layouts[0], table, then), layouts, table, then)
+        for file in members:
+            seen = facts.get(plain(store.spark_uri(file.key)))
+            # Without a row that can be used, nothing depends on it.
+            layout = layouts[0] if seen is None else agreed_layout(layouts, file.kind, seen, then)
+            if layout is None:
+                raise refuse_open_layout(name, file, layouts, then)
+            found[file.offset] = layout
+    return found
+
+
+def _named_layout(
+    file: LoggedFile, found: tuple[str, ...], name: str, table: TableConfig, dms: DmsSettings
+) -> Layout:
+    era = table.era(file.written_at)
+    then = table.settings_in(era, dms)
+    if file.format == "json":
         # In any order, so that one order of all keys makes one read; a key that no object of a file has is NULL, and
         # one that means nothing is not read (Spark would refuse two that differ by case).
         own = {column.name for column in table.columns}
         former = set(table.renamed_from.values()) & set(found)
         renamed = {new for new, old in table.renamed_from.items() if old in former and new not in found}
-        found = tuple(sorted((own - renamed) | former | (added_names(table.columns, dms) & set(found))))
-    return file_layout(name=name, key=file.key, kind=file.kind, found=found, table=table, dms=dms)
+        found = tuple(sorted((own - renamed) | former | (added_names(table.columns, then) & set(found))))
+    layout = file_layout(name=name, key=file.key, kind=file.kind, found=found, table=table, dms=then)
+    return replace(layout, era=era)
 
 
 def _refuse_unreadable(name: str, key: str, columns: Sequence[ParquetColumn]) -> None:

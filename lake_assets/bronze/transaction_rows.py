@@ -68,9 +68,9 @@ def _taken_apart(layout: Layout, options: dict[str, str]) -> Column:
 def _belongs(layout: Layout, among: LayoutsByRow, options: dict[str, str]) -> Column:
     """Whether a record has the layout, as `LayoutsByRow.of` says it."""
     belongs, fits_another = F.lit(False), F.lit(False)
-    for known, end in zip(among.layouts, among.ends, strict=False):
+    for known, end, at in zip(among.layouts, among.ends, among.sequence_places, strict=False):
         row = _taken_apart(known, options)
-        sequence = row[f"_{known.columns.index(among.sequence_column)}"]
+        sequence = row[f"_{at}"]
         fits = row["_corrupt"].isNull() & (sequence != "") & (sequence < end)
         fits = F.coalesce(fits, F.lit(False)) & ~fits_another
         belongs = belongs | fits if known == layout else belongs

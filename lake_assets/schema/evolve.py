@@ -114,10 +114,12 @@ def observed(
     found = file_types(file)
     told = []
     named = {old: new for new, old in contract.renamed_from.items() if new not in found}
-    known = added_names(contract.columns, contract.dms)
-    if (prefix := contract.dms.before_image_prefix) is not None:
-        # Also of columns that the contract does not have yet, or under another name.
-        known |= {f"{prefix}{column}" for column in found}
+    known: set[str] = set()
+    for dms in contract.all_settings:
+        known |= added_names(contract.columns, dms)
+        if dms.before_image_prefix is not None:
+            # Also of columns that the contract does not have yet, or under another name.
+            known |= {f"{dms.before_image_prefix}{column}" for column in found}
     for column, arrow in found.items():
         own = contract.column(named.get(column, column))
         if own is None:

@@ -11,6 +11,7 @@ from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from lake_assets.bronze.file_log import LoggedFile
+from lake_assets.bronze.headerless import dated
 from lake_assets.bronze.inspect import UnreadableFile
 from lake_assets.bronze.quarantine import Held, State
 from lake_assets.bronze.recount import counted
@@ -151,6 +152,8 @@ class Work:
 
     def _reading(self, parts: Sequence[Part], cut: RowCut) -> Reading:
         store = self.runtime.store(self.target.source)
+        files = dated((part.file for part in parts), self.logged)
+        parts = [replace(part, file=file) for part, file in zip(parts, files, strict=True)]
         return Reading(self.spark, store, self.target, parts, self.contracts, cut)
 
     def _asked(self) -> list[Asked]:
