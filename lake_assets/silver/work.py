@@ -26,6 +26,7 @@ from lake_assets.silver.parts import Asked, Part, parts_of, request_of
 from lake_assets.silver.plan import Batch, epoch_members, newest_versions
 from lake_assets.silver.position import Position
 from lake_assets.silver.reading import Reading
+from lake_assets.silver.rewritten import former_content
 from lake_assets.silver.setting_aside import bad_rows, refuse_too_many_files, unreadable_file
 from lake_assets.silver.targets import Target
 
@@ -70,6 +71,14 @@ class Work:
     def retries(self) -> bool:
         """Whether the batch has rows that were set aside earlier."""
         return any(file.retry for file in self.batch.files)
+
+    @property
+    def asked_anew(self) -> list[LoggedFile]:
+        """Files that are read again as somebody asked for, and of which the table has other rows from before they were
+        written again; once the batch is read."""
+        applied = self.position.log_offset
+        whole = [part.file for part in self.parts if part.file.retry and part.only is None]
+        return [f for f in whole if former_content(f, self.logged, applied, self.damaged) is not None]
 
     def read_batch(self) -> Reading | None:
         """The batch's files; None when none of them can be read. Raises TableStopped for columns that do not fit the
