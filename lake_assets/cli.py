@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from lake_assets.commands.advise_cli import advise
+from lake_assets.commands.console import messages, results
 from lake_assets.commands.maintain_cli import maintain
 from lake_assets.commands.quarantine_cli import quarantine
 from lake_assets.commands.rebuild_cli import rebuild, replay
@@ -41,11 +41,8 @@ app.command()(replay)
 app.command()(maintain)
 app.command()(advise)
 
-WIDE = 150
-"""Width of a table that goes to a file or a pipe, columns."""
-
-out = Console(width=None if sys.stdout.isatty() else WIDE)
-err = Console(stderr=True, soft_wrap=True)
+out = results()
+err = messages()
 
 Config = Annotated[Path | None, typer.Option("--config", help="The lake.yaml to use; also LAKE_CONFIG.")]
 
@@ -120,11 +117,9 @@ def init(
     if output == "-":
         typer.echo(written.text, nl=False)
     else:
-        out.print(
-            f"{output}: {written.tables} tables, {written.columns} columns of {written.engine}", markup=False
-        )
+        out.print(f"{output}: {written.tables} tables, {written.columns} columns of {written.engine}")
     for decision in written.undecided:
-        err.print(f"to decide: {decision}", markup=False)
+        err.print(f"to decide: {decision}")
 
 
 @app.command()
@@ -319,8 +314,8 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
     for name, reason in sorted(result.waiting.items()):
         err.print(f"{name}: {reason}")
     for name, reason in sorted((result.failed | result.unlisted).items()):
-        err.print(f"[bold]{name} failed[/bold]: ", end="")
-        err.print(reason, markup=False)
+        err.print(f"{name} failed: ", style="bold", end="")
+        err.print(reason)
     if layers:
         silver = sum(data["rows_read"] for data in result.applied.values())
         written = sum(data["rows_written"] for data in result.marts.values())
@@ -349,10 +344,10 @@ def main() -> None:
     try:
         app()
     except (ConfigError, PreflightError, DocumentError) as error:
-        err.print(str(error), markup=False)
+        err.print(str(error))
         sys.exit(2)
     except LakeError as error:
-        err.print(str(error), markup=False)
+        err.print(str(error))
         sys.exit(1)
 
 
