@@ -1,6 +1,8 @@
 """The errors a user of the lake can meet. Each message names table, file and line where there are any, what was
 expected, and what to do next. Not here: errors of lake.yaml (`config_file.py`) and of the machine (`preflight.py`)."""
 
+from collections.abc import Sequence
+
 
 class LakeError(Exception):
     """Base of every error that is about the lake's data rather than about this program."""
@@ -12,6 +14,19 @@ class TableStopped(LakeError):
     def __init__(self, table: str, reason: str, next_step: str) -> None:
         super().__init__(f"{table}: {reason} {next_step}")
         self.table = table
+        self.reason = reason
+        self.next_step = next_step
+
+    @classmethod
+    def of_all(cls, stops: "Sequence[TableStopped]") -> "TableStopped":
+        """One for everything that is wrong, each sentence once."""
+        if len(stops) == 1:
+            return stops[0]
+        reasons, steps = (
+            " ".join(dict.fromkeys(texts))
+            for texts in ((stop.reason for stop in stops), (stop.next_step for stop in stops))
+        )
+        return cls(stops[0].table, reasons, steps)
 
 
 class SparkLost(LakeError):

@@ -51,6 +51,7 @@ def read_changes(
     table: TableConfig,
     dms: DmsSettings,
     partial: bool = False,
+    explain: bool = False,
 ) -> DataFrame:
     """The rows of `files`, one per DMS row, none dropped; of a transaction file, those of the table `name`
     (`schema.table`).
@@ -61,7 +62,8 @@ def read_changes(
     (why the row cannot be used, else NULL), `_image` struct of the table's columns with their declared types, and
     for a table with a key `_before` struct of the key columns before an update (NULL where DMS wrote none); with
     csv_no_sup_value also `_unsupplied`, an array of the names of columns whose values the source did not supply. An
-    insert without all its values is bad, and so is an update unless the caller can use it (`partial`).
+    insert without all its values is bad, and so is an update unless the caller can use it (`partial`). With
+    `explain`, `_bad` names all faults of a row, with its values, as `typed_rows` says.
     Structs, because a source column may have any name. Regular files of one layout are one read; irregular ones, and
     those into which a change of the source's columns falls, are read here, record by record (`strict_rows.py`). Raises
     TableStopped when a file's columns do not fit the contract, UnreadableFile for a file to be read here that is too
@@ -76,11 +78,13 @@ def read_changes(
             for layout in dict.fromkeys(by_row.layouts):
                 then = table.settings_in(layout.era, dms)
                 if file.format == TRANSACTIONS:
-                    rows = table_rows(spark, _paths(store, [file]), layout, name, dms, by_row)
+                    rows = table_rows(
+                        spark, _paths(store, [file]), layout, name, dms, by_row, explain=explain
+                    )
                 else:
-                    rows = strict_rows(spark, store, [file], layout, table, dms, by_row)
+                    rows = strict_rows(spark, store, [file], layout, table, dms, by_row, explain=explain)
                 rows = csv_values(rows, layout, table, then)
-                parts.append(typed_rows(rows, file.kind, layout, None, table, then))
+                parts.append(typed_rows(rows, file.kind, layout, None, table, then, explain=explain))
         elif file.format == "parquet":
             # One schema a read: Spark fails on, or misreads, files of others.
             file = counted(store, file, dms, ())
@@ -104,7 +108,9 @@ def read_changes(
             paths = _paths(store, members)
             raw = spark.read.schema(read_schema(columns)).options(**READ_OPTIONS).parquet(*paths)
             types = {today: column.arrow for today, column in zip(layout.columns, columns, strict=True)}
-            parts.append(typed_rows(_parquet(raw, layout), first.kind, layout, types, table, then))
+            parts.append(
+                typed_rows(_parquet(raw, layout), first.kind, layout, types, table, then, explain=explain)
+            )
         else:
             layout = layouts[first.offset]
             then = table.settings_in(layout.era, dms)
@@ -112,11 +118,14 @@ def read_changes(
             texts = dict.fromkeys(layout.columns, "string") if first.format == "json" else None
             if first.format == TRANSACTIONS:
                 rows = csv_values(
-                    table_rows(spark, _paths(store, members), layout, name, dms), layout, table, then
+                    table_rows(spark, _paths(store, members), layout, name, dms, explain=explain),
+                    layout,
+                    table,
+                    then,
                 )
             else:
-                rows = _texts(spark, store, members, layout, table, then)
-            parts.append(typed_rows(rows, first.kind, layout, texts, table, then))
+                rows = _texts(spark, store, members, layout, table, then, explain=explain)
+            parts.append(typed_rows(rows, first.kind, layout, texts, table, then, explain=explain))
     changes = reduce(DataFrame.unionByName, parts)
     return changes if dms.csv_no_sup_value is None else _without_partial_rows(changes, partial)
 
@@ -194,6 +203,8 @@ def _texts(
     layout: Layout,
     table: TableConfig,
     dms: DmsSettings,
+    *,
+    explain: bool = False,
 ) -> DataFrame:
     """The text of each field, NULL for what stands for NULL, of files of one layout."""
     regular = [file for file in files if file.irregular is None]
@@ -202,9 +213,13 @@ def _texts(
     parts = []
     if regular:
         paths = _paths(store, regular)
-        parts.append(regular_json(spark, paths, layout) if json else regular_csv(spark, paths, layout, dms))
+        parts.append(
+            regular_json(spark, paths, layout)
+            if json
+            else regular_csv(spark, paths, layout, dms, explain=explain)
+        )
     if irregular:
-        parts.append(strict_rows(spark, store, irregular, layout, table, dms))
+        parts.append(strict_rows(spark, store, irregular, layout, table, dms, explain=explain))
     rows = reduce(DataFrame.unionByName, parts)
     return rows if json else csv_values(rows, layout, table, dms)
 
