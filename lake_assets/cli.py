@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from lake_assets.commands.advise_cli import advise
+from lake_assets.commands.console import messages, results
 from lake_assets.commands.maintain_cli import maintain
 from lake_assets.commands.mending_cli import detach, recover, restore
 from lake_assets.commands.quarantine_cli import quarantine
@@ -47,11 +47,8 @@ app.command()(detach)
 app.command()(maintain)
 app.command()(advise)
 
-WIDE = 150
-"""Width of a table that goes to a file or a pipe, columns."""
-
-out = Console(width=None if sys.stdout.isatty() else WIDE)
-err = Console(stderr=True, soft_wrap=True)
+out = results()
+err = messages()
 
 Config = Annotated[Path | None, typer.Option("--config", help="The lake.yaml to use; also LAKE_CONFIG.")]
 
@@ -128,11 +125,10 @@ def init(
         typer.echo(written.text, nl=False)
     else:
         out.print(
-            f"{output}: {many(written.tables, 'table')}, {many(written.columns, 'column')} of {written.engine}",
-            markup=False,
+            f"{output}: {many(written.tables, 'table')}, {many(written.columns, 'column')} of {written.engine}"
         )
     for decision in written.undecided:
-        err.print(f"to decide: {decision}", markup=False)
+        err.print(f"to decide: {decision}")
 
 
 @app.command()
@@ -162,10 +158,10 @@ def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json
     else:
         show_status(out, lines)
         for text in stray_lines(lines):
-            err.print(text, markup=False, highlight=False)
+            err.print(text, highlight=False)
         for line in lines:
             if line.set_aside is not None:
-                err.print(line.set_aside, markup=False)
+                err.print(line.set_aside)
     raise typer.Exit(1 if any(line.is_wrong for line in lines) else 0)
 
 
@@ -339,12 +335,12 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
         result = syncing.sync(lake, instance, source=source, table=table, gold=gold, progress=bar)
     show_sync(out, result)
     for sentence in result.set_aside:
-        err.print(sentence, markup=False)
+        err.print(sentence)
     for name, reason in sorted(result.waiting.items()):
         err.print(f"{name}: {reason}")
     for name, reason in sorted((result.failed | result.unlisted).items()):
-        err.print(f"[bold]{name} failed[/bold]: ", end="")
-        err.print(reason, markup=False)
+        err.print(f"{name} failed: ", style="bold", end="")
+        err.print(reason)
     if layers:
         silver = sum(data["rows_read"] for data in result.applied.values())
         written = sum(data["rows_written"] for data in result.marts.values())
@@ -377,21 +373,21 @@ def main() -> None:
     try:
         app()
     except (ConfigError, PreflightError, DocumentError, CatalogUnavailable) as error:
-        err.print(str(error), markup=False)
+        err.print(str(error))
         sys.exit(2)
     except LakeError as error:
-        err.print(str(error), markup=False)
+        err.print(str(error))
         sys.exit(1)
     except Exception as error:
         from lake_assets.iceberg.catalog_faults import fault_of
         from lake_assets.spark.causes import no_room, root_cause
 
         if no_room(error):
-            err.print(f"A disk is full: {root_cause(error)}. Make room and run it again.", markup=False)
+            err.print(f"A disk is full: {root_cause(error)}. Make room and run it again.")
             sys.exit(1)
         if (fault := fault_of(error)) is None:
             raise
-        err.print(str(fault), markup=False)
+        err.print(str(fault))
         sys.exit(2)
 
 

@@ -144,7 +144,7 @@ def discover(
         obj, file = candidate
         if isinstance(file, TransactionFile):
             return find_shares(obj, file, shares.get(obj.key, {}), store, source.dms, source.tables)
-        dms = source.settings(file.qualified_table)
+        dms = source.settings(file.qualified_table, file.flush_time)
         seen = _look(obj, file, newest.get(obj.key), store, dms, inspect_budget_bytes)
         return [seen] if isinstance(seen, NewFile) else seen or []
 

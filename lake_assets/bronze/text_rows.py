@@ -30,9 +30,21 @@ def field_names(layout: Layout) -> list[str]:
     return [f"_{position}" for position in range(len(layout.columns))]
 
 
-def width_fault(width: int) -> str:
-    """Why a row of another width is bad."""
-    return f"not {many(width, 'field')}"
+def width_fault(width: int, found: int | None = None) -> str:
+    """Why a row of another width is bad; `found`: the fields that it has."""
+    return f"not {many(width, 'field')}" + ("" if found is None else f", but {found}")
+
+
+def width_faults(width: int, record: Column, dms: DmsSettings, *, explain: bool) -> Column:
+    """The same of records as they stand in a regular file; the number of their fields only where it is to `explain`,
+    because Spark is slow to count them."""
+    fault = F.lit(width_fault(width))
+    if not explain:
+        return fault
+    # Quotes come in pairs, and what is between two of them separates nothing.
+    bare = F.regexp_replace(record, '"[^"]*"', "") if dms.rfc_4180 else record
+    separators = F.length(bare) - F.length(F.replace(bare, F.lit(dms.csv_delimiter), F.lit("")))
+    return F.concat(fault, F.coalesce(F.concat(F.lit(", but "), separators + 1), F.lit("")))
 
 
 def literal_path(path: str) -> str:
@@ -60,14 +72,17 @@ def csv_options(dms: DmsSettings) -> dict[str, str]:
     }
 
 
-def regular_csv(spark: SparkSession, paths: list[str], layout: Layout, dms: DmsSettings) -> DataFrame:
+def regular_csv(
+    spark: SparkSession, paths: list[str], layout: Layout, dms: DmsSettings, *, explain: bool = False
+) -> DataFrame:
     """The fields of regular CSV files, an empty one as NULL."""
     fields = field_names(layout)
     schema = ", ".join(f"{field} string" for field in (*fields, "_corrupt"))
     # Without pruning, a row of the wrong width is noticed whichever columns are asked for.
     reader = spark.read.schema(schema).options(**csv_options(dms)).option("columnPruning", False)
     frame = reader.csv(paths, header=dms.add_column_name)
-    bad = F.when(F.col("_corrupt").isNotNull(), F.lit(width_fault(len(layout.columns))))
+    fault = width_faults(len(layout.columns), F.col("_corrupt"), dms, explain=explain)
+    bad = F.when(F.col("_corrupt").isNotNull(), fault)
     return frame.select(*fields, *place(bad))
 
 

@@ -24,6 +24,8 @@ from lake_assets.spark.types import spark_type
 _Fault = tuple[Column, Column]
 """Whether a row has it, and what is said of it then."""
 _YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
+_SHOWN = 100
+"""Characters of a value that a message repeats."""
 SYNTHETIC_TAIL = "0" * 19
 """Ends the sequence of a change that DMS gave none: its own counters are never zero."""
 
@@ -40,10 +42,13 @@ def typed_rows(
     types: Mapping[str, str] | None,
     table: TableConfig,
     dms: DmsSettings,
+    *,
+    explain: bool = False,
 ) -> DataFrame:
     """The changes as `reader.read_changes` describes them. `rows` have the fields `_0`, `_1`… of the layout's columns,
     and `_file`, `_row`, `_bad`, of CSV with a no-supplemental-value marker also `_unsupplied`; `types` are the Arrow
-    names of the fields' Parquet types by column (`string` for JSON), None for the text of a CSV file."""
+    names of the fields' Parquet types by column (`string` for JSON), None for the text of a CSV file. `explain`: `_bad`
+    names every fault of a row with the value that has it, rather than the first; for the few rows that are shown."""
     at = {column: F.col(f"_{position}") for position, column in enumerate(layout.columns)}
     absent = {column.name for column in table.columns} - set(at)
     at |= {name: F.lit(table.defaults.get(name)).cast("string") for name in absent}
@@ -59,6 +64,11 @@ def typed_rows(
     key = set(table.primary_key)
     had_before = matched_by(table)
     images: dict[str, Column] = {}
+
+    def said(name: str, value: Column, fault: str) -> Column:
+        binary = types is not None and "binary" in types.get(name, "")
+        return _shown(fault, F.hex(value) if binary else value) if explain else F.lit(fault)
+
     faults = _unknown(operation)
     for c in table.columns:
         value = at[c.name]
@@ -67,7 +77,8 @@ def typed_rows(
         images[c.name] = typed(c.name, value, c.type)
         # A text as a text is itself.
         if types is not None or c.type != "string":
-            faults.append(_unreadable(c, value, images[c.name], text=types is None))
+            reason = said(c.name, value, f"{c.name} is not {c.type}")
+            faults.append(_unreadable(c, value, images[c.name], reason, text=types is None))
     before = []
     written = _before_images(at, table, dms, text=types is None)
     for c in (c for c in table.columns if c.name in had_before):
@@ -77,14 +88,17 @@ def typed_rows(
             value = written[present]
             old = typed(present, value, c.type)
             lost = (operation == "U") & value.isNotNull() & old.isNull()
-            faults.append((lost, F.lit(f"{present} is not {c.type}")))
+            faults.append((lost, said(present, value, f"{present} is not {c.type}")))
         before.append(old.alias(c.name))
     # A delete carries its key only, so the other columns' NOT NULL does not bind it; nor what was not supplied.
     for c in table.columns:
         if c.name in key:
-            faults.append((images[c.name].isNull(), F.lit(f"{c.name} is NULL")))
+            absent_key = images[c.name].isNull() & (at[c.name].isNull() if explain else F.lit(True))
+            faults.append((absent_key, F.lit(f"{c.name} is NULL")))
         elif c.required:
             missing = images[c.name].isNull() & (operation != "D")
+            if explain:
+                missing &= at[c.name].isNull()
             if "_unsupplied" in rows.columns:
                 missing &= ~F.array_contains("_unsupplied", c.name)
             faults.append((missing, F.lit(f"{c.name} is NULL")))
@@ -105,24 +119,27 @@ def typed_rows(
         )
     commit_ts = F.lit(None).cast("timestamp")
     if dms.timestamp_column_name is not None and dms.timestamp_column_name in at:
-        commit_ts = typed(dms.timestamp_column_name, at[dms.timestamp_column_name], "timestamptz")
+        stamp = at[dms.timestamp_column_name]
+        commit_ts = typed(dms.timestamp_column_name, stamp, "timestamptz")
         # Spark knows the year 202026, and nothing else that is told the time does.
         commit_ts = F.when(commit_ts.between(*_YEARS), commit_ts)
-        faults.append((commit_ts.isNull(), F.lit(f"{dms.timestamp_column_name} is not a timestamp")))
+        untimed = said(dms.timestamp_column_name, stamp, f"{dms.timestamp_column_name} is not a timestamp")
+        faults.append((commit_ts.isNull(), untimed))
     own = None
     if dms.change_sequence_column is not None and dms.change_sequence_column in at:
         own = at[dms.change_sequence_column].cast("string")
         if kind is not FileKind.LOAD:
             # As texts, only those of one form sort by time.
             unsortable = (own != "") & ~own.rlike(r"^\d{35}$")
-            faults.append((unsortable, F.lit(f"{dms.change_sequence_column} is not 35 digits")))
+            wrong = f"{dms.change_sequence_column} is not 35 digits"
+            faults.append((unsortable, said(dms.change_sequence_column, own, wrong)))
     return rows.select(
         operation.alias("_op"),
         commit_ts.alias("_commit_ts"),
         _sequence(kind, own, at, dms, commit_ts).alias("_sequence"),
         "_file",
         "_row",
-        _reason(faults).alias("_bad"),
+        (_all_reasons(faults) if explain else _reason(faults)).alias("_bad"),
         F.struct(*(image.alias(name) for name, image in images.items())).alias("_image"),
         *([F.struct(*before).alias("_before")] if before else []),
         *([_unsupplied(rows)] if dms.csv_no_sup_value is not None else []),
@@ -146,6 +163,20 @@ def _reason(faults: Sequence[_Fault]) -> Column:
     for fault, reason in faults:
         chain = chain.when(fault, reason)
     return F.when(reduce(or_, (fault for fault, _ in faults)), chain).otherwise(bad)
+
+
+def _all_reasons(faults: Sequence[_Fault]) -> Column:
+    """All that is wrong with a row; of one that was not taken apart, that alone."""
+    bad = F.col("_bad")
+    found = F.concat_ws("; ", *(F.when(fault, reason) for fault, reason in faults))
+    return F.coalesce(bad, F.nullif(found, F.lit("")))
+
+
+def _shown(fault: str, value: Column) -> Column:
+    """The fault with the value, cut where it is long."""
+    text = value.cast("string")
+    cut = F.when(F.length(text) > _SHOWN, F.concat(F.substring(text, 1, _SHOWN), F.lit("…"))).otherwise(text)
+    return F.concat(F.lit(fault), F.coalesce(F.concat(F.lit(": '"), cut, F.lit("'")), F.lit("")))
 
 
 def _unsupplied(rows: DataFrame) -> Column:
@@ -195,10 +226,9 @@ def _unknown(operation: Column) -> list[_Fault]:
     return [(~written.isin("I", "U", "D"), reason)]
 
 
-def _unreadable(column: ColumnConfig, value: Column, image: Column, *, text: bool) -> _Fault:
+def _unreadable(column: ColumnConfig, value: Column, image: Column, reason: Column, *, text: bool) -> _Fault:
     """A value that is there but does not fit must not become NULL in silence."""
     lost = value.isNotNull() & image.isNull()
-    reason = F.lit(f"{column.name} is not {column.type}")
     if text:
         hint = F.lit(
             f"{column.name} is empty, which is not {column.type} (is csv_null_value the endpoint's?)"

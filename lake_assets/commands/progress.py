@@ -15,11 +15,11 @@ class ProgressBar(Progress):
     def __init__(self, console: Console) -> None:
         self._bar = RichProgress(
             SpinnerColumn(),
-            TextColumn("{task.description:<10}"),
+            TextColumn("{task.description:<10}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[stage]}"),
+            TextColumn("{task.fields[stage]}", markup=False),
             console=console,
             transient=True,
             disable=not console.is_terminal,

@@ -5,7 +5,7 @@ Not here: the source it belongs to (`lake.py`), or how the engine uses it.
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
@@ -154,6 +154,27 @@ class TableConfig(Model):
     def _consistent(self) -> "TableConfig":
         refuse(self._mistakes())
         return self
+
+    def era(self, when: datetime) -> int:
+        """How many entries of `earlier` end after the time, UTC; 0 for files as they are today."""
+        return sum(when < entry.until for entry in self.earlier)
+
+    def in_era(self, era: int) -> "TableConfig":
+        """The table with the columns that its files had then."""
+        for entry in self._since(era):
+            if entry.columns is not None:
+                return self.model_copy(update={"columns": entry.columns})
+        return self
+
+    def settings_in(self, era: int, dms: DmsSettings) -> DmsSettings:
+        """The endpoint settings then; `dms` are today's."""
+        changes: dict[str, Any] = {}
+        for entry in reversed(self._since(era)):
+            changes |= entry.dms
+        return dms.model_copy(update=changes) if changes else dms
+
+    def _since(self, era: int) -> tuple[EarlierLayout, ...]:
+        return self.earlier[len(self.earlier) - era :]
 
     def _mistakes(self) -> Iterator[Mistake]:
         types = {column.name: column.type for column in self.columns}

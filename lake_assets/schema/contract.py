@@ -39,6 +39,14 @@ class Contract(Model):
             }
         )
 
+    @property
+    def all_settings(self) -> tuple[DmsSettings, ...]:
+        """Today's endpoint settings, and those of each earlier time."""
+        found = [self.dms]
+        for entry in reversed(self.earlier):
+            found.append(found[-1].model_copy(update=entry.dms))
+        return tuple(found)
+
     def gone_at(self, when: datetime) -> frozenset[str]:
         """The columns with a default that the source had dropped by then: it is not theirs."""
         return frozenset(name for name, at in self.dropped_at.items() if at <= when and name in self.defaults)

@@ -114,29 +114,41 @@ def observed(
     found = file_types(file)
     told = []
     named = {old: new for new, old in contract.renamed_from.items() if new not in found}
-    known = added_names(contract.columns, contract.dms)
-    if (prefix := contract.dms.before_image_prefix) is not None:
-        # Also of columns that the contract does not have yet, or under another name.
-        known |= {f"{prefix}{column}" for column in found}
+    known: set[str] = set()
+    for dms in contract.all_settings:
+        known |= added_names(contract.columns, dms)
+        if dms.before_image_prefix is not None:
+            # Also of columns that the contract does not have yet, or under another name.
+            known |= {f"{dms.before_image_prefix}{column}" for column in found}
+    stops: list[TableStopped] = []
     for column, arrow in found.items():
         own = contract.column(named.get(column, column))
-        if own is None:
-            if column in known or policies.added is Policy.IGNORE:
-                continue
-            contract, sentence = _added(name, contract, file, column, arrow, policies)
-            told.append(sentence)
-        elif arrow is not None:
-            widened = _type_of(name, own, file, arrow, policies, previous.get(column))
-            if widened is not None:
-                told.append(f"{file.key} widens column {own.name} from {own.type} to {widened.type}")
-                contract = contract.with_column(widened)
+        try:
+            if own is None:
+                if column in known or policies.added is Policy.IGNORE:
+                    continue
+                contract, sentence = _added(name, contract, file, column, arrow, policies)
+                told.append(sentence)
+            elif arrow is not None:
+                widened = _type_of(name, own, file, arrow, policies, previous.get(column))
+                if widened is not None:
+                    told.append(f"{file.key} widens column {own.name} from {own.type} to {widened.type}")
+                    contract = contract.with_column(widened)
+        except TableStopped as stop:
+            stops.append(stop)
     # An object of JSON lines leaves out what is NULL.
     for own in contract.columns if file.format != "json" else ():
         if own.name not in found and named_in(contract, own.name) not in found:
-            relaxed = _missing(name, contract, own, file, policies)
+            try:
+                relaxed = _missing(name, contract, own, file, policies)
+            except TableStopped as stop:
+                stops.append(stop)
+                continue
             if relaxed is not None:
                 told.append(f"{file.key} has no column {own.name}, which may be NULL from now on")
                 contract = contract.with_column(relaxed)
+    if stops:
+        raise TableStopped.of_all(stops)
     return contract, told
 
 

@@ -27,6 +27,7 @@ from lake_assets.silver.full_row import replace_all_rows, replace_rows
 from lake_assets.silver.keyed import replace_keys, replace_table
 from lake_assets.silver.logs import append, replace_log
 from lake_assets.silver.position import Position
+from lake_assets.silver.recognised import recognised
 from lake_assets.silver.touched_days import all_days
 from lake_assets.silver.versions import load_versions, replace_versions
 from lake_assets.silver.work import Work
@@ -45,6 +46,7 @@ def apply_batch(work: Work) -> BatchResult:
         kept=work.runtime.branches,
         table=work.table,
     ) as current:
+        work.batch = recognised(work, current)
         written = _write(work, current)
         position = next_position(
             work.position,

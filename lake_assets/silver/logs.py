@@ -7,10 +7,13 @@ whole content, so that no two different changes are ever taken for one.
 Here: the rows of a log, and that recognition. Not here: the order of the steps (`apply.py`).
 """
 
+from urllib.parse import unquote
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.places import plain
 from lake_assets.bronze.typed_rows import has_own_sequence
 from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
@@ -20,6 +23,7 @@ from lake_assets.silver.collapse import ChangeFigures
 from lake_assets.silver.commit import write_all, write_nothing
 from lake_assets.silver.cut import RowCut
 from lake_assets.silver.plan import epoch_members
+from lake_assets.silver.recognised import not_in_log
 from lake_assets.silver.targets import Target
 from lake_assets.silver.touched_days import all_days
 from lake_assets.silver.work import Work
@@ -64,6 +68,10 @@ def append(work: Work, current: Attempt) -> Written:
     seen = work.seen(reading)
     refuse_changes(work.target, seen)
     rows, late = seen.used, seen.is_late(work.position.max_sequence)
+    if work.asked_anew:
+        with work.watch.stage("repetitions"):
+            delta = checkpointed(_without_known(work, current, delta))
+            rows = delta.count()
     if _may_repeat(work, late=late):
         with work.watch.stage("repetitions"):
             delta = each_once(delta)
@@ -111,6 +119,15 @@ def each_once(changes: DataFrame) -> DataFrame:
     """Without repetitions. Rows that have no sequence of their own are all kept."""
     place = F.when(~has_own_sequence(F.col("_sequence")), F.struct("_file", "_row"))
     return changes.withColumn("_place", place).dropDuplicates([*IDENTITY, "_place"])
+
+
+def _without_known(work: Work, current: Attempt, delta: DataFrame) -> DataFrame:
+    """The batch without the rows that the log has of files that were written again."""
+    store = work.runtime.store(work.target.source)
+    wanted = {plain(store.spark_uri(file.path)) for file in work.asked_anew}
+    found = [row["_file"] for row in delta.select("_file").distinct().collect()]
+    of_these = F.col("_file").isin([name for name in found if plain(unquote(name)) in wanted])
+    return delta.filter(~of_these).unionByName(not_in_log(work, current, delta.filter(of_these)))
 
 
 def _not_among(changes: DataFrame, applied: DataFrame) -> DataFrame:

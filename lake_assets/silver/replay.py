@@ -22,6 +22,7 @@ from lake_assets.silver.collapse import UPDATED, ChangeFigures, commit_of, key_c
 from lake_assets.silver.cut import RowCut
 from lake_assets.silver.plan import epoch_members
 from lake_assets.silver.reading import Reading
+from lake_assets.silver.rewritten import lost_contents
 from lake_assets.silver.settle import settled
 from lake_assets.silver.states import Counts, counted, observe_states, state_of
 from lake_assets.silver.work import Work
@@ -124,20 +125,22 @@ def _told_since(work: Work, seen: ChangeFigures, reading: Reading) -> Basis:
 
 
 def refuse_missing(work: Work, reading: Reading, files: Sequence[LoggedFile]) -> None:
-    """Raises FilesUnusable, for the batch's late files, when one of the others is gone."""
+    """Raises FilesUnusable, for the batch's late files, when one of the others is gone, or its rows are."""
     batch = {file.key for file in work.batch.files}
     needed = [file for file in files if file.key not in batch]
     if missing := missing_files(work.runtime.store(work.target.source), needed):
-        raise FilesUnusable(_held_back(work, reading, missing[0].key))
+        raise FilesUnusable(_held_back(work, reading, missing[0].key, "is gone from the bucket"))
+    if lost := lost_contents(needed, work.logged, work.damaged):
+        raise FilesUnusable(_held_back(work, reading, lost[0].key, "was written again, and is set aside"))
 
 
-def _held_back(work: Work, reading: Reading, missing: str) -> list[UnreadableFile]:
+def _held_back(work: Work, reading: Reading, needed: str, fate: str) -> list[UnreadableFile]:
     """The batch's files that reach back to what was applied before."""
     applied = commit_of(work.position.max_sequence)
     lowest = reading.changes.filter("_sequence != ''").groupBy("_file").agg(F.min("_sequence").alias("first"))
     back = {plain(unquote(row["_file"])) for row in lowest.collect() if commit_of(row["first"]) <= applied}
     store = work.runtime.store(work.target.source)
-    reason = f"it comes late, and {missing}, which is needed to know what it changes, is gone from the bucket"
+    reason = f"it comes late, and {needed}, which is needed to know what it changes, {fate}"
     return [
         UnreadableFile(part.file.key, reason)
         for part in reading.parts

@@ -82,12 +82,13 @@ class Target:
     def under(self, contracts: Contracts) -> "Target":
         """The table as the newest of these contracts has it, rather than lake.yaml."""
         newest = contracts.versions[-1].contract
+        settings = [dms for version in contracts.versions for dms in version.contract.all_settings]
         return replace(
             self,
             config=newest.table(self.config),
             dms=newest.dms,
             kept=contracts.kept(drops=self.schema_changes.dropped == "drop"),
-            before_images=any(v.contract.dms.before_image_prefix is not None for v in contracts.versions),
+            before_images=any(dms.before_image_prefix is not None for dms in settings),
             may_be_partial=any(v.contract.dms.csv_no_sup_value is not None for v in contracts.versions),
         )
 
