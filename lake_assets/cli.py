@@ -58,10 +58,16 @@ def options(context: typer.Context, config: Config = None) -> None:
 
 @app.command()
 def validate(context: typer.Context) -> None:
-    """Check lake.yaml; every mistake is told with its place."""
+    """Check lake.yaml, alone and against the files that are there; report every mistake with its place."""
     from lake_assets.build import open_lake
+    from lake_assets.commands.validate import check
 
     lake = open_lake(load_lake(context.obj))
+    checked = check(lake)
+    for warning in checked.warnings:
+        err.print(f"warning: {warning}", markup=False)
+    if checked.mistakes:
+        raise ConfigError(context.obj, list(checked.mistakes))
     tables = sum(len(source.tables) for source in lake.config.sources.values())
     out.print(
         f"{context.obj}: {len(lake.config.sources)} sources, {tables} tables, {len(lake.targets)} silver tables, "

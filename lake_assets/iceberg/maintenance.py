@@ -27,6 +27,7 @@ from lake_assets.iceberg.publish import begun_at, drop_branch, lost_race
 from lake_assets.iceberg.restamp import Bears, bearer, restamp
 from lake_assets.iceberg.retention import expirable
 from lake_assets.iceberg.tables import current_snapshot, load_table, summary
+from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_address
 
 ATTEMPTS = 5
 UNDER_WAY = timedelta(minutes=5)
@@ -133,8 +134,8 @@ class TableUpkeep:
             "delete-file-threshold": str(self._settings.min_small_files),
             "remove-dangling-deletes": "true",
         }
-        listed = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
-        figures = self._call("rewrite_data_files", f"options => map({listed})")
+        listed = joined(", ", (literal(text) for option in options.items() for text in option))
+        figures = self._call("rewrite_data_files", sql("options => map({options})", options=listed))
         if figures.get("failed_data_files_count"):
             raise ApplyConflict(f"{self._identifier}: a batch came first")
         table = load_table(self._catalog, self._identifier)
@@ -169,17 +170,18 @@ class TableUpkeep:
             return 0  # it takes a second, however few they are
         for first in range(0, len(ids), MOST_IDS):
             # Without an age, Iceberg would also expire what is older than its own five days.
-            listed = ", ".join(str(number) for number in ids[first : first + MOST_IDS])
-            self._call(
-                "expire_snapshots",
-                f"older_than => TIMESTAMP '1970-01-02 00:00:00Z', snapshot_ids => array({listed})",
+            listed = joined(", ", (Sql(number) for number in ids[first : first + MOST_IDS]))
+            arguments = sql(
+                "older_than => TIMESTAMP '1970-01-02 00:00:00Z', snapshot_ids => array({ids})", ids=listed
             )
+            self._call("expire_snapshots", arguments)
         return len(ids)
 
     def remove_orphans(self, age: timedelta) -> int:
         """Deletes files of the table's folder that are older and that no snapshot knows; how many."""
         before = f"{datetime.now(UTC) - age:%Y-%m-%d %H:%M:%SZ}"
-        statement = self._procedure("remove_orphan_files", f"older_than => TIMESTAMP '{before}'")
+        older = sql("older_than => TIMESTAMP {before}", before=literal(before))
+        statement = self._procedure("remove_orphan_files", older)
         return len(self._spark.sql(statement).collect())
 
     def _wait_for_attempts(self) -> None:
@@ -210,17 +212,21 @@ class TableUpkeep:
                 f"to {purpose}. Nothing is lost; run `lake-assets maintain` again when fewer batches arrive."
             ) from error
 
-    def _call(self, procedure: str, arguments: str = "") -> dict[str, Any]:
+    def _call(self, procedure: str, arguments: Sql | None = None) -> dict[str, Any]:
         row = self._spark.sql(self._procedure(procedure, arguments)).first()
         return row.asDict() if row is not None else {}
 
-    def _procedure(self, name: str, arguments: str = "") -> str:
-        given = f", {arguments}" if arguments else ""
-        return f"CALL {self._catalog.name}.system.{name}(table => '{self._identifier}'{given})"
+    def _procedure(self, name: str, arguments: Sql | None = None) -> Sql:
+        table = sql("table => {table}", table=literal(self._identifier))
+        return sql(
+            "CALL {procedure}({arguments})",
+            procedure=quoted(self._catalog.name, "system", name),
+            arguments=table if arguments is None else joined(", ", (table, arguments)),
+        )
 
     @property
-    def _address(self) -> str:
-        return f"{self._catalog.name}.{self._identifier}"
+    def _address(self) -> Sql:
+        return table_address(self._catalog.name, self._identifier)
 
 
 def _came_second(error: BaseException) -> bool:

@@ -22,6 +22,7 @@ from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.shape import SHAPE
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Work
+from lake_assets.spark.sql import Sql, sql, table_address
 
 
 def batch_contracts(
@@ -43,6 +44,7 @@ def batch_contracts(
         logged,
         [file for file in files if file.offset > position.log_offset],
         add,
+        (target.config.mode, *target.config.also),
     )
 
 
@@ -55,9 +57,10 @@ def evolved(work: Work, table: Table | None) -> Iterator[tuple[str, ...]]:
     if table is None:
         table = _created(work)
     todo = steps(target.table, version_of(table), work.contracts, target.schema_changes)
-    catalog = runtime.lake.catalog.name
-    schema = SilverSchema(work.spark, f"{catalog}.{target.identifier}", table, target.table)
+    address = table_address(runtime.lake.catalog.name, target.identifier)
+    schema = SilverSchema(work.spark, address, table, target.table)
     published = work.position.contract_version
+    schema.drop(_torn_off(target, work.contracts, table))
     schema.add(todo, published)
     _fill_defaults(work, [step for step in todo if step.version > published])
     yield tuple(str(change) for step in todo for change in step.changes)
@@ -83,6 +86,14 @@ def _created(work: Work) -> Table:
     return table
 
 
+def _torn_off(target: Target, contracts: Contracts, table: Table) -> list[str]:
+    """Columns that an earlier release made of one whose name has a backtick in it: it did not quote names."""
+    names = [c.name for version in contracts.versions for c in version.contract.columns if "`" in c.name]
+    pieces = {piece for name in names for piece in name.split("`")}
+    own = {column.name for column in target.columns}
+    return [name for name in table.schema().column_names if name in pieces - own]
+
+
 def _fill_defaults(work: Work, todo: list[Step]) -> None:
     """Spark does not write Iceberg's own column defaults: the rows that are there get theirs, in a commit of their own
     that leaves the position where it is. Rows of this contract, which may say NULL, are not there yet."""
@@ -104,5 +115,7 @@ def _fill_defaults(work: Work, todo: list[Step]) -> None:
     work.position = read_position(load_table(work.runtime.catalog, identifier))
 
 
-def _update(address: str, change: SchemaChange) -> str:
-    return f"UPDATE {address} SET `{change.column}` = :value WHERE `{change.column}` IS NULL"
+def _update(address: Sql, change: SchemaChange) -> Sql:
+    return sql(
+        "UPDATE {table} SET {column} = :value WHERE {column} IS NULL", table=address, column=change.column
+    )

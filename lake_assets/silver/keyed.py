@@ -19,6 +19,7 @@ from lake_assets.silver.states import Counts, counted, living, observe_states, s
 from lake_assets.silver.touched_days import all_days, touched_days
 from lake_assets.silver.work import Work
 from lake_assets.spark.checkpoint import Observed
+from lake_assets.spark.sql import sql
 
 KEYS_VIEW = "batch_keys"
 
@@ -108,7 +109,12 @@ def _delete(work: Work, current: Attempt, delta: DataFrame) -> None:
     delta.createOrReplaceTempView(KEYS_VIEW)
     with work.watch.stage("delete"):
         work.spark.sql(
-            f"DELETE FROM {current.address} AS t WHERE EXISTS (SELECT 1 FROM {KEYS_VIEW} AS k WHERE {matches})"
+            sql(
+                "DELETE FROM {branch} AS t WHERE EXISTS (SELECT 1 FROM {keys} AS k WHERE {matches})",
+                branch=current.address,
+                keys=KEYS_VIEW,
+                matches=matches,
+            )
         )
     work.spark.catalog.dropTempView(KEYS_VIEW)
 

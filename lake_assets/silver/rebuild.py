@@ -22,6 +22,7 @@ from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.shape import has_other_shape, refuse_other_shape
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Work
+from lake_assets.spark.sql import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ def _again(
 def _differences(work: Work, current: Attempt) -> tuple[int, int]:
     """Rows of the table that the branch does not have, and the other way round."""
     tables = [work.spark.table(name) for name in (current.table, current.address)]
-    columns = [f"`{column.name}`" for column in work.target.columns]
+    columns = [quoted(column.name) for column in work.target.columns]
     before, after = (table.select(*columns) for table in tables)
     return before.exceptAll(after).count(), after.exceptAll(before).count()
 
