@@ -324,6 +324,8 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
     show_sync(out, result)
     for name, reason in sorted(result.waiting.items()):
         err.print(f"{name}: {reason}")
+    for note in result.notes:
+        err.print(f"note: {note}", markup=False)
     for name, reason in sorted((result.failed | result.unlisted).items()):
         err.print(f"[bold]{name} failed[/bold]: ", end="")
         err.print(reason, markup=False)

@@ -40,7 +40,7 @@ def tend_silver(
     def consumed() -> list[int]:
         return consumed_snapshots(runtime, marts, target.identifier)
 
-    return _tend(runtime, target.identifier, SILVER, consumed, keep_commits)
+    return _tend(runtime, target.identifier, SILVER, consumed, keep_commits, target.partition_by)
 
 
 def tend_mart(runtime: LakeRuntime, mart: Mart, keep_commits: int | None = None) -> Upkeep:
@@ -113,10 +113,13 @@ def _tend(
     bears: Bears,
     consumed: Callable[[], list[int]],
     keep_commits: int | None,
+    partition_by: Sequence[str] | None = None,
 ) -> Upkeep:
     with runtime.sessions.isolated() as spark:
         if runtime.branches is not None:
             # Compaction waits for the end of attempts, and expiry leaves what a branch started from.
             runtime.branches.drop(spark, runtime.lake.catalog.name, [identifier])
         settings = runtime.lake.maintenance
-        return TableUpkeep(spark, runtime.catalog, identifier, bears, settings, consumed, keep_commits).run()
+        return TableUpkeep(
+            spark, runtime.catalog, identifier, bears, settings, consumed, keep_commits, partition_by
+        ).run()

@@ -81,7 +81,7 @@ def _table_status(lake: Lake, state: TableState, quarantined: int, now: datetime
         latency=Spread.of(way.from_file for way in passages(table).values()),
         last_batch=batch or None,
         last_applied=applied.isoformat(timespec="seconds") if applied is not None else None,
-        reason=_reason(lake, state),
+        reason=_reason(lake, state) or state.note,
         consistent_cut=state.position.cut.isoformat() if state.position.cut is not None else None,
         rows_waiting_for_cut=state.position.waiting,
         vanished=mark.last_modified.isoformat(timespec="seconds") if mark is not None else None,

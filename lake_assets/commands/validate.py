@@ -25,9 +25,11 @@ from lake_assets.commands.schema_plan import plan
 from lake_assets.config import SourceConfig, TableConfig, did_you_mean
 from lake_assets.config_file import Keys, mistakes_of
 from lake_assets.errors import TableStopped
+from lake_assets.iceberg.tables import load_table
 from lake_assets.schema.contract import Contracts, contract_of
 from lake_assets.schema.evolve import file_types, observed
 from lake_assets.schema.names import naming
+from lake_assets.silver.partitioning import unapplied_partitions
 
 MOST_LISTED = 1000
 """Files of a table that are looked through for the newest one, where none is in the log."""
@@ -129,6 +131,9 @@ def _log(lake: Lake, checked: Checked) -> FileLog | None:
 
 def _pending(lake: Lake, checked: Checked) -> None:
     targets = {target.identifier: target for target in lake.targets}
+    for target in lake.targets:
+        note = unapplied_partitions(target, load_table(lake.runtime.catalog, target.identifier))
+        checked.warnings += [note] if note is not None else []
     for planned in plan(lake):
         if planned.stops is not None:
             target = targets[planned.table]

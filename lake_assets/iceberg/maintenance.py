@@ -9,7 +9,7 @@ planned before one of them is refused, and planned again.
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from lake_assets.config import MaintenanceConfig
 from lake_assets.errors import ApplyConflict
+from lake_assets.iceberg.partitioning import has_files_of_before, to_be_changed
 from lake_assets.iceberg.publish import begun_at, drop_branch, lost_race
 from lake_assets.iceberg.restamp import Bears, bearer, restamp
 from lake_assets.iceberg.retention import expirable
@@ -69,9 +70,11 @@ class TableUpkeep:
         settings: MaintenanceConfig,
         consumed: Callable[[], Collection[int]] = tuple,
         keep_commits: int | None = None,
+        partition_by: Sequence[str] | None = None,
     ) -> None:
         """`consumed` tells the snapshots that marts have come to: what comes after them is kept for a while.
-        `keep_commits`: see `expirable`; then nothing is expired before as many snapshots can go."""
+        `keep_commits`: see `expirable`; then nothing is expired before as many snapshots can go. `partition_by`: the
+        partitions that the table is to have; None for those that it has."""
         self._spark = spark
         self._catalog = catalog
         self._identifier = identifier
@@ -79,6 +82,7 @@ class TableUpkeep:
         self._settings = settings
         self._consumed = consumed
         self._keep_commits = keep_commits
+        self._partition_by = partition_by
 
     def run(self) -> Upkeep:
         """All the steps. Never raises for a fault of the table: see `error`."""
@@ -101,6 +105,7 @@ class TableUpkeep:
         if current_snapshot(table) is not None:
             self._wait_for_attempts()
             try:
+                self._retrying("change its partitions", self.repartition)
                 done.files_rewritten = self._retrying("rewrite its files", self.compact)
             except ApplyConflict as error:
                 done.error = error  # and yet what it did commit must not hide the position
@@ -120,6 +125,16 @@ class TableUpkeep:
             drop_branch(self._spark, self._address, name)
         return len(found)
 
+    def repartition(self) -> None:
+        """Gives the table the partitions that it is to have; `compact` moves its files into them."""
+        table = load_table(self._catalog, self._identifier)
+        if table is None or self._partition_by is None:
+            return
+        columns = {quoted(name) for name in table.schema().column_names}
+        for change in to_be_changed(table, self._partition_by):
+            if any(column in change for column in columns):  # or it is still to come
+                self._spark.sql(sql("ALTER TABLE {table} {change}", table=self._address, change=change))
+
     def compact(self) -> int:
         """Rewrites small data files, those with many deleted rows, and manifests; the number of data files it read.
 
@@ -134,6 +149,9 @@ class TableUpkeep:
             "delete-file-threshold": str(self._settings.min_small_files),
             "remove-dangling-deletes": "true",
         }
+        table = load_table(self._catalog, self._identifier)
+        if table is not None and has_files_of_before(table):
+            options["rewrite-all"] = "true"
         listed = joined(", ", (literal(text) for option in options.items() for text in option))
         figures = self._call("rewrite_data_files", sql("options => map({options})", options=listed))
         if figures.get("failed_data_files_count"):
