@@ -126,13 +126,14 @@ def _there(work: Work, current: Attempt, delta: DataFrame) -> int:
 
 
 def _unseen_updates(work: Work, current: Attempt, delta: DataFrame, counts: Counts, removed: int) -> int:
-    """Updates of keys that the table does not have, and that nothing in the batch brought there. Looked for only when
-    the rows that made room are not as many as the changes speak of."""
+    """Updates of keys that the table does not have, and that nothing in the batch brought there; not of those that the
+    batch takes away again, as it may with a row that was deleted while the full load ran. Looked for only when the rows
+    that made room are not as many as the changes speak of."""
     if not counts.updated or removed == counts.present:
         return 0
     if work.position.snapshot_id is None:
         return counts.updated
-    updates = delta.filter(F.col("_first") == UPDATED).alias("k")
+    updates = delta.filter((F.col("_first") == UPDATED) & ~F.col("_tombstone")).alias("k")
     # Main, which the batch has yet to be published to.
     there = work.spark.table(current.table).alias("t")
     return updates.join(there, F.expr(work.target.key_matches("k", "t")), "left_anti").count()

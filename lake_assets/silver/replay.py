@@ -87,9 +87,12 @@ def _with_settled(
     base: DataFrame | None,
     cut: RowCut | None = None,
 ) -> States:
-    found = _settled(work, delta.filter("_doubtful"), told, base, cut)
-    # Keys that were found on the way of a row are in both.
     names = key_columns(work.target.key)
+    # What a key's first change was, its own changes say; of keys that were found on the way of a row nobody asks.
+    firsts = F.broadcast(delta.filter("_doubtful").select(*names, "_first"))
+    found = _settled(work, delta.filter("_doubtful"), told, base, cut)
+    found = found.drop("_first").join(firsts, on=names, how="left")
+    # Keys that were found on the way of a row are in both.
     rest = delta.join(found.select(*names), on=names, how="left_anti")
     done, now = _computed(rest.unionByName(found))
     followed = now.keys - counts.keys
