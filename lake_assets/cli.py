@@ -61,10 +61,16 @@ def options(context: typer.Context, config: Config = None) -> None:
 
 @app.command()
 def validate(context: typer.Context) -> None:
-    """Check lake.yaml; every mistake is told with its place."""
+    """Check lake.yaml, alone and against the files that are there; report every mistake with its place."""
     from lake_assets.build import open_lake
+    from lake_assets.commands.validate import check
 
     lake = open_lake(load_lake(context.obj))
+    checked = check(lake)
+    for warning in checked.warnings:
+        err.print(f"warning: {warning}")
+    if checked.mistakes:
+        raise ConfigError(context.obj, list(checked.mistakes))
     tables = sum(len(source.tables) for source in lake.config.sources.values())
     out.print(
         f"{context.obj}: {many(len(lake.config.sources), 'source')}, {many(tables, 'table')}, "
@@ -338,6 +344,8 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
         err.print(sentence)
     for name, reason in sorted(result.waiting.items()):
         err.print(f"{name}: {reason}")
+    for note in result.notes:
+        err.print(f"note: {note}")
     for name, reason in sorted((result.failed | result.unlisted).items()):
         err.print(f"{name} failed: ", style="bold", end="")
         err.print(reason)

@@ -12,7 +12,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
+from pyspark.sql.types import StringType, StructType
 
 from lake_assets.bronze.file_facts import file_facts
 from lake_assets.bronze.file_log import LoggedFile
@@ -35,7 +35,7 @@ from lake_assets.bronze.parquet_types import (
 from lake_assets.bronze.places import plain
 from lake_assets.bronze.recount import counted
 from lake_assets.bronze.strict_rows import strict_rows
-from lake_assets.bronze.text_rows import csv_values, literal_path, regular_csv, regular_json
+from lake_assets.bronze.text_rows import csv_values, field_names, literal_path, regular_csv, regular_json
 from lake_assets.bronze.transaction_rows import table_rows
 from lake_assets.bronze.typed_rows import typed_rows
 from lake_assets.config import DmsSettings, TableConfig
@@ -106,11 +106,11 @@ def read_changes(
             )
             _refuse_unreadable(name, first.key, columns)
             paths = _paths(store, members)
-            raw = spark.read.schema(read_schema(columns)).options(**READ_OPTIONS).parquet(*paths)
+            schema = read_schema(columns)
+            raw = spark.read.schema(schema).options(**READ_OPTIONS).parquet(*paths)
             types = {today: column.arrow for today, column in zip(layout.columns, columns, strict=True)}
-            parts.append(
-                typed_rows(_parquet(raw, layout), first.kind, layout, types, table, then, explain=explain)
-            )
+            rows = _parquet(raw, schema, layout)
+            parts.append(typed_rows(rows, first.kind, layout, types, table, then, explain=explain))
         else:
             layout = layouts[first.offset]
             then = table.settings_in(layout.era, dms)
@@ -235,18 +235,16 @@ def _without_partial_rows(changes: DataFrame, partial: bool) -> DataFrame:
     return changes.withColumn("_bad", F.when(lacking, reason).otherwise(F.col("_bad")))
 
 
-def _parquet(raw: DataFrame, layout: Layout) -> DataFrame:
+def _parquet(raw: DataFrame, schema: StructType, layout: Layout) -> DataFrame:
     """The values of each column, `_0`, `_1`… in the file's order; and what `read_changes` says of the row's place."""
     metadata = raw.metadataColumn("_metadata")
+    placed = raw.select("*", metadata["file_path"].alias("_file"), metadata["row_index"].alias("_row"))
+    # By their places, since a column may have the empty text for a name, which no name in Spark is.
+    named = placed.toDF(*field_names(layout), "_file", "_row")
     # Parquet does not check what it calls a string, and Spark would show broken bytes as U+FFFD.
     broken = [
-        F.when(~F.is_valid_utf8(F.col(f"`{field.name}`")), F.lit(f"{field.name} is not UTF-8"))
-        for field in raw.schema.fields
+        F.when(~F.is_valid_utf8(F.col(place)), F.lit(f"{field.name} is not UTF-8"))
+        for place, field in zip(field_names(layout), schema.fields, strict=True)
         if isinstance(field.dataType, StringType)
     ]
-    return raw.select(
-        *(F.col(f"`{column}`").alias(f"_{position}") for position, column in enumerate(layout.written)),
-        metadata["file_path"].alias("_file"),
-        metadata["row_index"].alias("_row"),
-        F.coalesce(*broken, F.lit(None).cast("string")).alias("_bad"),
-    )
+    return named.withColumn("_bad", F.coalesce(*broken, F.lit(None).cast("string")))

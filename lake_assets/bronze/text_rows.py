@@ -17,12 +17,14 @@ from pyspark.sql.types import StringType, StructField, StructType
 from lake_assets.bronze.csv_structure import WIDEST
 from lake_assets.bronze.formats import Layout
 from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.spark.sql import quoted
 from lake_assets.words import many
 
 UNUSED = "\x00\x1f"
 """Stands for an empty CSV field: Spark turns its `nullValue` into NULL, and empty fields too, so that only a token
 that no regular file contains keeps the empty string, NULL and the endpoint's own null token apart."""
 CORRUPT = "\x00corrupt"
+PLACE = ("_file", "_row", "_bad")
 
 
 def field_names(layout: Layout) -> list[str]:
@@ -99,15 +101,14 @@ def regular_json(spark: SparkSession, paths: list[str], layout: Layout) -> DataF
         allowNonNumericNumbers=False,
     )
     # What the inspection let pass and Spark does not: never seen, and not to be lost if it is.
-    bad = F.when(F.col(f"`{CORRUPT}`").isNotNull(), F.lit("it is no JSON object to Spark"))
-    names = (F.col(f"`{name.replace('`', '``')}`") for name in layout.columns)
-    return frame.select(
-        *(column.alias(field) for column, field in zip(names, field_names(layout), strict=True)), *place(bad)
-    )
+    bad = F.when(F.col(quoted(CORRUPT)).isNotNull(), F.lit("it is no JSON object to Spark"))
+    # By their places, since a key may be the empty text, which no name in Spark is.
+    placed = frame.select("*", *place(bad)).toDF(*field_names(layout), "_corrupt", *PLACE)
+    return placed.drop("_corrupt")
 
 
 def place(bad: Column) -> tuple[Column, Column, Column]:
-    """`_file`, `_row` and `_bad` of a row of a text file."""
+    """`PLACE`: `_file`, `_row` and `_bad` of a row of a text file."""
     return (
         F.col("_metadata.file_path").alias("_file"),
         F.monotonically_increasing_id().alias("_row"),

@@ -140,7 +140,9 @@ def _table_status(
         latency=Spread.of(way.from_file for way in passages(table).values()),
         last_batch=batch or None,
         last_applied=applied.isoformat(timespec="seconds") if applied is not None else None,
-        reason=_reason(lake, state) if failure is None else f"{failure.reason} {_try_again(lake, state)}",
+        reason=(_reason(lake, state) or state.note)
+        if failure is None
+        else f"{failure.reason} {_try_again(lake, state)}",
         consistent_cut=state.position.cut.isoformat() if state.position.cut is not None else None,
         rows_waiting_for_cut=state.position.waiting,
         unknown_rows=state.position.unknown_rows,

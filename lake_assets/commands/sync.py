@@ -63,6 +63,8 @@ class SyncResult:
     """Tables and marts that cannot go on yet, and why."""
     set_aside: list[str] = field(default_factory=list)
     """A sentence for each silver table of which the call has set something aside."""
+    notes: list[str] = field(default_factory=list)
+    """What lake.yaml says and another command does."""
     marts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Metadata per mart that was computed."""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -139,6 +141,7 @@ def _apply(
 ) -> None:
     states = table_states(lake.runtime, targets, datetime.now(UTC))
     ready = [state.target for state in states if isinstance(state.next_batch, Batch)]
+    result.notes = [state.note for state in states if state.note is not None]
     result.waiting |= {
         state.target.identifier: reason
         for state in states

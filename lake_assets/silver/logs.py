@@ -28,6 +28,7 @@ from lake_assets.silver.targets import Target
 from lake_assets.silver.touched_days import all_days
 from lake_assets.silver.work import Work
 from lake_assets.spark.checkpoint import Observed, checkpointed
+from lake_assets.spark.sql import quoted
 from lake_assets.words import does, many
 
 IDENTITY = ("_sequence", "_op", "_commit_ts", "_image")
@@ -146,7 +147,7 @@ def _not_applied(work: Work, current: Attempt, delta: DataFrame) -> DataFrame:
     if work.target.mode is Mode.CHANGE_LOG:
         bounds = delta.agg(F.min("_commit_ts"), F.max("_commit_ts")).first()
         assert bounds is not None, "an aggregate without grouping has one row"
-        image = F.struct(*(F.col(f"`{column.name}`") for column in work.target.image_columns))
+        image = F.struct(*(F.col(quoted(column.name)) for column in work.target.image_columns))
         # The table is partitioned by the day of its commits, and a repetition has the commit of its first delivery.
         rows = work.spark.table(current.table).filter(F.col("_commit_ts").between(*bounds))
         return _not_among(delta, rows.select(*IDENTITY[:-1], image.alias("_image")))

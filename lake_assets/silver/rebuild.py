@@ -29,6 +29,7 @@ from lake_assets.silver.rewritten import lost_contents
 from lake_assets.silver.shape import has_other_shape, refuse_other_shape
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Work
+from lake_assets.spark.sql import quoted
 from lake_assets.words import does, many
 
 
@@ -208,7 +209,7 @@ def _from_the_beginning(
 def _differences(work: Work, current: Attempt) -> tuple[int, int]:
     """Rows of the table that the branch does not have, and the other way round."""
     tables = [work.spark.table(name) for name in (current.table, current.address)]
-    columns = [f"`{column.name}`" for column in work.target.columns]
+    columns = [quoted(column.name) for column in work.target.columns]
     before, after = (table.select(*columns) for table in tables)
     return before.exceptAll(after).count(), after.exceptAll(before).count()
 

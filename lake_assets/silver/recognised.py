@@ -26,6 +26,7 @@ from lake_assets.silver.plan import Batch
 from lake_assets.silver.rewritten import former_content, rewritten
 from lake_assets.silver.versions import epoch_beginning
 from lake_assets.silver.work import Work
+from lake_assets.spark.sql import quoted
 from lake_assets.words import does, many
 
 LOGS = frozenset({Mode.CHANGE_LOG, Mode.APPEND_LOG})
@@ -110,7 +111,7 @@ def not_in_log(work: Work, current: Attempt, rows: DataFrame) -> DataFrame:
         if work.target.mode is Mode.CHANGE_LOG
         else []
     )
-    image = F.struct(*(F.col(f"`{column.name}`") for column in work.target.image_columns))
+    image = F.struct(*(F.col(quoted(column.name)) for column in work.target.image_columns))
     table = work.spark.table(current.table)
     if own:
         bounds = rows.agg(F.min("_commit_ts"), F.max("_commit_ts")).first()
@@ -138,9 +139,9 @@ def _unsaid_by_history(work: Work, current: Attempt, rows: DataFrame) -> DataFra
     last = found.groupBy(*names, "_commit_ts").agg(F.max_by(said, F.col("_order")).alias("_said"))
     begun = epoch_beginning(work, work.batch.epoch, work.batch.upto)
     last = last.withColumn("_at", F.greatest(F.col("_commit_ts"), F.lit(begun.at)))
-    image = F.struct(*(F.col(f"`{column.name}`") for column in target.image_columns))
+    image = F.struct(*(F.col(quoted(column.name)) for column in target.image_columns))
     versions = work.spark.table(current.table).select(
-        *(F.col(f"`{name}`").alias(f"{held}_") for name, held in zip(target.key, names, strict=True)),
+        *(F.col(quoted(name)).alias(f"{held}_") for name, held in zip(target.key, names, strict=True)),
         image.alias("_version"),
         "_valid_from",
         "_valid_to",

@@ -16,7 +16,7 @@ from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.places import plain
 from lake_assets.bronze.vanished import missing_files
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.iceberg.tables import load_table
+from lake_assets.iceberg.tables import load_table, table_at
 from lake_assets.silver.basis import Basis, basis
 from lake_assets.silver.collapse import UPDATED, ChangeFigures, commit_of, key_columns
 from lake_assets.silver.cut import RowCut
@@ -88,9 +88,12 @@ def _with_settled(
     base: DataFrame | None,
     cut: RowCut | None = None,
 ) -> States:
-    found = _settled(work, delta.filter("_doubtful"), told, base, cut)
-    # Keys that were found on the way of a row are in both.
     names = key_columns(work.target.key)
+    # What a key's first change was, its own changes say; of keys that were found on the way of a row nobody asks.
+    firsts = F.broadcast(delta.filter("_doubtful").select(*names, "_first"))
+    found = _settled(work, delta.filter("_doubtful"), told, base, cut)
+    found = found.drop("_first").join(firsts, on=names, how="left")
+    # Keys that were found on the way of a row are in both.
     rest = delta.join(found.select(*names), on=names, how="left_anti")
     done, now = _computed(rest.unionByName(found))
     followed = now.keys - counts.keys
@@ -152,5 +155,4 @@ def _rows_at(work: Work, told: Basis) -> DataFrame | None:
     """The table as it was before those files."""
     if told.snapshot_id is None:
         return None
-    name = f"{work.runtime.lake.catalog.name}.{work.target.identifier}"
-    return work.spark.sql(f"SELECT * FROM {name} VERSION AS OF {told.snapshot_id}")
+    return work.spark.sql(table_at(work.runtime.lake.catalog.name, work.target.identifier, told.snapshot_id))

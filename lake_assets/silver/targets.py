@@ -20,6 +20,7 @@ from lake_assets.config import (
 )
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.collapse import key_columns
+from lake_assets.spark.sql import Sql, joined, quoted, sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +109,16 @@ class Target:
             return tuple(column.name for column in self.image_columns)
         return self.key
 
-    def key_matches(self, state: str, table: str) -> str:
+    def key_matches(self, state: str, table: str) -> Sql:
         """The SQL condition that a state of `collapse` and a row of the silver table, by their aliases, share a key."""
         pairs = zip(key_columns(self.key), self.key, strict=True)
-        return " AND ".join(f"{state}.{held} = {table}.`{name}`" for held, name in pairs)
+        return joined(
+            " AND ",
+            (
+                sql("{held} = {column}", held=quoted(state, held), column=quoted(table, name))
+                for held, name in pairs
+            ),
+        )
 
     @property
     def partition_by(self) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ from lake_assets.silver.timeline import (
 )
 from lake_assets.silver.work import Work
 from lake_assets.spark.checkpoint import Observed, checkpointed, shallow
+from lake_assets.spark.sql import Sql, quoted, sql
 
 KEYS_VIEW = "versioned_keys"
 MOST_BROADCAST_KEYS = 1_000_000
@@ -198,7 +199,7 @@ def _table(
     if target.mode is Mode.HISTORY:
         rows = rows.filter(history.concerned(since))
     if only is not None:
-        same = [rows[f"`{name}`"] == only[held] for held, name in zip(only.columns, target.key, strict=True)]
+        same = [rows[quoted(name)] == only[held] for held, name in zip(only.columns, target.key, strict=True)]
         rows = rows.join(only, on=same, how="left_semi")
     rows = counted.known.on(rows, F.count(F.lit(1)).alias("rows"))
     counted.has_table = True
@@ -212,15 +213,22 @@ def _delete(work: Work, current: Attempt, since: datetime, affected: DataFrame |
     """What `_table` has read, of the affected keys or of all."""
     if work.position.snapshot_id is None:
         return
-    concerned = history.concerned(since) if work.target.mode is Mode.HISTORY else "true"
+    concerned = history.concerned(since) if work.target.mode is Mode.HISTORY else Sql("true")
     if affected is None:
-        work.spark.sql(f"DELETE FROM {current.address} AS t WHERE {concerned}")
+        work.spark.sql(
+            sql("DELETE FROM {branch} AS t WHERE {concerned}", branch=current.address, concerned=concerned)
+        )
         return
     affected.createOrReplaceTempView(KEYS_VIEW)
     matches = work.target.key_matches("k", "t")
     work.spark.sql(
-        f"DELETE FROM {current.address} AS t WHERE {concerned} "
-        f"AND EXISTS (SELECT 1 FROM {KEYS_VIEW} AS k WHERE {matches})"
+        sql(
+            "DELETE FROM {branch} AS t WHERE {concerned} AND EXISTS (SELECT 1 FROM {keys} AS k WHERE {matches})",
+            branch=current.address,
+            concerned=concerned,
+            keys=KEYS_VIEW,
+            matches=matches,
+        )
     )
     work.spark.catalog.dropTempView(KEYS_VIEW)
 

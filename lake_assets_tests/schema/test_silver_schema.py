@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.errors import TableStopped
 from lake_assets.schema.silver_schema import SilverSchema
+from lake_assets.spark.sql import Sql
 from lake_assets_tests.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench
 
@@ -204,7 +205,7 @@ def test_killed_between_two_changes_of_columns(
     made = SilverSchema._alter
     left = [statement]
 
-    def killing(self: SilverSchema, change: str) -> None:
+    def killing(self: SilverSchema, change: Sql) -> None:
         left[0] -= 1
         if left[0] == 0:
             raise Killed
