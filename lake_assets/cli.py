@@ -9,7 +9,7 @@ import logging
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -23,6 +23,11 @@ from lake_assets.commands.spark_cli import spark
 from lake_assets.config_file import ConfigError, lake_path, load_lake
 from lake_assets.errors import DocumentError, LakeError
 from lake_assets.preflight import PreflightError
+
+if TYPE_CHECKING:
+    from lake_assets.commands.look import Looked, SyncResult
+    from lake_assets.commands.progress import ProgressBar
+    from lake_assets.lake import Lake
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -59,7 +64,7 @@ def options(context: typer.Context, config: Config = None) -> None:
 @app.command()
 def validate(context: typer.Context) -> None:
     """Check lake.yaml; every mistake is told with its place."""
-    from lake_assets.build import open_lake
+    from lake_assets.lake import open_lake
 
     lake = open_lake(load_lake(context.obj))
     tables = sum(len(source.tables) for source in lake.config.sources.values())
@@ -141,9 +146,9 @@ def sync(
 @app.command()
 def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
     """Per table: position, pending files, lag, rows, last batch."""
-    from lake_assets.build import open_lake
     from lake_assets.commands.show import show_status
     from lake_assets.commands.status import status as table_status
+    from lake_assets.lake import open_lake
 
     lines = table_status(open_lake(load_lake(context.obj)))
     if as_json:
@@ -155,9 +160,9 @@ def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json
 @app.command()
 def latency(context: typer.Context, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
     """Per table and mart, how long changes took: source, file, silver, mart."""
-    from lake_assets.build import open_lake
     from lake_assets.commands.latency import latency as table_latency
     from lake_assets.commands.show import show_latency
+    from lake_assets.lake import open_lake
 
     found = table_latency(open_lake(load_lake(context.obj)))
     if as_json:
@@ -181,8 +186,8 @@ def full_load(
     ] = None,
 ) -> None:
     """Say what full-load files are that came after their table was loaded, where nothing in them tells."""
-    from lake_assets.build import open_lake
     from lake_assets.commands.full_load import decide
+    from lake_assets.lake import open_lake
 
     if reload is None:
         raise typer.BadParameter("say --reload or --same-load")
@@ -252,9 +257,9 @@ def feed(
 @demo.command()
 def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed: Seed = 1) -> None:
     """Generate a history unless there is one, run the main job, compare silver with the source."""
-    from lake_assets.build import open_lake
     from lake_assets.commands import demo as demonstration
     from lake_assets.commands.show import show_comparison, show_rows
+    from lake_assets.lake import open_lake
     from lake_assets.spark.session import check_spark
 
     config = load_lake(context.obj)
@@ -304,24 +309,27 @@ def _generate(config: Path, changes: int, days: float, seed: int) -> None:
 
 
 def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers: bool = False) -> int:
-    from lake_assets.commands import sync as syncing
-    from lake_assets.commands.instance import dagster_instance
+    from lake_assets.commands.look import look
     from lake_assets.commands.opening import opened
     from lake_assets.commands.progress import ProgressBar
-    from lake_assets.commands.show import show_layers, show_sync
 
-    folder = path.absolute().parent
-    lake = opened(path, source, table)
+    lake = opened(path, source, table, spark=False)
     start = time.perf_counter()
-    with dagster_instance(folder) as instance, ProgressBar(err) as bar:
-        result = syncing.sync(lake, instance, source=source, table=table, gold=gold, progress=bar)
-    show_sync(out, result)
+    with ProgressBar(err) as bar:
+        looked = look(lake, source=source, table=table, gold=gold, progress=bar)
+        result = looked.result if looked.idle else _work(path, lake, looked, bar)
+    if not result.nothing_pending:
+        from lake_assets.commands.show import show_sync
+
+        show_sync(out, result)
     for name, reason in sorted(result.waiting.items()):
         err.print(f"{name}: {reason}")
     for name, reason in sorted((result.failed | result.unlisted).items()):
         err.print(f"[bold]{name} failed[/bold]: ", end="")
         err.print(reason, markup=False)
     if layers:
+        from lake_assets.commands.show import show_layers
+
         silver = sum(data["rows_read"] for data in result.applied.values())
         written = sum(data["rows_written"] for data in result.marts.values())
         show_layers(
@@ -340,6 +348,17 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
             f"{len(result.applied)} tables and {len(result.marts)} marts in {time.perf_counter() - start:.1f} s"
         )
     return result.exit_code
+
+
+def _work(path: Path, lake: "Lake", looked: "Looked", bar: "ProgressBar") -> "SyncResult":
+    from lake_assets.commands.instance import dagster_instance
+    from lake_assets.commands.sync import sync as work
+    from lake_assets.spark.session import check_spark
+
+    if looked.ready or looked.marts:
+        check_spark(lake.config)
+    with dagster_instance(path.absolute().parent) as instance:
+        return work(lake, instance, progress=bar, looked=looked)
 
 
 def main() -> None:

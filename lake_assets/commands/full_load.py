@@ -6,9 +6,9 @@ Here: which parts, and the records that say so. Not here: why they are doubtful 
 
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.keys import FileKind
-from lake_assets.build import Lake
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.tables import load_table
+from lake_assets.lake import Lake
 from lake_assets.silver.plan import newest_versions
 from lake_assets.silver.position import read_position
 

@@ -10,7 +10,7 @@ import typer
 from lake_assets.errors import LakeError
 
 if TYPE_CHECKING:
-    from lake_assets.build import Lake
+    from lake_assets.lake import Lake
     from lake_assets.silver.rebuild import Rebuilt
     from lake_assets.silver.targets import Target
 

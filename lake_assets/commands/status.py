@@ -10,11 +10,11 @@ from typing import Any
 
 from lake_assets.automation.tending import SILVER
 from lake_assets.bronze.vanished import before, still_vanished
-from lake_assets.build import Lake
 from lake_assets.commands.latency import Spread
-from lake_assets.commands.sync import why_waiting
+from lake_assets.commands.look import why_waiting
 from lake_assets.iceberg.restamp import applied_at, bearer
 from lake_assets.iceberg.tables import load_table, summary
+from lake_assets.lake import Lake
 from lake_assets.silver.latency import passages
 from lake_assets.silver.pending import TableState, table_states
 from lake_assets.silver.plan import Batch, Waiting

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from dagster_pyspark import LazyPySparkResource
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
@@ -57,7 +56,6 @@ class SparkSessions:
         self._remote = lake.spark.remote if lake.spark.mode == "connect" else None
         self._conf = spark_conf(lake)
         self._session_conf = session_conf(lake)
-        self._resource = LazyPySparkResource(spark_config=self._conf)
         self._spark_log = spark_log
         self._lock = threading.Lock()
         self._root: SparkSession | None = None
@@ -93,9 +91,13 @@ class SparkSessions:
                 self._root, self._idle = None, []
 
     def _embedded(self) -> SparkSession:
+        # Dagster comes with it, which a command without Spark need not wait for.
+        from dagster_pyspark import LazyPySparkResource
+
         check_java()
+        resource = LazyPySparkResource(spark_config=self._conf)
         with _redirected(self._spark_log):
-            return self._new(self._resource.spark_session)
+            return self._new(resource.spark_session)
 
     def _new(self, base: SparkSession) -> SparkSession:
         session = base.newSession()

@@ -16,8 +16,9 @@ from lake_assets.bronze.arrivals import log_arrivals
 from lake_assets.build import Lake, build_definitions, open_lake
 from lake_assets.config import LakeConfig
 from lake_assets.demo.schema import TABLES
-from lake_assets.gold.assets import failed_inputs, load_marts
+from lake_assets.gold.assets import failed_inputs
 from lake_assets.gold.mart import Mart
+from lake_assets.gold.registry import load_marts
 from lake_assets.gold.work import MartRun, MartWork, mart_work, within_partitions
 from lake_assets_tests.gold import mart_oracle as oracle
 from lake_assets_tests.gold.mart_frames import in_order
