@@ -7,7 +7,7 @@ Here: operation, commit time, sequence, images, and what makes a row unusable. N
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import reduce
-from operator import and_, or_
+from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -17,12 +17,11 @@ from lake_assets.bronze.formats import Layout, before_image
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.parquet_types import from_parquet
 from lake_assets.bronze.values import exactly, utc_wall_clock
+from lake_assets.bronze.wide_rows import Fault, is_wide, typed_by_kind
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.config import DmsSettings, Mode, TableConfig
 from lake_assets.spark.types import spark_type
 
-_Fault = tuple[Column, Column]
-"""Whether a row has it, and what is said of it then."""
 _YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
 SYNTHETIC_TAIL = "0" * 19
 """Ends the sequence of a change that DMS gave none: its own counters are never zero."""
@@ -58,16 +57,24 @@ def typed_rows(
     operation = _operation(kind, at, dms)
     key = set(table.primary_key)
     had_before = matched_by(table)
-    images: dict[str, Column] = {}
     faults = _unknown(operation)
-    for c in table.columns:
-        value = at[c.name]
-        if types is None:
-            value = _certain(value, c, operation, c.name in had_before, dms)
-        images[c.name] = typed(c.name, value, c.type)
-        # A text as a text is itself.
-        if types is not None or c.type != "string":
-            faults.append(_unreadable(c, value, images[c.name], text=types is None))
+    values = {c.name: at[c.name] for c in table.columns}
+    if types is None:
+        values = {
+            c.name: _certain(at[c.name], c, operation, c.name in had_before, dms) for c in table.columns
+        }
+    # A text as a text is itself.
+    read = [c for c in table.columns if types is not None or c.type != "string"]
+    images = {c.name: values[c.name] for c in table.columns}
+    if is_wide(read):
+        kinds = {c.name: (c.type, types[c.name] if types is not None else "string") for c in read}
+        rows, found, fault = typed_by_kind(rows, read, values, kinds, typed, text=types is None)
+        images |= found
+        faults.append(fault)
+    else:
+        for c in read:
+            images[c.name] = typed(c.name, values[c.name], c.type)
+            faults.append(_unreadable(c, values[c.name], images[c.name], text=types is None))
     before = []
     written = _before_images(at, table, dms, text=types is None)
     for c in (c for c in table.columns if c.name in had_before):
@@ -136,16 +143,16 @@ def matched_by(table: TableConfig) -> frozenset[str]:
     return frozenset(table.primary_key)
 
 
-def _reason(faults: Sequence[_Fault]) -> Column:
+def _reason(faults: Sequence[Fault]) -> Column:
     """Why the row cannot be used, if it cannot: the first of the faults that it has.
 
-    Nearly every row has none. So whether there is any is asked first, and the reason after that.
+    Nearly every row has none. So whether there is any is asked first, and the reason after that. Neither is nested: an
+    expression a thousand deep is more than Spark's stack holds.
     """
     bad = F.col("_bad")
-    chain = F.when(bad.isNotNull(), bad)
-    for fault, reason in faults:
-        chain = chain.when(fault, reason)
-    return F.when(reduce(or_, (fault for fault, _ in faults)), chain).otherwise(bad)
+    reasons = (F.when(fault, reason) for fault, reason in faults)
+    any_fault = F.greatest(F.lit(False), *(fault for fault, _ in faults))
+    return F.when(any_fault, F.coalesce(bad, *reasons)).otherwise(bad)
 
 
 def _unsupplied(rows: DataFrame) -> Column:
@@ -187,7 +194,7 @@ def _certain(text: Column, column: ColumnConfig, operation: Column, in_key: bool
     return text
 
 
-def _unknown(operation: Column) -> list[_Fault]:
+def _unknown(operation: Column) -> list[Fault]:
     # isin() of a NULL operation is NULL, not false.
     written = F.coalesce(operation, F.lit(""))
     named = F.concat(F.lit("unknown operation "), operation.substr(1, 20))
@@ -195,7 +202,7 @@ def _unknown(operation: Column) -> list[_Fault]:
     return [(~written.isin("I", "U", "D"), reason)]
 
 
-def _unreadable(column: ColumnConfig, value: Column, image: Column, *, text: bool) -> _Fault:
+def _unreadable(column: ColumnConfig, value: Column, image: Column, *, text: bool) -> Fault:
     """A value that is there but does not fit must not become NULL in silence."""
     lost = value.isNotNull() & image.isNull()
     reason = F.lit(f"{column.name} is not {column.type}")
