@@ -19,8 +19,8 @@ from lake_assets.bronze.quarantine import Held
 from lake_assets.commands import console, maintain_cli, opening, quarantine_cli, show
 from lake_assets.commands import maintain as maintaining
 from lake_assets.commands.latency import BOUNDS, TableLatency
+from lake_assets.commands.look import SyncResult
 from lake_assets.commands.status import TableStatus
-from lake_assets.commands.sync import SyncResult
 from lake_assets.demo.compare import TableComparison
 
 STRANGE = "[/x] [red]a[/red] [bold :warning: \\["

@@ -16,6 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lake_assets.bronze.csv_structure import WIDEST
 from lake_assets.bronze.formats import Layout
+from lake_assets.bronze.wide_rows import each, is_wide
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.spark.sql import quoted
 from lake_assets.words import many
@@ -129,7 +130,15 @@ def csv_values(rows: DataFrame, layout: Layout, table: TableConfig, dms: DmsSett
             last = F.when(last.contains("\r"), F.regexp_replace(last, "\r$", "")).otherwise(last)
     texts = [*most, last]
     empty = F.lit(None) if dms.csv_null_value == "" else F.lit("")
-    known = [F.when(text.isNull(), empty).when(text != dms.csv_null_value, text) for text in texts]
+
+    def known_of(text: Column) -> Column:
+        return F.when(text.isNull(), empty).when(text != dms.csv_null_value, text)
+
+    if is_wide(fields):
+        rows = rows.select("*", each(texts, "_known", known_of))
+        known = [F.col("_known")[position] for position in range(len(fields))]
+    else:
+        known = [known_of(text) for text in texts]
     missing: list[Column] = []
     if dms.csv_no_sup_value is not None:
         marked = [F.coalesce(text, F.lit("")) == dms.csv_no_sup_value for text in texts]

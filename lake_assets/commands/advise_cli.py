@@ -31,9 +31,9 @@ def advise(
     """What freshness costs: latency, files, commits and S3 requests for some settings of DMS and the lake."""
     from dataclasses import replace
 
-    from lake_assets.build import open_lake
     from lake_assets.commands.advise import Workload, alternatives, knobs_of, outlook
     from lake_assets.config_file import load_lake
+    from lake_assets.lake import open_lake
 
     lake = open_lake(load_lake(context.obj))
     name = source or next(iter(lake.config.sources))

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
-from lake_assets.commands.sync import Progress
+from lake_assets.commands.look import Progress
 
 
 class ProgressBar(Progress):

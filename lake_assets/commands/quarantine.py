@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from lake_assets.bronze.copies import originals
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.quarantine import Held, State
-from lake_assets.build import Lake
 from lake_assets.errors import LakeError
+from lake_assets.lake import Lake
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.engine import apply_tables
 from lake_assets.words import many

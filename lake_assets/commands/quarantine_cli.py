@@ -14,7 +14,7 @@ from lake_assets.words import many
 
 if TYPE_CHECKING:
     from lake_assets.bronze.quarantine import Held
-    from lake_assets.build import Lake
+    from lake_assets.lake import Lake
 
 quarantine = typer.Typer(no_args_is_help=True, help="Rows and files that were set aside.")
 
@@ -110,8 +110,8 @@ def _some(ids: list[str] | None, table: str | None) -> list[str]:
 
 
 def _lake(context: typer.Context) -> "Lake":
-    from lake_assets.build import open_lake
     from lake_assets.config_file import load_lake
+    from lake_assets.lake import open_lake
 
     return open_lake(load_lake(context.obj))
 

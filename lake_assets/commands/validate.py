@@ -20,13 +20,14 @@ from lake_assets.bronze.keys import DataFile, FileKind
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.object_store import StoredObject, StoreError
 from lake_assets.bronze.table_folders import TableFolders
-from lake_assets.build import Lake, build_definitions
+from lake_assets.build import build_definitions
 from lake_assets.commands.schema_plan import plan
 from lake_assets.config import SourceConfig, TableConfig, did_you_mean
 from lake_assets.config.secrets import hidden_in
 from lake_assets.config_file import Keys, mistakes_of
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.tables import load_table
+from lake_assets.lake import Lake
 from lake_assets.schema.contract import Contracts, contract_of
 from lake_assets.schema.evolve import file_types, observed
 from lake_assets.schema.names import naming

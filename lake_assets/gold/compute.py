@@ -38,7 +38,7 @@ def computed_mart(
         "days_still_pending": len(view.work) - len(computed),
         "consumed": {table: str(snapshot) for table, snapshot in view.snapshots.items()},
     }
-    state = after_run(view.work, computed, view.snapshots, view.now, view.settings)
+    state = after_run(view.work, computed, view.snapshots, view.now, view.settings, view.span)
     frame = mart.compute(request)
 
     def told(shown: datetime) -> dict[str, float]:

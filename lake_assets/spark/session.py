@@ -17,7 +17,6 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from dagster_pyspark import LazyPySparkResource
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.logger import PySparkLogger
@@ -82,7 +81,6 @@ class SparkSessions:
         self._remote = lake.spark.remote if lake.spark.mode == "connect" else None
         self._conf = spark_conf(lake)
         self._session_conf = session_conf(lake)
-        self._resource = LazyPySparkResource(spark_config=self._conf)
         self._spark_log = spark_log
         self._lock = threading.Lock()
         self._root: SparkSession | None = None
@@ -119,11 +117,15 @@ class SparkSessions:
                 self._root, self._idle = None, []
 
     def _embedded(self) -> SparkSession:
+        # Dagster comes with it, which a command without Spark need not wait for.
+        from dagster_pyspark import LazyPySparkResource
+
         check_java()
         _quiet_pyspark()
+        resource = LazyPySparkResource(spark_config=self._conf)
         with _redirected(self._spark_log):
             _launch_jvm(self._conf)
-            return self._new(self._resource.spark_session)
+            return self._new(resource.spark_session)
 
     def _new(self, base: SparkSession, more: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
         session = base.newSession()
