@@ -337,7 +337,7 @@ def test_a_sync_with_nothing_pending_needs_neither_java_nor_dagster(
 
 def test_a_sync_with_nothing_pending_says_what_is_in_no_table(spark: SparkSession, folder: Path) -> None:
     write_items(folder)
-    (folder / "landing/public/items/20260301-150000000.csv").write_bytes(b"")
+    (folder / "bronze/public/items/20260301-150000000.csv").write_bytes(b"")
     assert call(folder, "sync") == 0
     for _ in range(2):
         run = sync_without_java(folder)

@@ -47,7 +47,7 @@ def width_faults(width: int, record: Column, dms: DmsSettings, *, explain: bool)
     # Quotes come in pairs, and what is between two of them separates nothing.
     bare = F.regexp_replace(record, '"[^"]*"', "") if dms.rfc_4180 else record
     separators = F.length(bare) - F.length(F.replace(bare, F.lit(dms.csv_delimiter), F.lit("")))
-    return F.concat(fault, F.coalesce(F.concat(F.lit(", but "), separators + 1), F.lit("")))
+    return F.concat(fault, F.lit(", but "), separators + 1)
 
 
 def literal_path(path: str) -> str:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.formats import Layout
 from lake_assets.bronze.headerless import LayoutsByRow
-from lake_assets.bronze.text_rows import csv_options, field_names, place, width_faults
+from lake_assets.bronze.text_rows import csv_options, field_names, place, width_fault, width_faults
 from lake_assets.config import DmsSettings
 
 
@@ -52,12 +52,15 @@ def table_rows(
         records = records.filter(_belongs(layout, among, options))
     fields = field_names(layout)
     taken_apart = _taken_apart(layout, options).alias("_taken_apart")
-    strange = F.col("_record").isNull() | F.col("_taken_apart._corrupt").isNotNull()
+    strange = F.col("_taken_apart._corrupt").isNotNull()
+    width = len(fields) + 2
+    # Of a record that has the three leading fields alone, Spark keeps nothing else.
+    bare = F.when(F.col("_record").isNull(), F.lit(width_fault(width, 3 if explain else None)))
     return records.select("_record", "_file", "_row", taken_apart).select(
         *(F.col(f"_taken_apart.{field}").alias(field) for field in fields),
         "_file",
         "_row",
-        F.when(strange, width_faults(len(fields) + 2, F.col("_record"), dms, explain=explain)).alias("_bad"),
+        bare.when(strange, width_faults(width, F.col("_record"), dms, explain=explain)).alias("_bad"),
     )
 
 

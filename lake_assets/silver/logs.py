@@ -69,7 +69,7 @@ def append(work: Work, current: Attempt) -> Written:
     seen = work.seen(reading)
     refuse_changes(work.target, seen)
     rows, late = seen.used, seen.is_late(work.position.max_sequence)
-    if work.asked_anew:
+    if work.grown or work.asked_anew:
         with work.watch.stage("repetitions"):
             delta = checkpointed(_without_known(work, current, delta))
             rows = delta.count()
@@ -125,7 +125,7 @@ def each_once(changes: DataFrame) -> DataFrame:
 def _without_known(work: Work, current: Attempt, delta: DataFrame) -> DataFrame:
     """The batch without the rows that the log has of files that were written again."""
     store = work.runtime.store(work.target.source)
-    wanted = {plain(store.spark_uri(file.path)) for file in work.asked_anew}
+    wanted = {plain(store.spark_uri(file.path)) for file in (*work.grown, *work.asked_anew)}
     found = [row["_file"] for row in delta.select("_file").distinct().collect()]
     of_these = F.col("_file").isin([name for name in found if plain(unquote(name)) in wanted])
     return delta.filter(~of_these).unionByName(not_in_log(work, current, delta.filter(of_these)))

@@ -1,7 +1,8 @@
 """What a table says of the rows of files that were written again, where it cannot be made anew.
 
-A file is recognised if it has as many rows as before, and the table says each of them: a log has it, a history has its
-key's row at that time. Then it changes nothing. Else it is set aside: `quarantine discard` leaves the table as it is,
+A log has the rows of the file, a history has each key's row at that time. If the table says all rows of the file, and
+there are as many as before, the file is recognised, and changes nothing. Rows that came to those that it had are
+applied. If it withdraws what it said before, it is set aside: `quarantine discard` leaves the table as it is,
 `quarantine retry` applies what the file says now.
 
 Here: that comparison. Not here: which files these are (`rewritten.py`), a change log's own repetitions (`logs.py`).
@@ -9,7 +10,7 @@ DataFrame API only.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, Window
@@ -45,36 +46,50 @@ def recognised(work: Work, current: Attempt) -> Batch:
     if not again:
         return batch
     with work.watch.stage("recognise"):
-        faults = _faults(work, current, again)
-    if unknown := [HeldBack(file.key, f"{fault}; {_THEN}") for file in again if (fault := faults[file.key])]:
+        found = _compared(work, current, again)
+    if unknown := [HeldBack(file.key, f"{one.fault}; {_THEN}") for file, one in found if one.fault]:
         raise FilesUnusable(unknown)
-    files = tuple(file for file in batch.files if file not in again)
-    return replace(batch, files=files, superseded_files=batch.superseded_files + len(again))
+    work.grown = [file for file, one in found if one.new]
+    files = tuple(file for file in batch.files if file not in again or file in work.grown)
+    left_out = len(batch.files) - len(files)
+    return replace(batch, files=files, superseded_files=batch.superseded_files + left_out)
 
 
-def _faults(work: Work, current: Attempt, files: Sequence[LoggedFile]) -> dict[str, str | None]:
-    """By key, what the table does not say of the file's rows; None where it says all of them."""
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    fault: str = ""
+    """What of the file contradicts the table; empty if nothing does."""
+    new: int = 0
+    """Rows that the table does not say."""
+
+
+def _compared(
+    work: Work, current: Attempt, files: Sequence[LoggedFile]
+) -> list[tuple[LoggedFile, _Compared]]:
     written = f"it was written again after its rows had been applied to {work.target.identifier}"
     if work.target.mode not in (*LOGS, Mode.HISTORY):
         gone = f"{written}, and not all files are there that the table would have to be made anew of"
-        return dict.fromkeys((file.key for file in files), gone)
+        return [(file, _Compared(gone)) for file in files]
     reading = work.read_again(files)
     if reading is None:
-        return dict.fromkeys((file.key for file in files), f"{written}, and cannot be read")
+        return [(file, _Compared(f"{written}, and cannot be read")) for file in files]
     rows = reading.checkpointed(reading.good)
     reading.figures()
     store = work.runtime.store(work.target.source)
-    address = {file.key: plain(store.spark_uri(file.path)) for file in files}
-    found, unsaid = _by_file(rows), _by_file(_unsaid(work, current, rows))
-    faults: dict[str, str | None] = {}
+    there, unsaid = _by_file(rows), _by_file(_unsaid(work, current, rows))
+    found = []
     for file in files:
-        before, now = _rows_before(work, file), found.get(address[file.key], 0)
-        faults[file.key] = None
-        if before is not None and before != now:
-            faults[file.key] = f"{written}: it had {many(before, 'row')} that can be used, and has {now}"
-        elif others := unsaid.get(address[file.key], 0):
-            faults[file.key] = f"{written}: {others} of its {many(now, 'row')} {does(others, 'differ')}"
-    return faults
+        address = plain(store.spark_uri(file.path))
+        now, new, before = there.get(address, 0), unsaid.get(address, 0), _rows_before(work, file)
+        if new and (before is None or before > now - new):
+            fault = f"{written}: {new} of its {many(now, 'row')} {does(new, 'differ')}"
+            found.append((file, _Compared(fault)))
+        elif before is not None and before > now:
+            fault = f"{written}: it had {many(before, 'row')} that can be used, and has {now}"
+            found.append((file, _Compared(fault)))
+        else:
+            found.append((file, _Compared(new=new)))
+    return found
 
 
 def _by_file(rows: DataFrame) -> Mapping[str, int]:

@@ -64,6 +64,8 @@ class Work:
     """What of the batch's files is set aside."""
     parts: Sequence[Part] = ()
     """What of the batch's files is read."""
+    grown: list[LoggedFile] = field(default_factory=list)
+    """Files of the batch that were written again with further rows: the table has the others."""
     in_vain: list[Held] = field(default_factory=list)
     """Rows that were asked for again, of files that cannot be read by the contract as it is."""
 

@@ -308,7 +308,7 @@ def test_a_change_of_columns_in_the_middle_of_a_file_without_a_header(
     (batch,) = bench.apply()["items"]
     assert (batch.rows_read, batch.rows_quarantined) == (6, 1)
     (held,) = bench.lake.runtime.quarantine.open("silver_shop.items")
-    assert (held.row, held.line, held.reason) == (3, 4, "not 7 fields, but 8")
+    assert (held.row, held.line, held.reason) == (3, 4, "not 7 fields, but 9")
     assert rows(bench) == [
         {"id": 1, "b": "newer b", "c": "newer c"},
         {"id": 2, "b": "new b", "c": "new c"},
