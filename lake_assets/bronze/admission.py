@@ -112,7 +112,7 @@ class Known:
         other = self.contents.get((file.schema, file.table, file.content))
         if other is None or self.has_vanished(other) or other.kind is not file.kind:
             return None
-        if _stem(other.key) != _stem(file.key) or other.key not in absent:
+        if not same_name(other.key, file.key) or other.key not in absent:
             return None
         return other if self.newest[other.key] is other else None
 
@@ -182,8 +182,9 @@ def admit(
     return admitted
 
 
-def _stem(key: str) -> str:
-    return key.rpartition("/")[2].partition(".")[0]
+def same_name(key: str, other: str) -> bool:
+    """Whether two keys have one name but for their folders and endings."""
+    return key.rpartition("/")[2].partition(".")[0] == other.rpartition("/")[2].partition(".")[0]
 
 
 def _copies(files: Sequence[NewFile], known: Known, absent: Collection[str]) -> list[tuple[NewFile, int]]:

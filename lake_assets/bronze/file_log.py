@@ -23,7 +23,7 @@ from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from lake_assets.bronze.admission import admit
+from lake_assets.bronze.admission import admit, same_name
 from lake_assets.bronze.file_log_upkeep import is_due, tend
 from lake_assets.bronze.log_record import LOG_SCHEMA, LoggedFile, NewFile, above, to_arrow
 from lake_assets.bronze.log_view import FIRST_OFFSET, LogView, scan
@@ -139,12 +139,16 @@ class FileLog:
             return dict(self._view.known(source).newest)
 
     def repeated(self, source: str, files: Iterable[NewFile]) -> set[str]:
-        """Other keys that the log has under the contents of these files."""
+        """Keys of other objects that may have been these files, by content and name."""
         with self._lock:
             self._refresh()
             known = self._view.known(source).contents
         same = ((file.key, known.get((file.schema, file.table, file.content or ""))) for file in files)
-        return {record.key for key, record in same if record is not None and record.key != key}
+        return {
+            record.key
+            for key, record in same
+            if record is not None and record.key != key and same_name(record.key, key)
+        }
 
     def shares(self, source: str) -> dict[str, dict[str, LoggedFile]]:
         """By key of a transaction file and by `schema.table`, the records of the file's newest version."""

@@ -107,14 +107,17 @@ def expire_files(place: Place) -> str | None:
 
 
 def _positions(place: Place) -> list[int]:
-    from lake_assets.silver.position import read_position
+    from lake_assets.silver.position import PositionLost, read_position
 
     found = []
     for target in place.used.targets:
         table = load_table(place.used.runtime.catalog, target.identifier)
         if table is None:
             return []
-        found.append(read_position(table).log_offset)
+        try:
+            found.append(read_position(table).log_offset)
+        except PositionLost:
+            return []
     return found
 
 

@@ -4,6 +4,8 @@ A table either equals the source after its turn, or it has stopped with a reason
 equals the source. Here: that loop. Not here: the history (`soak`), the actions (`actions.py`).
 """
 
+import contextlib
+import os
 import shutil
 import tempfile
 import time
@@ -17,6 +19,7 @@ from random import Random
 from lake_assets.bronze.arrivals import log_arrivals
 from lake_assets.commands.full_load import decide
 from lake_assets.commands.recover import recover
+from lake_assets.commands.relog import LOST
 from lake_assets.commands.restore import restore
 from lake_assets.errors import LakeError
 from lake_assets.silver.batch import TableResult
@@ -42,6 +45,20 @@ class Outside(Outcome):
     actions: Counter[str] = field(default_factory=Counter)
     mended: Counter[str] = field(default_factory=Counter)
     """By command, how often it was needed."""
+    needs_reload: bool = False
+    """Files of a lost log are gone for good, and a late file would need them: the table has stopped, unchanged, and
+    asks for a reload by DMS, which ends the history."""
+
+
+class _NeedsReload(Exception):
+    """The table asks for what only DMS can do."""
+
+
+def quiet() -> None:
+    """Of a process of histories: drops standard error."""
+    # What Spark says of tables that others have changed is no news here.
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def run(seed: int, folder: Path | None = None) -> Outside:
@@ -53,6 +70,8 @@ def run(seed: int, folder: Path | None = None) -> Outside:
     story: list[str] = []
     try:
         _live(found, where, outcome, story)
+    except _NeedsReload:
+        outcome.needs_reload = True
     except Exception as error:  # noqa: BLE001  (of the engine or of the bench: the others go on)
         outcome.wrong_rows = error.rows if isinstance(error, Wrong) else 0
         lines = "\n".join(story)
@@ -126,9 +145,9 @@ def _mend(place: Place, target: Target, said: str, outcome: Outside, story: list
         "lake-assets restore": lambda: [restore(used.runtime, each) for each in used.targets],
         "lake-assets rebuild": lambda: rebuild(used.runtime, target),
         "lake-assets full-load": lambda: decide(used, target.table, None, reload=False),
-        "Put them back": lambda: _put_back(place),
-        "Put it back": lambda: _put_back(place),
-        "is gone from the bucket": lambda: _put_back(place),
+        "Put them back": lambda: _put_back(place, said),
+        "Put it back": lambda: _put_back(place, said),
+        "is gone from the bucket": lambda: _put_back(place, said),
     }
     for name, command in commands.items():
         if name not in said:
@@ -145,9 +164,9 @@ def _mend(place: Place, target: Target, said: str, outcome: Outside, story: list
     return None
 
 
-def _put_back(place: Place) -> None:
+def _put_back(place: Place, said: str) -> None:
     if not place.removed:
-        raise Wrong("files are asked for that nobody has removed")
+        raise _NeedsReload if LOST in said else Wrong("files are asked for that nobody has removed")
     for path, content in place.removed.items():
         if not path.exists():
             path.write_bytes(content)

@@ -142,7 +142,7 @@ CASES: dict[str, tuple[Batch | Waiting | None, Any]] = {
             ],
             Position(2, 1, snapshot_id=1),
         ),
-        ("full_load", [4], 4, 2),
+        "stopped",
     ),
     # Parts under new keys after the table was loaded: late ones, a reload's, or nobody knows.
     "a part from amid the load comes late": (

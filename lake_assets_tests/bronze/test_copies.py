@@ -1,0 +1,164 @@
+"""Objects whose content the log has already: put again with another ETag, compressed, moved. In a folder and in S3."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog import Catalog
+
+from lake_assets.bronze.copies import originals
+from lake_assets.bronze.discovery import discover
+from lake_assets.bronze.file_log import FileLog, LoggedFile
+from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.object_store import LocalStore, open_store
+from lake_assets.config import S3Config, SourceConfig
+from lake_assets_tests.dms_files import put
+
+TABLE = {"columns": {"id": "long not null"}, "primary_key": ["id"]}
+ITEMS, OTHER = "public/items", "public/other"
+LOAD, CDC = f"{ITEMS}/LOAD00000001.csv", f"{ITEMS}/20260301-120000000.csv"
+
+
+def rows(*lines: str) -> bytes:
+    """A CSV file with Op, timestamp and id."""
+    return "".join(f"{line}\n" for line in ("Op,commit_ts,id", *lines)).encode()
+
+
+LOADED = rows("I,2026-03-01 11:00:00.000000,1", "I,2026-03-01 11:00:01.000000,2")
+CHANGED = rows("U,2026-03-01 11:59:00.000000,1")
+
+
+class Place:
+    """A folder, its log and looks at it."""
+
+    def __init__(self, folder: Path, catalog: Catalog) -> None:
+        self.folder, self.log = folder, FileLog(catalog)
+        self.source = SourceConfig.model_validate(
+            {
+                "location": "unused",
+                "dms": {"add_column_name": True, "timestamp_column_name": "commit_ts"},
+                "tables": {"public.items": TABLE, "public.other": TABLE},
+            }
+        )
+
+    def look(self) -> list[tuple[str, int, int | None]]:
+        """What enters the log: name, epoch, and the offset of the record that it repeats."""
+        found = discover("shop", self.source, LocalStore(self.folder), self.log)
+        return [(file.key.rpartition("/")[2], file.epoch, file.copy_of) for file in found.logged]
+
+    def planned(self) -> list[LoggedFile]:
+        return originals(self.log.files("shop", "public.items"))
+
+
+@pytest.fixture
+def place(open_catalog: Callable[[], Catalog], tmp_path: Path) -> Place:
+    found = Place(tmp_path / "bronze", open_catalog())
+    put(found.folder, LOAD, LOADED)
+    put(found.folder, CDC, CHANGED)
+    put(found.folder, f"{OTHER}/LOAD00000001.csv", LOADED)
+    assert len(found.look()) == 3
+    return found
+
+
+def compress(place: Place, key: str, level: int = 6) -> None:
+    path = place.folder / key
+    content = gzip.decompress(path.read_bytes()) if key.endswith(".gz") else path.read_bytes()
+    path.unlink()
+    path.with_name(path.name.removesuffix(".gz") + ".gz").write_bytes(gzip.compress(content, level))
+
+
+def test_compressed_objects_repeat_what_is_known(place: Place) -> None:
+    compress(place, LOAD)
+    compress(place, CDC)
+    assert place.look() == [("20260301-120000000.csv.gz", 1, 3), ("LOAD00000001.csv.gz", 1, 1)]
+    load, change = place.planned()
+    assert (load.offset, load.key, load.path, load.compression) == (1, LOAD, f"{LOAD}.gz", "gzip")
+    assert (change.offset, change.path) == (3, f"{CDC}.gz")
+    assert place.look() == [], "the copies are known"
+
+
+def test_a_copy_of_a_copy_is_one_of_the_first(place: Place) -> None:
+    compress(place, LOAD)
+    place.look()
+    compress(place, f"{LOAD}.gz", level=1)
+    assert place.look() == [("LOAD00000001.csv.gz", 1, 1)]
+    put(place.folder, LOAD, LOADED)
+    (place.folder / f"{LOAD}.gz").unlink()
+    assert place.look() == [("LOAD00000001.csv", 1, 1)]
+    assert place.planned()[0].path == LOAD
+
+
+def test_all_files_of_a_table_may_be_moved_at_once(place: Place) -> None:
+    """It has not been truncated, though none of the known keys is there any more."""
+    compress(place, LOAD)
+    compress(place, CDC)
+    place.look()
+    assert all(file.kind is not FileKind.VANISHED for file in place.log.files("shop"))
+
+
+def test_equal_changes_under_another_name_are_changes(place: Place) -> None:
+    """Without a timestamp, two changes may be equal, and the first one's file may have been expired."""
+    again = f"{ITEMS}/20260301-130000000.csv"
+    put(place.folder, again, CHANGED)
+    (place.folder / CDC).unlink()
+    assert place.look() == [("20260301-130000000.csv", 1, None)]
+
+
+def test_a_copy_beside_the_original_is_a_file_of_its_own(place: Place) -> None:
+    """A full load of a table without a key may have two equal parts."""
+    put(place.folder, f"{ITEMS}/p0/LOAD00000001.csv", LOADED)
+    assert place.look() == [("LOAD00000001.csv", 1, None)]
+
+
+def test_a_corrected_part_stays_in_its_load(place: Place) -> None:
+    put(place.folder, LOAD, LOADED.replace(b",2\n", b",3\n"))
+    assert place.look() == [("LOAD00000001.csv", 1, None)]
+
+
+def test_a_later_transfer_is_a_reload(place: Place) -> None:
+    put(place.folder, LOAD, LOADED.replace(b"11:00:0", b"12:30:0"))
+    assert place.look() == [("LOAD00000001.csv", 2, None)]
+    put(place.folder, LOAD, LOADED)
+    assert place.look() == [("LOAD00000001.csv", 2, None)], "older content is no reload; the plan asks"
+
+
+def test_a_touched_part_of_the_load_before_does_not_join_the_reload(place: Place) -> None:
+    second = f"{ITEMS}/LOAD00000002.csv"
+    put(place.folder, second, LOADED.replace(b",1\n", b",7\n"))
+    place.look()
+    put(place.folder, LOAD, LOADED.replace(b"11:00:0", b"12:30:0"))
+    assert place.look() == [("LOAD00000001.csv", 2, None)]
+    (place.folder / second).touch()
+    assert place.look() == []
+    compress(place, second)
+    assert place.look() == [("LOAD00000002.csv.gz", 1, 4)], "nor does one that was copied"
+
+
+def test_rows_that_were_set_aside_are_asked_for_where_the_content_is_now(place: Place) -> None:
+    compress(place, CDC)
+    place.look()
+    (change,) = [file for file in place.planned() if file.kind is FileKind.CDC]
+    (request,) = place.log.ask_again([change])
+    assert (request.retry, request.key) == (True, CDC)
+    assert [file.path for file in place.planned() if file.retry] == [f"{CDC}.gz"]
+
+
+@pytest.mark.parametrize("key", [LOAD, CDC])
+def test_another_etag_for_the_same_bytes(
+    key: str, new_bucket: Callable[[], Any], s3: S3Config, open_catalog: Callable[[], Catalog], tmp_path: Path
+) -> None:
+    """As a multipart copy or KMS makes it."""
+    bucket, place = new_bucket(), Place(tmp_path, open_catalog())
+    store = open_store(f"s3://{bucket.name}", s3)
+    content = LOADED if key == LOAD else CHANGED
+    bucket.put_object(Key=key, Body=content)
+    (first,) = discover("shop", place.source, store, place.log).logged
+    upload = bucket.Object(key).initiate_multipart_upload()
+    part = upload.Part(1).upload(Body=content)
+    upload.complete(MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]})
+    (again,) = discover("shop", place.source, store, place.log).logged
+    assert first.version != again.version
+    assert (again.copy_of, again.epoch) == (first.offset, 1)
+    assert discover("shop", place.source, store, place.log).logged == []
