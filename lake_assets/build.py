@@ -4,8 +4,6 @@ Every part can be replaced by a test through an argument; nothing here decides a
 """
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import dagster as dg
 
@@ -16,38 +14,13 @@ from lake_assets.automation.mart_sensor import mart_sensor
 from lake_assets.bronze.assets import IO_MANAGER_KEY as BRONZE_IO_MANAGER_KEY
 from lake_assets.bronze.assets import bronze_specs
 from lake_assets.bronze.io_manager import BronzeIOManager
-from lake_assets.config import LakeConfig
-from lake_assets.gold.assets import IO_MANAGER_KEY, gold_assets, load_marts, tracked_columns
-from lake_assets.gold.at_cut import refuse_impossible_cuts
-from lake_assets.gold.mart import Mart
+from lake_assets.gold.assets import IO_MANAGER_KEY, gold_assets
 from lake_assets.iceberg.io_manager import IcebergIOManager
-from lake_assets.runtime import LakeRuntime
+from lake_assets.lake import Lake, open_lake
 from lake_assets.silver.assets import silver_assets
 from lake_assets.silver.engine import Progress
-from lake_assets.silver.targets import Target, lake_targets
 
-
-@dataclass(frozen=True, slots=True)
-class Lake:
-    """A configured lake, ready to be used with or without Dagster."""
-
-    runtime: LakeRuntime
-    targets: tuple[Target, ...]
-    marts: tuple[Mart, ...]
-
-    @property
-    def config(self) -> LakeConfig:
-        return self.runtime.lake
-
-
-def open_lake(
-    config: LakeConfig, runtime: LakeRuntime | None = None, marts: Sequence[Mart] | None = None
-) -> Lake:
-    """Resolves the marts and, with what they follow, the silver tables. Raises LakeError for an unusable mart."""
-    found = tuple(load_marts(config) if marts is None else marts)
-    refuse_impossible_cuts(found, config)
-    targets = tuple(lake_targets(config, tracked_columns(found, config)))
-    return Lake(runtime or LakeRuntime(config), targets, found)
+__all__ = ["Lake", "build_definitions", "open_lake"]
 
 
 def build_definitions(lake: Lake, progress: Progress = lambda target, stage: None) -> dg.Definitions:

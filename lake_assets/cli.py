@@ -10,12 +10,12 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from lake_assets.commands.advise_cli import advise
+from lake_assets.commands.console import messages, results
 from lake_assets.commands.maintain_cli import maintain
 from lake_assets.commands.mending_cli import detach, recover, restore
 from lake_assets.commands.quarantine_cli import quarantine
@@ -26,6 +26,11 @@ from lake_assets.config_file import ConfigError, lake_path, load_lake
 from lake_assets.errors import CatalogUnavailable, DocumentError, LakeError
 from lake_assets.preflight import PreflightError
 from lake_assets.words import many
+
+if TYPE_CHECKING:
+    from lake_assets.commands.look import Looked, SyncResult
+    from lake_assets.commands.progress import ProgressBar
+    from lake_assets.lake import Lake
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -47,11 +52,8 @@ app.command()(detach)
 app.command()(maintain)
 app.command()(advise)
 
-WIDE = 150
-"""Width of a table that goes to a file or a pipe, columns."""
-
-out = Console(width=None if sys.stdout.isatty() else WIDE)
-err = Console(stderr=True, soft_wrap=True)
+out = results()
+err = messages()
 
 Config = Annotated[Path | None, typer.Option("--config", help="The lake.yaml to use; also LAKE_CONFIG.")]
 
@@ -64,10 +66,16 @@ def options(context: typer.Context, config: Config = None) -> None:
 
 @app.command()
 def validate(context: typer.Context) -> None:
-    """Check lake.yaml; every mistake is told with its place."""
-    from lake_assets.build import open_lake
+    """Check lake.yaml, alone and against the files that are there; report every mistake with its place."""
+    from lake_assets.commands.validate import check
+    from lake_assets.lake import open_lake
 
     lake = open_lake(load_lake(context.obj))
+    checked = check(lake)
+    for warning in checked.warnings:
+        err.print(f"warning: {warning}")
+    if checked.mistakes:
+        raise ConfigError(context.obj, list(checked.mistakes))
     tables = sum(len(source.tables) for source in lake.config.sources.values())
     out.print(
         f"{context.obj}: {many(len(lake.config.sources), 'source')}, {many(tables, 'table')}, "
@@ -128,11 +136,10 @@ def init(
         typer.echo(written.text, nl=False)
     else:
         out.print(
-            f"{output}: {many(written.tables, 'table')}, {many(written.columns, 'column')} of {written.engine}",
-            markup=False,
+            f"{output}: {many(written.tables, 'table')}, {many(written.columns, 'column')} of {written.engine}"
         )
     for decision in written.undecided:
-        err.print(f"to decide: {decision}", markup=False)
+        err.print(f"to decide: {decision}")
 
 
 @app.command()
@@ -151,10 +158,10 @@ def sync(
 @app.command()
 def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
     """Per table: state, position, pending files, lag, rows, last batch. Exit code 1 if a table fails or has stopped."""
-    from lake_assets.build import open_lake
     from lake_assets.commands.show import show_status
     from lake_assets.commands.status import status as table_status
     from lake_assets.commands.status import stray_lines
+    from lake_assets.lake import open_lake
 
     lines = table_status(open_lake(load_lake(context.obj)))
     if as_json:
@@ -162,19 +169,19 @@ def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json
     else:
         show_status(out, lines)
         for text in stray_lines(lines):
-            err.print(text, markup=False, highlight=False)
+            err.print(text, highlight=False)
         for line in lines:
             if line.set_aside is not None:
-                err.print(line.set_aside, markup=False)
+                err.print(line.set_aside)
     raise typer.Exit(1 if any(line.is_wrong for line in lines) else 0)
 
 
 @app.command()
 def latency(context: typer.Context, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
     """Per table and mart, how long changes took: source, file, silver, mart."""
-    from lake_assets.build import open_lake
     from lake_assets.commands.latency import latency as table_latency
     from lake_assets.commands.show import show_latency
+    from lake_assets.lake import open_lake
 
     found = table_latency(open_lake(load_lake(context.obj)))
     if as_json:
@@ -200,8 +207,8 @@ def full_load(
     ] = None,
 ) -> None:
     """Classify ambiguous full-load files as a reload or as parts of the full load before."""
-    from lake_assets.build import open_lake
     from lake_assets.commands.full_load import decide
+    from lake_assets.lake import open_lake
 
     if reload is None:
         raise typer.BadParameter("say --reload or --same-load")
@@ -274,9 +281,9 @@ def feed(
 @demo.command()
 def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed: Seed = 1) -> None:
     """Generate a history unless there is one, run the main job, compare silver with the source."""
-    from lake_assets.build import open_lake
     from lake_assets.commands import demo as demonstration
     from lake_assets.commands.show import show_comparison, show_rows
+    from lake_assets.lake import open_lake
     from lake_assets.spark.session import check_spark
 
     config = load_lake(context.obj)
@@ -326,26 +333,31 @@ def _generate(config: Path, changes: int, days: float, seed: int) -> None:
 
 
 def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers: bool = False) -> int:
-    from lake_assets.commands import sync as syncing
-    from lake_assets.commands.instance import dagster_instance
+    from lake_assets.commands.look import look
     from lake_assets.commands.opening import opened
     from lake_assets.commands.progress import ProgressBar
-    from lake_assets.commands.show import show_layers, show_sync
 
-    folder = path.absolute().parent
-    lake = opened(path, source, table)
+    lake = opened(path, source, table, spark=False)
     start = time.perf_counter()
-    with dagster_instance(folder) as instance, ProgressBar(err) as bar:
-        result = syncing.sync(lake, instance, source=source, table=table, gold=gold, progress=bar)
-    show_sync(out, result)
+    with ProgressBar(err) as bar:
+        looked = look(lake, source=source, table=table, gold=gold, progress=bar)
+        result = looked.result if looked.idle else _work(path, lake, looked, bar)
+    if not result.nothing_pending:
+        from lake_assets.commands.show import show_sync
+
+        show_sync(out, result)
     for sentence in result.set_aside:
-        err.print(sentence, markup=False)
+        err.print(sentence)
     for name, reason in sorted(result.waiting.items()):
         err.print(f"{name}: {reason}")
+    for note in result.notes:
+        err.print(f"note: {note}")
     for name, reason in sorted((result.failed | result.unlisted).items()):
-        err.print(f"[bold]{name} failed[/bold]: ", end="")
-        err.print(reason, markup=False)
+        err.print(f"{name} failed: ", style="bold", end="")
+        err.print(reason)
     if layers:
+        from lake_assets.commands.show import show_layers
+
         silver = sum(data["rows_read"] for data in result.applied.values())
         written = sum(data["rows_written"] for data in result.marts.values())
         show_layers(
@@ -367,6 +379,17 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
     return result.exit_code
 
 
+def _work(path: Path, lake: "Lake", looked: "Looked", bar: "ProgressBar") -> "SyncResult":
+    from lake_assets.commands.instance import dagster_instance
+    from lake_assets.commands.sync import sync as work
+    from lake_assets.spark.session import check_spark
+
+    if looked.ready or looked.marts:
+        check_spark(lake.config)
+    with dagster_instance(path.absolute().parent) as instance:
+        return work(lake, instance, progress=bar, looked=looked)
+
+
 def main() -> None:
     """Entry point: errors that a user can act on are one message, not a traceback."""
     printed = logging.StreamHandler()
@@ -377,21 +400,21 @@ def main() -> None:
     try:
         app()
     except (ConfigError, PreflightError, DocumentError, CatalogUnavailable) as error:
-        err.print(str(error), markup=False)
+        err.print(str(error))
         sys.exit(2)
     except LakeError as error:
-        err.print(str(error), markup=False)
+        err.print(str(error))
         sys.exit(1)
     except Exception as error:
         from lake_assets.iceberg.catalog_faults import fault_of
         from lake_assets.spark.causes import no_room, root_cause
 
         if no_room(error):
-            err.print(f"A disk is full: {root_cause(error)}. Make room and run it again.", markup=False)
+            err.print(f"A disk is full: {root_cause(error)}. Make room and run it again.")
             sys.exit(1)
         if (fault := fault_of(error)) is None:
             raise
-        err.print(str(fault), markup=False)
+        err.print(str(fault))
         sys.exit(2)
 
 

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ValidationError
 
 from lake_assets.config import LakeConfig, Mistakes, did_you_mean
 
-_Keys = tuple[str | int, ...]
+Keys = tuple[str | int, ...]
 
 _VARIABLE = re.compile(
     r"(?P<escaped>\$\$\{)|\$\{(?P<name>[A-Za-z_]\w*)(?P<default>:-(?:(?!\$\{)[^}])*)?\}|(?P<wrong>\$\{)",
@@ -56,7 +56,7 @@ _EXPECTED = {
 class ConfigError(Exception):
     """`lake.yaml` cannot be used. Its text is a line per mistake: the file, the key, what is wrong and what to do."""
 
-    def __init__(self, file: Path, mistakes: list[tuple[_Keys, str]]) -> None:
+    def __init__(self, file: Path, mistakes: list[tuple[Keys, str]]) -> None:
         self.file = file
         self.mistakes = tuple(f"{_key_text(keys)}: {text}" if keys else text for keys, text in mistakes)
         super().__init__("\n".join(f"{file}: {mistake}" for mistake in self.mistakes))
@@ -93,12 +93,12 @@ def load_lake(path: Path | None = None, *, environ: Mapping[str, str] | None = N
     return lake
 
 
-def _validate(content: dict[str, Any]) -> tuple[LakeConfig | None, list[tuple[_Keys, str]]]:
+def _validate(content: dict[str, Any]) -> tuple[LakeConfig | None, list[tuple[Keys, str]]]:
     try:
         return LakeConfig.model_validate(content), []
     except ValidationError as error:
         # Reported rather than raised from here: as the cause or context of another exception its values would show.
-        return None, sorted(_mistakes(error, content), key=lambda mistake: _place(mistake[0], content))
+        return None, sorted(mistakes_of(error, content), key=lambda mistake: _place(mistake[0], content))
 
 
 # --- the file
@@ -163,11 +163,11 @@ class _Reading:
     """Turns nodes into plain values, collecting what goes wrong by the way."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self.mistakes: list[tuple[_Keys, str]] = []
+        self.mistakes: list[tuple[Keys, str]] = []
         self._environ = environ
         self._open: list[yaml.Node] = []
 
-    def value(self, node: yaml.Node, keys: _Keys) -> Any:
+    def value(self, node: yaml.Node, keys: Keys) -> Any:
         if node in self._open:
             return self._wrong(keys, "contains itself through an alias")
         self._open.append(node)
@@ -180,7 +180,7 @@ class _Reading:
         finally:
             self._open.pop()
 
-    def _mapping(self, node: yaml.MappingNode, keys: _Keys) -> dict[str, Any]:
+    def _mapping(self, node: yaml.MappingNode, keys: Keys) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         content: dict[str, Any] = {}
         lines: dict[str, int] = {}
@@ -204,7 +204,7 @@ class _Reading:
                 content[key.value] = self.value(value, (*keys, key.value))
         return {**merged, **content}
 
-    def _scalar(self, text: str, kind: str, keys: _Keys) -> Any:
+    def _scalar(self, text: str, kind: str, keys: Keys) -> Any:
         match kind:
             case "str" | "merge":
                 return self._substituted(text, keys)
@@ -218,7 +218,7 @@ class _Reading:
                 return float(re.sub(r"\.(inf|nan)$", r"\1", text.lower()))
         return self._wrong(keys, "has a YAML tag, which is not supported; quote a value that begins with !")
 
-    def _substituted(self, text: str, keys: _Keys) -> str | None:
+    def _substituted(self, text: str, keys: Keys) -> str | None:
         def replace(match: re.Match[str]) -> str:
             if match["escaped"]:
                 return "${"
@@ -240,7 +240,7 @@ class _Reading:
         whole = _VARIABLE.fullmatch(text)
         return None if whole and whole["default"] == ":-" and not result else result
 
-    def _wrong(self, keys: _Keys, text: str) -> None:
+    def _wrong(self, keys: Keys, text: str) -> None:
         self.mistakes.append((keys, text))
 
 
@@ -269,8 +269,9 @@ def _resolve_path(section: dict[str, Any], key: str, folder: Path) -> None:
 # --- pydantic's errors as lines
 
 
-def _mistakes(error: ValidationError, content: dict[str, Any]) -> Iterator[tuple[_Keys, str]]:
-    expected: dict[_Keys, dict[str, None]] = {}
+def mistakes_of(error: ValidationError, content: dict[str, Any]) -> Iterator[tuple[Keys, str]]:
+    """Where in `content` each error lies, and what is wrong with it, without its value."""
+    expected: dict[Keys, dict[str, None]] = {}
     for entry in error.errors(include_url=False, include_input=False):
         kind, context = entry["type"], entry.get("ctx", {})
         keys, value = _locate(entry["loc"], content, missing=kind == "missing")
@@ -313,13 +314,13 @@ def _mistakes(error: ValidationError, content: dict[str, Any]) -> Iterator[tuple
         yield keys, text
 
 
-def _locate(loc: _Keys, content: Any, *, missing: bool = False) -> tuple[_Keys, Any]:
+def _locate(loc: Keys, content: Any, *, missing: bool = False) -> tuple[Keys, Any]:
     """The keys of the file that an error's location stands for, and what is there (for a missing key: around it).
 
     pydantic's location also names things that the file does not have: the member of a union, the long form of a short
     one, the index of a column.
     """
-    keys: _Keys = ()
+    keys: Keys = ()
     for part in loc:
         if isinstance(content, dict) and isinstance(part, int):
             part = list(content)[part]
@@ -331,7 +332,7 @@ def _locate(loc: _Keys, content: Any, *, missing: bool = False) -> tuple[_Keys, 
     return keys, content
 
 
-def _place(keys: _Keys, content: Any) -> tuple[int, ...]:
+def _place(keys: Keys, content: Any) -> tuple[int, ...]:
     """Where in the file, to sort by; a missing key comes after those that are there."""
     place: list[int] = []
     for key in keys:
@@ -341,7 +342,7 @@ def _place(keys: _Keys, content: Any) -> tuple[int, ...]:
     return tuple(place)
 
 
-def _known_keys(keys: _Keys) -> tuple[str, ...]:
+def _known_keys(keys: Keys) -> tuple[str, ...]:
     """The keys that the model at this place of the file has."""
     model: type[BaseModel] = LakeConfig
     parts = iter(keys)
@@ -365,7 +366,7 @@ def _is_model(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
-def _key_text(keys: _Keys) -> str:
+def _key_text(keys: Keys) -> str:
     """`sources.bikeshare.tables["public.trips"].primary_key[0]`"""
     text = ""
     for key in keys:

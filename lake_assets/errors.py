@@ -1,7 +1,7 @@
 """The errors a user of the lake can meet. Each message names table, file and line where there are any, what was
 expected, and what to do next. Not here: errors of lake.yaml (`config_file.py`) and of the machine (`preflight.py`)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 
 class LakeError(Exception):
@@ -18,6 +18,19 @@ class TableStopped(LakeError):
     def __init__(self, table: str, reason: str, next_step: str) -> None:
         super().__init__(f"{table}: {reason} {next_step}")
         self.table = table
+        self.reason = reason
+        self.next_step = next_step
+
+    @classmethod
+    def of_all(cls, stops: "Sequence[TableStopped]") -> "TableStopped":
+        """One for everything that is wrong, each sentence once."""
+        if len(stops) == 1:
+            return stops[0]
+        reasons, steps = (
+            " ".join(dict.fromkeys(texts))
+            for texts in ((stop.reason for stop in stops), (stop.next_step for stop in stops))
+        )
+        return cls(stops[0].table, reasons, steps)
 
 
 class SparkLost(LakeError):

@@ -68,11 +68,11 @@ class Missed:
             known, since = awaited.get(key, (offset, looked_at))
             self._awaited[key] = offset, since if known == offset else looked_at
             if looked_at - self._awaited[key][1] >= kept.get(state.target.source, 0.0):
-                events += _found(key, state)
+                events += _found(instance, key, state)
         return events
 
 
-def _found(key: dg.AssetKey, state: TableState) -> list[Event]:
+def _found(instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState) -> list[Event]:
     fresh = freshness(state.target, state.position, state.logged, datetime.now(UTC))
     return [
         dg.AssetMaterialization(
@@ -80,7 +80,7 @@ def _found(key: dg.AssetKey, state: TableState) -> list[Event]:
             description="Found in the lake: no run has told of it here.",
             metadata=state_metadata(state.position),
         ),
-        state_evaluation(state),
+        state_evaluation(state, latest_evaluation(instance, dg.AssetCheckKey(key, APPLIED))),
         published_row_count(state.target),
         freshness_evaluation(fresh),
     ]
@@ -94,7 +94,7 @@ def _recovered(
     last = latest_evaluation(instance, dg.AssetCheckKey(key, APPLIED))
     # A failure of meanwhile is about a file that the state does not know.
     over = last is not None and not last.passed and last.at < looked_at
-    return [state_evaluation(state)] if over else []
+    return [state_evaluation(state, last)] if over else []
 
 
 def _position(entry: AssetEntry | None) -> int:

@@ -50,7 +50,7 @@ def tend_silver(
     except LakeError as error:
         return Upkeep(target.identifier, error=error)
 
-    return _tend(runtime, target.identifier, SILVER, consumed, keep_commits)
+    return _tend(runtime, target.identifier, SILVER, consumed, keep_commits, target.partition_by)
 
 
 def tend_mart(runtime: LakeRuntime, mart: Mart, keep_commits: int | None = None) -> Upkeep:
@@ -123,12 +123,15 @@ def _tend(
     bears: Bears,
     consumed: Callable[[], list[int]],
     keep_commits: int | None,
+    partition_by: Sequence[str] | None = None,
 ) -> Upkeep:
     with runtime.sessions.isolated() as spark:
         if runtime.branches is not None:
             # Compaction waits for the end of attempts, and expiry leaves what a branch started from.
             runtime.branches.drop(spark, runtime.lake.catalog.name, [identifier])
         settings = runtime.lake.maintenance
-        done = TableUpkeep(spark, runtime.catalog, identifier, bears, settings, consumed, keep_commits).run()
+        done = TableUpkeep(
+            spark, runtime.catalog, identifier, bears, settings, consumed, keep_commits, partition_by
+        ).run()
         done.error = hidden_error(runtime.lake, done.error) if done.error is not None else None
         return done

@@ -4,30 +4,38 @@ Here: finding the file and the line, and saying what is wrong with it. Not here:
 (`typed_rows.py`), or counting a file's rows (`inspect.py`).
 """
 
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
+from lake_assets.bronze.keys import TRANSACTIONS
+from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.places import plain
 from lake_assets.errors import RowCountMismatch, TableStopped
 from lake_assets.words import does, many
 
 
-def stop_for_bad_row(table: str, bad_rows: int, first: dict[str, Any] | None, changes: DataFrame) -> NoReturn:
-    """Raises TableStopped. `first` is the first bad row (`_file`, `_row`, `_bad`); `changes` are read once more."""
-    assert first is not None, "a bad row was counted"
-    line = changes.filter((F.col("_file") == first["_file"]) & (F.col("_row") <= first["_row"])).count()
-    more = f" ({many(bad_rows, 'row')} in all)" if bad_rows > 1 else ""
-    # Of a transaction file, `changes` are the rows of this table.
-    of = f"those of {table} in " if "/CDC_TXN-" in first["_file"] else ""
+def stop_for_bad_rows(
+    table: str, total: int, limit: str, named: Sequence[tuple[LoggedFile, str, Sequence[tuple[int, str]]]]
+) -> NoReturn:
+    """Raises TableStopped. `limit`: the setting that `total` rows exceed, with its value; `named`: some of the rows, by
+    file and its address: place from 0, and why."""
+    told = []
+    for file, address, rows in named:
+        # Of a transaction file, the places are among the rows of this table.
+        of = f"those of {table} in " if file.format == TRANSACTIONS else ""
+        for number, (place, reason) in enumerate(rows):
+            told.append(f"row {place + 1}{'' if number else f' of {of}{address}'}: {reason}")
+    more = total - len(told)
+    also = f"; and {more} more" if more > 0 else ""
+    in_all = f"{many(total, 'row')}{' in all' if total > 1 else ''}"
     raise TableStopped(
         table,
-        f"row {line} of {of}{unquote(first['_file'])}: {first['_bad']}{more}.",
-        "Nothing of this batch was published. Correct the table's columns in lake.yaml, or have DMS write the file "
-        "again.",
+        f"{'; '.join(told)}{also} ({in_all}; {limit}).",
+        "Nothing of this batch was published. Correct the table's columns in lake.yaml, have DMS write the file again, "
+        "or raise the limit to go on without such rows.",
     )
 
 

@@ -47,6 +47,15 @@ class UnreadableFile(LakeError):
         self.reason = reason
 
 
+class HeldBack(UnreadableFile):
+    """A file that could be read, and that must not be applied without somebody's decision."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        LakeError.__init__(self, f"{key}: {reason}")
+        self.key = key
+        self.reason = reason
+
+
 class FilesUnusable(LakeError):
     """Files of a batch that look whole cannot be used; the batch is tried again without them."""
 

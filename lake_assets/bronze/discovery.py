@@ -109,6 +109,8 @@ def discover(
     strays: dict[str, str] = {}
     ignored = 0
     for obj in listed.objects:
+        if _is_settled(obj, newest.get(obj.key), marks, source):
+            continue
         parsed = folders.parse(obj.key)
         if source.consistent_cut is not None and _is_later(parsed, seen_at):
             # A look takes a while: what was written since it began is left to the next one, of all tables alike.
@@ -144,7 +146,7 @@ def discover(
         obj, file = candidate
         if isinstance(file, TransactionFile):
             return find_shares(obj, file, shares.get(obj.key, {}), store, source.dms, source.tables)
-        dms = source.settings(file.qualified_table)
+        dms = source.settings(file.qualified_table, file.flush_time)
         seen = _look(obj, file, newest.get(obj.key), store, dms, inspect_budget_bytes)
         return [seen] if isinstance(seen, NewFile) else seen or []
 
@@ -252,6 +254,15 @@ def _any_left(store: ObjectStore, vanished: Vanished) -> bool:
     folder = folder_of(vanished.files[0].key)
     known = {file.key for file in vanished.files}
     return any(obj.key in known for obj in store.list("/".join(folder or ()) + "/"))
+
+
+def _is_settled(
+    obj: StoredObject, newest: LoggedFile | None, marks: Mapping[tuple[str, str], int], source: SourceConfig
+) -> bool:
+    """Whether the log alone tells what an object is: of most objects of most looks, and its key need not be parsed."""
+    if newest is None or not obj.size or newest.format == TRANSACTIONS or source.ignore_case:
+        return False
+    return newest.qualified_table in source.tables and _is_known(obj, newest, marks)
 
 
 def _is_known(obj: StoredObject, newest: LoggedFile | None, marks: Mapping[tuple[str, str], int]) -> bool:

@@ -20,6 +20,8 @@ class Layout:
     """By today's names."""
     written: tuple[str, ...] = ()
     """As the file itself has them, where it names them."""
+    era: int = 0
+    """How many entries of the table's `earlier` end after the file's time: whose settings hold for it."""
 
 
 def before_image(dms: DmsSettings, column: str) -> str | None:
@@ -70,32 +72,43 @@ def file_layout(
     TableStopped for a part of the key that is missing, a column that is there twice, and for CDC files without an
     operation.
     """
+    stops: list[TableStopped] = []
     if doubled := sorted({column for column in found if list(found).count(column) > 1}):
-        raise TableStopped(name, f"{key} has {_list(doubled)} twice.", "Have DMS write each column once.")
+        stops.append(
+            TableStopped(name, f"{key} has {_list(doubled)} twice.", "Have DMS write each column once.")
+        )
     renamed = {old: new for new, old in table.renamed_from.items() if new not in found}
     if (prefix := dms.before_image_prefix) is not None:
         renamed |= {f"{prefix}{old}": f"{prefix}{new}" for old, new in renamed.items()}
     columns = tuple(renamed.get(column, column) for column in found)
     if missing := sorted(set(table.primary_key) - set(columns)):
-        raise TableStopped(
-            name,
-            f"{key} lacks {_list(missing)}, of the primary key.",
-            "Have DMS write it, or correct primary_key in lake.yaml.",
+        stops.append(
+            TableStopped(
+                name,
+                f"{key} lacks {_list(missing)}, of the primary key.",
+                "Have DMS write it, or correct primary_key in lake.yaml.",
+            )
         )
     lacking = sorted({column.name for column in table.columns} - set(columns))
     # An object of JSON lines leaves out what is NULL.
     if table.mode is Mode.FULL_ROW and lacking and ".json" not in key:
-        raise TableStopped(
-            name,
-            f"{key} lacks {_list(lacking)}, and a table of mode full_row finds its rows by all of their columns.",
-            "If the source has dropped it, remove it from columns in lake.yaml: silver drops it too, then.",
+        stops.append(
+            TableStopped(
+                name,
+                f"{key} lacks {_list(lacking)}, and a table of mode full_row finds its rows by all of their columns.",
+                "If the source has dropped it, remove it from columns in lake.yaml: silver drops it too, then.",
+            )
         )
     if kind is FileKind.CDC and has_operation(kind, dms) and dms.operation_column not in found:
-        raise TableStopped(
-            name,
-            f"{key} is a CDC file without the column {dms.operation_column}.",
-            "Set IncludeOpForFullLoad on the endpoint, or operation_column to the name that it has.",
+        stops.append(
+            TableStopped(
+                name,
+                f"{key} is a CDC file without the column {dms.operation_column}.",
+                "Set IncludeOpForFullLoad on the endpoint, or operation_column to the name that it has.",
+            )
         )
+    if stops:
+        raise TableStopped.of_all(stops)
     return Layout(columns, tuple(found))
 
 

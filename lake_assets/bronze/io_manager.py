@@ -14,8 +14,11 @@ from lake_assets.bronze.reader import read_changes
 from lake_assets.bronze.recount import counted
 from lake_assets.iceberg.tables import column_ddl
 from lake_assets.runtime import LakeRuntime
+from lake_assets.spark.sql import Sql, joined
 
-CHANGE_COLUMNS = "_op string, _commit_ts timestamp, _sequence string, _file string, _row bigint, _bad string"
+CHANGE_COLUMNS = Sql(
+    "_op string, _commit_ts timestamp, _sequence string, _file string, _row bigint, _bad string"
+)
 
 
 class BronzeIOManager(dg.IOManager):
@@ -49,7 +52,7 @@ class BronzeIOManager(dg.IOManager):
                 column_ddl(column.model_copy(update={"required": False}))
                 for column in source.tables[table].columns
             )
-            return spark.createDataFrame([], f"{CHANGE_COLUMNS}, {', '.join(columns)}")
+            return spark.createDataFrame([], joined(", ", (CHANGE_COLUMNS, *columns)))
         dms = source.settings(table)
         files = [counted(store, file, dms, source.tables) for file in logged]
         changes = read_changes(spark, store, files, name=table, table=source.tables[table], dms=dms)

@@ -37,6 +37,8 @@ def strict_rows(
     table: TableConfig,
     dms: DmsSettings,
     among: LayoutsByRow | None = None,
+    *,
+    explain: bool = False,
 ) -> DataFrame:
     """The rows of files of one layout as `text_rows.regular_csv` or `regular_json` give them; `_row` is the ordinal of
     the record from 0, the header not counted. `among`: of CSV files that have several layouts, the rows of this one.
@@ -49,7 +51,9 @@ def strict_rows(
     for file in files:
         content = whole(store, file.path, file.compression, LARGEST_IRREGULAR)
         records = (
-            _json(content, layout) if file.format == "json" else _csv(content, layout, table, dms, among)
+            _json(content, layout)
+            if file.format == "json"
+            else _csv(content, layout, table, dms, among, explain=explain)
         )
         address = spark_address(store.spark_uri(file.path))
         rows = [(*(nothing if bad else fields), address, ordinal, bad) for ordinal, (fields, bad) in records]
@@ -60,7 +64,13 @@ def strict_rows(
 
 
 def _csv(
-    content: bytes, layout: Layout, table: TableConfig, dms: DmsSettings, among: LayoutsByRow | None
+    content: bytes,
+    layout: Layout,
+    table: TableConfig,
+    dms: DmsSettings,
+    among: LayoutsByRow | None,
+    *,
+    explain: bool,
 ) -> Iterator[_Row]:
     width = len(layout.columns)
     records = csv_records(content, CsvDialect.of(dms))
@@ -77,7 +87,8 @@ def _csv(
             yield ordinal, ((), record.fault or doubtful)
         elif len(record.fields) != width:
             empty = content[record.start : record.end].strip(b"\r\n") == b""
-            yield ordinal, ((), EMPTY_LINE if empty else width_fault(width))
+            found = len(record.fields) if explain else None
+            yield ordinal, ((), EMPTY_LINE if empty else width_fault(width, found))
         else:
             yield ordinal, ([field or None for field in record.fields], None)
         doubtful = None

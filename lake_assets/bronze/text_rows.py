@@ -16,13 +16,16 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lake_assets.bronze.csv_structure import WIDEST
 from lake_assets.bronze.formats import Layout
+from lake_assets.bronze.wide_rows import each, is_wide
 from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.spark.sql import quoted
 from lake_assets.words import many
 
 UNUSED = "\x00\x1f"
 """Stands for an empty CSV field: Spark turns its `nullValue` into NULL, and empty fields too, so that only a token
 that no regular file contains keeps the empty string, NULL and the endpoint's own null token apart."""
 CORRUPT = "\x00corrupt"
+PLACE = ("_file", "_row", "_bad")
 
 
 def field_names(layout: Layout) -> list[str]:
@@ -30,9 +33,21 @@ def field_names(layout: Layout) -> list[str]:
     return [f"_{position}" for position in range(len(layout.columns))]
 
 
-def width_fault(width: int) -> str:
-    """Why a row of another width is bad."""
-    return f"not {many(width, 'field')}"
+def width_fault(width: int, found: int | None = None) -> str:
+    """Why a row of another width is bad; `found`: the fields that it has."""
+    return f"not {many(width, 'field')}" + ("" if found is None else f", but {found}")
+
+
+def width_faults(width: int, record: Column, dms: DmsSettings, *, explain: bool) -> Column:
+    """The same of records as they stand in a regular file; the number of their fields only where it is to `explain`,
+    because Spark is slow to count them."""
+    fault = F.lit(width_fault(width))
+    if not explain:
+        return fault
+    # Quotes come in pairs, and what is between two of them separates nothing.
+    bare = F.regexp_replace(record, '"[^"]*"', "") if dms.rfc_4180 else record
+    separators = F.length(bare) - F.length(F.replace(bare, F.lit(dms.csv_delimiter), F.lit("")))
+    return F.concat(fault, F.lit(", but "), separators + 1)
 
 
 def literal_path(path: str) -> str:
@@ -60,14 +75,17 @@ def csv_options(dms: DmsSettings) -> dict[str, str]:
     }
 
 
-def regular_csv(spark: SparkSession, paths: list[str], layout: Layout, dms: DmsSettings) -> DataFrame:
+def regular_csv(
+    spark: SparkSession, paths: list[str], layout: Layout, dms: DmsSettings, *, explain: bool = False
+) -> DataFrame:
     """The fields of regular CSV files, an empty one as NULL."""
     fields = field_names(layout)
     schema = ", ".join(f"{field} string" for field in (*fields, "_corrupt"))
     # Without pruning, a row of the wrong width is noticed whichever columns are asked for.
     reader = spark.read.schema(schema).options(**csv_options(dms)).option("columnPruning", False)
     frame = reader.csv(paths, header=dms.add_column_name)
-    bad = F.when(F.col("_corrupt").isNotNull(), F.lit(width_fault(len(layout.columns))))
+    fault = width_faults(len(layout.columns), F.col("_corrupt"), dms, explain=explain)
+    bad = F.when(F.col("_corrupt").isNotNull(), fault)
     return frame.select(*fields, *place(bad))
 
 
@@ -84,15 +102,14 @@ def regular_json(spark: SparkSession, paths: list[str], layout: Layout) -> DataF
         allowNonNumericNumbers=False,
     )
     # What the inspection let pass and Spark does not: never seen, and not to be lost if it is.
-    bad = F.when(F.col(f"`{CORRUPT}`").isNotNull(), F.lit("it is no JSON object to Spark"))
-    names = (F.col(f"`{name.replace('`', '``')}`") for name in layout.columns)
-    return frame.select(
-        *(column.alias(field) for column, field in zip(names, field_names(layout), strict=True)), *place(bad)
-    )
+    bad = F.when(F.col(quoted(CORRUPT)).isNotNull(), F.lit("it is no JSON object to Spark"))
+    # By their places, since a key may be the empty text, which no name in Spark is.
+    placed = frame.select("*", *place(bad)).toDF(*field_names(layout), "_corrupt", *PLACE)
+    return placed.drop("_corrupt")
 
 
 def place(bad: Column) -> tuple[Column, Column, Column]:
-    """`_file`, `_row` and `_bad` of a row of a text file."""
+    """`PLACE`: `_file`, `_row` and `_bad` of a row of a text file."""
     return (
         F.col("_metadata.file_path").alias("_file"),
         F.monotonically_increasing_id().alias("_row"),
@@ -113,7 +130,15 @@ def csv_values(rows: DataFrame, layout: Layout, table: TableConfig, dms: DmsSett
             last = F.when(last.contains("\r"), F.regexp_replace(last, "\r$", "")).otherwise(last)
     texts = [*most, last]
     empty = F.lit(None) if dms.csv_null_value == "" else F.lit("")
-    known = [F.when(text.isNull(), empty).when(text != dms.csv_null_value, text) for text in texts]
+
+    def known_of(text: Column) -> Column:
+        return F.when(text.isNull(), empty).when(text != dms.csv_null_value, text)
+
+    if is_wide(fields):
+        rows = rows.select("*", each(texts, "_known", known_of))
+        known = [F.col("_known")[position] for position in range(len(fields))]
+    else:
+        known = [known_of(text) for text in texts]
     missing: list[Column] = []
     if dms.csv_no_sup_value is not None:
         marked = [F.coalesce(text, F.lit("")) == dms.csv_no_sup_value for text in texts]

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.formats import Layout
 from lake_assets.bronze.headerless import LayoutsByRow
-from lake_assets.bronze.text_rows import csv_options, field_names, place, width_fault
+from lake_assets.bronze.text_rows import csv_options, field_names, place, width_fault, width_faults
 from lake_assets.config import DmsSettings
 
 
@@ -25,6 +25,8 @@ def table_rows(
     name: str,
     dms: DmsSettings,
     among: LayoutsByRow | None = None,
+    *,
+    explain: bool = False,
 ) -> DataFrame:
     """The rows of the table `name` (`schema.table`) in the files' own order, read in one job, as
     `text_rows.regular_csv` gives those of a file of one table; the layout has neither TABLE nor SCHEMA. `among`: of a
@@ -50,12 +52,15 @@ def table_rows(
         records = records.filter(_belongs(layout, among, options))
     fields = field_names(layout)
     taken_apart = _taken_apart(layout, options).alias("_taken_apart")
-    strange = F.col("_record").isNull() | F.col("_taken_apart._corrupt").isNotNull()
+    strange = F.col("_taken_apart._corrupt").isNotNull()
+    width = len(fields) + 2
+    # Of a record that has the three leading fields alone, Spark keeps nothing else.
+    bare = F.when(F.col("_record").isNull(), F.lit(width_fault(width, 3 if explain else None)))
     return records.select("_record", "_file", "_row", taken_apart).select(
         *(F.col(f"_taken_apart.{field}").alias(field) for field in fields),
         "_file",
         "_row",
-        F.when(strange, F.lit(width_fault(len(fields) + 2))).alias("_bad"),
+        bare.when(strange, width_faults(width, F.col("_record"), dms, explain=explain)).alias("_bad"),
     )
 
 
@@ -68,9 +73,9 @@ def _taken_apart(layout: Layout, options: dict[str, str]) -> Column:
 def _belongs(layout: Layout, among: LayoutsByRow, options: dict[str, str]) -> Column:
     """Whether a record has the layout, as `LayoutsByRow.of` says it."""
     belongs, fits_another = F.lit(False), F.lit(False)
-    for known, end in zip(among.layouts, among.ends, strict=False):
+    for known, end, at in zip(among.layouts, among.ends, among.sequence_places, strict=False):
         row = _taken_apart(known, options)
-        sequence = row[f"_{known.columns.index(among.sequence_column)}"]
+        sequence = row[f"_{at}"]
         fits = row["_corrupt"].isNull() & (sequence != "") & (sequence < end)
         fits = F.coalesce(fits, F.lit(False)) & ~fits_another
         belongs = belongs | fits if known == layout else belongs

@@ -7,7 +7,7 @@ Here: operation, commit time, sequence, images, and what makes a row unusable. N
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import reduce
-from operator import and_, or_
+from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -17,13 +17,14 @@ from lake_assets.bronze.formats import Layout, before_image
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.parquet_types import from_parquet
 from lake_assets.bronze.values import exactly, utc_wall_clock
+from lake_assets.bronze.wide_rows import Fault, is_wide, typed_by_kind
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.config import DmsSettings, Mode, TableConfig
 from lake_assets.spark.types import spark_type
 
-_Fault = tuple[Column, Column]
-"""Whether a row has it, and what is said of it then."""
 _YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
+_SHOWN = 100
+"""Characters of a value that a message repeats."""
 SYNTHETIC_TAIL = "0" * 19
 """Ends the sequence of a change that DMS gave none: its own counters are never zero."""
 
@@ -40,10 +41,13 @@ def typed_rows(
     types: Mapping[str, str] | None,
     table: TableConfig,
     dms: DmsSettings,
+    *,
+    explain: bool = False,
 ) -> DataFrame:
     """The changes as `reader.read_changes` describes them. `rows` have the fields `_0`, `_1`… of the layout's columns,
     and `_file`, `_row`, `_bad`, of CSV with a no-supplemental-value marker also `_unsupplied`; `types` are the Arrow
-    names of the fields' Parquet types by column (`string` for JSON), None for the text of a CSV file."""
+    names of the fields' Parquet types by column (`string` for JSON), None for the text of a CSV file. `explain`: `_bad`
+    names every fault of a row with the value that has it, rather than the first; for the few rows that are shown."""
     at = {column: F.col(f"_{position}") for position, column in enumerate(layout.columns)}
     absent = {column.name for column in table.columns} - set(at)
     at |= {name: F.lit(table.defaults.get(name)).cast("string") for name in absent}
@@ -58,16 +62,35 @@ def typed_rows(
     operation = _operation(kind, at, dms)
     key = set(table.primary_key)
     had_before = matched_by(table)
-    images: dict[str, Column] = {}
+
+    def said(fault: Column, value: Column, written: str) -> Column:
+        """What a message says of a value, whose type in the file is `written`, that has the fault."""
+        return _shown(fault, F.hex(value) if "binary" in written else value) if explain else fault
+
+    def kind_of(name: str) -> str:
+        return types.get(name, "string") if types is not None else "string"
+
     faults = _unknown(operation)
-    for c in table.columns:
-        value = at[c.name]
-        if types is None:
-            value = _certain(value, c, operation, c.name in had_before, dms)
-        images[c.name] = typed(c.name, value, c.type)
-        # A text as a text is itself.
-        if types is not None or c.type != "string":
-            faults.append(_unreadable(c, value, images[c.name], text=types is None))
+    values = {c.name: at[c.name] for c in table.columns}
+    if types is None:
+        values = {
+            c.name: _certain(at[c.name], c, operation, c.name in had_before, dms) for c in table.columns
+        }
+    # A text as a text is itself.
+    read = [c for c in table.columns if types is not None or c.type != "string"]
+    images = {c.name: values[c.name] for c in table.columns}
+    if is_wide(read):
+        kinds = {c.name: (c.type, kind_of(c.name)) for c in read}
+        rows, found, fault = typed_by_kind(
+            rows, read, values, kinds, typed, text=types is None, said=said if explain else None
+        )
+        images |= found
+        faults.append(fault)
+    else:
+        for c in read:
+            images[c.name] = typed(c.name, values[c.name], c.type)
+            reason = said(F.lit(f"{c.name} is not {c.type}"), values[c.name], kind_of(c.name))
+            faults.append(_unreadable(c, values[c.name], images[c.name], reason, text=types is None))
     before = []
     written = _before_images(at, table, dms, text=types is None)
     for c in (c for c in table.columns if c.name in had_before):
@@ -77,14 +100,18 @@ def typed_rows(
             value = written[present]
             old = typed(present, value, c.type)
             lost = (operation == "U") & value.isNotNull() & old.isNull()
-            faults.append((lost, F.lit(f"{present} is not {c.type}")))
+            wrong = F.lit(f"{present} is not {c.type}")
+            faults.append((lost, said(wrong, value, kind_of(present))))
         before.append(old.alias(c.name))
     # A delete carries its key only, so the other columns' NOT NULL does not bind it; nor what was not supplied.
     for c in table.columns:
         if c.name in key:
-            faults.append((images[c.name].isNull(), F.lit(f"{c.name} is NULL")))
+            absent_key = images[c.name].isNull() & (at[c.name].isNull() if explain else F.lit(True))
+            faults.append((absent_key, F.lit(f"{c.name} is NULL")))
         elif c.required:
             missing = images[c.name].isNull() & (operation != "D")
+            if explain:
+                missing &= at[c.name].isNull()
             if "_unsupplied" in rows.columns:
                 missing &= ~F.array_contains("_unsupplied", c.name)
             faults.append((missing, F.lit(f"{c.name} is NULL")))
@@ -105,24 +132,27 @@ def typed_rows(
         )
     commit_ts = F.lit(None).cast("timestamp")
     if dms.timestamp_column_name is not None and dms.timestamp_column_name in at:
-        commit_ts = typed(dms.timestamp_column_name, at[dms.timestamp_column_name], "timestamptz")
+        stamp = at[dms.timestamp_column_name]
+        commit_ts = typed(dms.timestamp_column_name, stamp, "timestamptz")
         # Spark knows the year 202026, and nothing else that is told the time does.
         commit_ts = F.when(commit_ts.between(*_YEARS), commit_ts)
-        faults.append((commit_ts.isNull(), F.lit(f"{dms.timestamp_column_name} is not a timestamp")))
+        untimed = F.lit(f"{dms.timestamp_column_name} is not a timestamp")
+        faults.append((commit_ts.isNull(), said(untimed, stamp, kind_of(dms.timestamp_column_name))))
     own = None
     if dms.change_sequence_column is not None and dms.change_sequence_column in at:
         own = at[dms.change_sequence_column].cast("string")
         if kind is not FileKind.LOAD:
             # As texts, only those of one form sort by time.
             unsortable = (own != "") & ~own.rlike(r"^\d{35}$")
-            faults.append((unsortable, F.lit(f"{dms.change_sequence_column} is not 35 digits")))
+            wrong = F.lit(f"{dms.change_sequence_column} is not 35 digits")
+            faults.append((unsortable, said(wrong, own, kind_of(dms.change_sequence_column))))
     return rows.select(
         operation.alias("_op"),
         commit_ts.alias("_commit_ts"),
         _sequence(kind, own, at, dms, commit_ts).alias("_sequence"),
         "_file",
         "_row",
-        _reason(faults).alias("_bad"),
+        (_all_reasons(faults) if explain else _reason(faults)).alias("_bad"),
         F.struct(*(image.alias(name) for name, image in images.items())).alias("_image"),
         *([F.struct(*before).alias("_before")] if before else []),
         *([_unsupplied(rows)] if dms.csv_no_sup_value is not None else []),
@@ -136,16 +166,30 @@ def matched_by(table: TableConfig) -> frozenset[str]:
     return frozenset(table.primary_key)
 
 
-def _reason(faults: Sequence[_Fault]) -> Column:
+def _reason(faults: Sequence[Fault]) -> Column:
     """Why the row cannot be used, if it cannot: the first of the faults that it has.
 
-    Nearly every row has none. So whether there is any is asked first, and the reason after that.
+    Nearly every row has none. So whether there is any is asked first, and the reason after that. Neither is nested: an
+    expression a thousand deep is more than Spark's stack holds.
     """
     bad = F.col("_bad")
-    chain = F.when(bad.isNotNull(), bad)
-    for fault, reason in faults:
-        chain = chain.when(fault, reason)
-    return F.when(reduce(or_, (fault for fault, _ in faults)), chain).otherwise(bad)
+    reasons = (F.when(fault, reason) for fault, reason in faults)
+    any_fault = F.greatest(F.lit(False), *(fault for fault, _ in faults))
+    return F.when(any_fault, F.coalesce(bad, *reasons)).otherwise(bad)
+
+
+def _all_reasons(faults: Sequence[Fault]) -> Column:
+    """All that is wrong with a row; of one that was not taken apart, that alone."""
+    bad = F.col("_bad")
+    found = F.concat_ws("; ", *(F.when(fault, reason) for fault, reason in faults))
+    return F.coalesce(bad, F.nullif(found, F.lit("")))
+
+
+def _shown(fault: Column, value: Column) -> Column:
+    """The fault with the value, cut where it is long."""
+    text = value.cast("string")
+    cut = F.when(F.length(text) > _SHOWN, F.concat(F.substring(text, 1, _SHOWN), F.lit("…"))).otherwise(text)
+    return F.concat(fault, F.coalesce(F.concat(F.lit(": '"), cut, F.lit("'")), F.lit("")))
 
 
 def _unsupplied(rows: DataFrame) -> Column:
@@ -187,7 +231,7 @@ def _certain(text: Column, column: ColumnConfig, operation: Column, in_key: bool
     return text
 
 
-def _unknown(operation: Column) -> list[_Fault]:
+def _unknown(operation: Column) -> list[Fault]:
     # isin() of a NULL operation is NULL, not false.
     written = F.coalesce(operation, F.lit(""))
     named = F.concat(F.lit("unknown operation "), operation.substr(1, 20))
@@ -195,10 +239,9 @@ def _unknown(operation: Column) -> list[_Fault]:
     return [(~written.isin("I", "U", "D"), reason)]
 
 
-def _unreadable(column: ColumnConfig, value: Column, image: Column, *, text: bool) -> _Fault:
+def _unreadable(column: ColumnConfig, value: Column, image: Column, reason: Column, *, text: bool) -> Fault:
     """A value that is there but does not fit must not become NULL in silence."""
     lost = value.isNotNull() & image.isNull()
-    reason = F.lit(f"{column.name} is not {column.type}")
     if text:
         hint = F.lit(
             f"{column.name} is empty, which is not {column.type} (is csv_null_value the endpoint's?)"

@@ -21,6 +21,9 @@ OUTCOME = {
     AssetCheckExecutionRecordStatus.FAILED: False,
 }
 
+PROBLEMS = ("error", "problem")
+"""Metadata in which an evaluation that failed says why."""
+
 
 @dataclass(frozen=True, slots=True)
 class CheckTurn:
@@ -30,6 +33,8 @@ class CheckTurn:
     """None: a run was to evaluate the check and ended, or is under way, without having done so."""
     at: float
     """Seconds since the epoch: of the evaluation, or else of the run's last sign of life."""
+    problem: str | None = None
+    """Of an evaluation that failed, why, as `applied` and `row_count` say it."""
 
 
 def check_turns(instance: dg.DagsterInstance, check: dg.AssetCheckKey, limit: int = DEPTH) -> list[CheckTurn]:
@@ -43,7 +48,16 @@ def latest_evaluation(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> 
     records = instance.event_log_storage.get_asset_check_execution_history(
         check, limit=1, status=set(OUTCOME)
     )
-    return CheckTurn(OUTCOME[records[0].status], _moment(instance, records[0])) if records else None
+    if not records:
+        return None
+    (newest,) = records
+    return CheckTurn(OUTCOME[newest.status], _moment(instance, newest), _problem(newest))
+
+
+def _problem(record: AssetCheckExecutionRecord) -> str | None:
+    given = record.evaluation.metadata if record.evaluation is not None else {}
+    said = [str(given[name].value) for name in PROBLEMS if name in given]
+    return said[0] if said else None
 
 
 def _moment(instance: dg.DagsterInstance, record: AssetCheckExecutionRecord) -> float:

@@ -93,3 +93,36 @@ def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
             f"{expected} expected, {counts.after} found"
         )
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRows:
+    """Rows of a table as it is, each figure from its own witness."""
+
+    committed: int | None
+    """After the newest commit that bears a position; None where none does."""
+    by_summary: int
+    """As the summary of the table's newest snapshot says."""
+    by_files: int
+    """Rows of the data files that are live, less those that delete files mark."""
+    equality_deletes: int = 0
+    """Rows of delete files that name values. lake_assets writes none, and nobody knows how many rows they delete."""
+
+
+def live_rows_problem(rows: LiveRows, *, others_may_write: bool = False) -> str | None:
+    """What does not add up in a table as it is, as a sentence; None when all does, as far as it can be counted."""
+    if rows.equality_deletes and others_may_write:
+        return None
+    if rows.equality_deletes:
+        return (
+            f"the table has equality deletes ({rows.equality_deletes}), which lake_assets never writes: another engine "
+            "has deleted rows"
+        )
+    if rows.by_files != rows.by_summary:
+        return f"rows by the table's newest snapshot: {rows.by_summary}, by its files: {rows.by_files}"
+    if not others_may_write and rows.committed not in (None, rows.by_summary):
+        return (
+            f"rows after the table's newest batch: {rows.committed}, now: {rows.by_summary}. Somebody else has changed "
+            "the table"
+        )
+    return None

@@ -15,12 +15,13 @@ import dagster as dg
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.quarantine import Held
 from lake_assets.checks.freshness import FreshnessState, freshness
-from lake_assets.errors import LakeError, RowCountMismatch
+from lake_assets.checks.history import CheckTurn
+from lake_assets.checks.row_count import LiveRows, live_rows_problem
+from lake_assets.errors import LakeError, RowCountMismatch, TableStopped
 from lake_assets.silver.batch import TableResult
 from lake_assets.silver.pending import TableState
 from lake_assets.silver.plan import Batch, Waiting
 from lake_assets.silver.targets import Target
-from lake_assets.words import many
 
 APPLIED = "applied"
 ROW_COUNT = "row_count"
@@ -37,7 +38,7 @@ def check_specs(target: Target) -> list[dg.AssetCheckSpec]:
             APPLIED,
             asset=key,
             blocking=True,
-            description="Every file that could be applied was applied; otherwise why the table has stopped.",
+            description="The table has not stopped; otherwise why it has. Files that wait do not fail it.",
         ),
         dg.AssetCheckSpec(
             ROW_COUNT,
@@ -45,7 +46,8 @@ def check_specs(target: Target) -> list[dg.AssetCheckSpec]:
             blocking=True,
             description=(
                 "Rows before + added - removed = rows after, rows read = rows that the files hold by their own count. "
-                "Evaluated before a batch is published; a batch that fails it is not."
+                "Evaluated before a batch is published; a batch that fails it is not. Executed by itself, it compares "
+                "the rows that the table holds with those after its newest batch."
             ),
         ),
         dg.AssetCheckSpec(
@@ -89,14 +91,45 @@ def applied_evaluation(result: TableResult) -> dg.AssetCheckEvaluation:
     return _evaluation(result.target, APPLIED, result.error is None, metadata, blocking=True)
 
 
-def state_evaluation(state: TableState) -> dg.AssetCheckEvaluation:
-    """`applied`, of a table that is looked at without a turn: fails while there is a batch that could be applied."""
+def state_evaluation(state: TableState, last: CheckTurn | None) -> dg.AssetCheckEvaluation:
+    """`applied`, of a table that is looked at without a turn: fails while the table is stopped. Files that wait for
+    their turn do not stop it. `last`: the newest evaluation of the check; a failure holds until its batch is gone."""
     waiting = state.next_batch.reason if isinstance(state.next_batch, Waiting) else None
-    error = state.error
-    if error is None and isinstance(state.next_batch, Batch):
-        error = LakeError(f"{many(len(state.pending), 'file')} could be applied: materialize the table.")
-    result = TableResult(state.target, waiting=waiting, error=error, position=state.position)
+    result = TableResult(state.target, waiting=waiting, error=_stopped(state, last), position=state.position)
     return applied_evaluation(result)
+
+
+def _stopped(state: TableState, last: CheckTurn | None) -> Exception | None:
+    """Why the table cannot go on, as far as a look at it shows."""
+    batch = state.next_batch
+    if state.error is not None or not isinstance(batch, Batch):
+        return state.error
+    if batch.stop is not None:
+        return TableStopped(state.target.table, batch.stop.reason, batch.stop.next_step)
+    if _unresolved(state, last):
+        assert last is not None, "what is unresolved has failed"
+        return LakeError(last.problem or "The last turn failed; its run says why.")
+    return None
+
+
+def _unresolved(state: TableState, last: CheckTurn | None) -> bool:
+    """Whether the last turn failed, and what it failed on may still be there."""
+    return last is not None and last.passed is False and isinstance(state.next_batch, Batch)
+
+
+def live_row_count_evaluation(
+    state: TableState, rows: LiveRows, last: CheckTurn | None
+) -> dg.AssetCheckEvaluation:
+    """`row_count`, of a table that is looked at without a turn: its rows as they are. `last`: as above."""
+    others = state.target.config.foreign_commits == "tolerate"
+    problem = live_rows_problem(rows, others_may_write=others)
+    if problem is None and _unresolved(state, last):
+        assert last is not None, "what is unresolved has failed"
+        problem = last.problem or "The rows of the last batch did not add up; its run says how."
+    metadata: dict[str, Any] = {"rows": rows.by_summary, "rows_in_files": rows.by_files}
+    if problem is not None:
+        metadata["problem"] = problem
+    return _evaluation(state.target, ROW_COUNT, problem is None, metadata, blocking=True)
 
 
 def row_count_evaluation(result: TableResult) -> dg.AssetCheckEvaluation:

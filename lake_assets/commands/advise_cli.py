@@ -1,15 +1,12 @@
 """`lake-assets advise` on the command line: reads the workload, prints the outlook."""
 
-import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from lake_assets.commands.console import results
 from lake_assets.words import many
-
-WIDE = 150
 
 
 def advise(
@@ -34,9 +31,9 @@ def advise(
     """What freshness costs: latency, files, commits and S3 requests for some settings of DMS and the lake."""
     from dataclasses import replace
 
-    from lake_assets.build import open_lake
     from lake_assets.commands.advise import Workload, alternatives, knobs_of, outlook
     from lake_assets.config_file import load_lake
+    from lake_assets.lake import open_lake
 
     lake = open_lake(load_lake(context.obj))
     name = source or next(iter(lake.config.sources))
@@ -85,7 +82,7 @@ def advise(
             f"{told.dollars_a_month:,.2f}",
             style="bold" if number == 0 else "",
         )
-    out = Console(width=None if sys.stdout.isatty() else WIDE)
+    out = results()
     out.print(table)
     out.print(
         "In bold, as it is set; below, one thing changed. Seconds for half of the changes: the worst take twice as "

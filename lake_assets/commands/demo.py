@@ -12,7 +12,6 @@ from typing import Any
 
 from pyiceberg.catalog import Catalog
 
-from lake_assets.build import Lake
 from lake_assets.config import LakeConfig, SourceConfig
 from lake_assets.demo.compare import TableComparison, compare_with_source
 from lake_assets.demo.dms_settings import DmsWriterSettings
@@ -21,6 +20,7 @@ from lake_assets.demo.history import generate_history
 from lake_assets.demo.written_files import WrittenFiles
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.tables import load_table
+from lake_assets.lake import Lake
 
 SOURCE = "bikeshare"
 

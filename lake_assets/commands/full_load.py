@@ -10,9 +10,9 @@ from datetime import datetime
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.table_folders import folder_of
-from lake_assets.build import Lake
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.tables import load_table
+from lake_assets.lake import Lake
 from lake_assets.silver.load_doubt import doubtful_parts
 from lake_assets.silver.plan import living_files, newest_versions
 from lake_assets.silver.position import Position, read_position

@@ -10,9 +10,9 @@ from datetime import datetime
 from statistics import quantiles
 from typing import Any
 
-from lake_assets.build import Lake
 from lake_assets.gold.latency import mart_passages
 from lake_assets.gold.look import Look
+from lake_assets.lake import Lake
 from lake_assets.silver.latency import Passage, passages
 
 BOUNDS = (0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)

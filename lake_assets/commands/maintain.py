@@ -12,12 +12,12 @@ from pyiceberg.table import Table
 
 from lake_assets.automation.tending import tend_mart, tend_silver
 from lake_assets.bronze import file_log, file_log_upkeep
-from lake_assets.build import Lake
 from lake_assets.iceberg import findings
 from lake_assets.iceberg.maintenance import Upkeep
 from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.iceberg.ops_upkeep import tend_small_table
 from lake_assets.iceberg.tables import load_table
+from lake_assets.lake import Lake
 from lake_assets.spark.causes import whole_story
 
 OPS: dict[str, Callable[[Table], None]] = {

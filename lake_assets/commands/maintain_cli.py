@@ -6,10 +6,9 @@ Here: options and output. Not here: what it does (`maintain.py`).
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-WIDE = 150
+from lake_assets.commands.console import messages, results
 
 
 def maintain(
@@ -26,7 +25,7 @@ def maintain(
     from lake_assets.spark.causes import root_cause
 
     lake = opened(context.obj, source, table)
-    err = Console(stderr=True, soft_wrap=True)
+    err = messages()
     printed = Table("table", title=None)
     for column in ("data files", "rewritten", "snapshots", "branches dropped", "orphans", "seconds"):
         printed.add_column(column, justify="right")
@@ -43,7 +42,7 @@ def maintain(
         )
         if done.error is not None:
             failed = True
-            err.print(f"[bold]{done.table} failed[/bold]: ", end="")
-            err.print(hidden_in(lake.config, root_cause(done.error)), markup=False)
-    Console(width=None if Console().is_terminal else WIDE).print(printed)
+            err.print(f"{done.table} failed: ", style="bold", end="")
+            err.print(hidden_in(lake.config, root_cause(done.error)))
+    results().print(printed)
     raise typer.Exit(1 if failed else 0)

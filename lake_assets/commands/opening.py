@@ -10,19 +10,21 @@ from pathlib import Path
 import typer
 
 from lake_assets.bronze.file_log import TABLE as LOG_TABLE
-from lake_assets.build import Lake, open_lake
 from lake_assets.commands.folder import local_folder
 from lake_assets.commands.warm_spark import beside_a_server
+from lake_assets.lake import Lake, open_lake
 from lake_assets.runtime import LakeRuntime
 from lake_assets.spark.session import check_spark
 
 
-def opened(path: Path, source: str | None = None, table: str | None = None) -> Lake:
+def opened(path: Path, source: str | None = None, table: str | None = None, *, spark: bool = True) -> Lake:
     """The lake of a lake.yaml, on the Spark that `dev` keeps warm for it, if one runs. Raises ConfigError,
-    PreflightError for a Spark that cannot be had, BadParameter for a source, or a table (see `Target.is_called`), that
-    it does not have, and for a catalog that does not answer CatalogUnavailable or what its client raises."""
+    PreflightError for a `spark` that is needed and cannot be had, BadParameter for a source, or a table (see
+    `Target.is_called`), that it does not have, and for a catalog that does not answer CatalogUnavailable or what its
+    client raises."""
     config = beside_a_server(path)
-    check_spark(config)
+    if spark:
+        check_spark(config)
     if source is not None and source not in config.sources:
         raise _unknown("source", source, config.sources)
     # Spark has much to say that nobody at a prompt wants to read.

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
-from lake_assets.commands.sync import Progress
+from lake_assets.commands.look import Progress
 
 
 class ProgressBar(Progress):
@@ -15,11 +15,11 @@ class ProgressBar(Progress):
     def __init__(self, console: Console) -> None:
         self._bar = RichProgress(
             SpinnerColumn(),
-            TextColumn("{task.description:<10}"),
+            TextColumn("{task.description:<10}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[stage]}"),
+            TextColumn("{task.fields[stage]}", markup=False),
             console=console,
             transient=True,
             disable=not console.is_terminal,

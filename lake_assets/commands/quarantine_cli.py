@@ -8,13 +8,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
+from lake_assets.commands.console import messages, results
 from lake_assets.words import many
 
 if TYPE_CHECKING:
     from lake_assets.bronze.quarantine import Held
-    from lake_assets.build import Lake
+    from lake_assets.lake import Lake
 
 quarantine = typer.Typer(no_args_is_help=True, help="Rows and files that were set aside.")
 
@@ -42,7 +42,7 @@ def list_(
     printed = Columns("id", "state", "table", "file", "line", "reason")
     for held in rows:
         printed.add_row(held.id, held.state, held.silver_table, held.key, _line(held), held.reason)
-    Console(width=None if Console().is_terminal else 200).print(printed)
+    results(200).print(printed)
 
 
 @quarantine.command()
@@ -55,17 +55,42 @@ def show(context: typer.Context, ids: Annotated[list[str], typer.Argument()]) ->
 
 
 @quarantine.command()
-def retry(context: typer.Context, ids: Ids = None, table: Table = None) -> None:
-    """Read rows again by the contract as lake.yaml has it now; the next run of their tables does."""
+def retry(
+    context: typer.Context,
+    ids: Ids = None,
+    table: Table = None,
+    later: Annotated[
+        bool, typer.Option("--later", help="Ask only: the next run of their tables reads them.")
+    ] = False,
+) -> None:
+    """Read rows again by the contract as lake.yaml has it now, and say what became of each."""
+    from lake_assets.commands.quarantine import read_again
     from lake_assets.commands.quarantine import retry as ask_again
+    from lake_assets.spark.session import check_spark
 
     lake = _lake(context)
+    if not later:
+        check_spark(lake.config)
     rows = _chosen(lake, table, _some(ids, table))
     logged = ask_again(lake.runtime, rows)
+    if later:
+        typer.echo(
+            f"{many(len(rows), 'row', 'are')} to be read again from {many(len(logged), 'file')}: run lake-assets sync, "
+            "or let the sensor."
+        )
+        return
+    outcome = read_again(lake, rows)
+    for held in outcome.held:
+        typer.echo(
+            f"{held.id} of {held.silver_table} is held again: {held.key}, {_place(held)}: {held.reason}"
+        )
+    for reason in outcome.stopped.values():
+        messages().print(reason)
     typer.echo(
-        f"{many(len(rows), 'row', 'are')} to be read again from {many(len(logged), 'file')}: run lake-assets sync, or "
-        "let the sensor."
+        f"applied: {len(outcome.applied)}, held again: {len(outcome.held)}, superseded: {len(outcome.superseded)}, "
+        f"still to be read: {len(outcome.pending)}"
     )
+    raise typer.Exit(outcome.exit_code)
 
 
 @quarantine.command()
@@ -85,8 +110,8 @@ def _some(ids: list[str] | None, table: str | None) -> list[str]:
 
 
 def _lake(context: typer.Context) -> "Lake":
-    from lake_assets.build import open_lake
     from lake_assets.config_file import load_lake
+    from lake_assets.lake import open_lake
 
     return open_lake(load_lake(context.obj))
 
@@ -101,6 +126,10 @@ def _line(held: "Held") -> str:
     if held.row is None:
         return "whole file"
     return str(held.line) if held.line is not None else f"row {held.row + 1}"
+
+
+def _place(held: "Held") -> str:
+    return f"line {held.line}" if held.row is not None and held.line is not None else _line(held)
 
 
 def _as_dict(held: "Held") -> dict[str, Any]:

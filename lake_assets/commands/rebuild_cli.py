@@ -11,7 +11,7 @@ from lake_assets.errors import LakeError
 from lake_assets.words import many
 
 if TYPE_CHECKING:
-    from lake_assets.build import Lake
+    from lake_assets.lake import Lake
     from lake_assets.silver.rebuild import Rebuilt
     from lake_assets.silver.targets import Target
 

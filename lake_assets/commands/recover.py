@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from lake_assets.bronze import file_log
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.log_recovery import former_state, go_back
-from lake_assets.build import Lake
 from lake_assets.commands.relog import Positions, log_again
 from lake_assets.config import Column
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.metadata_files import repaired
 from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.iceberg.tables import load_table
+from lake_assets.lake import Lake
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts, contract_of
 from lake_assets.schema.contract_log import new_version

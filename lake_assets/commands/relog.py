@@ -22,10 +22,10 @@ from lake_assets.bronze.file_log import TABLE, LoggedFile, NewFile
 from lake_assets.bronze.keys import DataFile, FileKind, TransactionFile
 from lake_assets.bronze.object_store import ObjectStore, StoredObject
 from lake_assets.bronze.table_folders import TableFolders
-from lake_assets.build import Lake
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.publish import attempt, with_properties
 from lake_assets.iceberg.tables import load_table
+from lake_assets.lake import Lake
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.guard import refuse_foreign_commits
 from lake_assets.silver.log_mark import LogMark, mark_of, superfluous

@@ -10,6 +10,7 @@ from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.guard import foreign_commits
 from lake_assets.silver.targets import Target
+from lake_assets.spark.sql import literal, sql
 
 
 def restore(runtime: LakeRuntime, target: Target) -> int:
@@ -28,6 +29,11 @@ def restore(runtime: LakeRuntime, target: Target) -> int:
     # PyIceberg does not write metadata of format version 3.
     with runtime.sessions.isolated() as spark:
         spark.sql(
-            f"CALL {runtime.catalog.name}.system.rollback_to_snapshot('{target.identifier}', {last.snapshot_id})"
+            sql(
+                "CALL {catalog}.system.rollback_to_snapshot({table}, {snapshot})",
+                catalog=runtime.lake.catalog.name,
+                table=literal(target.identifier),
+                snapshot=last.snapshot_id,
+            )
         )
     return len(foreign)

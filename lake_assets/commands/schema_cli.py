@@ -23,9 +23,9 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """What lake.yaml and the pending files would change, before a run does it. Exit code 1 when a table would stop."""
-    from lake_assets.build import open_lake
     from lake_assets.commands.schema_plan import plan as plan_schema
     from lake_assets.config_file import load_lake
+    from lake_assets.lake import open_lake
 
     found = plan_schema(open_lake(load_lake(context.obj)), tables or [])
     if as_json:

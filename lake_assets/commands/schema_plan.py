@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lake_assets.build import Lake
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.tables import load_table
+from lake_assets.lake import Lake
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.silver_schema import Step, steps, version_of
 from lake_assets.silver.evolution import batch_contracts

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from lake_assets.commands.latency import BOUNDS, Spread, TableLatency
+from lake_assets.commands.look import SyncResult
 from lake_assets.commands.status import TableStatus
-from lake_assets.commands.sync import SyncResult
 from lake_assets.demo.compare import TableComparison
 from lake_assets.words import many, span
 

@@ -13,12 +13,12 @@ from lake_assets.automation.tending import SILVER
 from lake_assets.bronze.quarantine import Held
 from lake_assets.bronze.strays import Strays
 from lake_assets.bronze.vanished import before, still_vanished
-from lake_assets.build import Lake
 from lake_assets.commands.latency import Spread
-from lake_assets.commands.sync import set_aside_sentence, why_waiting
+from lake_assets.commands.look import set_aside_sentence, why_waiting
 from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.restamp import applied_at, bearer
 from lake_assets.iceberg.tables import load_table, summary
+from lake_assets.lake import Lake
 from lake_assets.silver.failures import Failure, failure_of, failures
 from lake_assets.silver.latency import passages
 from lake_assets.silver.pending import TableState, table_states
@@ -140,7 +140,9 @@ def _table_status(
         latency=Spread.of(way.from_file for way in passages(table).values()),
         last_batch=batch or None,
         last_applied=applied.isoformat(timespec="seconds") if applied is not None else None,
-        reason=_reason(lake, state) if failure is None else f"{failure.reason} {_try_again(lake, state)}",
+        reason=(_reason(lake, state) or state.note)
+        if failure is None
+        else f"{failure.reason} {_try_again(lake, state)}",
         consistent_cut=state.position.cut.isoformat() if state.position.cut is not None else None,
         rows_waiting_for_cut=state.position.waiting,
         unknown_rows=state.position.unknown_rows,

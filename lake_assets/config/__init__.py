@@ -31,16 +31,19 @@ from lake_assets.config.listing import ListingConfig, NotificationsConfig
 from lake_assets.config.maintenance import MaintenanceConfig
 from lake_assets.config.tables import (
     FURTHER_SHAPES,
+    ICEBERGS_OWN,
     SHAPE_COLUMNS,
     Freshness,
     FullLoadComplete,
     Mode,
     OnVanished,
     TableConfig,
+    name_mistake,
 )
 
 __all__ = [
     "FURTHER_SHAPES",
+    "ICEBERGS_OWN",
     "SHAPE_COLUMNS",
     "UNDECIDED",
     "AutomationConfig",
@@ -73,6 +76,7 @@ __all__ = [
     "TableConfig",
     "did_you_mean",
     "has_operation_in_cdc",
+    "name_mistake",
     "parse_column",
     "parse_duration",
 ]

@@ -17,7 +17,7 @@ _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 UNDECIDED = "undecided"
 """Stands in a generated lake.yaml for what its generator could not know; no lake is opened with it."""
 
-Mistake = tuple[tuple[str, ...], str]
+Mistake = tuple[tuple[str | int, ...], str]
 """The keys that lead to it from the model that found it, and what is wrong."""
 
 
@@ -26,7 +26,7 @@ class Mistakes(ValueError):
 
     def __init__(self, found: Sequence[Mistake]) -> None:
         self.found = tuple(found)
-        super().__init__("; ".join(f"{'.'.join(keys)}: {text}" for keys, text in self.found))
+        super().__init__("; ".join(f"{'.'.join(map(str, keys))}: {text}" for keys, text in self.found))
 
 
 def refuse(found: Iterable[Mistake]) -> None:

@@ -5,16 +5,32 @@ Here: policies, earlier layouts, limits of the quarantine. Not here: what a poli
 """
 
 import re
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from lake_assets.config.base import Model
+from lake_assets.config.base import Mistake, Model, refuse
 from lake_assets.config.columns import Columns
+from lake_assets.config.dms import DmsSettings
 
 _FLUSH_TIME = re.compile(r"\d{8}-\d{9,10}")
+EARLIER_SETTINGS = (
+    "include_op_for_full_load",
+    "op_in_cdc",
+    "operation_column",
+    "operations",
+    "timestamp_column_name",
+    "timestamp_zone",
+    "change_sequence_column",
+    "added_columns",
+    "before_image_prefix",
+    "before_image_columns",
+    "csv_null_value",
+)
+"""What may have been otherwise: the columns that DMS adds, and what values mean. How a file is taken apart may not."""
 
 
 class Policy(StrEnum):
@@ -43,14 +59,26 @@ class SchemaChanges(Model):
 
 
 class EarlierLayout(Model):
-    """The columns that files had before a change of the source, where nothing in the files tells: CSV without a
-    header."""
+    """What files were before a change of the source or of the endpoint, where nothing in the files says it, as in CSV
+    without a header. What an entry leaves out is as in the next one, after the last one as in the table."""
+
+    parts: ClassVar[Mapping[str, type[Model]]] = {"dms": DmsSettings}
 
     until_file: str | None = None
     """`YYYYMMDD-HHMMSSmmm`, as in the name of the first file of the next layout."""
     until_sequence: str | None = None
     """35 digits: the change sequence of the first change of the next layout."""
-    columns: Columns
+    columns: Columns | None = None
+    """The source's columns."""
+    dms: dict[str, Any] = Field(default_factory=dict)
+    """Endpoint settings, of EARLIER_SETTINGS."""
+
+    @field_validator("dms")
+    @classmethod
+    def _settings(cls, value: dict[str, Any]) -> dict[str, Any]:
+        found = DmsSettings.model_validate(value).model_dump(include=set(value))
+        refuse(_fixed(found))
+        return found
 
     @field_validator("until_file")
     @classmethod
@@ -72,6 +100,8 @@ class EarlierLayout(Model):
     def _one_end(self) -> "EarlierLayout":
         if (self.until_file is None) == (self.until_sequence is None):
             raise ValueError("an earlier layout ends with until_file or with until_sequence, one of them")
+        if self.columns is None and not self.dms:
+            raise ValueError("an earlier layout says what was otherwise: columns, dms, or both")
         return self
 
     @property
@@ -81,6 +111,12 @@ class EarlierLayout(Model):
         fraction = digits[14:17] if self.until_file else digits[14:16]
         whole = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
         return whole.replace(microsecond=int(fraction.ljust(6, "0")))
+
+
+def _fixed(settings: Mapping[str, Any]) -> Iterator[Mistake]:
+    for name in settings:
+        if name not in EARLIER_SETTINGS:
+            yield (name,), f"cannot have been otherwise; what can: {', '.join(EARLIER_SETTINGS)}"
 
 
 class QuarantineLimits(Model):

@@ -5,7 +5,7 @@ Not here: reading the file and the environment (`config_file.py`), or acting on 
 
 import re
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
@@ -118,11 +118,14 @@ class SourceConfig(Model):
     description: str | None = None
     owners: tuple[str, ...] = ()
 
-    def settings(self, table: str) -> DmsSettings:
+    def settings(self, table: str, when: datetime | None = None) -> DmsSettings:
         """The endpoint settings in force for a table (`schema.table`): the source's, and the table's own above them. Of
-        a table that is not configured, the source's."""
-        own = self.tables[table].dms if table in self.tables else {}
-        return self.dms.model_copy(update=own) if own else self.dms
+        a table that is not configured, the source's. `when` (UTC): those of files from then, by `earlier`."""
+        if table not in self.tables:
+            return self.dms
+        config = self.tables[table]
+        dms = self.dms.model_copy(update=config.dms) if config.dms else self.dms
+        return dms if when is None else config.settings_in(config.era(when), dms)
 
     def task(self, table: str) -> DmsTask | None:
         """The replication task that writes a table's files."""
@@ -143,7 +146,7 @@ class SourceConfig(Model):
         found = [
             (("tables", name), text) for name, text in (*self._name_mistakes(), *self._column_mistakes())
         ]
-        refuse([*self._conflicts(), *found, *self._task_mistakes()])
+        refuse([*self._conflicts(), *found, *self._task_mistakes(), *self._earlier_mistakes()])
         return self
 
     def _conflicts(self) -> Iterator[Mistake]:
@@ -154,6 +157,25 @@ class SourceConfig(Model):
                 own = next((setting for setting in settings if setting in table.dms), None)
                 told[("dms", settings[0]) if own is None else ("tables", name, "dms", own), text] = None
         yield from told
+
+    def _earlier_mistakes(self) -> Iterator[Mistake]:
+        """What the settings of an earlier time lose, and ends that the files of that time cannot have."""
+        for name, table in self.tables.items():
+            today = self.settings(name)
+            for place, entry in enumerate(table.earlier):
+                era = len(table.earlier) - place
+                then = table.settings_in(era, today)
+                at = ("tables", name, "earlier", place)
+                if entry.until_sequence is not None and then.change_sequence_column is None:
+                    yield (
+                        (*at, "until_sequence"),
+                        "needs files with a change sequence until then: say until_file",
+                    )
+                known = {text for _, text in conflicts(table, today)}
+                for settings, text in conflicts(table.in_era(era), then):
+                    own = next((setting for setting in settings if setting in entry.dms), None)
+                    if own is not None and text not in known:
+                        yield (*at, "dms", own), text
 
     def _task_mistakes(self) -> Iterator[Mistake]:
         for name, table in self.tables.items():

@@ -4,8 +4,8 @@ Not here: the source it belongs to (`lake.py`), or how the engine uses it.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
@@ -52,6 +52,7 @@ ICEBERGS_OWN = frozenset(
     ("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number")
 )
 """Its metadata columns: a table may have a column of such a name, and Spark then cannot read it."""
+AS_ANOTHER = "give it another name, and say in renamed_from what the files call it"
 OnVanished = Literal["keep", "truncate", "drop"]
 KEYED_MODES = frozenset({Mode.CURRENT, Mode.SOFT_DELETE, Mode.HISTORY})
 """Shapes that need a key, and the order of its changes."""
@@ -76,6 +77,22 @@ SHAPE_COLUMNS = {
     ),
 }
 """The columns that a shape has beside the source's."""
+
+
+def name_mistake(name: str, others: Iterable[str], shapes: Iterable[Mode]) -> str | None:
+    """Why a table of these shapes that has the columns `others` cannot have a column of this name, as what follows the
+    name; None if it can."""
+    folded = name.lower()
+    if not name:
+        return "has the empty text for a name, which no column of silver can have"
+    if folded in ICEBERGS_OWN:
+        return "is a name that Iceberg keeps for itself"
+    for shape in shapes:
+        if any(column.name == folded for column in SHAPE_COLUMNS.get(shape, ())):
+            return f"has the name of a column that {shape} adds"
+    if (other := next((o for o in others if o != name and o.lower() == folded), None)) is not None:
+        return f"differs from {other} only in case, which Spark does not tell apart"
+    return None
 
 
 class FullLoadComplete(Model):
@@ -129,6 +146,8 @@ class TableConfig(Model):
     """The source's by default."""
     renamed_from: dict[str, str] = Field(default_factory=dict)
     """New name: old name. The silver column keeps its field id and its rows."""
+    ignore: tuple[str, ...] = ()
+    """Columns of the files that silver does not take, whatever `schema_changes` says of columns that are added."""
     defaults: dict[str, str | int | float | bool] = Field(default_factory=dict)
     """Of an added column, what the rows that were there before it say; NULL without one."""
     earlier: tuple[EarlierLayout, ...] = ()
@@ -155,17 +174,36 @@ class TableConfig(Model):
         refuse(self._mistakes())
         return self
 
+    def era(self, when: datetime) -> int:
+        """How many entries of `earlier` end after the time, UTC; 0 for files as they are today."""
+        return sum(when < entry.until for entry in self.earlier)
+
+    def in_era(self, era: int) -> "TableConfig":
+        """The table with the columns that its files had then."""
+        for entry in self._since(era):
+            if entry.columns is not None:
+                return self.model_copy(update={"columns": entry.columns})
+        return self
+
+    def settings_in(self, era: int, dms: DmsSettings) -> DmsSettings:
+        """The endpoint settings then; `dms` are today's."""
+        changes: dict[str, Any] = {}
+        for entry in reversed(self._since(era)):
+            changes |= entry.dms
+        return dms.model_copy(update=changes) if changes else dms
+
+    def _since(self, era: int) -> tuple[EarlierLayout, ...]:
+        return self.earlier[len(self.earlier) - era :]
+
     def _mistakes(self) -> Iterator[Mistake]:
         types = {column.name: column.type for column in self.columns}
-        folded: dict[str, str] = {}
-        for name in types:
-            if (other := folded.setdefault(name.lower(), name)) != name:
-                yield ("columns", name), f"differs from {other} only in case, which Spark does not tell apart"
-            if name.lower() in ICEBERGS_OWN:
-                yield (
-                    ("columns", name),
-                    "is a name that Iceberg keeps for itself: rename the column in the task's mapping",
-                )
+        names = list(types)
+        for place, name in enumerate(names):
+            if wrong := name_mistake(name, names[:place], (self.mode, *self.also)):
+                yield ("columns", name), f"{wrong}: {AS_ANOTHER}"
+        for name in self.ignore:
+            if name in types:
+                yield ("ignore",), f"names {name}, which columns has"
         for key, entries in (("primary_key", self.primary_key), ("also", self.also)):
             if len(set(entries)) < len(entries):
                 yield (key,), "names the same thing twice"
@@ -183,10 +221,6 @@ class TableConfig(Model):
             )
         if self.mode is Mode.FULL_ROW and self.primary_key:
             yield ("primary_key",), "is what mode: full_row does without: remove it, or say mode: current"
-        for shape in (self.mode, *self.also):
-            for column in SHAPE_COLUMNS.get(shape, ()):
-                if column.name in folded:
-                    yield ("columns", folded[column.name]), f"has the name of a column that {shape} adds"
         for entry in self.partition_by:
             if wrong := _partition_mistake(entry, types):
                 yield ("partition_by",), wrong

@@ -4,15 +4,13 @@ Here: names, quoting, and a comment wherever somebody has to decide. Not here: r
 Pure. Written as text and not dumped, because what it leaves open is said in comments.
 """
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 
+from lake_assets.config.words import key, listed
 from lake_assets.contract.declared import UNDECIDED
 from lake_assets.contract.reflection import SourceColumn, SourceTable
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 _SILVER_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
 _HEAD = """\
@@ -41,7 +39,7 @@ sources:
 
 def lake_yaml(engine: str, source: str, location: str | None, tables: Sequence[SourceTable]) -> str:
     """The file's text. Without a location it asks the environment for DMS_LOCATION, and is refused without one."""
-    where = "${DMS_LOCATION}" if location is None else _key(location)
+    where = "${DMS_LOCATION}" if location is None else key(location)
     names = _silver_names(tables)
     text = _HEAD.format(engine=engine, source=source, location=where)
     return text + "".join(line + "\n" for table in tables for line in _table(table, names))
@@ -61,16 +59,16 @@ def open_decisions(tables: Sequence[SourceTable]) -> list[str]:
 
 
 def _table(table: SourceTable, names: dict[tuple[str, str], str | None]) -> Iterator[str]:
-    yield f"      {_key(f'{table.schema}.{table.name}')}:"
+    yield f"      {key(f'{table.schema}.{table.name}')}:"
     if (name := names[table.schema, table.name]) is not None:
         yield f"        name: {name}"
     if table.primary_key:
-        yield f"        primary_key: [{', '.join(map(_value, table.primary_key))}]"
+        yield f"        primary_key: {listed(table.primary_key)}"
     else:
         yield "        # No primary key at the source: on some engines its changes then never arrive. Declare one"
         yield "        # if some columns are one, else say mode: append_log (inserts only), full_row or change_log."
         for unique in table.unique_keys:
-            yield f"        # Unique and NOT NULL at the source: primary_key: [{', '.join(map(_value, unique))}]"
+            yield f"        # Unique and NOT NULL at the source: primary_key: {listed(unique)}"
         yield f"        mode: {UNDECIDED}"
     yield "        columns:"
     yield from map(_column, table.columns)
@@ -80,7 +78,7 @@ def _column(column: SourceColumn) -> str:
     declared = column.declared.type + (" not null" if column.required and column.declared.is_decided else "")
     # A source's names may be of any letters: none of them ends a comment's line.
     comment = " ".join((column.declared.comment or "").split())
-    return f"          {_key(column.name)}: {declared}" + (f"  # {comment}" if comment else "")
+    return f"          {key(column.name)}: {declared}" + (f"  # {comment}" if comment else "")
 
 
 def _silver_names(tables: Sequence[SourceTable]) -> dict[tuple[str, str], str | None]:
@@ -95,15 +93,3 @@ def _silver_names(tables: Sequence[SourceTable]) -> dict[tuple[str, str], str | 
             plain = f"_{plain}"
         names[table.schema, table.name] = None if plain == table.name.lower() else plain
     return names
-
-
-def _key(text: str) -> str:
-    """A mapping's key, which is never substituted from the environment."""
-    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
-        return text
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _value(text: str) -> str:
-    """A value, in which `${` would ask for a variable."""
-    return _key(text.replace("${", "$${"))

@@ -4,8 +4,7 @@ Here: the asset of a mart, and that it refuses inputs whose blocking check faile
 when (`automation/mart_sensor.py`).
 """
 
-import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import date
 from typing import Any
 
@@ -15,9 +14,7 @@ from lake_assets.asset_metadata import table_metadata
 from lake_assets.automation.heartbeat import Heartbeat
 from lake_assets.checks.history import latest_evaluation
 from lake_assets.checks.silver_checks import BLOCKING
-from lake_assets.config import LakeConfig, Mode
 from lake_assets.config.secrets import secrets_hidden
-from lake_assets.errors import LakeError
 from lake_assets.gold.compute import computed_mart
 from lake_assets.gold.look import Look
 from lake_assets.gold.mart import Mart
@@ -25,24 +22,8 @@ from lake_assets.gold.view import mart_view
 from lake_assets.iceberg.io_manager import PARTITION_COLUMN
 from lake_assets.partitions import daily_partitions
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.targets import lake_targets
 
 IO_MANAGER_KEY = "iceberg_io_manager"
-DAY_TYPES = ("timestamptz", "timestamp", "date")
-
-
-def load_marts(lake: LakeConfig) -> list[Mart]:
-    """The `MART` of every module that `gold.marts` names. Raises LakeError naming a module that has none."""
-    marts = []
-    for module in lake.gold.marts:
-        try:
-            mart = importlib.import_module(module).MART
-        except (ImportError, AttributeError) as error:
-            raise LakeError(
-                f"gold.marts: {module} cannot be used as a mart: {error}. It must define MART."
-            ) from error
-        marts.append(mart)
-    return marts
 
 
 def gold_assets(runtime: LakeRuntime, marts: Iterable[Mart]) -> list[dg.AssetsDefinition]:
@@ -107,26 +88,3 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
             return computed
 
     return compute
-
-
-def tracked_columns(marts: Sequence[Mart], lake: LakeConfig) -> dict[tuple[str, str], tuple[str, ...]]:
-    """By (source, silver table), the columns whose touched days silver must record in its commits: those that a mart
-    follows and that the table is not partitioned by. Raises LakeError for inputs that the lake does not have."""
-    targets = {(target.source, target.name): target for target in lake_targets(lake)}
-    wanted: dict[tuple[str, str], set[str]] = {}
-    for mart in marts:
-        for rule in mart.rules:
-            target = targets.get((rule.source, rule.table))
-            if target is None:
-                raise LakeError(f"{mart.identifier} reads {rule.identifier}, which lake.yaml does not have.")
-            if rule.column is None:
-                continue
-            types = {column.name: column.type for column in target.columns}
-            if types.get(rule.column) not in DAY_TYPES:
-                raise LakeError(
-                    f"{mart.identifier} follows {rule.column} of {rule.identifier}, which is "
-                    f"{types.get(rule.column, 'no column of it')}: days need one of {', '.join(DAY_TYPES)}."
-                )
-            if f"day({rule.column})" not in target.partition_by and target.mode is Mode.CURRENT:
-                wanted.setdefault((rule.source, rule.table), set()).add(rule.column)
-    return {key: tuple(sorted(columns)) for key, columns in wanted.items()}

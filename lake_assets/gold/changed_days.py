@@ -116,14 +116,18 @@ def spread_onwards(days: Iterable[date], consumed_until: date | None, until: dat
 
 
 def hull(days: Iterable[date], now: date) -> frozenset[date]:
-    """Every day from the first to the last one, both included.
-
-    A day more than a century before or a year after `now` is a marker such as 9999-12-31, not a date: it counts
-    alone, without the millions of days up to it.
-    """
+    """Every day from the first to the last one, both included; of markers (see `span`) themselves alone, without the
+    millions of days up to them."""
     given = frozenset(days)
-    inside = [day for day in given if now - CENTURY <= day <= now + YEAR]
-    return given | frozenset(days_between(min(inside), max(inside)) if inside else ())
+    between = span(given, now)
+    return given | frozenset(days_between(min(between), max(between)) if between else ())
+
+
+def span(days: Iterable[date], now: date) -> frozenset[date]:
+    """The first and the last of the days. A day more than a century before or a year after `now` is a marker such as
+    9999-12-31, not a date, and does not count."""
+    inside = [day for day in days if now - CENTURY <= day <= now + YEAR]
+    return frozenset((min(inside), max(inside)) if inside else ())
 
 
 def ends(bounds: Iterable[date] | None, first_partition: date, now: date) -> frozenset[date]:
@@ -142,12 +146,10 @@ def ends(bounds: Iterable[date] | None, first_partition: date, now: date) -> fro
     return frozenset(found)
 
 
-def gap_to(had: Iterable[date], days: Iterable[date], now: date) -> frozenset[date]:
-    """The days between those that a mart has and new ones before or after them. A mart may have rows of zeros on
-    quiet days, and which ones it has must not depend on whether it was computed at once or day by day."""
-    own = frozenset(had)
-    edges = {min(own), max(own)} if own else set()
-    return hull({*edges, *days}, now) - hull(edges, now) if edges else frozenset()
+def gap_to(own: frozenset[date], days: Iterable[date], now: date) -> frozenset[date]:
+    """The days between a mart's span and new ones before or after it. A mart may have rows of zeros on quiet days,
+    and which ones it has must not depend on whether it was computed at once or day by day."""
+    return hull({*own, *days}, now) - hull(own, now)
 
 
 def days_between(first: date, last: date) -> list[date]:

@@ -12,6 +12,7 @@ from lake_assets.gold.consumption import after_run
 from lake_assets.gold.mart import Mart, MartRequest
 from lake_assets.gold.view import MartView
 from lake_assets.iceberg.overwrite import Computed
+from lake_assets.iceberg.tables import table_at
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.latency import oldest
 
@@ -23,9 +24,7 @@ def computed_mart(
     spark, catalog = runtime.sessions.root(), runtime.lake.catalog.name
     request = MartRequest(
         inputs={
-            name: spark.sql(
-                f"SELECT * FROM {catalog}.{rule.identifier} VERSION AS OF {view.snapshots[rule.identifier]}"
-            )
+            name: spark.sql(table_at(catalog, rule.identifier, view.snapshots[rule.identifier]))
             for name, rule in mart.tables.items()
         },
         now=view.now,
@@ -39,7 +38,7 @@ def computed_mart(
         "days_still_pending": len(view.work) - len(computed),
         "consumed": {table: str(snapshot) for table, snapshot in view.snapshots.items()},
     }
-    state = after_run(view.work, computed, view.snapshots, view.now, view.settings)
+    state = after_run(view.work, computed, view.snapshots, view.now, view.settings, view.span)
     frame = mart.compute(request)
 
     def told(shown: datetime) -> dict[str, float]:

@@ -19,6 +19,7 @@ CONSUMED = f"{PREFIX}consumed."
 PENDING = f"{PREFIX}pending-days"
 NOW = f"{PREFIX}now"
 SETTINGS = f"{PREFIX}settings"
+SPAN = f"{PREFIX}span"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Consumption:
     """The source's last commit at that time, UTC."""
     settings: str = ""
     """Fingerprint of the settings that its days were computed with, but for the pending ones."""
+    span: frozenset[date] = frozenset()
+    """First and last day that work lists reached, because data did. Days that a user computed do not count."""
 
     def properties(self) -> dict[str, str]:
         """As a mart's commit carries it."""
@@ -41,6 +44,8 @@ class Consumption:
             found[NOW] = self.now.isoformat()
         if self.settings:
             found[SETTINGS] = self.settings
+        if self.span:
+            found[SPAN] = f"{min(self.span)},{max(self.span)}"
         return found
 
 
@@ -54,6 +59,7 @@ def read_consumption(summary: Mapping[str, str]) -> Consumption:
         pending=parse_days(summary.get(PENDING, "")),
         now=datetime.fromisoformat(now) if now else None,
         settings=summary.get(SETTINGS, ""),
+        span=parse_days(summary.get(SPAN, "")),
     )
 
 
@@ -63,9 +69,10 @@ def after_run(
     snapshots: Mapping[str, int],
     now: datetime,
     settings: str = "",
+    span: frozenset[date] = frozenset(),
 ) -> Consumption:
     """The state after a run that saw the work list `work` at `snapshots` and computed the days `computed`."""
-    return Consumption(dict(snapshots), frozenset(work) - frozenset(computed), now, settings)
+    return Consumption(dict(snapshots), frozenset(work) - frozenset(computed), now, settings, span)
 
 
 def fingerprint(settings: Mapping[str, Any]) -> str:

@@ -6,8 +6,8 @@ it, so that a mart follows the log's days onwards.
 """
 
 from datetime import datetime
-from typing import Any
 
+from pydantic import BaseModel, Field
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -65,6 +65,10 @@ def _observed(status_changes: DataFrame) -> DataFrame:
     return rows.filter(~loaded | F.col("_changed").isNull() | reloaded)
 
 
-def empty_limit_minutes(settings: Any) -> int:
-    """How long a rack may stay empty, minutes; `gold.settings.empty_rack_limit_minutes`."""
-    return int(settings.get("empty_rack_limit_minutes", 30))
+class RackSettings(BaseModel):
+    """What marts about empty racks take of `gold.settings`."""
+
+    empty_rack_limit_minutes: int = Field(default=30, gt=0)
+    """How long a rack may stay empty."""
+    empty_rack_close_share: float = Field(default=0.7, ge=0, le=1)
+    """Share of the limit from which on a rack is `close`."""

@@ -10,6 +10,7 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from pydantic import BaseModel
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -93,6 +94,8 @@ class Mart:
     several tables whole or not at all, later by what `consistent_cut` waits; else each as new as it is."""
     partition_column: str | None = "day"
     """A date column, one partition a day; None for an unpartitioned mart."""
+    settings: type[BaseModel] | None = None
+    """The keys of `gold.settings` that it takes, for `lake-assets validate`; None for a mart that does not say."""
     owners: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
 

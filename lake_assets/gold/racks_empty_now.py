@@ -7,17 +7,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.config import parse_column
-from lake_assets.gold.empty_spells import empty_limit_minutes, empty_spells
+from lake_assets.gold.empty_spells import RackSettings, empty_spells
 from lake_assets.gold.mart import Input, Mart, MartRequest
-
-CLOSE = 0.7
-"""Share of the limit from which on a rack is `close`; `gold.settings.empty_rack_close_share` changes it."""
 
 
 def compute(request: MartRequest) -> DataFrame:
     """One row per station that has no bike at present."""
-    limit = empty_limit_minutes(request.settings)
-    close = float(request.settings.get("empty_rack_close_share", CLOSE)) * limit
+    settings = RackSettings.model_validate(request.settings)
+    limit = settings.empty_rack_limit_minutes
+    close = settings.empty_rack_close_share * limit
     # The current table decides which racks are empty, the change log only since when: the two are applied in
     # commits of their own, and a rack that has been refilled must not be shown.
     empty = request.inputs["status"].filter("bikes_available = 0").select("station_id", "docks_available")
@@ -64,5 +62,6 @@ MART = Mart(
     ),
     compute=compute,
     partition_column=None,
+    settings=RackSettings,
     owners=("team:operations",),
 )

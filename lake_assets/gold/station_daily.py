@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.config import parse_column
-from lake_assets.gold.empty_spells import empty_limit_minutes, empty_spells
+from lake_assets.gold.empty_spells import RackSettings, empty_spells
 from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
 
 
@@ -51,7 +51,7 @@ def _empty_minutes(request: MartRequest, days: DataFrame) -> DataFrame:
     spells = empty_spells(request.inputs["status_changes"], request.now)
     day_start = F.unix_micros(F.col("day").cast("timestamp"))
     day_end = F.unix_micros(F.date_add("day", 1).cast("timestamp"))
-    limit = empty_limit_minutes(request.settings) * 60_000_000
+    limit = RackSettings.model_validate(request.settings).empty_rack_limit_minutes * 60_000_000
     start, end = F.unix_micros("started_at"), F.unix_micros("ended_at")
     within = F.greatest(F.lit(0), F.least(end, day_end) - F.greatest(start, day_start))
     passed = start + limit
@@ -93,5 +93,6 @@ MART = Mart(
         parse_column("empty_limit_breaches", "long not null"),
     ),
     compute=compute,
+    settings=RackSettings,
     owners=("team:operations",),
 )

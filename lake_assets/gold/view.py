@@ -12,7 +12,16 @@ from pyiceberg.table import Table
 
 from lake_assets.config import GoldConfig
 from lake_assets.gold.at_cut import newest_cut
-from lake_assets.gold.changed_days import Changed, Stretch, changed_days, ends, gap_to, hull, spread_onwards
+from lake_assets.gold.changed_days import (
+    Changed,
+    Stretch,
+    changed_days,
+    ends,
+    gap_to,
+    hull,
+    span,
+    spread_onwards,
+)
 from lake_assets.gold.consumption import Consumption, fingerprint, read_consumption
 from lake_assets.gold.look import (
     Look,
@@ -45,6 +54,8 @@ class MartView:
     """Whether there is anything to compute."""
     changes: tuple[Mapping[str, str], ...] = ()
     """Summaries of the commits that the mart has not consumed, as far as they are known."""
+    span: frozenset[date] = frozenset()
+    """First and last day that the inputs' data has reached; see `Consumption.span`."""
 
 
 def mart_view(look: Look, mart: Mart, gold: GoldConfig) -> MartView | None:
@@ -81,14 +92,22 @@ def mart_view(look: Look, mart: Mart, gold: GoldConfig) -> MartView | None:
     if mart.partition_column is None:
         stale = any(changed.values()) or (consumed.now, consumed.settings) != (now, settings)
         return MartView(mart, snapshots, now, mart_snapshot, (), settings, stale, told)
+    today, column = now.date(), mart.partition_column
+    own = consumed.span
     if consumed.settings != settings or any(found.every for found in changed.values()):
-        days = _every_day(mart, tables, snapshots, target, now.date(), gold.start_date)
+        days = _every_day(mart, tables, snapshots, today, gold.start_date)
+        own = span(days, today)
+        # Each for itself: a day that a user has computed before all data does not begin a range.
+        days |= days_held(target, column)
     else:
         days = _days(changed, consumed, now)
         if days - consumed.pending:
-            days |= gap_to(days_held(target, mart.partition_column), days, now.date())
+            # Marts that were computed before their commits named a span.
+            own = own or span(days_held(target, column), today)
+            days |= gap_to(own, days, today)
+            own = span(own | days, today)
     work = tuple(sorted(consumed.pending | days))
-    return MartView(mart, snapshots, now, mart_snapshot, work, settings, bool(work), told)
+    return MartView(mart, snapshots, now, mart_snapshot, work, settings, bool(work), told, own)
 
 
 def _days(changed: Mapping[Input, Changed], consumed: Consumption, now: datetime) -> frozenset[date]:
@@ -105,12 +124,11 @@ def _every_day(
     mart: Mart,
     tables: Mapping[str, Table],
     snapshots: Mapping[str, int],
-    target: Table | None,
     now: date,
     first_partition: date,
 ) -> frozenset[date]:
-    """All days from the first to the last one that the inputs' rows lie in or that the mart has."""
-    found = set(days_held(target, str(mart.partition_column)))
+    """All days from the first to the last one that the inputs' rows lie in."""
+    found: set[date] = set()
     for rule in mart.rules:
         if rule.column is not None:
             bounds = column_bounds(tables[rule.identifier], snapshots[rule.identifier], rule.column)

@@ -19,6 +19,7 @@ from lake_assets.config import Column as ColumnConfig
 from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg.overwrite import Computed, only, overwrite
 from lake_assets.runtime import LakeRuntime
+from lake_assets.spark.sql import table_address
 from lake_assets.spark.types import iceberg_type
 
 PARTITION_COLUMN = "lake/partition_column"
@@ -68,7 +69,9 @@ class IcebergIOManager(dg.IOManager):
     def load_input(self, context: dg.InputContext) -> DataFrame:
         """The upstream table, or of a partitioned one the partitions that the run maps to."""
         identifier = table_identifier(context.asset_key)
-        frame = self._runtime.sessions.root().table(f"{self._runtime.lake.catalog.name}.{identifier}")
+        frame = self._runtime.sessions.root().table(
+            table_address(self._runtime.lake.catalog.name, identifier)
+        )
         if not context.has_asset_partitions:
             return frame
         upstream = context.upstream_output

@@ -9,7 +9,7 @@ planned before one of them is refused, and planned again.
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -23,10 +23,12 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from lake_assets.config import MaintenanceConfig
 from lake_assets.errors import ApplyConflict
+from lake_assets.iceberg.partitioning import has_files_of_before, to_be_changed
 from lake_assets.iceberg.publish import begun_at, drop_branch, lost_race
 from lake_assets.iceberg.restamp import Bears, bearer, restamp
 from lake_assets.iceberg.retention import expirable
 from lake_assets.iceberg.tables import current_snapshot, load_table, summary
+from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_address
 
 ATTEMPTS = 5
 UNDER_WAY = timedelta(minutes=5)
@@ -68,9 +70,11 @@ class TableUpkeep:
         settings: MaintenanceConfig,
         consumed: Callable[[], Collection[int]] = tuple,
         keep_commits: int | None = None,
+        partition_by: Sequence[str] | None = None,
     ) -> None:
         """`consumed` tells the snapshots that marts have come to: what comes after them is kept for a while.
-        `keep_commits`: see `expirable`; then nothing is expired before as many snapshots can go."""
+        `keep_commits`: see `expirable`; then nothing is expired before as many snapshots can go. `partition_by`: the
+        partitions that the table is to have; None for those that it has."""
         self._spark = spark
         self._catalog = catalog
         self._identifier = identifier
@@ -78,6 +82,7 @@ class TableUpkeep:
         self._settings = settings
         self._consumed = consumed
         self._keep_commits = keep_commits
+        self._partition_by = partition_by
 
     def run(self) -> Upkeep:
         """All the steps. Never raises for a fault of the table: see `error`."""
@@ -100,6 +105,7 @@ class TableUpkeep:
         if current_snapshot(table) is not None:
             self._wait_for_attempts()
             try:
+                self._retrying("change its partitions", self.repartition)
                 done.files_rewritten = self._retrying("rewrite its files", self.compact)
             except ApplyConflict as error:
                 done.error = error  # and yet what it did commit must not hide the position
@@ -119,6 +125,16 @@ class TableUpkeep:
             drop_branch(self._spark, self._address, name)
         return len(found)
 
+    def repartition(self) -> None:
+        """Gives the table the partitions that it is to have; `compact` moves its files into them."""
+        table = load_table(self._catalog, self._identifier)
+        if table is None or self._partition_by is None:
+            return
+        columns = {quoted(name) for name in table.schema().column_names}
+        for change in to_be_changed(table, self._partition_by):
+            if any(column in change for column in columns):  # or it is still to come
+                self._spark.sql(sql("ALTER TABLE {table} {change}", table=self._address, change=change))
+
     def compact(self) -> int:
         """Rewrites small data files, those with many deleted rows, and manifests; the number of data files it read.
 
@@ -133,8 +149,11 @@ class TableUpkeep:
             "delete-file-threshold": str(self._settings.min_small_files),
             "remove-dangling-deletes": "true",
         }
-        listed = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
-        figures = self._call("rewrite_data_files", f"options => map({listed})")
+        table = load_table(self._catalog, self._identifier)
+        if table is not None and has_files_of_before(table):
+            options["rewrite-all"] = "true"
+        listed = joined(", ", (literal(text) for option in options.items() for text in option))
+        figures = self._call("rewrite_data_files", sql("options => map({options})", options=listed))
         if figures.get("failed_data_files_count"):
             raise ApplyConflict(f"{self._identifier}: a batch came first")
         table = load_table(self._catalog, self._identifier)
@@ -169,17 +188,18 @@ class TableUpkeep:
             return 0  # it takes a second, however few they are
         for first in range(0, len(ids), MOST_IDS):
             # Without an age, Iceberg would also expire what is older than its own five days.
-            listed = ", ".join(str(number) for number in ids[first : first + MOST_IDS])
-            self._call(
-                "expire_snapshots",
-                f"older_than => TIMESTAMP '1970-01-02 00:00:00Z', snapshot_ids => array({listed})",
+            listed = joined(", ", (Sql(number) for number in ids[first : first + MOST_IDS]))
+            arguments = sql(
+                "older_than => TIMESTAMP '1970-01-02 00:00:00Z', snapshot_ids => array({ids})", ids=listed
             )
+            self._call("expire_snapshots", arguments)
         return len(ids)
 
     def remove_orphans(self, age: timedelta) -> int:
         """Deletes files of the table's folder that are older and that no snapshot knows; how many."""
         before = f"{datetime.now(UTC) - age:%Y-%m-%d %H:%M:%SZ}"
-        statement = self._procedure("remove_orphan_files", f"older_than => TIMESTAMP '{before}'")
+        older = sql("older_than => TIMESTAMP {before}", before=literal(before))
+        statement = self._procedure("remove_orphan_files", older)
         return len(self._spark.sql(statement).collect())
 
     def _wait_for_attempts(self) -> None:
@@ -210,17 +230,21 @@ class TableUpkeep:
                 f"to {purpose}. Nothing is lost; run `lake-assets maintain` again when fewer batches arrive."
             ) from error
 
-    def _call(self, procedure: str, arguments: str = "") -> dict[str, Any]:
+    def _call(self, procedure: str, arguments: Sql | None = None) -> dict[str, Any]:
         row = self._spark.sql(self._procedure(procedure, arguments)).first()
         return row.asDict() if row is not None else {}
 
-    def _procedure(self, name: str, arguments: str = "") -> str:
-        given = f", {arguments}" if arguments else ""
-        return f"CALL {self._catalog.name}.system.{name}(table => '{self._identifier}'{given})"
+    def _procedure(self, name: str, arguments: Sql | None = None) -> Sql:
+        table = sql("table => {table}", table=literal(self._identifier))
+        return sql(
+            "CALL {procedure}({arguments})",
+            procedure=quoted(self._catalog.name, "system", name),
+            arguments=table if arguments is None else joined(", ", (table, arguments)),
+        )
 
     @property
-    def _address(self) -> str:
-        return f"{self._catalog.name}.{self._identifier}"
+    def _address(self) -> Sql:
+        return table_address(self._catalog.name, self._identifier)
 
 
 def _came_second(error: BaseException) -> bool:

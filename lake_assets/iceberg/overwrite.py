@@ -21,6 +21,7 @@ from lake_assets.iceberg.publish import attempt, with_properties
 from lake_assets.iceberg.tables import create_table, current_snapshot, live_rows, load_table, summary
 from lake_assets.runtime import LakeRuntime
 from lake_assets.spark.checkpoint import Observed, checkpointed
+from lake_assets.spark.sql import quoted
 from lake_assets.words import many
 
 NOT_PLANNED = object()
@@ -65,7 +66,7 @@ def overwrite(
             fix = "Alter the table, or drop it to have it built anew."
             _require_columns(f"the table {identifier}", table.schema().column_names, computed, fix)
         # Computed once: counting and writing a lazy plan would compute it twice.
-        frame = computed.frame.select(*(f"`{c.name}`" for c in computed.columns))
+        frame = computed.frame.select(*(quoted(c.name) for c in computed.columns))
         if column is not None and days is not None:
             frame = _within(frame, identifier, column, days)
         else:
@@ -91,7 +92,7 @@ def only(column: str | None, days: tuple[date, date] | None) -> Column:
     """The rows that lie in the days; all, without."""
     if column is None or days is None:
         return F.lit(True)
-    return F.col(f"`{column}`").between(F.lit(days[0]), F.lit(days[1]))
+    return F.col(quoted(column)).between(F.lit(days[0]), F.lit(days[1]))
 
 
 def _commit(
@@ -133,7 +134,7 @@ def _within(frame: DataFrame, identifier: str, column: str, days: tuple[date, da
     observed = Observed()
     # A NULL day lies in no partition either, and comparing with it gives NULL.
     outside = ~F.coalesce(only(column, days), F.lit(False))
-    day = F.coalesce(F.col(f"`{column}`").cast("string"), F.lit("NULL"))
+    day = F.coalesce(F.col(quoted(column)).cast("string"), F.lit("NULL"))
     example = F.min(F.when(outside, day)).alias("example")
     rows = checkpointed(observed.on(frame, F.count_if(outside).alias("outside"), example), [observed])
     try:

@@ -24,6 +24,7 @@ from pyspark.sql import DataFrameWriterV2, SparkSession
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from lake_assets.errors import ApplyConflict
+from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_address
 
 BRANCH_PREFIX = "apply_"
 KEPT_FOR = timedelta(hours=1)
@@ -60,8 +61,8 @@ class Attempt:
         # Not RETAIN, which counts from the commit of the snapshot that the branch starts at: on a table that was quiet
         # for longer, any expiry would drop the branch of a living attempt. `maintenance.py` drops those of dead ones.
         self.branch = branch or f"{BRANCH_PREFIX}{int(time.time())}_{uuid4().hex}"
-        self.table = f"{catalog}.{identifier}"
-        self.address = f"{self.table}.branch_{self.branch}"
+        self.table = table_address(catalog, identifier)
+        self.address = joined(".", (self.table, quoted("branch_" + self.branch)))
 
     def start(self, snapshot_id: int | None) -> None:
         """Creates the branch at the snapshot that the attempt was planned from; None for a table without one.
@@ -69,9 +70,11 @@ class Attempt:
         Raises ApplyConflict when a table planned as empty no longer is: a branch without a start begins wherever main
         is by then, and the fast-forward would be granted.
         """
-        start = f"AS OF VERSION {snapshot_id} " if snapshot_id is not None else ""
-        self._race(f"ALTER TABLE {self.table} CREATE BRANCH {self.branch} {start}")
-        if snapshot_id is None and self._run(f"SELECT name FROM {self.table}.refs WHERE name = 'main'"):
+        start = Sql() if snapshot_id is None else sql("AS OF VERSION {snapshot}", snapshot=snapshot_id)
+        create = "ALTER TABLE {table} CREATE BRANCH {branch} {start}"
+        self._race(sql(create, table=self.table, branch=self.branch, start=start))
+        main = sql("SELECT name FROM {table}.refs WHERE name = 'main'", table=self.table)
+        if snapshot_id is None and self._run(main):
             self.drop()
             raise ApplyConflict(f"{self._identifier}: another run published first")
 
@@ -81,14 +84,19 @@ class Attempt:
         Raises ApplyConflict when main has moved since the attempt was planned.
         """
         row = self._race(
-            f"CALL {self._catalog}.system.fast_forward('{self._identifier}', 'main', '{self.branch}')"
+            sql(
+                "CALL {catalog}.system.fast_forward({table}, 'main', {branch})",
+                catalog=self._catalog,
+                table=literal(self._identifier),
+                branch=literal(self.branch),
+            )
         )
         return int(row["updated_ref"])
 
     def drop(self) -> None:
         drop_branch(self._spark, self.table, self.branch)
 
-    def _race(self, statement: str) -> dict[str, Any]:
+    def _race(self, statement: Sql) -> dict[str, Any]:
         """Runs what another process may have made impossible. Raises ApplyConflict then."""
         try:
             return self._run(statement)
@@ -97,12 +105,12 @@ class Attempt:
                 raise ApplyConflict(f"{self._identifier}: another run published first") from error
             raise
 
-    def _run(self, statement: str) -> dict[str, Any]:
+    def _run(self, statement: Sql) -> dict[str, Any]:
         row = self._spark.sql(statement).first()
         return row.asDict() if row is not None else {}
 
 
-def drop_branch(spark: SparkSession, table: str, branch: str) -> None:
+def drop_branch(spark: SparkSession, table: Sql, branch: str) -> None:
     """Drops a branch, unless it is gone; tries again when another commit gets in the way."""
     policy = Retrying(
         retry=retry_if_exception(lost_race),
@@ -110,7 +118,8 @@ def drop_branch(spark: SparkSession, table: str, branch: str) -> None:
         wait=wait_random_exponential(multiplier=0.05, max=1),
         reraise=True,
     )
-    policy(lambda: spark.sql(f"ALTER TABLE {table} DROP BRANCH IF EXISTS {branch}").collect())
+    drop = sql("ALTER TABLE {table} DROP BRANCH IF EXISTS {branch}", table=table, branch=branch)
+    policy(lambda: spark.sql(drop).collect())
 
 
 def drop_quietly(current: Attempt) -> None:

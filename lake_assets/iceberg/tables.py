@@ -17,7 +17,10 @@ from pyspark.sql import SparkSession
 from lake_assets.config import Column
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
+from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_address
 from lake_assets.spark.types import spark_type
+
+_TRANSFORM = re.compile(r"(?P<function>[a-z]+)\((?:(?P<count>\d+),\s*)?(?P<column>\w+)\)")
 
 TABLE_PROPERTIES = {
     # A batch touches few rows of many files: marking rows deleted is cheaper than rewriting their files.
@@ -46,26 +49,59 @@ def create_table(
     """Creates `namespace.table` unless it exists; safe when two processes do so at once."""
     ensure_namespace(catalog, identifier.split(".")[0])
     given = {"format-version": "3", **TABLE_PROPERTIES, **(properties or {})}
-    listed = ", ".join(f"'{name}' = '{value}'" for name, value in sorted(given.items()))
-    partitions = ", ".join(partition_ddl(entry) for entry in partition_by)
+    partitions = joined(", ", map(partition_ddl, partition_by))
     spark.sql(
-        f"CREATE TABLE IF NOT EXISTS {catalog.name}.{identifier} "
-        f"({', '.join(column_ddl(column) for column in columns)}) USING iceberg "
-        + (f"PARTITIONED BY ({partitions}) " if partitions else "")
-        + f"TBLPROPERTIES ({listed})"
+        sql(
+            "CREATE TABLE IF NOT EXISTS {table} ({columns}) USING iceberg {partitioned} TBLPROPERTIES ({properties})",
+            table=table_address(catalog.name, identifier),
+            columns=joined(", ", map(column_ddl, columns)),
+            partitioned=sql("PARTITIONED BY ({partitions})", partitions=partitions) if partitions else Sql(),
+            properties=joined(", ", (_property(name, value) for name, value in sorted(given.items()))),
+        )
     )
 
 
-def column_ddl(column: Column) -> str:
+def column_ddl(column: Column) -> Sql:
     """One column as Spark's DDL takes it."""
-    return f"`{column.name}` {spark_type(column.type)}" + (" NOT NULL" if column.required else "")
+    plain = sql("{column} {type}", column=column.name, type=spark_type(column.type))
+    return sql("{plain} NOT NULL", plain=plain) if column.required else plain
 
 
-def partition_ddl(transform: str) -> str:
+def partition_ddl(transform: str) -> Sql:
     """`day(started_at)` as Spark writes it: ``days(`started_at`)``; an identity partition is the column's name."""
-    if (match := re.match(r"(day|month|year|hour)\((\w+)\)$", transform)) is not None:
-        return f"{match[1]}s(`{match[2]}`)"
-    return transform if "(" in transform else f"`{transform}`"
+    if (match := _TRANSFORM.fullmatch(transform)) is None:
+        return quoted(transform)
+    function, column = Sql(match["function"]), match["column"]
+    if match["count"]:
+        return sql(
+            "{function}({count}, {column})", function=function, count=int(match["count"]), column=column
+        )
+    return sql("{function}s({column})", function=function, column=column)
+
+
+def table_at(catalog: str, identifier: str, snapshot_id: int) -> Sql:
+    """The query for the rows that the table had at a snapshot."""
+    address = table_address(catalog, identifier)
+    return sql("SELECT * FROM {table} VERSION AS OF {snapshot}", table=address, snapshot=snapshot_id)
+
+
+def set_property(name: str, value: str) -> Sql:
+    """What sets a property, after ALTER TABLE and the table."""
+    return sql("SET TBLPROPERTIES ({property})", property=_property(name, value))
+
+
+def added_column(name: str, declared: str) -> Sql:
+    """What adds a column, after ALTER TABLE and the table."""
+    return sql("ADD COLUMN {column} {type}", column=name, type=spark_type(declared))
+
+
+def relaxed_column(name: str) -> Sql:
+    """What lets a column be NULL, after ALTER TABLE and the table."""
+    return sql("ALTER COLUMN {column} DROP NOT NULL", column=name)
+
+
+def _property(name: str, value: str) -> Sql:
+    return sql("{name} = {value}", name=literal(name), value=literal(value))
 
 
 def load_table(catalog: Catalog, identifier: str) -> Table | None:

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from pydantic import Field
 
-from lake_assets.config import DmsSettings, EarlierLayout, Model, TableConfig
+from lake_assets.config import ICEBERGS_OWN, DmsSettings, EarlierLayout, Model, TableConfig
 from lake_assets.config.columns import Column, Columns
 
 
@@ -21,6 +21,7 @@ class Contract(Model):
     columns: Columns
     primary_key: tuple[str, ...] = ()
     renamed_from: dict[str, str] = Field(default_factory=dict)
+    ignore: tuple[str, ...] = ()
     defaults: dict[str, str | int | float | bool] = Field(default_factory=dict)
     earlier: tuple[EarlierLayout, ...] = ()
     dms: DmsSettings = DmsSettings()
@@ -39,6 +40,14 @@ class Contract(Model):
             }
         )
 
+    @property
+    def all_settings(self) -> tuple[DmsSettings, ...]:
+        """Today's endpoint settings, and those of each earlier time."""
+        found = [self.dms]
+        for entry in reversed(self.earlier):
+            found.append(found[-1].model_copy(update=entry.dms))
+        return tuple(found)
+
     def gone_at(self, when: datetime) -> frozenset[str]:
         """The columns with a default that the source had dropped by then: it is not theirs."""
         return frozenset(name for name, at in self.dropped_at.items() if at <= when and name in self.defaults)
@@ -54,12 +63,18 @@ class Contract(Model):
         return self.model_copy(update={"columns": columns})
 
 
+def is_unreadable(name: str) -> bool:
+    """Whether Spark cannot read a table that has a column of this name, so that none is kept."""
+    return name.lower() in ICEBERGS_OWN
+
+
 def contract_of(table: TableConfig, dms: DmsSettings) -> Contract:
     """What lake.yaml says today."""
     return Contract(
         columns=table.columns,
         primary_key=table.primary_key,
         renamed_from=table.renamed_from,
+        ignore=table.ignore,
         defaults=table.defaults,
         earlier=table.earlier,
         dms=dms,
@@ -123,7 +138,7 @@ class Contracts:
             names = self.names_today(version.number, drops=False)
             for column in version.contract.columns:
                 today = names[column.name]
-                if newest.column(today) is None:
+                if newest.column(today) is None and not is_unreadable(today):
                     found[today] = column.model_copy(update={"name": today, "required": False})
         return tuple(found.values())
 

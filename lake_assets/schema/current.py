@@ -7,11 +7,12 @@ Here: when a new version begins. Not here: what a difference means (`evolve.py`)
 from collections.abc import Callable, Sequence
 
 from lake_assets.bronze.log_record import LoggedFile
-from lake_assets.config import SchemaChanges
+from lake_assets.config import Mode, SchemaChanges
 from lake_assets.schema.contract import Contract, Contracts, ContractVersion
 from lake_assets.schema.contract_log import new_version
 from lake_assets.schema.dropped import first_seen, newly_dropped
 from lake_assets.schema.evolve import observed, transition, types_of
+from lake_assets.schema.names import Naming, naming, proven, refuse_contract
 
 Add = Callable[[Contracts, ContractVersion], Contracts]
 """Records a version, or finds that another run has recorded others: what there is then."""
@@ -27,19 +28,34 @@ def contracts_of_batch(
     logged: Sequence[LoggedFile],
     pending: Sequence[LoggedFile],
     add: Add,
+    shapes: Sequence[Mode] = (),
 ) -> Contracts:
     """Every version that the batch needs, newest last.
 
-    `position` is the table's log offset, `logged` all its files, `pending` those of the batch above the position.
+    `position` is the table's log offset, `logged` all its files, `pending` those of the batch above the position,
+    `shapes` its mode and what `also` names.
     Raises TableStopped for a change that the policies or Iceberg refuse; then no version is recorded for it.
     """
+    drops = policies.dropped == "drop"
+
+    def added(version: ContractVersion) -> Contracts:
+        return proven(add(recorded, version), shapes, drops=drops)
+
+    def rules(known: Contracts) -> Naming:
+        return naming(known, configured, shapes, drops=drops)
+
+    recorded = proven(recorded, shapes, drops=drops)
     newest = recorded.newest
     if newest is None:
-        recorded = add(recorded, new_version(configured, 1, BY_CONFIG, configured))
+        recorded = added(new_version(configured, 1, BY_CONFIG, configured))
     elif newest.configured != configured:
         contract = _with_what_files_brought(configured, newest)
         transition(name, newest.contract, contract, policies)
-        recorded = add(recorded, new_version(contract, position + 1, BY_CONFIG, configured))
+        version = new_version(contract, position + 1, BY_CONFIG, configured)
+        refuse_contract(name, BY_CONFIG, contract, rules(recorded.and_then(version)))
+        recorded = added(version)
+    else:
+        refuse_contract(name, newest.origin, newest.contract, rules(recorded))
     due = {file.offset for file in pending}
     seen = first_seen(logged)
     before: LoggedFile | None = None
@@ -53,14 +69,16 @@ def contracts_of_batch(
             dropped = newly_dropped(newest.contract, file, seen, policies)
             look = (newest.number, file.format, file.columns, before and before.columns)
             if look != quiet or dropped:
-                contract, told = observed(name, newest.contract, file, policies, types_of(before))
+                contract, told = observed(
+                    name, newest.contract, file, policies, types_of(before), rules(recorded)
+                )
                 if dropped:
                     contract = contract.model_copy(update={"dropped_at": contract.dropped_at | dropped})
                     told += [f"{file.key} no longer has column {column}" for column in dropped]
                 quiet = None if told else look
                 if told:
                     transition(name, newest.contract, contract, policies)
-                    recorded = add(recorded, new_version(contract, file.offset, "; ".join(told), configured))
+                    recorded = added(new_version(contract, file.offset, "; ".join(told), configured))
         if file.format == "parquet" and file.columns:
             before = file
     return recorded
@@ -71,7 +89,8 @@ def _with_what_files_brought(configured: Contract, newest: ContractVersion) -> C
     contract = configured
     for column in newest.contract.columns:
         before, now = newest.configured.column(column.name), configured.column(column.name)
-        gone = now is None and before is None and column.name not in configured.renamed_from.values()
+        renamed_or_ignored = {*configured.renamed_from.values(), *configured.ignore}
+        gone = now is None and before is None and column.name not in renamed_or_ignored
         if gone or (now is not None and now == before != column):
             contract = contract.with_column(column)
     today = {old: new for new, old in configured.renamed_from.items() if configured.column(old) is None}

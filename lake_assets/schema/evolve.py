@@ -3,7 +3,7 @@
 Here: the decisions, by policy. Not here: carrying them out (`silver_schema.py`). Pure.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -11,8 +11,10 @@ from lake_assets.bronze.formats import added_names
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.parquet_types import parquet_columns
 from lake_assets.config import Column, Policy, SchemaChanges
+from lake_assets.config.words import listed
 from lake_assets.errors import TableStopped
-from lake_assets.schema.contract import Contract
+from lake_assets.schema.contract import Contract, is_unreadable
+from lake_assets.schema.names import NO_RULES, Naming, refuse_names
 from lake_assets.schema.promotion import holds, lake_type, widens
 from lake_assets.spark.types import stored_type
 
@@ -52,11 +54,17 @@ class SchemaChange:
         }[self.kind]
 
 
-def transition(name: str, before: Contract, after: Contract, policies: SchemaChanges) -> list[SchemaChange]:
+def transition(
+    name: str,
+    before: Contract,
+    after: Contract,
+    policies: SchemaChanges,
+    kept: Collection[str] = (),
+) -> list[SchemaChange]:
     """From one version's columns to the next one's, in the order in which they are made.
 
-    `name` is the table, for messages. Raises TableStopped, before anything is written, for a change of the key and for
-    a type that does not hold what the old one held.
+    `name` is the table, for messages; `kept` are columns that silver has beside those of `before`. Raises TableStopped,
+    before anything is written, for a change of the key and for a type that does not hold what the old one held.
     """
     found: list[SchemaChange] = []
     renamed = {
@@ -76,8 +84,9 @@ def transition(name: str, before: Contract, after: Contract, policies: SchemaCha
     dropped = {renamed.get(name, name) for name in before.dropped_at}
     for column in after.columns:
         if (old := held.get(column.name)) is None:
-            default = after.defaults.get(column.name)
-            found.append(SchemaChange(Kind.ADD, column.name, new=column.type, default=default))
+            default, former = after.defaults.get(column.name), after.renamed_from.get(column.name)
+            own = former if former in kept else None
+            found.append(SchemaChange(Kind.ADD, column.name, own, column.type, default))
             continue
         if stored_type(old.type) != stored_type(column.type):
             if not widens(old.type, column.type):
@@ -92,8 +101,9 @@ def transition(name: str, before: Contract, after: Contract, policies: SchemaCha
         if column.name in after.dropped_at and column.name not in dropped:
             found.append(SchemaChange(Kind.KEEP, column.name))
     for column_name in held:
-        if after.column(column_name) is None and (policies.dropped == "drop" or column_name not in dropped):
-            found.append(SchemaChange(Kind.DROP if policies.dropped == "drop" else Kind.KEEP, column_name))
+        drops = policies.dropped == "drop" or is_unreadable(column_name)
+        if after.column(column_name) is None and (drops or column_name not in dropped):
+            found.append(SchemaChange(Kind.DROP if drops else Kind.KEEP, column_name))
     return found
 
 
@@ -103,40 +113,65 @@ def observed(
     file: LoggedFile,
     policies: SchemaChanges,
     previous: Mapping[str, str],
+    rules: Naming = NO_RULES,
 ) -> tuple[Contract, list[str]]:
     """The contract with what the file's own columns change about it, and a sentence for each change.
 
     `previous` are the lake types of the columns of the newest earlier Parquet file. Raises TableStopped where the
-    policy is to stop, a type is incompatible, or a CSV header names a column that nothing gives a type.
+    policy is to stop, a type is incompatible, silver cannot have a column of the name (by `rules`), or a CSV header
+    names a column that nothing gives a type.
     """
     if file.columns is None or len(set(file.columns)) < len(file.columns):
         return contract, []  # what the reader refuses need not be understood
     found = file_types(file)
     told = []
     named = {old: new for new, old in contract.renamed_from.items() if new not in found}
-    known = added_names(contract.columns, contract.dms)
-    if (prefix := contract.dms.before_image_prefix) is not None:
-        # Also of columns that the contract does not have yet, or under another name.
-        known |= {f"{prefix}{column}" for column in found}
+    known = set(contract.ignore)
+    for dms in contract.all_settings:
+        known |= added_names(contract.columns, dms)
+        if dms.before_image_prefix is not None:
+            # Also of columns that the contract does not have yet, or under another name.
+            known |= {f"{dms.before_image_prefix}{column}" for column in found}
+    stops: list[TableStopped] = []
+    strange = {
+        column: lake_type(arrow or "") or "string"
+        for column, arrow in found.items()
+        if contract.column(named.get(column, column)) is None and column not in known
+    }
+    if policies.added is not Policy.IGNORE:
+        try:
+            refuse_names(name, file.key, strange, contract, rules, found)
+        except TableStopped as stop:
+            stops.append(stop)
+            known |= strange.keys()
     for column, arrow in found.items():
         own = contract.column(named.get(column, column))
-        if own is None:
-            if column in known or policies.added is Policy.IGNORE:
-                continue
-            contract, sentence = _added(name, contract, file, column, arrow, policies)
-            told.append(sentence)
-        elif arrow is not None:
-            widened = _type_of(name, own, file, arrow, policies, previous.get(column))
-            if widened is not None:
-                told.append(f"{file.key} widens column {own.name} from {own.type} to {widened.type}")
-                contract = contract.with_column(widened)
+        try:
+            if own is None:
+                if column in known or policies.added is Policy.IGNORE:
+                    continue
+                contract, sentence = _added(name, contract, file, column, arrow, policies)
+                told.append(sentence)
+            elif arrow is not None:
+                widened = _type_of(name, own, file, arrow, policies, previous.get(column))
+                if widened is not None:
+                    told.append(f"{file.key} widens column {own.name} from {own.type} to {widened.type}")
+                    contract = contract.with_column(widened)
+        except TableStopped as stop:
+            stops.append(stop)
     # An object of JSON lines leaves out what is NULL.
     for own in contract.columns if file.format != "json" else ():
         if own.name not in found and named_in(contract, own.name) not in found:
-            relaxed = _missing(name, contract, own, file, policies)
+            try:
+                relaxed = _missing(name, contract, own, file, policies)
+            except TableStopped as stop:
+                stops.append(stop)
+                continue
             if relaxed is not None:
                 told.append(f"{file.key} has no column {own.name}, which may be NULL from now on")
                 contract = contract.with_column(relaxed)
+    if stops:
+        raise TableStopped.of_all(stops)
     return contract, told
 
 
@@ -165,20 +200,21 @@ def _added(
         raise TableStopped(
             name,
             f"{file.key} has the column {column}, which lake.yaml does not know.",
-            "Add it to the table's columns, or set schema_changes to evolve or ignore.",
+            f"Add it to the table's columns, set schema_changes to evolve, or say `ignore: {listed([column])}` for the "
+            "table.",
         )
     if arrow is None:
         raise TableStopped(
             name,
             f"{file.key} has the column {column}, and a text file does not tell its type.",
-            "Add it to the table's columns with its type, or set schema_changes.added to ignore.",
+            f"Add it to the table's columns with its type, or say `ignore: {listed([column])}` for the table.",
         )
     kind = lake_type(arrow)
     if kind is None:
         raise TableStopped(
             name,
             f"{file.key} has the column {column} of type {arrow}, which no column of silver can be.",
-            "Remove it from the DMS task's mapping, or set schema_changes.added to ignore.",
+            f"Remove it from the DMS task's mapping, or say `ignore: {listed([column])}` for the table.",
         )
     return contract.with_column(Column(name=column, type=kind)), f"{file.key} adds column {column} {kind}"
 

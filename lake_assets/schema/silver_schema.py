@@ -8,8 +8,9 @@ any more, and everything may be done twice: the table says which contract versio
 killed on the way is made good by the next one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pyiceberg.table import Table
 from pyspark.errors import AnalysisException
@@ -17,8 +18,10 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config import SchemaChanges
 from lake_assets.errors import ApplyConflict, TableStopped
-from lake_assets.schema.contract import Contracts
+from lake_assets.iceberg.tables import added_column, relaxed_column, set_property
+from lake_assets.schema.contract import Contracts, is_unreadable
 from lake_assets.schema.evolve import Kind, SchemaChange, transition
+from lake_assets.spark.sql import Sql, sql
 from lake_assets.spark.types import spark_type, stored_type
 
 VERSION = "lake.contract-version"
@@ -43,9 +46,11 @@ def steps(name: str, at_version: int, contracts: Contracts, policies: SchemaChan
     """What is left to be done to a table at that version, until the newest of `contracts`. Raises TableStopped as
     `transition`."""
     found = []
-    for before, after in zip(contracts.versions, contracts.versions[1:], strict=False):
+    for place, (before, after) in enumerate(pairwise(contracts.versions), start=1):
         if after.number > at_version:
-            changes = transition(name, before.contract, after.contract, policies)
+            kept = Contracts(contracts.versions[:place]).kept(drops=policies.dropped == "drop")
+            names = {column.name for column in kept}
+            changes = transition(name, before.contract, after.contract, policies, names)
             found.append(Step(after.number, after.origin, tuple(changes)))
     return found
 
@@ -58,7 +63,7 @@ def version_of(table: Table) -> int:
 class SilverSchema:
     """The columns of one silver table, as Spark alters them."""
 
-    def __init__(self, spark: SparkSession, address: str, table: Table, name: str) -> None:
+    def __init__(self, spark: SparkSession, address: Sql, table: Table, name: str) -> None:
         """`address` is the table's name in Spark; `name` the source's table, for messages."""
         self._spark = spark
         self._address = address
@@ -76,6 +81,8 @@ class SilverSchema:
                         self._make(change)
                 elif change.column in later:
                     self._drop(change.column)
+        for column in [name for name in self._types if is_unreadable(name)]:
+            self._drop(column)  # before the batch, which Spark could not apply to a table that has it
 
     def finish(self, todo: Sequence[Step]) -> None:
         """Makes the drops, and says that the table has come to the last of the steps."""
@@ -85,23 +92,34 @@ class SilverSchema:
                 if change.column not in later:
                     self._drop(change.column)
         if todo:
-            self._alter(f"SET TBLPROPERTIES ('{VERSION}' = '{todo[-1].version}')")
+            self._alter(set_property(VERSION, str(todo[-1].version)))
 
     def _drop(self, column: str) -> None:
         if column in self._types:
-            self._alter(f"DROP COLUMN `{column}`")
+            self._alter(sql("DROP COLUMN {column}", column=column))
             del self._types[column]
+
+    def drop(self, columns: Iterable[str]) -> None:
+        """Drops columns that no contract has."""
+        for column in columns:
+            self._drop(column)
+
+    def _rename(self, old: str, new: str) -> None:
+        self._alter(sql("RENAME COLUMN {old} TO {new}", old=old, new=new))
+        self._types[new] = self._types.pop(old)
 
     def _make(self, change: SchemaChange) -> None:
         if change.kind is Kind.RENAME:
             assert change.old is not None
             if change.old in self._types and change.column not in self._types:
-                self._alter(f"RENAME COLUMN `{change.old}` TO `{change.column}`")
-                self._types[change.column] = self._types.pop(change.old)
+                self._rename(change.old, change.column)
         elif change.kind is Kind.ADD:
             assert change.new is not None
-            if change.column not in self._types:
-                self._alter(f"ADD COLUMN `{change.column}` {spark_type(change.new)}")
+            if change.old is not None and change.old in self._types and change.column not in self._types:
+                self._rename(change.old, change.column)  # the source had dropped it, and silver has kept it
+                self._widen(change.column, change.new)
+            elif change.column not in self._types:
+                self._alter(added_column(change.column, change.new))
                 self._types[change.column] = stored_type(change.new)
             else:
                 self._widen(change.column, change.new)
@@ -109,13 +127,13 @@ class SilverSchema:
             assert change.new is not None
             self._widen(change.column, change.new)
         elif change.kind is Kind.RELAX:
-            self._alter(f"ALTER COLUMN `{change.column}` DROP NOT NULL")
+            self._alter(relaxed_column(change.column))
 
     def _widen(self, column: str, wanted: str) -> None:
         if self._types[column] == stored_type(wanted):
             return
         try:
-            self._alter(f"ALTER COLUMN `{column}` TYPE {spark_type(wanted)}")
+            self._alter(sql("ALTER COLUMN {column} TYPE {type}", column=column, type=spark_type(wanted)))
         except AnalysisException as error:
             raise TableStopped(
                 self._name,
@@ -124,9 +142,9 @@ class SilverSchema:
             ) from error
         self._types[column] = stored_type(wanted)
 
-    def _alter(self, change: str) -> None:
+    def _alter(self, change: Sql) -> None:
         try:
-            self._spark.sql(f"ALTER TABLE {self._address} {change}")
+            self._spark.sql(sql("ALTER TABLE {table} {change}", table=self._address, change=change))
         except AnalysisException as error:
             if any(name in str(error) for name in BY_ANOTHER_RUN):
                 raise ApplyConflict(f"{self._name}: another run changes the table's columns") from error

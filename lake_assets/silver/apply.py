@@ -27,9 +27,11 @@ from lake_assets.silver.full_row import replace_all_rows, replace_rows
 from lake_assets.silver.keyed import replace_keys, replace_table
 from lake_assets.silver.logs import append, replace_log
 from lake_assets.silver.position import Position
+from lake_assets.silver.recognised import recognised
 from lake_assets.silver.touched_days import all_days
 from lake_assets.silver.versions import load_versions, replace_versions
 from lake_assets.silver.work import Work
+from lake_assets.spark.sql import sql
 
 KEEPS_THE_PAST = frozenset({Mode.SOFT_DELETE, Mode.HISTORY})
 
@@ -45,6 +47,7 @@ def apply_batch(work: Work) -> BatchResult:
         kept=work.runtime.branches,
         table=work.table,
     ) as current:
+        work.batch = recognised(work, current)
         written = _write(work, current)
         position = next_position(
             work.position,
@@ -111,7 +114,7 @@ def _empty(work: Work, current: Attempt) -> Written:
     work.stage("write")
     if work.position.snapshot_id is not None:
         with work.watch.stage("delete"):
-            work.spark.sql(f"DELETE FROM {current.address}")
+            work.spark.sql(sql("DELETE FROM {branch}", branch=current.address))
     return nothing_readable("delete", all_days(work.target))
 
 

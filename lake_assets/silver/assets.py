@@ -17,9 +17,14 @@ from lake_assets.asset_metadata import table_metadata
 from lake_assets.automation.heartbeat import Heartbeat
 from lake_assets.bronze.assets import bronze_key
 from lake_assets.checks.freshness import freshness
+from lake_assets.checks.history import latest_evaluation
+from lake_assets.checks.live_rows import counted_rows
 from lake_assets.checks.silver_checks import (
+    APPLIED,
+    ROW_COUNT,
     check_specs,
     freshness_evaluation,
+    live_row_count_evaluation,
     quarantine_evaluation,
     state_evaluation,
     turn_evaluations,
@@ -27,11 +32,12 @@ from lake_assets.checks.silver_checks import (
 from lake_assets.checks.strays import strays_check
 from lake_assets.config import Mode
 from lake_assets.config.secrets import hidden_in
+from lake_assets.iceberg.tables import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.batch import TableResult
 from lake_assets.silver.batch_check import FAILED_TABLES, batch_check
 from lake_assets.silver.engine import Progress, apply_tables
-from lake_assets.silver.pending import table_states
+from lake_assets.silver.pending import TableState, table_states
 from lake_assets.silver.report import (
     doubts,
     materialization_metadata,
@@ -180,20 +186,29 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
 def _evaluate_alone(
     context: dg.AssetExecutionContext, runtime: LakeRuntime, by_key: Mapping[dg.AssetKey, Target]
 ) -> None:
-    """Checks that a user executes without their table: nothing is applied, the table is only looked at. `row_count`
-    is a batch's, so that there is nothing to count."""
+    """Checks that a user executes without their table: nothing is applied, the table is only looked at."""
     wanted = {
         key for key in context.selected_asset_check_keys if key.asset_key not in context.selected_asset_keys
     }
     targets = [by_key[key] for key in sorted({check.asset_key for check in wanted})]
     now = datetime.now(UTC)
     for state in table_states(runtime, targets, now) if targets else ():
-        held = runtime.quarantine.open(state.target.identifier)
-        evaluations = [state_evaluation(state), quarantine_evaluation(state.target, held)]
-        if state.error is None:
-            evaluations.append(
-                freshness_evaluation(freshness(state.target, state.position, state.logged, now))
-            )
-        for evaluation in evaluations:
+        for evaluation in _look_evaluations(context.instance, runtime, state, now):
             if dg.AssetCheckKey(evaluation.asset_key, evaluation.check_name) in wanted:
                 context.log_event(evaluation)
+
+
+def _look_evaluations(
+    instance: dg.DagsterInstance, runtime: LakeRuntime, state: TableState, now: datetime
+) -> Iterator[dg.AssetCheckEvaluation]:
+    target = state.target
+    applied, row_count = (
+        latest_evaluation(instance, dg.AssetCheckKey(dg.AssetKey(target.asset_key), name))
+        for name in (APPLIED, ROW_COUNT)
+    )
+    yield state_evaluation(state, applied)
+    rows = counted_rows(load_table(runtime.catalog, target.identifier))
+    yield live_row_count_evaluation(state, rows, row_count)
+    yield quarantine_evaluation(target, runtime.quarantine.open(target.identifier))
+    if state.error is None:
+        yield freshness_evaluation(freshness(target, state.position, state.logged, now))

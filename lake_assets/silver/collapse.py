@@ -6,13 +6,11 @@ cannot be said from their last event alone: they are marked, and settled by `set
 figures of a batch. Not here: which files, or how the state reaches the table. DataFrame API only.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import reduce
 from operator import or_
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -41,8 +39,6 @@ class ChangeFigures:
     used: int = 0
     """Rows after the unusable were left out, counted behind that filter."""
     bad_rows: int = 0
-    first_bad: dict[str, Any] | None = None
-    """`_file`, `_row` and `_bad` of the first bad row in file order."""
     first_change_file: str | None = None
     """Address of the first file that updates or deletes."""
     passed_over: int = 0
@@ -74,7 +70,6 @@ def observe_changes(changes: DataFrame) -> tuple[DataFrame, Observed]:
         F.max(F.unix_micros("_commit_ts")).alias("max_commit_micros"),
         F.min(F.when(F.col("_sequence") != "", F.unix_micros("_commit_ts"))).alias("min_commit_micros"),
         F.count_if(bad).alias("bad_rows"),
-        F.to_json(F.min(F.when(bad, F.struct("_file", "_row", "_bad")))).alias("first_bad"),
         F.min(F.when(F.col("_op") != "I", F.col("_file"))).alias("first_change_file"),
     )
     return observed, seen
@@ -90,7 +85,6 @@ def figures(changes: Observed, used: Observed) -> ChangeFigures:
     """The figures of observations whose rows have been read. Blocks until they are known."""
     seen = changes.get
     micros, first = seen["max_commit_micros"], seen["min_commit_micros"]
-    first_bad = seen["first_bad"]
     return ChangeFigures(
         rows=seen["rows"],
         by_op={op: seen[f"op_{op}"] for op in "IUD"},
@@ -100,7 +94,6 @@ def figures(changes: Observed, used: Observed) -> ChangeFigures:
         min_commit_ts=None if first is None else _instant(first),
         used=used.get["rows"],
         bad_rows=seen["bad_rows"],
-        first_bad=None if first_bad is None else json.loads(first_bad),
         first_change_file=seen["first_change_file"],
     )
 

@@ -24,6 +24,7 @@ from lake_assets.silver.plan import Batch
 from lake_assets.silver.position import Position, touched_days_property
 from lake_assets.silver.targets import Target
 from lake_assets.silver.touched_days import all_days
+from lake_assets.spark.sql import quoted
 
 
 def next_position(
@@ -134,7 +135,7 @@ def write_nothing(spark: SparkSession, current: Attempt, target: Target) -> Writ
 
 def in_table_columns(rows: DataFrame, target: Target) -> DataFrame:
     """The rows in the columns of the silver table."""
-    return rows.select(*(f"`{column.name}`" for column in target.columns))
+    return rows.select(*(quoted(column.name) for column in target.columns))
 
 
 def count_rows(

@@ -26,6 +26,7 @@ from lake_assets.silver.cut import Cut, source_cut
 from lake_assets.silver.plan import living_files
 from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.targets import Target, source_targets
+from lake_assets.spark.sql import Sql, sql, table_address
 
 _NAME = re.compile(r"cut_(\d{8}T\d{6})Z")
 _FORMAT = "%Y%m%dT%H%M%S"
@@ -138,12 +139,18 @@ def _move_on(
     keep: int,
 ) -> None:
     spark = runtime.sessions.root()
-    name = f"{runtime.lake.catalog.name}.{target.identifier}"
+    name = table_address(runtime.lake.catalog.name, target.identifier)
     # Without RETAIN, which counts from the snapshot's own age: a quiet table's tag would be expired at once.
-    _alter(spark, name, f"CREATE OR REPLACE TAG {tag_of(cut)} AS OF VERSION {position.snapshot_id}")
+    assert position.snapshot_id is not None, "what is tagged was published"
+    statement = sql(
+        "CREATE OR REPLACE TAG {tag} AS OF VERSION {snapshot}",
+        tag=tag_of(cut),
+        snapshot=position.snapshot_id,
+    )
+    _alter(spark, name, statement)
     for old in sorted({*tags} - {cut}, reverse=True)[keep - 1 :]:
-        _alter(spark, name, f"DROP TAG IF EXISTS {tag_of(old)}")
+        _alter(spark, name, sql("DROP TAG IF EXISTS {tag}", tag=tag_of(old)))
 
 
-def _alter(spark: SparkSession, table: str, what: str) -> None:
-    spark.sql(f"ALTER TABLE {table} {what}").collect()
+def _alter(spark: SparkSession, table: Sql, what: Sql) -> None:
+    spark.sql(sql("ALTER TABLE {table} {what}", table=table, what=what)).collect()

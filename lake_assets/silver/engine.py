@@ -5,13 +5,13 @@ race (`planned.py`), what a batch does (`apply.py`), Dagster (`assets.py`).
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.quarantine import State
 from lake_assets.bronze.vanished import missing_files
 from lake_assets.config import Mode
 from lake_assets.config.secrets import hidden_error, hidden_in
@@ -28,10 +28,11 @@ from lake_assets.silver.guard import refuse_unfit
 from lake_assets.silver.plan import Batch, Waiting, living_files
 from lake_assets.silver.planned import Planned, apply_planned, known_damage, retrying
 from lake_assets.silver.position import Position, read_position
+from lake_assets.silver.rewritten import lost_contents
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged
 from lake_assets.spark.causes import root_cause, whole_story
-from lake_assets.words import many
+from lake_assets.words import does, many
 
 Progress = Callable[[Target, str], None]
 """Told the table and the stage as each stage begins, and `done` at the end of the table's turn."""
@@ -141,15 +142,9 @@ def _next_batch(
         return None
     # What the table is made of, and read again when a file comes late.
     logged = living_files(files, target.mode, target.config.on_vanished)
-    if target.mode is Mode.CHANGE_LOG:
-        left_out = {
-            (held.key, held.version)
-            for held in runtime.quarantine.all(target.identifier)
-            if held.row is None and held.state is not State.RELEASED
-        }
-        _refuse_rewritten(target, logged, position.log_offset, left_out)
+    batch = _going_on(runtime, target, batch, position, logged, damaged)
     _refuse_lost_rows(runtime, target, batch, position)
-    _refuse_lost_files(runtime, target, batch, position)
+    _refuse_lost_files(runtime, target, batch, position, damaged)
 
     def applied(wanted: Batch) -> BatchResult:
         planned = Planned(target, table, position, wanted, logged)
@@ -177,9 +172,15 @@ def _refuse_lost_rows(runtime: LakeRuntime, target: Target, batch: Batch, positi
         )
 
 
-def _refuse_lost_files(runtime: LakeRuntime, target: Target, batch: Batch, position: Position) -> None:
+def _refuse_lost_files(
+    runtime: LakeRuntime, target: Target, batch: Batch, position: Position, damaged: Damaged
+) -> None:
     """A table that is computed again from its files needs all of them, also those that it has applied."""
-    applied = [file for file in batch.files if file.offset <= position.log_offset]
+    applied = [
+        file
+        for file in batch.files
+        if file.offset <= position.log_offset and (file.key, file.version) not in damaged
+    ]
     if batch.kind != "full_load" or not applied:
         return
     if missing := missing_files(runtime.store(target.source), applied):
@@ -187,29 +188,31 @@ def _refuse_lost_files(runtime: LakeRuntime, target: Target, batch: Batch, posit
         raise TableStopped(
             target.table,
             f"{again.key} was written again, so that {target.identifier} is to be computed again from "
-            f"{len(batch.files)} files, and {len(missing)} of them are gone from the bucket, the first of them "
+            f"{many(len(batch.files), 'file')}, and {len(missing)} of them {does(len(missing), 'are')} gone from the "
+            "bucket, the first of them "
             f"{missing[0].key}.",
             "Put them back, or have DMS reload the table.",
         )
 
 
-def _refuse_rewritten(
-    target: Target, logged: Sequence[LoggedFile], applied: int, left_out: Collection[tuple[str, str]]
-) -> None:
-    """A change log cannot take back the rows of a CDC file that was applied and then written anew under its key:
-    building it anew may need files of earlier epochs that are gone. `left_out`, by key and version: files that were set
-    aside whole, of which it has no row."""
-    seen = {
-        file.key
-        for file in logged
-        if file.offset <= applied and file.kind is FileKind.CDC and (file.key, file.version) not in left_out
-    }
-    contents = {(file.key, file.version) for file in logged if file.offset <= applied}
-    for file in logged:
-        back = (file.key, file.version) in contents  # it had vanished
-        if file.offset > applied and file.key in seen and not file.retry and not back:
-            raise TableStopped(
-                target.table,
-                f"{file.key} was rewritten after its rows had been appended to {target.identifier}.",
-                "Drop that table to have it built anew from the files as they are.",
-            )
+def _going_on(
+    runtime: LakeRuntime,
+    target: Target,
+    batch: Batch,
+    position: Position,
+    logged: Sequence[LoggedFile],
+    damaged: Damaged,
+) -> Batch:
+    """The batch. One that would make a table anew because a CDC file was written again goes on from the rows that the
+    table has, where what they were made of cannot be read any more."""
+    pending = tuple(file for file in batch.files if file.offset > position.log_offset)
+    remade = batch.kind == "full_load" and batch.epoch == position.epoch and position.snapshot_id is not None
+    if not remade or position.waiting or any(file.kind is FileKind.LOAD for file in pending):
+        return batch
+    needed = [file for file in batch.files if (file.key, file.version) not in damaged]
+    cannot = (
+        (target.mode is Mode.SOFT_DELETE and position.epoch > 1)
+        or lost_contents(batch.files, logged, damaged)
+        or missing_files(runtime.store(target.source), needed)
+    )
+    return replace(batch, kind="cdc", files=pending) if cannot else batch

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.iceberg.publish import attempt, with_properties
-from lake_assets.iceberg.tables import create_table, load_table
+from lake_assets.iceberg.tables import create_table, load_table, set_property
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts, contract_of
 from lake_assets.schema.current import Add, contracts_of_batch
@@ -23,6 +23,7 @@ from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.shape import SHAPE
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Work
+from lake_assets.spark.sql import Sql, sql, table_address
 
 
 def batch_contracts(
@@ -44,6 +45,7 @@ def batch_contracts(
         logged,
         [file for file in files if file.offset > position.log_offset],
         add,
+        (target.config.mode, *target.config.also),
     )
 
 
@@ -57,9 +59,10 @@ def evolved(work: Work, table: Table | None) -> Iterator[tuple[str, ...]]:
         table = _created(work)
     _note_source(work, table)
     todo = steps(target.table, version_of(table), work.contracts, target.schema_changes)
-    catalog = runtime.lake.catalog.name
-    schema = SilverSchema(work.spark, f"{catalog}.{target.identifier}", table, target.table)
+    address = table_address(runtime.lake.catalog.name, target.identifier)
+    schema = SilverSchema(work.spark, address, table, target.table)
     published = work.position.contract_version
+    schema.drop(_torn_off(target, work.contracts, table))
     schema.add(todo, published)
     _fill_defaults(work, [step for step in todo if step.version > published])
     yield tuple(str(change) for step in todo for change in step.changes)
@@ -69,9 +72,9 @@ def evolved(work: Work, table: Table | None) -> Iterator[tuple[str, ...]]:
 def _note_source(work: Work, table: Table) -> None:
     """Gives a table of an earlier version the property that says whose rows it has."""
     if SOURCE_TABLE not in table.properties:
-        name = f"{work.runtime.lake.catalog.name}.{work.target.identifier}"
-        said = source_table(work.target).replace("\\", "\\\\").replace("'", "\\'")
-        work.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{SOURCE_TABLE}' = '{said}')")
+        address = table_address(work.runtime.lake.catalog.name, work.target.identifier)
+        change = set_property(SOURCE_TABLE, source_table(work.target))
+        work.spark.sql(sql("ALTER TABLE {table} {change}", table=address, change=change))
 
 
 def _created(work: Work) -> Table:
@@ -92,6 +95,14 @@ def _created(work: Work) -> Table:
     table = load_table(runtime.catalog, target.identifier)
     assert table is not None, "it was just created"
     return table
+
+
+def _torn_off(target: Target, contracts: Contracts, table: Table) -> list[str]:
+    """Columns that an earlier release made of one whose name has a backtick in it: it did not quote names."""
+    names = [c.name for version in contracts.versions for c in version.contract.columns if "`" in c.name]
+    pieces = {piece for name in names for piece in name.split("`")}
+    own = {column.name for column in target.columns}
+    return [name for name in table.schema().column_names if name in pieces - own]
 
 
 def _fill_defaults(work: Work, todo: list[Step]) -> None:
@@ -115,5 +126,7 @@ def _fill_defaults(work: Work, todo: list[Step]) -> None:
     work.position = read_position(load_table(work.runtime.catalog, identifier))
 
 
-def _update(address: str, change: SchemaChange) -> str:
-    return f"UPDATE {address} SET `{change.column}` = :value WHERE `{change.column}` IS NULL"
+def _update(address: Sql, change: SchemaChange) -> Sql:
+    return sql(
+        "UPDATE {table} SET {column} = :value WHERE {column} IS NULL", table=address, column=change.column
+    )

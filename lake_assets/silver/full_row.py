@@ -22,6 +22,7 @@ from lake_assets.silver.targets import Target
 from lake_assets.silver.touched_days import all_days
 from lake_assets.silver.work import Work
 from lake_assets.spark.checkpoint import Observed, checkpointed
+from lake_assets.spark.sql import Sql, joined, quoted, sql
 
 VIEW = "batch_rows"
 
@@ -59,7 +60,12 @@ def replace_rows(work: Work, current: Attempt) -> Written:
     if work.position.snapshot_id is not None:
         with work.watch.stage("delete"):
             work.spark.sql(
-                f"DELETE FROM {current.address} AS t WHERE EXISTS (SELECT 1 FROM {VIEW} AS k WHERE {_matches(target)})"
+                sql(
+                    "DELETE FROM {branch} AS t WHERE EXISTS (SELECT 1 FROM {rows} AS k WHERE {matches})",
+                    branch=current.address,
+                    rows=VIEW,
+                    matches=_matches(target),
+                )
             )
     work.spark.catalog.dropTempView(VIEW)
     return Written(
@@ -119,7 +125,7 @@ def _there(work: Work, current: Attempt) -> DataFrame | None:
     """How often the table has each of its rows: `_value`, `_there`."""
     if work.position.snapshot_id is None or work.fresh:
         return None
-    value = F.struct(*(F.col(f"`{column.name}`") for column in work.target.image_columns))
+    value = F.struct(*(F.col(quoted(column.name)) for column in work.target.image_columns))
     rows = work.spark.table(current.table).select(value.alias("_value"))
     return rows.groupBy("_value").agg(F.count(F.lit(1)).alias("_there"))
 
@@ -175,5 +181,9 @@ def _copies(counts: DataFrame) -> DataFrame:
     )
 
 
-def _matches(target: Target) -> str:
-    return " AND ".join(f"k._value.`{c.name}` <=> t.`{c.name}`" for c in target.image_columns)
+def _matches(target: Target) -> Sql:
+    same = (
+        sql("{value} <=> {column}", value=quoted("k", "_value", c.name), column=quoted("t", c.name))
+        for c in target.image_columns
+    )
+    return joined(" AND ", same)

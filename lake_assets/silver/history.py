@@ -16,11 +16,15 @@ from pyspark.sql import functions as F
 
 from lake_assets.silver.targets import Target
 from lake_assets.silver.timeline import by_key, effective, known_timeline
+from lake_assets.spark.sql import Sql, literal, sql
 
 
-def concerned(since: datetime) -> str:
+def concerned(since: datetime) -> Sql:
     """The condition that a version may be another by what happens from `since` on. All others are left alone."""
-    return f"(_valid_to IS NULL OR _valid_to >= TIMESTAMP '{since.isoformat()}')"
+    return sql(
+        "(_valid_to IS NULL OR _valid_to >= TIMESTAMP {since})",
+        since=literal(since.isoformat()),
+    )
 
 
 def known(rows: DataFrame, target: Target, until: datetime | None) -> DataFrame:

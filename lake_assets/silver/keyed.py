@@ -19,6 +19,7 @@ from lake_assets.silver.states import Counts, counted, living, observe_states, s
 from lake_assets.silver.touched_days import all_days, touched_days
 from lake_assets.silver.work import Work
 from lake_assets.spark.checkpoint import Observed
+from lake_assets.spark.sql import sql
 
 KEYS_VIEW = "batch_keys"
 
@@ -109,7 +110,12 @@ def _delete(work: Work, current: Attempt, delta: DataFrame) -> None:
     delta.createOrReplaceTempView(KEYS_VIEW)
     with work.watch.stage("delete"):
         work.spark.sql(
-            f"DELETE FROM {current.address} AS t WHERE EXISTS (SELECT 1 FROM {KEYS_VIEW} AS k WHERE {matches})"
+            sql(
+                "DELETE FROM {branch} AS t WHERE EXISTS (SELECT 1 FROM {keys} AS k WHERE {matches})",
+                branch=current.address,
+                keys=KEYS_VIEW,
+                matches=matches,
+            )
         )
     work.spark.catalog.dropTempView(KEYS_VIEW)
 
@@ -121,13 +127,14 @@ def _there(work: Work, current: Attempt, delta: DataFrame) -> int:
 
 
 def _unseen_updates(work: Work, current: Attempt, delta: DataFrame, counts: Counts, removed: int) -> int:
-    """Updates of keys that the table does not have, and that nothing in the batch brought there. Looked for only when
-    the rows that made room are not as many as the changes speak of."""
+    """Updates of keys that the table does not have, and that nothing in the batch brought there; not of those that the
+    batch takes away again, as it may with a row that was deleted while the full load ran. Looked for only when the rows
+    that made room are not as many as the changes speak of."""
     if not counts.updated or removed == counts.present:
         return 0
     if work.position.snapshot_id is None:
         return counts.updated
-    updates = delta.filter(F.col("_first") == UPDATED).alias("k")
+    updates = delta.filter((F.col("_first") == UPDATED) & ~F.col("_tombstone")).alias("k")
     # Main, which the batch has yet to be published to.
     there = work.spark.table(current.table).alias("t")
     return updates.join(there, F.expr(work.target.key_matches("k", "t")), "left_anti").count()

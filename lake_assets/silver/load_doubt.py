@@ -14,6 +14,7 @@ from lake_assets.bronze.epochs import is_of_same_load, load_end
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.silver.position import Position
+from lake_assets.words import many
 
 LOADS_APART = timedelta(hours=6)
 """Parts of one full load are not transferred so long after each other."""
@@ -151,11 +152,11 @@ def _late(
         return None
     return Doubt(
         tuple(doubtful),
-        f"{doubtful[0].key} came after its full load of {len(applied)} files had been applied, and nothing tells "
-        f"whether it is a late part of it or of a reload ({_files(doubtful)}).",
+        f"{doubtful[0].key} came after its full load of {many(len(applied), 'file')} had been applied, and nothing "
+        f"tells whether it is a late part of it or of a reload ({_files(doubtful)}).",
         came_late=True,
     )
 
 
 def _files(parts: Sequence[LoggedFile]) -> str:
-    return f"{len(parts)} such file{'s' if len(parts) > 1 else ''}"
+    return many(len(parts), "such file")

@@ -7,10 +7,13 @@ whole content, so that no two different changes are ever taken for one.
 Here: the rows of a log, and that recognition. Not here: the order of the steps (`apply.py`).
 """
 
+from urllib.parse import unquote
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.places import plain
 from lake_assets.bronze.typed_rows import has_own_sequence
 from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
@@ -20,10 +23,12 @@ from lake_assets.silver.collapse import ChangeFigures
 from lake_assets.silver.commit import write_all, write_nothing
 from lake_assets.silver.cut import RowCut
 from lake_assets.silver.plan import epoch_members
+from lake_assets.silver.recognised import not_in_log
 from lake_assets.silver.targets import Target
 from lake_assets.silver.touched_days import all_days
 from lake_assets.silver.work import Work
 from lake_assets.spark.checkpoint import Observed, checkpointed
+from lake_assets.spark.sql import quoted
 from lake_assets.words import does, many
 
 IDENTITY = ("_sequence", "_op", "_commit_ts", "_image")
@@ -64,6 +69,10 @@ def append(work: Work, current: Attempt) -> Written:
     seen = work.seen(reading)
     refuse_changes(work.target, seen)
     rows, late = seen.used, seen.is_late(work.position.max_sequence)
+    if work.grown or work.asked_anew:
+        with work.watch.stage("repetitions"):
+            delta = checkpointed(_without_known(work, current, delta))
+            rows = delta.count()
     if _may_repeat(work, late=late):
         with work.watch.stage("repetitions"):
             delta = each_once(delta)
@@ -113,6 +122,15 @@ def each_once(changes: DataFrame) -> DataFrame:
     return changes.withColumn("_place", place).dropDuplicates([*IDENTITY, "_place"])
 
 
+def _without_known(work: Work, current: Attempt, delta: DataFrame) -> DataFrame:
+    """The batch without the rows that the log has of files that were written again."""
+    store = work.runtime.store(work.target.source)
+    wanted = {plain(store.spark_uri(file.path)) for file in (*work.grown, *work.asked_anew)}
+    found = [row["_file"] for row in delta.select("_file").distinct().collect()]
+    of_these = F.col("_file").isin([name for name in found if plain(unquote(name)) in wanted])
+    return delta.filter(~of_these).unionByName(not_in_log(work, current, delta.filter(of_these)))
+
+
 def _not_among(changes: DataFrame, applied: DataFrame) -> DataFrame:
     earlier = applied.filter(has_own_sequence(F.col("_sequence"))).select(
         *(F.col(name).alias(f"{name}_") for name in IDENTITY)
@@ -129,7 +147,7 @@ def _not_applied(work: Work, current: Attempt, delta: DataFrame) -> DataFrame:
     if work.target.mode is Mode.CHANGE_LOG:
         bounds = delta.agg(F.min("_commit_ts"), F.max("_commit_ts")).first()
         assert bounds is not None, "an aggregate without grouping has one row"
-        image = F.struct(*(F.col(f"`{column.name}`") for column in work.target.image_columns))
+        image = F.struct(*(F.col(quoted(column.name)) for column in work.target.image_columns))
         # The table is partitioned by the day of its commits, and a repetition has the commit of its first delivery.
         rows = work.spark.table(current.table).filter(F.col("_commit_ts").between(*bounds))
         return _not_among(delta, rows.select(*IDENTITY[:-1], image.alias("_image")))

@@ -16,6 +16,7 @@ from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.cut import Cut, source_cut
 from lake_assets.silver.full_load import next_batch
 from lake_assets.silver.guard import refuse_unfit
+from lake_assets.silver.partitioning import unapplied_partitions
 from lake_assets.silver.plan import Batch, Waiting, living_files
 from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.targets import Target
@@ -36,6 +37,8 @@ class TableState:
     error: Exception | None = None
     """Why the table cannot say how far it is, or must not be applied to. Its next batch then holds no files: the turn
     that it is given for it tells the error where a table's errors are told, and nobody else's turn depends on it."""
+    note: str | None = None
+    """What lake.yaml says of the table and no batch does: a sentence with the command that does it."""
 
     @property
     def pending(self) -> list[LoggedFile]:
@@ -81,4 +84,4 @@ def _state(
         upto = logged[-1].offset if logged else 0
         return TableState(target, Position(), logged, Batch("cdc", (), upto, epoch=0), error)
     batch = next_batch(runtime, target, position, logged, now, cut=cut)
-    return TableState(target, position, logged, batch)
+    return TableState(target, position, logged, batch, note=unapplied_partitions(target, table))

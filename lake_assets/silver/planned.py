@@ -41,6 +41,7 @@ from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Damaged, Work
 from lake_assets.spark.causes import root_cause
 from lake_assets.spark.session import SparkRefused, server_lost
+from lake_assets.words import does, many
 
 ATTEMPTS = 5
 PENDING = "Its files are pending; the next turn applies them."
@@ -171,8 +172,8 @@ def _refuse_gone(target: Target, store: ObjectStore, batch: Batch) -> None:
     if missing := missing_files(store, batch.files):
         raise TableStopped(
             target.table,
-            f"{len(missing)} of the {len(batch.files)} files of the next batch of {target.identifier} are gone from "
-            f"the bucket, the first of them {missing[0].key}.",
+            f"{len(missing)} of the {many(len(batch.files), 'file')} of the next batch of {target.identifier} "
+            f"{does(len(missing), 'are')} gone from the bucket, the first of them {missing[0].key}.",
             "Put them back, or have DMS reload the table.",
         )
 

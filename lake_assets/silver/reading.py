@@ -7,7 +7,7 @@ went missing. Not here: what becomes of the changes (`keyed.py`, `logs.py`), or 
 
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,12 +23,9 @@ from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.images import today
 from lake_assets.silver.collapse import ChangeFigures, figures, observe_changes, observe_used
 from lake_assets.silver.cut import ALL_ROWS, RowCut, add_sides, in_cut, observe_sides
-from lake_assets.silver.parts import Part
+from lake_assets.silver.parts import Part, fit_one_task
 from lake_assets.silver.targets import Target
 from lake_assets.spark.checkpoint import Observed, checkpointed
-
-ONE_TASK_BYTES = 2 * 2**20
-"""Files of together no more bytes are read by one task."""
 
 
 class Reading:
@@ -49,34 +46,10 @@ class Reading:
         self._store = store
         self.parts = parts
         self.cut = cut
-        groups: dict[tuple[int, frozenset[str], str, bool], dict[str, list[Part]]] = defaultdict(dict)
-        for part in parts:
-            version = contracts.at(part.file.offset)
-            # A file of which single rows are read stands beside the same file without them.
-            which = "only" if part.only is not None else "without" if part.without else "all"
-            gone, reopened = version.contract.gone_at(part.file.written_at), part.file.offset in cut.reopened
-            group = groups[version.number, gone, which, reopened]
-            group.setdefault(part.file.path, []).append(part)
-        self._groups: list[tuple[Sequence[LoggedFile], DataFrame]] = []
-        for version in contracts.versions:
-            for (number, gone, which, reopened), by_path in groups.items():
-                if number == version.number:
-                    files = [found[0].file for found in by_path.values()]
-                    rows = self._read(spark, store, target, files, contracts, version, gone)
-                    if which != "all":
-                        places = {
-                            store.spark_uri(path): {
-                                place for part in found for place in (part.only or part.without)
-                            }
-                            for path, found in by_path.items()
-                        }
-                        rows = in_places(spark, rows, places, others=which == "without")
-                    if cut is not ALL_ROWS:
-                        rows = rows.withColumn("_side", cut.side(reopened=reopened))
-                    self._groups.append((files, rows))
+        self._frames = partial(self._grouped, spark, target, contracts)
+        self._groups = self._frames()
         self._all = reduce(_union, (rows.drop("_place") for _, rows in self._groups))
-        if sum(part.file.size for part in parts) <= ONE_TASK_BYTES:
-            # Nothing is shuffled then: a stage costs more than so few rows.
+        if fit_one_task(parts):
             self._all = self._all.coalesce(1)
         self.changes = self._all
         """Every row within the cut, unusable ones included."""
@@ -87,26 +60,60 @@ class Reading:
         self.good, self._used = observe_used(observed.filter(F.col("_bad").isNull()))
         """The changes as `bronze.reader` describes them, without the unusable."""
 
+    def _grouped(
+        self, spark: SparkSession, target: Target, contracts: Contracts, *, explain: bool = False
+    ) -> "list[tuple[Sequence[LoggedFile], DataFrame]]":
+        """The rows of files that are read alike."""
+        store, cut = self._store, self.cut
+        groups: dict[tuple[int, frozenset[str], str, bool], dict[str, list[Part]]] = defaultdict(dict)
+        for part in self.parts:
+            version = contracts.at(part.file.offset)
+            # A file of which single rows are read stands beside the same file without them.
+            which = "only" if part.only is not None else "without" if part.without else "all"
+            gone, reopened = version.contract.gone_at(part.file.written_at), part.file.offset in cut.reopened
+            group = groups[version.number, gone, which, reopened]
+            group.setdefault(part.file.path, []).append(part)
+        found: list[tuple[Sequence[LoggedFile], DataFrame]] = []
+        for version in contracts.versions:
+            for (number, gone, which, reopened), by_path in groups.items():
+                if number == version.number:
+                    files = [parts[0].file for parts in by_path.values()]
+                    rows = self._read(spark, target, files, contracts, version, gone, explain=explain)
+                    if which != "all":
+                        places = {
+                            store.spark_uri(path): {
+                                place for part in parts for place in (part.only or part.without)
+                            }
+                            for path, parts in by_path.items()
+                        }
+                        rows = in_places(spark, rows, places, others=which == "without")
+                    if cut is not ALL_ROWS:
+                        rows = rows.withColumn("_side", cut.side(reopened=reopened))
+                    found.append((files, rows))
+        return found
+
     def _read(
         self,
         spark: SparkSession,
-        store: ObjectStore,
         target: Target,
         files: Sequence[LoggedFile],
         contracts: Contracts,
         version: ContractVersion,
         gone: frozenset[str],
+        *,
+        explain: bool,
     ) -> DataFrame:
         contract = version.contract
         table = contract.table(target.config, gone)
         changes = read_changes(
             spark,
-            store,
+            self._store,
             files,
             name=target.table,
             table=table,
             dms=contract.dms,
             partial=target.mode is Mode.CURRENT,
+            explain=explain,
         )
         if contract.columns == target.image_columns:
             return changes
@@ -125,17 +132,20 @@ class Reading:
         """Rows of the files by their own count, made without Spark."""
         return sum(part.rows for part in self.parts)
 
-    def bad_rows(self) -> list[tuple[LoggedFile, list[tuple[int, str]]]]:
-        """The rows that cannot be used: by record of the log, their places (from 0) and why; reads the files once
-        more."""
+    def bad_rows(self, most: int | None = None) -> list[tuple[LoggedFile, list[tuple[int, str]]]]:
+        """The rows that cannot be used, at most so many of the first ones: by record of the log, their places (from 0)
+        and all that is wrong with each; reads the files once more."""
         found: dict[int, list[tuple[int, str]]] = defaultdict(list)
         by_address: dict[tuple[int, str], LoggedFile] = {}
         frames = []
-        for number, (files, rows) in enumerate(self._groups):
+        for number, (files, rows) in enumerate(self._frames(explain=True)):
             by_address |= {(number, plain(self._store.spark_uri(file.path))): file for file in files}
             bad = placed(in_cut(rows)).filter(F.col("_bad").isNotNull()).select("_file", "_place", "_bad")
             frames.append(bad.withColumn("_group", F.lit(number)))
-        for row in reduce(DataFrame.unionByName, frames).collect():
+        bad = reduce(DataFrame.unionByName, frames)
+        if most is not None:
+            bad = bad.orderBy("_file", "_place").limit(most)
+        for row in bad.collect():
             file = by_address[row["_group"], plain(unquote(row["_file"]))]
             found[file.offset].append((row["_place"], row["_bad"]))
         files_by_offset = {file.offset: file for file in by_address.values()}

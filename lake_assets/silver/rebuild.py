@@ -25,9 +25,11 @@ from lake_assets.silver.log_mark import why_other_log
 from lake_assets.silver.plan import Batch, epoch_members, living_files, newest_versions, with_requests
 from lake_assets.silver.planned import Planned, apply_planned, known_damage, retrying
 from lake_assets.silver.position import Position, PositionLost, read_position
+from lake_assets.silver.rewritten import lost_contents
 from lake_assets.silver.shape import has_other_shape, refuse_other_shape
 from lake_assets.silver.targets import Target
 from lake_assets.silver.work import Work
+from lake_assets.spark.sql import quoted
 from lake_assets.words import does, many
 
 
@@ -67,7 +69,7 @@ def rebuild(
 
     def plan(position: Position, logged: Sequence[LoggedFile]) -> Batch:
         if target.mode is Mode.CHANGE_LOG:
-            members = _of_a_change_log(target, logged)
+            members = with_requests(newest_versions(logged), logged)
         else:
             members = epoch_members(logged, position.epoch, position.log_offset)
         return Batch("full_load", members, position.log_offset, position.epoch, cut=position.cut)
@@ -130,6 +132,13 @@ def _again(
             f"them {missing[0].key}.",
             "Put them back, or have DMS reload the table.",
         )
+    if lost := lost_contents(batch.files, logged, damaged):
+        raise TableStopped(
+            target.table,
+            f"{lost[0].key} was written again after its rows had been applied to {target.identifier}, and is set "
+            "aside: what it said before is only in that table now.",
+            "Retry it (lake-assets quarantine retry) to have the table follow the file as it is, and then rebuild.",
+        )
     found: list[tuple[int, int]] = []
 
     reshape = table is not None and has_other_shape(target, table)
@@ -140,6 +149,7 @@ def _again(
         needed = found[-1] != (0, 0) or reshape or foreign_commits(table) or not position.log_offset
         if not publish or not needed:
             raise _NotPublished(target.identifier)
+        _refuse_loss(target, logged, found[-1][0])
 
     planned = Planned(target, table, position, batch, logged, again=True, by_today=by_today, reshape=reshape)
     try:
@@ -199,22 +209,22 @@ def _from_the_beginning(
 def _differences(work: Work, current: Attempt) -> tuple[int, int]:
     """Rows of the table that the branch does not have, and the other way round."""
     tables = [work.spark.table(name) for name in (current.table, current.address)]
-    columns = [f"`{column.name}`" for column in work.target.columns]
+    columns = [quoted(column.name) for column in work.target.columns]
     before, after = (table.select(*columns) for table in tables)
     return before.exceptAll(after).count(), after.exceptAll(before).count()
 
 
-def _of_a_change_log(target: Target, logged: Sequence[LoggedFile]) -> tuple[LoggedFile, ...]:
+def _refuse_loss(target: Target, logged: Sequence[LoggedFile], lost: int) -> None:
+    """A change log keeps the rows of files that were written again: they are in no file any more."""
     newest = newest_versions(logged)
-    if lost := sorted(
-        {file.key for file in logged} & {f.key for f in set(logged) - set(newest) if not f.retry}
-    ):
+    again = {file.key for file in logged} & {f.key for f in set(logged) - set(newest) if not f.retry}
+    if lost and again and target.mode is Mode.CHANGE_LOG:
         raise TableStopped(
             target.table,
-            f"{target.identifier} has rows of files that were written again since, the first of them {lost[0]}.",
-            "What they said is only in that table now, which cannot be made anew.",
+            f"{target.identifier} has rows of files that were written again since, the first of them {min(again)}; "
+            f"{many(lost, 'row', 'are')} in no file any more.",
+            "They are only in that table now, which stays as it is.",
         )
-    return with_requests(newest, logged)
 
 
 def _offset(target: Target, members: Sequence[LoggedFile], key: str) -> int:

@@ -16,12 +16,13 @@ from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.places import plain
 from lake_assets.bronze.vanished import missing_files
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.iceberg.tables import load_table
+from lake_assets.iceberg.tables import load_table, table_at
 from lake_assets.silver.basis import Basis, basis
 from lake_assets.silver.collapse import UPDATED, ChangeFigures, commit_of, key_columns
 from lake_assets.silver.cut import RowCut
 from lake_assets.silver.plan import epoch_members
 from lake_assets.silver.reading import Reading
+from lake_assets.silver.rewritten import lost_contents
 from lake_assets.silver.settle import settled
 from lake_assets.silver.states import Counts, counted, observe_states, state_of
 from lake_assets.silver.work import Work
@@ -87,9 +88,12 @@ def _with_settled(
     base: DataFrame | None,
     cut: RowCut | None = None,
 ) -> States:
-    found = _settled(work, delta.filter("_doubtful"), told, base, cut)
-    # Keys that were found on the way of a row are in both.
     names = key_columns(work.target.key)
+    # What a key's first change was, its own changes say; of keys that were found on the way of a row nobody asks.
+    firsts = F.broadcast(delta.filter("_doubtful").select(*names, "_first"))
+    found = _settled(work, delta.filter("_doubtful"), told, base, cut)
+    found = found.drop("_first").join(firsts, on=names, how="left")
+    # Keys that were found on the way of a row are in both.
     rest = delta.join(found.select(*names), on=names, how="left_anti")
     done, now = _computed(rest.unionByName(found))
     followed = now.keys - counts.keys
@@ -124,20 +128,22 @@ def _told_since(work: Work, seen: ChangeFigures, reading: Reading) -> Basis:
 
 
 def refuse_missing(work: Work, reading: Reading, files: Sequence[LoggedFile]) -> None:
-    """Raises FilesUnusable, for the batch's late files, when one of the others is gone."""
+    """Raises FilesUnusable, for the batch's late files, when one of the others is gone, or its rows are."""
     batch = {file.key for file in work.batch.files}
     needed = [file for file in files if file.key not in batch]
     if missing := missing_files(work.runtime.store(work.target.source), needed):
-        raise FilesUnusable(_held_back(work, reading, missing[0].key))
+        raise FilesUnusable(_held_back(work, reading, missing[0].key, "is gone from the bucket"))
+    if lost := lost_contents(needed, work.logged, work.damaged):
+        raise FilesUnusable(_held_back(work, reading, lost[0].key, "was written again, and is set aside"))
 
 
-def _held_back(work: Work, reading: Reading, missing: str) -> list[UnreadableFile]:
+def _held_back(work: Work, reading: Reading, needed: str, fate: str) -> list[UnreadableFile]:
     """The batch's files that reach back to what was applied before."""
     applied = commit_of(work.position.max_sequence)
     lowest = reading.changes.filter("_sequence != ''").groupBy("_file").agg(F.min("_sequence").alias("first"))
     back = {plain(unquote(row["_file"])) for row in lowest.collect() if commit_of(row["first"]) <= applied}
     store = work.runtime.store(work.target.source)
-    reason = f"it comes late, and {missing}, which is needed to know what it changes, is gone from the bucket"
+    reason = f"it comes late, and {needed}, which is needed to know what it changes, {fate}"
     return [
         UnreadableFile(part.file.key, reason)
         for part in reading.parts
@@ -149,5 +155,4 @@ def _rows_at(work: Work, told: Basis) -> DataFrame | None:
     """The table as it was before those files."""
     if told.snapshot_id is None:
         return None
-    name = f"{work.runtime.lake.catalog.name}.{work.target.identifier}"
-    return work.spark.sql(f"SELECT * FROM {name} VERSION AS OF {told.snapshot_id}")
+    return work.spark.sql(table_at(work.runtime.lake.catalog.name, work.target.identifier, told.snapshot_id))

@@ -7,13 +7,14 @@ Here: how many are too many, and naming each row that is set aside. Not here: th
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from lake_assets.bronze.bad_rows import stop_for_bad_row
+from lake_assets.bronze.bad_rows import stop_for_bad_rows
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.inspect import UnreadableFile
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.object_store import ObjectStore
 from lake_assets.bronze.quarantine import Held
 from lake_assets.bronze.raw_rows import RawRow, raw_records
+from lake_assets.config import QuarantineLimits
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.collapse import ChangeFigures
@@ -23,6 +24,8 @@ from lake_assets.words import many
 
 SHARE_FROM = 20
 """Rows of a batch from which on a share of them says anything."""
+MOST_NAMED = 20
+"""Bad rows that the message of a stopped table names."""
 
 
 def bad_rows(
@@ -42,14 +45,24 @@ def bad_rows(
     # Of a file of which rows waited, those that are known were another batch's.
     versions = {(f.key, f.version) for f in files if f.offset not in reading.cut.reopened}
     new = seen.bad_rows - sum((held.key, held.version) in versions for held in known if held.row is not None)
-    if new > limits.max_rows or (seen.rows >= SHARE_FROM and new / seen.rows > limits.max_share):
-        stop_for_bad_row(target.table, seen.bad_rows, seen.first_bad, reading.changes)
+    if (limit := _exceeded(limits, new, seen.rows)) is not None:
+        named = [(file, store.spark_uri(file.path), rows) for file, rows in reading.bad_rows(MOST_NAMED)]
+        stop_for_bad_rows(target.table, seen.bad_rows, limit, named)
     held: list[Held] = []
     for file, places in reading.bad_rows():
         dms = contracts.at(file.offset).contract.dms
         raw = raw_records(store, file, dms, [place for place, _ in places])
         held += (_held(target, file, files, bad, place, raw.get(place)) for place, bad in places)
     return held
+
+
+def _exceeded(limits: QuarantineLimits, new: int, rows: int) -> str | None:
+    """The setting that so many new bad rows of a batch exceed, with its value."""
+    if new > limits.max_rows:
+        return f"quarantine.max_rows is {limits.max_rows}"
+    if rows >= SHARE_FROM and new / rows > limits.max_share:
+        return f"quarantine.max_share is {limits.max_share:g} of the batch's {many(rows, 'row')}"
+    return None
 
 
 def unreadable_file(
@@ -74,7 +87,7 @@ def refuse_too_many_files(target: Target, held: Sequence[Held], known: Sequence[
     if len(new) > most:
         raise TableStopped(
             target.table,
-            f"{new[0].reason}, and {many(len(new), 'file')} of the batch cannot be read; quarantine.max_files is "
+            f"{new[0].reason}; {many(len(new), 'file')} of the batch would be set aside, and quarantine.max_files is "
             f"{most}.",
             "Have DMS write them again, or raise the limit to go on without them.",
         )

@@ -18,6 +18,7 @@ from lake_assets.silver.collapse import (
 from lake_assets.silver.lineage import Step, Undecidable, survivors
 from lake_assets.silver.targets import Target
 from lake_assets.spark.checkpoint import checkpointed
+from lake_assets.spark.sql import quoted
 
 MOST_STEPS = 3_000_000
 """Events of doubtful keys in one batch, which are followed in this process' memory."""
@@ -70,7 +71,7 @@ def _numbered(target: Target, found: DataFrame, keys: DataFrame) -> DataFrame:
 
 def _base_events(target: Target, base: DataFrame, numbered: DataFrame) -> DataFrame:
     """The keys' rows in the table as inserts before every change, each in a place of its own that is no file's."""
-    image = F.struct(*(F.col(f"`{column.name}`") for column in target.image_columns))
+    image = F.struct(*(F.col(quoted(column.name)) for column in target.image_columns))
     nowhere = F.lit(0).cast("bigint").alias("_row")
     rows = base.select(
         F.lit("I").alias("_op"),

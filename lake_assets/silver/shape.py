@@ -12,8 +12,9 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config import SHAPE_COLUMNS, Mode
 from lake_assets.errors import TableStopped
+from lake_assets.iceberg.tables import added_column, relaxed_column, set_property
 from lake_assets.silver.targets import Target
-from lake_assets.spark.types import spark_type
+from lake_assets.spark.sql import Sql, sql, table_address
 
 SHAPE = "lake.shape"
 """Table property: the mode that the table was created with."""
@@ -48,21 +49,25 @@ def reshaped(spark: SparkSession, catalog: str, target: Target, table: Table) ->
             f"{target.identifier} was made with mode: {former}, and a change log is no table of another shape.",
             "Set the mode back and add `also: [change_log]`, or drop the table to have it built anew.",
         )
-    address = f"{catalog}.{target.identifier}"
+    address = table_address(catalog, target.identifier)
+
+    def alter(change: Sql) -> None:
+        spark.sql(sql("ALTER TABLE {table} {change}", table=address, change=change))
+
     there = {field.name for field in table.schema().fields}
     for column in SHAPE_COLUMNS.get(target.mode, ()):
         if column.name not in there:
-            spark.sql(f"ALTER TABLE {address} ADD COLUMN `{column.name}` {spark_type(column.type)}")
+            alter(added_column(column.name, column.type))
     for columns in (columns for mode, columns in SHAPE_COLUMNS.items() if mode is not target.mode):
         # They may be required, and the new rows do not have them.
         for column in (column for column in columns if column.required and column.name in there):
-            spark.sql(f"ALTER TABLE {address} ALTER COLUMN `{column.name}` DROP NOT NULL")
+            alter(relaxed_column(column.name))
     yield
-    spark.sql(f"ALTER TABLE {address} SET TBLPROPERTIES ('{SHAPE}' = '{target.mode}')")
+    alter(set_property(SHAPE, target.mode))
     own = {column.name for column in target.columns}
     for columns in SHAPE_COLUMNS.values():
         for column in (column for column in columns if column.name in there - own):
-            spark.sql(f"ALTER TABLE {address} DROP COLUMN `{column.name}`")
+            alter(sql("DROP COLUMN {column}", column=column.name))
 
 
 def _shape(target: Target, table: Table) -> str | None:

@@ -20,6 +20,7 @@ from lake_assets.config import (
 )
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.collapse import key_columns
+from lake_assets.spark.sql import Sql, joined, quoted, sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +83,13 @@ class Target:
     def under(self, contracts: Contracts) -> "Target":
         """The table as the newest of these contracts has it, rather than lake.yaml."""
         newest = contracts.versions[-1].contract
+        settings = [dms for version in contracts.versions for dms in version.contract.all_settings]
         return replace(
             self,
             config=newest.table(self.config),
             dms=newest.dms,
             kept=contracts.kept(drops=self.schema_changes.dropped == "drop"),
-            before_images=any(v.contract.dms.before_image_prefix is not None for v in contracts.versions),
+            before_images=any(dms.before_image_prefix is not None for dms in settings),
             may_be_partial=any(v.contract.dms.csv_no_sup_value is not None for v in contracts.versions),
         )
 
@@ -107,10 +109,16 @@ class Target:
             return tuple(column.name for column in self.image_columns)
         return self.key
 
-    def key_matches(self, state: str, table: str) -> str:
+    def key_matches(self, state: str, table: str) -> Sql:
         """The SQL condition that a state of `collapse` and a row of the silver table, by their aliases, share a key."""
         pairs = zip(key_columns(self.key), self.key, strict=True)
-        return " AND ".join(f"{state}.{held} = {table}.`{name}`" for held, name in pairs)
+        return joined(
+            " AND ",
+            (
+                sql("{held} = {column}", held=quoted(state, held), column=quoted(table, name))
+                for held, name in pairs
+            ),
+        )
 
     @property
     def partition_by(self) -> tuple[str, ...]:

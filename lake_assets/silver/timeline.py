@@ -25,6 +25,7 @@ from lake_assets.silver.collapse import (
     key_columns,
 )
 from lake_assets.silver.targets import Target
+from lake_assets.spark.sql import quoted
 from lake_assets.spark.types import spark_type
 
 MOST_SWAPS = 2
@@ -167,4 +168,4 @@ def _identity(target: Target) -> Column:
 
 
 def _column(name: str) -> Column:
-    return F.col(f"`{name}`")
+    return F.col(quoted(name))

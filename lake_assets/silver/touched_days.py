@@ -8,6 +8,7 @@ of them (`gold/changed_days.py`). Days are UTC.
 from pyspark.sql import DataFrame
 
 from lake_assets.silver.targets import Target
+from lake_assets.spark.sql import Sql, joined, literal, quoted, sql
 
 STATES_VIEW = "states_of_keys"
 ALL = "all"
@@ -20,7 +21,7 @@ def all_days(target: Target) -> dict[str, str]:
     return dict.fromkeys(target.track_days, ALL)
 
 
-def touched_days(table: str, snapshot_id: int | None, target: Target, states: DataFrame) -> dict[str, str]:
+def touched_days(table: Sql, snapshot_id: int | None, target: Target, states: DataFrame) -> dict[str, str]:
     """Per tracked column, the days of the old images at `snapshot_id` and of the new ones, joined by commas. `states`:
     of each key, as `collapse` makes them."""
     if not target.track_days:
@@ -31,16 +32,34 @@ def touched_days(table: str, snapshot_id: int | None, target: Target, states: Da
     instants = {column.name for column in target.columns if column.type == "timestamptz"}
     queries = []
     for column in target.track_days:
-        new, old = (_day(f"{row}.`{column}`", column in instants) for row in ("_image", "t"))
-        queries.append(f"SELECT '{column}' AS c, {new} AS d FROM {STATES_VIEW} WHERE NOT _tombstone")
+        new, old = (_day(quoted(row, column), column in instants) for row in ("_image", "t"))
+        queries.append(
+            sql(
+                "SELECT {name} AS c, {day} AS d FROM {states} WHERE NOT _tombstone",
+                name=literal(column),
+                day=new,
+                states=STATES_VIEW,
+            )
+        )
         if snapshot_id is not None:
             queries.append(
-                f"SELECT '{column}', {old} FROM {table} VERSION AS OF {snapshot_id} AS t "
-                f"LEFT SEMI JOIN {STATES_VIEW} AS k ON {matches}"
+                sql(
+                    "SELECT {name}, {day} FROM {table} VERSION AS OF {snapshot} AS t "
+                    "LEFT SEMI JOIN {states} AS k ON {matches}",
+                    name=literal(column),
+                    day=old,
+                    table=table,
+                    snapshot=snapshot_id,
+                    states=STATES_VIEW,
+                    matches=matches,
+                )
             )
     rows = spark.sql(
-        f"SELECT DISTINCT c, d FROM ({' UNION ALL '.join(queries)}) WHERE d IS NOT NULL LIMIT "
-        f"{(MOST_DAYS + 1) * len(target.track_days)}"
+        sql(
+            "SELECT DISTINCT c, d FROM ({days}) WHERE d IS NOT NULL LIMIT {most}",
+            days=joined(" UNION ALL ", queries),
+            most=(MOST_DAYS + 1) * len(target.track_days),
+        )
     ).collect()
     spark.catalog.dropTempView(STATES_VIEW)
     found = {
@@ -50,10 +69,11 @@ def touched_days(table: str, snapshot_id: int | None, target: Target, states: Da
     return {column: ALL if len(days) > MOST_DAYS else ",".join(days) for column, days in found.items()}
 
 
-def _day(value: str, is_instant: bool) -> str:
+def _day(value: Sql, is_instant: bool) -> Sql:
     if not is_instant:
-        return f"to_date({value})"
+        return sql("to_date({value})", value=value)
     # Not to_date: an instant's day would be the one in the session's zone.
-    return (
-        f"date_from_unix_date(CAST(floor(unix_micros({value}) / CAST(86400000000 AS DECIMAL(20, 0))) AS INT))"
+    return sql(
+        "date_from_unix_date(CAST(floor(unix_micros({value}) / CAST(86400000000 AS DECIMAL(20, 0))) AS INT))",
+        value=value,
     )

@@ -9,7 +9,6 @@ Here: which events make the rows, which rows they replace, and their way onto th
 amount to (`history.py`, `soft_delete.py`), the order of the steps (`apply.py`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -29,6 +28,8 @@ from lake_assets.silver.commit import in_table_columns, write_all
 from lake_assets.silver.cut import ALL_FILES, ALL_ROWS, may_wait
 from lake_assets.silver.plan import epoch_members, epoch_start, newest_versions
 from lake_assets.silver.reading import Reading
+from lake_assets.silver.replay import refuse_missing
+from lake_assets.silver.rewritten import rewritten
 from lake_assets.silver.timeline import (
     BEFORE_ALL,
     EARLIER,
@@ -39,6 +40,7 @@ from lake_assets.silver.timeline import (
 )
 from lake_assets.silver.work import Work
 from lake_assets.spark.checkpoint import Observed, checkpointed, shallow
+from lake_assets.spark.sql import Sql, quoted, sql
 
 KEYS_VIEW = "versioned_keys"
 MOST_BROADCAST_KEYS = 1_000_000
@@ -51,7 +53,7 @@ def replace_versions(work: Work, current: Attempt) -> Written:
     if reading is None:
         return nothing_readable()
     work.stage("read")
-    begun = _begun(work, work.batch.epoch, work.batch.upto)
+    begun = epoch_beginning(work, work.batch.epoch, work.batch.upto)
     with work.watch.stage("read"):
         told = _own(work, reading, begun)
         first = Observed()
@@ -72,7 +74,9 @@ def replace_versions(work: Work, current: Attempt) -> Written:
         work.stage("replay")
         with work.watch.stage("replay"):
             since = begun.at
-            again = work.read_again(epoch_members(work.logged, work.batch.epoch, work.batch.upto))
+            members = epoch_members(work.logged, work.batch.epoch, work.batch.upto)
+            refuse_missing(work, reading, members)
+            again = work.read_again(members)
             assert again is not None, "the batch's own files are among them"
             own = _of_keys(shallow(_own(work, again, begun), "changes_read_again"), few)
             before = _table(work, current, since, counted, before=True, only=few)
@@ -98,7 +102,7 @@ def load_versions(work: Work, current: Attempt) -> Written:
             f"none of the files that {work.target.identifier} is to be made anew of can be read.",
             "Have DMS reload the table.",
         )
-    begun = _begun(work, work.batch.epoch, work.batch.upto)
+    begun = epoch_beginning(work, work.batch.epoch, work.batch.upto)
     counted = _Counted()
     own = _own(work, reading, begun)
     table = _table(work, current, begun.at, counted, before=True, withdrawn=_withdrawn(work))
@@ -130,7 +134,8 @@ class _Begun:
     """From when on the rows of its full load hold: the same, if it is known."""
 
 
-def _begun(work: Work, epoch: int, upto: int) -> _Begun:
+def epoch_beginning(work: Work, epoch: int, upto: int) -> _Begun:
+    """When the epoch began, by its parts up to the offset."""
     files = [f for f in work.logged if f.kind is FileKind.LOAD and f.epoch == epoch and f.offset <= upto]
     parts = newest_versions(files)
     earlier = [f for f in work.logged if f.kind is FileKind.LOAD and f.epoch < epoch]
@@ -194,7 +199,7 @@ def _table(
     if target.mode is Mode.HISTORY:
         rows = rows.filter(history.concerned(since))
     if only is not None:
-        same = [rows[f"`{name}`"] == only[held] for held, name in zip(only.columns, target.key, strict=True)]
+        same = [rows[quoted(name)] == only[held] for held, name in zip(only.columns, target.key, strict=True)]
         rows = rows.join(only, on=same, how="left_semi")
     rows = counted.known.on(rows, F.count(F.lit(1)).alias("rows"))
     counted.has_table = True
@@ -208,15 +213,22 @@ def _delete(work: Work, current: Attempt, since: datetime, affected: DataFrame |
     """What `_table` has read, of the affected keys or of all."""
     if work.position.snapshot_id is None:
         return
-    concerned = history.concerned(since) if work.target.mode is Mode.HISTORY else "true"
+    concerned = history.concerned(since) if work.target.mode is Mode.HISTORY else Sql("true")
     if affected is None:
-        work.spark.sql(f"DELETE FROM {current.address} AS t WHERE {concerned}")
+        work.spark.sql(
+            sql("DELETE FROM {branch} AS t WHERE {concerned}", branch=current.address, concerned=concerned)
+        )
         return
     affected.createOrReplaceTempView(KEYS_VIEW)
     matches = work.target.key_matches("k", "t")
     work.spark.sql(
-        f"DELETE FROM {current.address} AS t WHERE {concerned} "
-        f"AND EXISTS (SELECT 1 FROM {KEYS_VIEW} AS k WHERE {matches})"
+        sql(
+            "DELETE FROM {branch} AS t WHERE {concerned} AND EXISTS (SELECT 1 FROM {keys} AS k WHERE {matches})",
+            branch=current.address,
+            concerned=concerned,
+            keys=KEYS_VIEW,
+            matches=matches,
+        )
     )
     work.spark.catalog.dropTempView(KEYS_VIEW)
 
@@ -227,7 +239,7 @@ def _earlier(work: Work, begun: _Begun) -> tuple[Reading, DataFrame] | None:
     position, batch = work.position, work.batch
     if batch.epoch == position.epoch or begun.at == BEFORE_ALL:
         return None
-    former = _begun(work, position.epoch, position.log_offset)
+    former = epoch_beginning(work, position.epoch, position.log_offset)
     # Whether or not it is up to the cut: the full load shows a later time.
     pending = [
         f
@@ -253,25 +265,12 @@ def _was_before(file: LoggedFile, begins: datetime) -> bool:
 
 
 def _withdrawn(work: Work) -> bool:
-    """Whether the epoch is made anew because a CDC file that was applied has another content now. Raises TableStopped
-    when what was before the epoch cannot be told any more."""
+    """Whether the first epoch is made anew because a CDC file that was applied has another content now: what its rows
+    said cannot be told from the others."""
     position = work.position
     if work.target.mode is not Mode.SOFT_DELETE or work.batch.epoch != position.epoch:
         return False
-    applied = {f.key for f in work.logged if f.offset <= position.log_offset and f.kind is FileKind.CDC}
-    rewritten = _rewritten(work.batch.files, applied, position.log_offset)
-    if rewritten is not None and position.epoch > 1:
-        raise TableStopped(
-            work.target.table,
-            f"{rewritten.key} was rewritten after its rows had been applied to {work.target.identifier}, and the rows "
-            "that an earlier full load had are not in the bucket any more.",
-            "Drop that table to have it built anew from the files as they are.",
-        )
-    return rewritten is not None
-
-
-def _rewritten(files: Sequence[LoggedFile], applied: set[str], upto: int) -> LoggedFile | None:
-    return next((f for f in files if f.key in applied and f.offset > upto and not f.retry), None)
+    return bool(rewritten(work.batch.files, work.logged, position.log_offset, work.damaged))
 
 
 def _instant(micros: int) -> datetime:

@@ -11,6 +11,7 @@ from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from lake_assets.bronze.file_log import LoggedFile
+from lake_assets.bronze.headerless import dated
 from lake_assets.bronze.inspect import UnreadableFile
 from lake_assets.bronze.quarantine import Held, State
 from lake_assets.bronze.recount import counted
@@ -25,6 +26,7 @@ from lake_assets.silver.parts import Asked, Part, parts_of, request_of
 from lake_assets.silver.plan import Batch, made_of
 from lake_assets.silver.position import Position
 from lake_assets.silver.reading import Reading
+from lake_assets.silver.rewritten import former_content
 from lake_assets.silver.setting_aside import bad_rows, refuse_too_many_files, unreadable_file
 from lake_assets.silver.targets import Target
 
@@ -62,6 +64,8 @@ class Work:
     """What of the batch's files is set aside."""
     parts: Sequence[Part] = ()
     """What of the batch's files is read."""
+    grown: list[LoggedFile] = field(default_factory=list)
+    """Files of the batch that were written again with further rows: the table has the others."""
     in_vain: list[Held] = field(default_factory=list)
     """Rows that were asked for again, of files that cannot be read by the contract as it is."""
 
@@ -77,6 +81,14 @@ class Work:
     def retries(self) -> bool:
         """Whether the batch has rows that were set aside earlier."""
         return any(file.retry for file in self.batch.files)
+
+    @property
+    def asked_anew(self) -> list[LoggedFile]:
+        """Files that are read again as somebody asked for, and of which the table has other rows from before they were
+        written again; once the batch is read."""
+        applied = self.position.log_offset
+        whole = [part.file for part in self.parts if part.file.retry and part.only is None]
+        return [f for f in whole if former_content(f, self.logged, applied, self.damaged) is not None]
 
     def read_batch(self) -> Reading | None:
         """The batch's files; None when none of them can be read. Raises TableStopped for columns that do not fit the
@@ -157,6 +169,8 @@ class Work:
 
     def _reading(self, parts: Sequence[Part], cut: RowCut) -> Reading:
         store = self.runtime.store(self.target.source)
+        files = dated((part.file for part in parts), self.logged)
+        parts = [replace(part, file=file) for part, file in zip(parts, files, strict=True)]
         return Reading(self.spark, store, self.target, parts, self.contracts, cut)
 
     def _asked(self) -> list[Asked]:

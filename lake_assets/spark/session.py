@@ -13,10 +13,10 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from dagster_pyspark import LazyPySparkResource
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.logger import PySparkLogger
@@ -58,6 +58,16 @@ class SparkRefused(PreflightError):
     """A Spark Connect server answers, and does not take the token of this user."""
 
 
+EXACT_NAMES = {
+    # A source may have `v` beside `V`: each is read as what it is. What silver takes of them, `schema/` decides.
+    "spark.sql.caseSensitive": "true",
+    # A column's name may have `${` in it, which Spark would replace, within backticks too.
+    "spark.sql.variable.substitute": "false",
+}
+"""Of the sessions that the engine works in. Not of the shared one, in which marts are computed: their SQL is their
+authors'."""
+
+
 class SparkSessions:
     """Starts Spark, or connects to it, on first use and hands out sessions.
 
@@ -71,7 +81,6 @@ class SparkSessions:
         self._remote = lake.spark.remote if lake.spark.mode == "connect" else None
         self._conf = spark_conf(lake)
         self._session_conf = session_conf(lake)
-        self._resource = LazyPySparkResource(spark_config=self._conf)
         self._spark_log = spark_log
         self._lock = threading.Lock()
         self._root: SparkSession | None = None
@@ -88,13 +97,14 @@ class SparkSessions:
 
     @contextlib.contextmanager
     def isolated(self) -> Iterator[SparkSession]:
-        """A session whose settings and temporary views nobody else sees. Raises as `root`."""
+        """A session whose settings and temporary views nobody else sees, and which takes names exactly. Raises as
+        `root`."""
         if self._remote is None:
-            yield self._new(self.root())
+            yield self._new(self.root(), EXACT_NAMES)
             return
         with self._lock:
             session = self._idle.pop() if self._idle else None
-        session = session or self._connected()
+        session = session or self._connected(EXACT_NAMES)
         # One that failed may have failed for good, and is not used again.
         yield session
         with self._lock:
@@ -107,21 +117,25 @@ class SparkSessions:
                 self._root, self._idle = None, []
 
     def _embedded(self) -> SparkSession:
+        # Dagster comes with it, which a command without Spark need not wait for.
+        from dagster_pyspark import LazyPySparkResource
+
         check_java()
         _quiet_pyspark()
+        resource = LazyPySparkResource(spark_config=self._conf)
         with _redirected(self._spark_log):
             _launch_jvm(self._conf)
-            return self._new(self._resource.spark_session)
+            return self._new(resource.spark_session)
 
-    def _new(self, base: SparkSession) -> SparkSession:
+    def _new(self, base: SparkSession, more: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
         session = base.newSession()
         # A session that was there before this lake (another lake's in the same process) has other settings.
-        for key, value in self._session_conf.items():
+        for key, value in {**self._session_conf, **more}.items():
             if key.startswith(("fs.", "spark.sql.catalog.")) or session.conf.isModifiable(key):
                 session.conf.set(key, value)
         return session
 
-    def _connected(self) -> SparkSession:
+    def _connected(self, more: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
         assert self._remote is not None
         from pyspark.errors import PySparkException
         from pyspark.sql.connect.client.retries import DefaultPolicy
@@ -133,7 +147,7 @@ class SparkSessions:
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
         builder: Any = ConnectSession.Builder().channelBuilder(channel(self._remote))
         try:
-            session: Any = builder.config(map=dict(self._session_conf)).create()
+            session: Any = builder.config(map={**self._session_conf, **more}).create()
         except PySparkException as error:
             if UNAUTHENTICATED not in str(error):
                 raise

@@ -3,6 +3,8 @@
 Not here: what a value means under a type (`bronze/values.py`), or which types there are (`config/columns.py`).
 """
 
+from lake_assets.spark.sql import Sql
+
 SPARK_TYPES = {
     "long": "bigint",
     "timestamp": "timestamp_ntz",
@@ -18,10 +20,10 @@ def stored_type(declared: str) -> str:
     return "string" if declared in STORED_AS_TEXT else declared
 
 
-def spark_type(declared: str) -> str:
+def spark_type(declared: str) -> Sql:
     """Spark SQL's name of a declared type; most have the same name in both."""
     stored = stored_type(declared)
-    return SPARK_TYPES.get(stored, stored)
+    return Sql(SPARK_TYPES.get(stored, stored))
 
 
 def iceberg_type(spark_name: str) -> str:

@@ -72,7 +72,9 @@ class Folder:
         self.files.append(file)
         return file
 
-    def changes(self, spark: SparkSession) -> DataFrame:
+    def changes(self, spark: SparkSession, *, explain: bool = False) -> DataFrame:
         """All files that can be read."""
         name = "public.items"
-        return read_changes(spark, self.store, self.files, name=name, table=self.table, dms=self.dms)
+        return read_changes(
+            spark, self.store, self.files, name=name, table=self.table, dms=self.dms, explain=explain
+        )

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from lake_assets.bronze import wide_rows
 from lake_assets_tests.bronze.reading import NOON, Folder
 from lake_assets_tests.dms_files import Row, cdc_file, csv_bytes, json_bytes, load_file, parquet_bytes
 
@@ -155,7 +156,10 @@ def test_what_was_written_is_read(spark: SparkSession, share: int) -> None:
         with TemporaryDirectory() as name:
             folder = Folder(Path(name), COLUMNS, ["id"], **dms)
             write(folder, dms, kind, rows)
-            read = folder.changes(spark).collect()
+            with pytest.MonkeyPatch.context() as patched:
+                # In turn by columns, and as if they were many.
+                patched.setattr(wide_rows, "WIDE", 100 * (seen.total() // BATCH % 2))
+                read = folder.changes(spark).collect()
         seen[kind] += len(rows)
         if kind.startswith("csv"):
             seen["to Spark's reader"] += sum(file.irregular is None for file in folder.files)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lake_assets.checks.row_count import RowCounts, row_count_problem
+from lake_assets.checks.row_count import LiveRows, RowCounts, live_rows_problem, row_count_problem
 
 CURRENT = RowCounts(
     counted_in_files=5,
@@ -48,3 +48,19 @@ def test_what_adds_up(counts: RowCounts) -> None:
 )
 def test_what_does_not(counts: RowCounts, problem: str) -> None:
     assert problem in str(row_count_problem(counts, replaces=False))
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (LiveRows(committed=5, by_summary=5, by_files=5), None),
+        (LiveRows(committed=None, by_summary=0, by_files=0), None),
+        (LiveRows(committed=None, by_summary=5, by_files=5), None),
+        (LiveRows(committed=5, by_summary=5, by_files=4), "newest snapshot: 5, by its files: 4"),
+        (LiveRows(committed=5, by_summary=6, by_files=6), "newest batch: 5, now: 6"),
+        (LiveRows(committed=5, by_summary=5, by_files=5, equality_deletes=1), "equality deletes (1)"),
+    ],
+)
+def test_a_table_as_it_is(rows: LiveRows, problem: str | None) -> None:
+    found = live_rows_problem(rows)
+    assert found is None if problem is None else problem in str(found)

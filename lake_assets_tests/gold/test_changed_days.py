@@ -20,6 +20,7 @@ from lake_assets.gold.changed_days import (
     gap_to,
     hull,
     parse_days,
+    span,
     spread_onwards,
     stretches,
 )
@@ -217,16 +218,19 @@ def test_hull_takes_a_marker_for_what_it_is() -> None:
     assert hull([marker], day(5)) == {marker}
     assert hull([], day(5)) == set()
     assert len(hull([day(3), day(3) + timedelta(days=360)], day(5))) == 361
+    assert span([day(3), day(5), day(4), marker, birth], day(5)) == {day(3), day(5)}
+    assert span([marker], day(5)) == set()
 
 
 GAPS = {
-    # the mart's days, changed days, days that must be computed besides
+    # days of the mart's span, changed days, days that must be computed besides
     "within": ([3, 9], [5], []),
     "directly after": ([3, 4], [5], []),
     "after quiet days": ([3, 4], [8], [5, 6, 7]),
     "before quiet days": ([6, 7], [2], [3, 4, 5]),
     "on both sides": ([4], [2, 6], [3, 5]),
     "the mart has nothing": ([], [5], []),
+    "the mart has nothing, and days are between": ([], [3, 5], [4]),
     "nothing changed": ([3, 9], [], []),
 }
 
@@ -234,7 +238,7 @@ GAPS = {
 @pytest.mark.parametrize("name", GAPS)
 def test_quiet_days_up_to_new_ones_are_computed_too(name: str) -> None:
     had, days, expected = GAPS[name]
-    found = gap_to(map(day, had), list(map(day, days)), day(9))
+    found = gap_to(frozenset(map(day, had)), list(map(day, days)), day(9))
     assert sorted(found - set(map(day, days))) == [day(number) for number in expected]
 
 

@@ -18,6 +18,7 @@ consumptions = st.builds(
     pending=st.frozensets(st.dates(date(2024, 1, 1), date(2024, 12, 31)), max_size=40),
     now=st.none() | st.datetimes(timezones=st.just(UTC)),
     settings=st.sampled_from(["", fingerprint({}), fingerprint({"limit": 30})]),
+    span=st.frozensets(st.dates(date(2024, 1, 1), date(2024, 12, 31)), max_size=2),
 )
 
 

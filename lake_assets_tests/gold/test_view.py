@@ -19,10 +19,10 @@ from pyiceberg.transforms import IdentityTransform
 
 from lake_assets.config import GoldConfig, parse_column
 from lake_assets.errors import LakeError
-from lake_assets.gold.assets import tracked_columns
 from lake_assets.gold.consumption import Consumption, fingerprint
 from lake_assets.gold.look import Look, column_bounds
 from lake_assets.gold.mart import Follow, Input, Mart
+from lake_assets.gold.registry import tracked_columns
 from lake_assets.gold.view import MartView, mart_view
 from lake_assets_tests.lakes import lake_config
 
@@ -201,7 +201,35 @@ def test_days_that_the_mart_has_are_computed_anew_too(catalog: Catalog) -> None:
     """So that those are cleared whose rows are gone."""
     append(create(catalog, "trips"), {"id": 1, "at": at(5)})
     computed(catalog, Consumption({"silver_shop.trips": 1}, frozenset(), NOW), at(3).date(), at(8).date())
-    assert numbers(view(catalog)) == [3, 4, 5, 6, 7, 8]
+    assert numbers(view(catalog)) == [3, 5, 8]
+
+
+def test_a_day_computed_before_all_data_widens_no_range(catalog: Catalog) -> None:
+    """A backfill of the 1st, on which nothing is: neither every day since is computed, nor is a gap forgotten."""
+    trips = create(catalog, "trips")
+    append(trips, {"id": 1, "at": at(6)}, {"id": 2, "at": at(7)})
+    first = view(catalog)
+    assert first is not None
+    state = Consumption(head(catalog), frozenset(), NOW, span=first.span)
+    computed(catalog, state, *(at(day).date() for day in (1, 6, 7)))
+    other = GoldConfig(start_date=GOLD.start_date, settings={"limit": 20})
+    assert numbers(mart_view(Look(catalog), DAILY, other)) == [1, 6, 7]
+    append(trips, {"id": 3, "at": at(3)})
+    assert numbers(view(catalog)) == [3, 4, 5]
+
+
+def test_a_span_grows_with_the_data_alone(catalog: Catalog) -> None:
+    trips = create(catalog, "trips")
+    append(trips, {"id": 1, "at": at(5)})
+    computed(catalog, Consumption(head(catalog), frozenset(), NOW, span=frozenset({at(5).date()})))
+    append(trips, {"id": 2, "at": at(7)}, {"id": 3, "at": datetime(9999, 12, 31, tzinfo=UTC)})
+    found = view(catalog)
+    assert found is not None
+    assert found.span == {at(5).date(), at(7).date()}
+    computed(catalog, Consumption(head(catalog), frozenset(), NOW, span=found.span))
+    after = view(catalog)
+    assert after is not None
+    assert (after.span, after.work) == (found.span, ())
 
 
 def test_touched_days_and_the_quiet_ones_up_to_them(catalog: Catalog) -> None:

@@ -15,6 +15,7 @@ from lake_assets.config import parse_column
 from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg.publish import Attempt, KeptBranches, attempt, drop_branch
 from lake_assets.iceberg.tables import create_table, current_snapshot, load_table
+from lake_assets.spark.sql import table_address
 from lake_assets_tests.lakes import small_lake
 
 
@@ -167,7 +168,7 @@ def test_of_two_that_keep_branches_one_is_refused(keeper: Keeper) -> None:
 
 def test_a_branch_that_was_dropped_or_is_old_is_not_used(keeper: Keeper) -> None:
     first = keeper.publish()
-    drop_branch(keeper.session, f"{keeper.lake.config.catalog.name}.{keeper.identifier}", first)
+    drop_branch(keeper.session, table_address(keeper.lake.config.catalog.name, keeper.identifier), first)
     second = keeper.publish()
     assert second != first
     keeper.branches = KeptBranches(timedelta(0))

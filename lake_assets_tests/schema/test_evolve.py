@@ -73,6 +73,25 @@ KINDS = {
     "added, csv": Ddl(
         header(*COLUMNS, "colour"), "a text file does not tell its type", {}, "which lake.yaml does not know"
     ),
+    "added, a name of Iceberg's": Ddl(
+        parquet(_pos="int32"), "which is a name that Iceberg keeps for itself", {}, "keeps for itself"
+    ),
+    "added, csv, a name of Iceberg's": Ddl(
+        header(*COLUMNS, "_pos"),
+        "`columns: {pos: string}` and `renamed_from: {pos: _pos}`",
+        {},
+        "`ignore: [_pos]`",
+    ),
+    "added, no name": Ddl(parquet(**{"": "int64"}), '`renamed_from: {column: ""}`', {}, '`ignore: [""]`'),
+    "added, two that cannot be": Ddl(
+        parquet(_pos="int32", SIZE="int32"),
+        "has the column _pos, which is a name that Iceberg keeps for itself and the column SIZE, which differs from",
+        {},
+        "`columns: {pos: int, size_2: int}` and `renamed_from: {pos: _pos, size_2: SIZE}`",
+    ),
+    "renamed in case only": Ddl(
+        parquet(size=None, SIZE="int32"), "`renamed_from: {size: SIZE}`", {}, "`ignore: [SIZE]`"
+    ),
     "added, nested": Ddl(
         parquet(colour="list<item: string>"), "no column of silver can be", {}, "does not know"
     ),
@@ -116,6 +135,24 @@ def test_what_a_file_shows(kind: str, word: str) -> None:
         found = {column.name: column.type for column in after.columns}
         assert found == {c.name: c.type for c in contract().columns} | expected
         assert len(told) == len(expected)
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_column_that_is_ignored_by_name_is_not_there(word: str) -> None:
+    ignoring = contract(ignore=["_pos", "colour", ""])
+    written = parquet(_pos="int32", colour="string", **{"": "string"})
+    assert observed("t", ignoring, written, SchemaChanges.model_validate(word), {}) == (ignoring, [])
+
+
+def test_one_that_silver_has_kept_goes_on_under_its_new_name() -> None:
+    before, after = (
+        contract({"id": "long"}),
+        contract({"id": "long", "title": "string"}, renamed_from={"title": "name"}),
+    )
+    (change,) = transition("t", before, after, SchemaChanges(), kept={"name"})
+    assert (change.column, change.old) == ("title", "name")
+    (change,) = transition("t", before, after, SchemaChanges())
+    assert (change.column, change.old) == ("title", None)
 
 
 def test_a_required_column_that_is_dropped_may_be_null_from_then_on() -> None:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.errors import TableStopped
 from lake_assets.schema.silver_schema import SilverSchema
+from lake_assets.spark.sql import Sql
 from lake_assets_tests.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench
 
@@ -204,7 +205,7 @@ def test_killed_between_two_changes_of_columns(
     made = SilverSchema._alter
     left = [statement]
 
-    def killing(self: SilverSchema, change: str) -> None:
+    def killing(self: SilverSchema, change: Sql) -> None:
         left[0] -= 1
         if left[0] == 0:
             raise Killed
@@ -307,7 +308,7 @@ def test_a_change_of_columns_in_the_middle_of_a_file_without_a_header(
     (batch,) = bench.apply()["items"]
     assert (batch.rows_read, batch.rows_quarantined) == (6, 1)
     (held,) = bench.lake.runtime.quarantine.open("silver_shop.items")
-    assert (held.row, held.line, held.reason) == (3, 4, "not 7 fields")
+    assert (held.row, held.line, held.reason) == (3, 4, "not 7 fields, but 9")
     assert rows(bench) == [
         {"id": 1, "b": "newer b", "c": "newer c"},
         {"id": 2, "b": "new b", "c": "new c"},

@@ -33,21 +33,39 @@ class Case:
 
 
 CASES = {
-    "width": Case([HEADER, GOOD, GOOD + ",x"], "row 2 of .*{file}: not 7 fields."),
-    "short": Case([HEADER, "I,2026-03-01 12:00:00,1"], "row 1 of .*{file}: not 7 fields."),
+    "width": Case(
+        [HEADER, GOOD, GOOD + ",x"],
+        r"row 2 of .*{file}: not 7 fields, but 8 \(1 row; quarantine.max_rows is 0\)\.",
+    ),
+    "short": Case([HEADER, "I,2026-03-01 12:00:00,1"], "row 1 of .*{file}: not 7 fields, but 3 "),
     "decimal": Case(
         [HEADER, GOOD, *[GOOD.replace("1.00", "1.001")] * 2],
-        r"row 2 of .*{file}: price is not decimal\(10, 2\) \(2 rows in all\).",
+        r"row 2 of .*{file}: price is not decimal\(10, 2\): '1.001'; row 3: price is not decimal\(10, 2\): '1.001' "
+        r"\(2 rows in all; quarantine.max_rows is 0\)\. Nothing of this batch was published",
     ),
-    "operation": Case([HEADER, GOOD.replace("I", "X", 1)], "row 1 of .*{file}: unknown operation X."),
-    "null_key": Case([HEADER, GOOD.replace(",1,", ",NULL,", 1)], "row 1 of .*{file}: id is NULL."),
+    "all": Case(
+        [HEADER, "X,noon,one,a," + "9" * 120 + ",12,two"],
+        r"row 1 of .*{file}: unknown operation X; id is not long: 'one'; price is not decimal\(10, 2\): '9{{100}}…'; "
+        "commit_ts is not a timestamp: 'noon' ",
+    ),
+    "quoted": Case(
+        [HEADER, 'I,2026-03-01 12:00:00,1,"a, ""b"" and c",1.00'], "row 1 of .*{file}: not 7 fields, but 5 "
+    ),
+    "operation": Case([HEADER, GOOD.replace("I", "X", 1)], "row 1 of .*{file}: unknown operation X "),
+    "null_key": Case([HEADER, GOOD.replace(",1,", ",NULL,", 1)], "row 1 of .*{file}: id is NULL "),
     "multiline": Case(
         [HEADER, 'I,2026-03-01 12:00:00,1,"a\nb\nc",1.00,,', GOOD.replace("1.00", "one")],
         "row 2 of .*{file}: price is not",
     ),
-    "empty_line": Case([HEADER, GOOD, "", GOOD], "row 2 of .*{file}: an empty line."),
+    "empty_line": Case([HEADER, GOOD, "", GOOD], "row 2 of .*{file}: an empty line "),
     "quote": Case(
         [HEADER, GOOD.replace("a", '5" pipe')], "row 1 of .*{file}: a quote in it neither opens nor"
+    ),
+    "several": Case(
+        ["Op,commit_ts,id,name,color,weight,change_seq", "I,2026-03-01 12:00:00,1,a,red,2,"],
+        "{file} has the column color, which lake.yaml does not know. {file} has the column weight, which lake.yaml "
+        "does not know. {file} lacks the column price, which lake.yaml expects. Add it to the table's columns, or set "
+        "schema_changes to evolve or ignore. Remove it from the table's columns",
     ),
     "unknown": Case(
         [HEADER + ",color", GOOD + ",red"],

@@ -242,6 +242,22 @@ def test_updates_of_rows_that_are_not_there_are_counted(spark: SparkSession, tmp
     assert keys.bench.rows() == keys.bench.truth()
 
 
+def test_keys_that_only_a_row_on_its_way_had_are_not_missed(spark: SparkSession, tmp_path: Path) -> None:
+    """Nor one that a row moves to by an update that lacks columns, nor one that the batch takes away again: of a row
+    that was deleted while the full load ran."""
+    keys = Keys(tmp_path, {"csv_no_sup_value": MISSING})
+    keys.apply(keys.load)
+    way = [keys.moved(1, 30, "moved", more=False), keys.moved(30, 31, "moved on")]
+    (batch,) = keys.apply(keys.file(*way))
+    assert batch.unseen_updates == 0
+    (batch,) = keys.apply(keys.file(partial(keys, 21, before=2, note="moved")))
+    assert batch.unseen_updates == 0
+    cached = [keys.change("U", 40, "cached", more=False), keys.change("D", 40, more=False)]
+    (batch,) = keys.apply(keys.file(*cached))
+    assert batch.unseen_updates == 0
+    assert keys.rows == {31: "moved on", 21: "v2", 3: "v3"}
+
+
 def test_rows_of_one_commit_without_a_sequence(spark: SparkSession, tmp_path: Path) -> None:
     """The time in a file's name decides, not the folder: under DDMMYYYY the first of a month sorts before the last."""
     folders = {"date_partition_sequence": "DDMMYYYY", "date_partition_delimiter": "NONE"}

@@ -27,7 +27,8 @@ from pyspark.sql import SparkSession
 from lake_assets.bronze.assets import LAST_OFFSET, bronze_key
 from lake_assets.build import build_definitions, open_lake
 from lake_assets.commands.instance import dagster_instance
-from lake_assets.commands.sync import SyncResult, sync
+from lake_assets.commands.look import SyncResult
+from lake_assets.commands.sync import sync
 from lake_assets.preflight import free_port
 from lake_assets.schema.silver_schema import version_of
 from lake_assets.silver.position import LOG_OFFSET, read_position

@@ -89,7 +89,7 @@ def test_a_bad_row_is_set_aside_and_the_others_are_applied(shop: Shop) -> None:
     first, second = shop.held()
     assert (first.table, first.key, first.row, first.line) == (TABLE, key, 1, 3)
     assert (second.row, second.line) == (2, 5)
-    assert first.reason == "n is not decimal(3, 1)"
+    assert first.reason == "n is not decimal(3, 1): '123.4'"
     assert 'bad, ""quoted""\nover two lines' in first.raw
     assert [held.row for held in shop.held("items_changes")] == [1, 2], "each shape decides by itself"
     assert shop.bench.summary()["lake.batch.rows-quarantined"] == "2"
@@ -292,12 +292,13 @@ def test_limits_stop_the_table(spark: SparkSession, tmp_path: Path) -> None:
     shop.put(*(shop.change("U", n, "bad", LONG) for n in (1, 2)))
     error = shop.bench.turn()["items"].error
     assert isinstance(error, TableStopped)
-    assert "(2 rows in all)" in str(error)
+    assert "(2 rows in all; quarantine.max_rows is 1)" in str(error)
     assert shop.held() == []
     shop.bench.edit(config(also=[], quarantine={"max_rows": 50, "max_share": 0.05}))
     shop.put(*(shop.change("U", 1 + n % 5, "good") for n in range(18)))
     error = shop.bench.turn()["items"].error
     assert isinstance(error, TableStopped), "2 of 20 is more than a twentieth"
+    assert "(2 rows in all; quarantine.max_share is 0.05 of the batch's 20 rows)" in str(error)
     shop.bench.edit(config(also=[], quarantine={"max_rows": 50, "max_share": 0.1}))
     shop.bench.apply()
     assert len(shop.held()) == 2
@@ -342,8 +343,59 @@ def test_what_the_command_line_says(
     assert (row["table"], row["row"], row["line"], row["state"]) == (TABLE, 0, 2, "held")
     assert row["id"] in call("list")
     assert "raw: U," in call("show", row["id"][:6])
-    assert call("retry", row["id"]).startswith("1 row is to be read again from 1 file")
+    assert call("retry", "--later", row["id"]).startswith("1 row is to be read again from 1 file")
     assert call("discard", "--table", TABLE) == "1 row is given up.\n"
     assert call("list") == "Nothing is set aside.\n"
     assert "discarded" in call("list", "--all")
     assert CliRunner().invoke(quarantine_cli.quarantine, ["retry"]).exit_code == 2
+
+
+def test_a_retry_says_what_became_of_each_row(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer.testing import CliRunner
+
+    from lake_assets.commands import quarantine_cli
+
+    shop = Shop(tmp_path, also=[])
+    key = shop.put(
+        shop.change("U", 1, "[/x] bad", LONG),
+        shop.change("U", 2, "worse", Decimal("12345.6")),
+        *[shop.change("U", n, "good") for n in (3, 4, 5)],
+    )
+    shop.bench.apply()
+    first, second = shop.held()
+    monkeypatch.setattr(quarantine_cli, "_lake", lambda context: shop.bench.lake)
+
+    def retried(*arguments: str) -> tuple[int, list[str]]:
+        result = CliRunner().invoke(quarantine_cli.quarantine, ["retry", *arguments])
+        return result.exit_code, result.stdout.splitlines()
+
+    code, told = retried(first.id)
+    assert code == 1
+    assert told == [
+        f"{first.id} of silver_shop.items is held again: {key}, line 2: n is not decimal(3, 1): '123.4'",
+        "applied: 0, held again: 1, superseded: 0, still to be read: 0",
+    ]
+    shop.bench.edit(config(WIDE, also=[]))
+    code, told = retried("--table", TABLE)
+    assert code == 1
+    assert told == [
+        f"{second.id} of silver_shop.items is held again: {key}, line 3: n is not decimal(4, 1): '12345.6'",
+        "applied: 1, held again: 1, superseded: 0, still to be read: 0",
+    ]
+    assert shop.values()[1] == "[/x] bad"
+    shop.bench.edit(config(WIDE | {"n": "decimal(6, 1)"}, also=[]))
+    assert retried("--table", TABLE) == (
+        0,
+        ["applied: 1, held again: 0, superseded: 0, still to be read: 0"],
+    )
+    # A table that stops says why, and its rows wait.
+    shop.put(shop.change("U", 1, "bad again", Decimal("1234567.8")))
+    shop.bench.apply()
+    (third,) = shop.held()
+    shop.put(shop.change("U", 2, "bad as well", Decimal("1234567.8")))
+    shop.bench.look()
+    shop.bench.edit(config(WIDE | {"n": "decimal(6, 1)"}, also=[], quarantine={"max_rows": 0}))
+    code, told = retried(third.id)
+    assert (code, told) == (1, ["applied: 0, held again: 0, superseded: 0, still to be read: 1"])

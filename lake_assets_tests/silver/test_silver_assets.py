@@ -16,7 +16,7 @@ from lake_assets.silver.batch import TableResult
 from lake_assets.silver.batch_check import FAILED_TABLES, _failed_tables
 from lake_assets.silver.targets import Target
 from lake_assets_tests.lakes import sequence, small_lake, write_file
-from lake_assets_tests.shop import BATCH, DAILY, NOTES, SALES, Shop, failures, open_shop
+from lake_assets_tests.shop import BATCH, DAILY, NOTES, QUIET, SALES, Shop, failures, open_shop
 
 GOLD = dg.AssetKey(["gold", "sales_daily"])
 
@@ -216,17 +216,76 @@ def test_the_runs_own_failures_decide_whatever_another_run_says_since(shop: Shop
     assert _failed_tables(shop.instance, "another-run", BATCH) == {}
 
 
+def look(shop: Shop) -> dict[str, dg.AssetCheckEvaluation]:
+    """Executes all checks of the sales table without the table."""
+    job = shop.definitions.resolve_implicit_global_asset_job_def()
+    checks = {dg.AssetCheckKey(SALES, name) for name in ("applied", "row_count", "quarantine", "freshness")}
+    alone = job.get_subset(asset_selection=set(), asset_check_selection=checks)
+    run = alone.execute_in_process(instance=shop.instance, run_config=QUIET)
+    return {evaluation.check_name: evaluation for evaluation in run.get_asset_check_evaluations()}
+
+
+def passed(found: dict[str, dg.AssetCheckEvaluation]) -> dict[str, bool]:
+    return {name: evaluation.passed for name, evaluation in found.items()}
+
+
+GREEN = dict.fromkeys(("applied", "row_count", "quarantine", "freshness"), True)
+
+
 def test_checks_that_are_executed_by_themselves_look_and_apply_nothing(shop: Shop) -> None:
+    """Files that wait for their turn do not stop a table, so that its marts are computed."""
     shop.change("sales", [1])
     shop.tick()
-    job = shop.definitions.resolve_implicit_global_asset_job_def()
-    checks = {dg.AssetCheckKey(SALES, name) for name in ("applied", "freshness")}
-    alone = job.get_subset(asset_selection=set(), asset_check_selection=checks)
-    run = alone.execute_in_process(instance=shop.instance)
-    assert outcomes(run) == {("sales", "applied"): False, ("sales", "freshness"): True}
+    assert passed(look(shop)) == GREEN
     assert shop.rows("silver_shop.sales") == []
     shop.materialize([SALES, BATCH])
-    assert outcomes(alone.execute_in_process(instance=shop.instance))["sales", "applied"]
+    shop.change("sales", [2])
+    shop.tick()
+    found = look(shop)
+    assert passed(found) == GREEN
+    assert (
+        found["row_count"].metadata["rows"].value == found["row_count"].metadata["rows_in_files"].value == 1
+    )
+    assert shop.materialize([GOLD], partition="2026-03-01").success
+
+
+def test_a_stopped_table_stays_red_when_its_check_is_executed_by_itself(shop: Shop) -> None:
+    shop.spoil("sales")
+    (cause,) = failures(shop.apply()).values()
+    applied = look(shop)["applied"]
+    assert not applied.passed
+    assert applied.metadata["error"].value == cause
+    assert not shop.materialize([GOLD], partition="2026-03-01").success
+
+
+def test_a_row_count_that_is_executed_by_itself_sees_rows_of_strangers(shop: Shop) -> None:
+    shop.change("sales", [1, 2])
+    shop.apply()
+    shop.change("sales", [2], op="D")
+    shop.apply()
+    assert look(shop)["row_count"].metadata["rows_in_files"].value == 1
+    table = f"{shop.lake.config.catalog.name}.silver_shop.sales"
+    shop.lake.runtime.sessions.root().sql(f"INSERT INTO {table} SELECT * FROM {table}")
+    counted = look(shop)["row_count"]
+    assert not counted.passed
+    assert counted.metadata["problem"].value == (
+        "rows after the table's newest batch: 1, now: 2. Somebody else has changed the table"
+    )
+
+
+def test_a_batch_that_does_not_add_up_stays_red_when_it_is_looked_at(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def miscounted(runtime: object, target: Target, progress: object, cut: object) -> TableResult:
+        return TableResult(target, error=RowCountMismatch(target.table, "1 row is missing.", "Inspect it."))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "apply_table", miscounted)
+        shop.change("sales", [1])
+        shop.apply()
+    assert passed(look(shop)) == GREEN | {"applied": False, "row_count": False}
+    shop.materialize([SALES, BATCH])
+    assert passed(look(shop)) == GREEN
 
 
 def test_a_table_that_fails_without_its_batch_asset_fails_the_step(shop: Shop) -> None:

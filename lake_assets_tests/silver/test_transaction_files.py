@@ -334,12 +334,12 @@ def test_a_file_that_was_unreadable_for_a_wrong_setting(spark: SparkSession, tmp
 
 GOOD = "I,{table},public,2026-03-01 12:10:00,1,x,\\N,\\N,,\\N"
 BAD = {
-    "too_wide": ("U,{table},public,2026-03-01 12:10:00,1,x,\\N,\\N,,\\N,more", "not 10 fields"),
-    "too_narrow": ("U,{table},public,2026-03-01 12:10:00,1,x", "not 10 fields"),
-    "leading_only": ("U,{table},public", "not 10 fields"),
+    "too_wide": ("U,{table},public,2026-03-01 12:10:00,1,x,\\N,\\N,,\\N,more", "not 10 fields, but 11"),
+    "too_narrow": ("U,{table},public,2026-03-01 12:10:00,1,x", "not 10 fields, but 6"),
+    "leading_only": ("U,{table},public", "not 10 fields, but 3"),
     "unknown_op": ("X,{table},public,2026-03-01 12:10:00,1,x,\\N,\\N,,\\N", "unknown operation X"),
     "no_op": (",{table},public,2026-03-01 12:10:00,1,x,\\N,\\N,,\\N", "no operation"),
-    "value": ("U,{table},public,2026-03-01 12:10:00,one,x,\\N,\\N,,\\N", "id is not long"),
+    "value": ("U,{table},public,2026-03-01 12:10:00,one,x,\\N,\\N,,\\N", "id is not long: 'one'"),
     "null_key": ("U,{table},public,2026-03-01 12:10:00,\\N,x,\\N,\\N,,\\N", "id is NULL"),
 }
 
@@ -356,7 +356,7 @@ def test_a_bad_row_is_its_tables_alone(spark: SparkSession, tmp_path: Path) -> N
     assert found.keys() == BAD.keys()
     for name, (_, reason) in BAD.items():
         assert f"row 2 of those of public.{name} in" in found[name]
-        assert f"CDC_TXN-20260301121000000.csv: {reason}." in found[name]
+        assert f"CDC_TXN-20260301121000000.csv: {reason} (1 row; " in found[name]
     assert len(bench.rows("good")) == 1
 
 

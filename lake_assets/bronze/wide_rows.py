@@ -1,0 +1,156 @@
+"""The values of wide rows, typed by one expression for each type rather than for each column.
+
+Spark's planning takes time for each node of an expression, and a column's value takes about a hundred of them: with a
+thousand columns the plan of one row took a minute. So the columns of one type become an array, which is typed as one.
+Here: that, and which of the values do not fit. Not here: what a value means (`values.py`), other faults
+(`typed_rows.py`). DataFrame API only.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lake_assets.config import Column as ColumnConfig
+
+WIDE = 100
+"""Columns from which on rows are typed so. Of fewer, code that is compiled for each column is faster."""
+Fault = tuple[Column, Column]
+"""Whether a row has it, and what is said of it then."""
+Said = Callable[[Column, Column, str], Column]
+"""What a message says of a value that has a fault: the fault, the value, and its type in the file."""
+
+
+def is_wide(columns: Sequence[object]) -> bool:
+    """Whether rows of so many columns are read by arrays."""
+    return len(columns) > WIDE
+
+
+def each(values: Sequence[Column], name: str, change: Callable[[Column], Column]) -> Column:
+    """The values, all of one type, as the array `name`, each changed."""
+    return F.transform(F.array(*values), change).alias(name)
+
+
+def typed_by_kind(
+    rows: DataFrame,
+    columns: Sequence[ColumnConfig],
+    values: Mapping[str, Column],
+    kinds: Mapping[str, tuple[str, str]],
+    typed: Callable[[str, Column, str], Column],
+    *,
+    text: bool,
+    said: Said | None = None,
+) -> tuple[DataFrame, dict[str, Column], Fault]:
+    """The rows with what is needed of them beside; by column its typed value; and whether a row has a value that does
+    not fit, with what is said of the first one, or with `said` of all. `kinds`: by column, what values have in common
+    that are typed alike: the type in lake.yaml and the one in the file."""
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for position, column in enumerate(columns):
+        groups[kinds[column.name]].append(position)
+    members = list(groups.values())
+    named = [[columns[position] for position in group] for group in members]
+    written = [
+        F.array(*(values[c.name] for c in group)).alias(f"_written_{n}") for n, group in enumerate(named)
+    ]
+    rows = rows.select("*", *written)
+    typed_arrays = [
+        F.transform(f"_written_{n}", _typing(group[0], typed)).alias(f"_typed_{n}")
+        for n, group in enumerate(named)
+    ]
+    rows = rows.select("*", *typed_arrays)
+    rows = rows.select("*", *(_first_lost(n).alias(f"_lost_{n}") for n in range(len(named))))
+    images = {
+        column.name: F.col(f"_typed_{n}")[at]
+        for n, group in enumerate(named)
+        for at, column in enumerate(group)
+    }
+    reason = (
+        _reason(columns, members, text=text)
+        if said is None
+        else _all_reasons(columns, groups, said, text=text)
+    )
+    return rows, images, (_any_lost(len(members)), reason)
+
+
+def _typing(column: ColumnConfig, typed: Callable[[str, Column, str], Column]) -> Callable[[Column], Column]:
+    return lambda value: typed(column.name, value, column.type)
+
+
+def _first_lost(group: int) -> Column:
+    """The place in the group, from 1, of the first value that is there but does not fit; else 0."""
+    lost = F.zip_with(
+        f"_written_{group}", f"_typed_{group}", lambda value, image: value.isNotNull() & image.isNull()
+    )
+    return F.array_position(lost, True)
+
+
+def _any_lost(groups: int) -> Column:
+    return F.greatest(F.lit(0), F.lit(0), *(F.col(f"_lost_{n}") for n in range(groups))) > 0
+
+
+def _reason(columns: Sequence[ColumnConfig], groups: Sequence[Sequence[int]], *, text: bool) -> Column:
+    """Of the first column of the table that has a value that does not fit."""
+    nothing = F.lit(None).cast("struct<at: int, empty: boolean>")
+    first = F.least(nothing, nothing, *_found(groups, text=text))
+    names = F.array(*(F.lit(column.name) for column in columns))
+    types = F.array(*(F.lit(column.type) for column in columns))
+    name, declared = (F.element_at(known, first["at"] + 1) for known in (names, types))
+    return F.when(first["empty"], _is_empty(name, declared)).otherwise(_is_not(name, declared))
+
+
+def _is_empty(name: Column, declared: Column) -> Column:
+    return F.concat(
+        name, F.lit(" is empty, which is not "), declared, F.lit(" (is csv_null_value the endpoint's?)")
+    )
+
+
+def _is_not(name: Column, declared: Column) -> Column:
+    return F.concat(name, F.lit(" is not "), declared)
+
+
+def _all_reasons(
+    columns: Sequence[ColumnConfig],
+    groups: Mapping[tuple[str, str], Sequence[int]],
+    said: Said,
+    *,
+    text: bool,
+) -> Column:
+    """Of every column that has a value that does not fit, in the order of the table."""
+    parts = []
+    for number, ((kind, written), group) in enumerate(groups.items()):
+        known = F.array(
+            *(F.struct(F.lit(at).alias("at"), F.lit(columns[at].name).alias("name")) for at in group)
+        )
+        values = F.zip_with(f"_written_{number}", f"_typed_{number}", _lost_value)
+        parts.append(
+            F.transform(
+                F.arrays_zip(values.alias("value"), known.alias("known")),
+                _explained(kind, written, said, text=text),
+            )
+        )
+    found = F.array_sort(F.array_compact(F.concat(*parts)))
+    return F.array_join(F.transform(found, lambda one: one["why"]), "; ")
+
+
+def _lost_value(value: Column, image: Column) -> Column:
+    return F.when(value.isNotNull() & image.isNull(), value)
+
+
+def _explained(kind: str, written: str, said: Said, *, text: bool) -> Callable[[Column], Column]:
+    def explained(one: Column) -> Column:
+        value, name = one["value"], one["known"]["name"]
+        why = said(_is_not(name, F.lit(kind)), value, written)
+        if text:
+            why = F.when(value == "", _is_empty(name, F.lit(kind))).otherwise(why)
+        return F.when(value.isNotNull(), F.struct(one["known"]["at"].alias("at"), why.alias("why")))
+
+    return explained
+
+
+def _found(groups: Sequence[Sequence[int]], *, text: bool) -> Iterator[Column]:
+    for number, group in enumerate(groups):
+        lost = F.col(f"_lost_{number}").cast("int")
+        at = F.element_at(F.array(*(F.lit(position) for position in group)), lost)
+        empty = F.element_at(f"_written_{number}", lost) == "" if text else F.lit(False)
+        yield F.when(lost > 0, F.struct(at.alias("at"), empty.alias("empty")))

@@ -1,0 +1,38 @@
+"""A configured lake with all that it consists of, for whoever works on it.
+
+Here: the configuration resolved to silver tables and marts. Not here: Dagster, whose import alone takes longer than to
+see that a lake has nothing to do (`build.py`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lake_assets.config import LakeConfig
+from lake_assets.gold.at_cut import refuse_impossible_cuts
+from lake_assets.gold.mart import Mart
+from lake_assets.gold.registry import load_marts, tracked_columns
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.targets import Target, lake_targets
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """A configured lake, ready to be used with or without Dagster."""
+
+    runtime: LakeRuntime
+    targets: tuple[Target, ...]
+    marts: tuple[Mart, ...]
+
+    @property
+    def config(self) -> LakeConfig:
+        return self.runtime.lake
+
+
+def open_lake(
+    config: LakeConfig, runtime: LakeRuntime | None = None, marts: Sequence[Mart] | None = None
+) -> Lake:
+    """Resolves the marts and, with what they follow, the silver tables. Raises LakeError for an unusable mart."""
+    found = tuple(load_marts(config) if marts is None else marts)
+    refuse_impossible_cuts(found, config)
+    targets = tuple(lake_targets(config, tracked_columns(found, config)))
+    return Lake(runtime or LakeRuntime(config), targets, found)

@@ -1,0 +1,117 @@
+"""`partition_by` of lake.yaml, edited: said until maintenance has applied it. Not here: maintenance's other steps."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.automation.tending import tend_silver
+from lake_assets.commands.status import status
+from lake_assets.commands.validate import check
+from lake_assets.iceberg.maintenance import TableUpkeep
+from lake_assets.iceberg.partitioning import has_files_of_before, partitions_of
+from lake_assets_tests.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.silver.bench import Bench
+
+pytestmark = pytest.mark.spark
+TABLE = "public.items"
+COMMAND = "`lake-assets maintain --source shop --table public.items`"
+
+
+def config(*partition_by: str) -> dict[str, Any]:
+    columns = {"id": "long not null", "at": "timestamptz", "name": "string"}
+    return {TABLE: {"columns": columns, "primary_key": ["id"], "partition_by": list(partition_by)}}
+
+
+class Life:
+    """A table with a row for each of some days."""
+
+    def __init__(self, folder: Path, *partition_by: str) -> None:
+        self.bench, self.clock = Bench(folder, config(*partition_by)), Clock()
+        self.bench.put(load_file(TABLE, [self.row(key) for key in range(1, 8)]))
+        self.bench.apply()
+
+    def row(self, key: int, name: str = "old") -> dict[str, Any]:
+        return {"id": key, "at": datetime(2026, 2, key, 12, tzinfo=UTC), "name": name}
+
+    def change(self, op: str, key: int) -> None:
+        self.clock.now += timedelta(minutes=1)
+        self.bench.put(cdc_file(TABLE, self.clock.now, [self.clock.change(op, self.row(key, "new"))]))
+        self.bench.apply()
+
+    def note(self) -> str | None:
+        (line,) = status(self.bench.lake)
+        assert line.state == "up to date"
+        assert [line.reason] if line.reason else check(self.bench.lake).warnings == []
+        return line.reason
+
+    def maintain(self) -> None:
+        (target,) = self.bench.lake.targets
+        done = tend_silver(self.bench.lake.runtime, (), target)
+        if done.error is not None:
+            raise done.error
+
+    def partitions(self) -> Sequence[str]:
+        return partitions_of(self.bench.table())
+
+
+def test_they_are_changed_by_maintenance_and_said_until_then(spark: SparkSession, tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    assert life.note() is None
+    life.bench.edit(config("day(at)", "bucket(4,id)"))
+    life.change("U", 1)
+    assert life.partitions() == ()
+    assert life.note() == (
+        "silver_shop.items is partitioned by nothing, and lake.yaml says day(at), bucket(4,id): run "
+        f"{COMMAND}, which rewrites its files."
+    )
+    life.maintain()
+    assert (life.note(), life.partitions()) == (None, ("day(at)", "bucket(4, id)"))
+    assert not has_files_of_before(life.bench.table())
+    assert life.bench.rows() == life.bench.truth()
+    life.change("D", 2)
+    life.change("U", 3)
+    assert life.bench.rows() == life.bench.truth()
+    life.bench.edit(config("bucket(4, id)"))
+    life.maintain()
+    assert (life.note(), life.partitions()) == (None, ("bucket(4, id)",))
+    life.change("I", 9)
+    life.bench.edit(config())
+    life.maintain()
+    life.change("D", 9)
+    assert (life.note(), life.partitions()) == (None, ())
+    assert life.bench.rows() == life.bench.truth()
+
+
+def test_one_that_was_killed_before_it_had_moved_the_files_is_made_good(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def die(upkeep: TableUpkeep) -> int:
+        raise Killed
+
+    life = Life(tmp_path)
+    life.bench.edit(config("day(at)"))
+    with monkeypatch.context() as patched:
+        patched.setattr(TableUpkeep, "compact", die)
+        with pytest.raises(Killed):
+            life.maintain()
+    assert life.partitions() == ("day(at)",)
+    assert "has files from before it was partitioned by day(at)" in (life.note() or "")
+    life.change("U", 4)
+    life.maintain()
+    assert life.note() is None
+    assert life.bench.rows() == life.bench.truth()
+
+
+def test_maintenance_leaves_right_partitions_alone(spark: SparkSession, tmp_path: Path) -> None:
+    life = Life(tmp_path, "day(at)", "truncate(2, name)")
+    before = life.bench.table().metadata.default_spec_id
+    life.maintain()
+    assert life.bench.table().metadata.default_spec_id == before
+    assert life.note() is None

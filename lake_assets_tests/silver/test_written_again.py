@@ -1,0 +1,247 @@
+"""CDC files that are written again under their names: with the rows that they had, or with others; while the files that
+a table was made of are there, and after some have expired.
+
+Here: every shape. Not here: objects with the very bytes that they had.
+"""
+
+import csv
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.bronze.quarantine import Held, State
+from lake_assets.commands.quarantine import discard, retry
+from lake_assets.errors import TableStopped
+from lake_assets.silver.batch import TableResult
+from lake_assets.silver.rebuild import rebuild
+from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.silver.bench import Bench
+
+pytestmark = pytest.mark.spark
+ITEMS, SOFT, EVENTS, BARE = "public.items", "public.soft", "public.events", "public.bare"
+COLUMNS = {"id": "long not null", "v": "string"}
+TABLES: dict[str, dict[str, Any]] = {
+    ITEMS: {"columns": COLUMNS, "primary_key": ["id"], "also": ["change_log", "history"]},
+    SOFT: {"columns": COLUMNS, "primary_key": ["id"], "mode": "soft_delete"},
+    EVENTS: {"columns": COLUMNS, "mode": "append_log"},
+    BARE: {"columns": COLUMNS, "mode": "full_row"},
+}
+SILVER = ("items", "items_changes", "items_history", "soft", "events", "bare")
+BY_ROWS = ("items_changes", "items_history", "events")
+"""Those that say what each row of a file was."""
+
+
+@dataclass
+class Lake:
+    """The tables, of which each file is written for all."""
+
+    folder: Path
+    tables: dict[str, dict[str, Any]] = field(default_factory=lambda: TABLES)
+    dms: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.bench = Bench(self.folder, self.tables, self.dms)
+        self.clock = Clock()
+
+    def load(self, at: datetime = NOON) -> None:
+        rows = [{"id": number, "v": "loaded"} for number in range(1, 7)]
+        self.bench.put(*(load_file(table, rows, at=at) for table in self.tables))
+
+    def changes(self, *changes: tuple[str, int, str], minutes: int = 1) -> dict[str, DmsFile]:
+        """Inserts only, where a table takes no others."""
+        rows: dict[str, list[dict[str, Any]]] = {table: [] for table in self.tables}
+        for op, key, value in changes:
+            row = self.clock.change(op, {"id": key, "v": value})
+            for table, own in rows.items():
+                if table == EVENTS:
+                    own.append({**row, "Op": "I"})
+                elif table == BARE and op == "U":
+                    own.append({**row, "BI_id": key, "BI_v": "loaded"})
+                else:
+                    own.append(row)
+        self.clock.now += timedelta(minutes=minutes)
+        files = {table: cdc_file(table, self.clock.now, own) for table, own in rows.items()}
+        self.bench.put(*files.values())
+        return files
+
+    def path(self, key: str) -> Path:
+        assert self.bench.location is not None
+        return self.bench.location / key
+
+    def encode(self, *files: DmsFile) -> None:
+        """The same rows as other bytes."""
+        for file in files:
+            rows = list(csv.reader(StringIO(self.path(file.key).read_text())))
+            text = StringIO()
+            csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+            self.path(file.key).write_text(text.getvalue())
+
+    def expire_loads(self) -> None:
+        for table in self.tables:
+            self.path(f"{table.replace('.', '/')}/LOAD00000001.csv").unlink()
+
+    def rows(self) -> dict[str, list[str]]:
+        return {name: self.bench.rows(name) for name in self.names}
+
+    @property
+    def names(self) -> list[str]:
+        return [target.name for target in self.bench.lake.targets]
+
+    def turn(self) -> dict[str, TableResult]:
+        results = self.bench.turn()
+        assert {name: str(result.error) for name, result in results.items() if result.error} == {}
+        return results
+
+    def held(self, name: str) -> list[Held]:
+        held: list[Held] = self.bench.lake.runtime.quarantine.open(f"silver_shop.{name}")
+        return held
+
+    def target(self, name: str) -> Any:
+        return next(target for target in self.bench.lake.targets if target.name == name)
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    found = Lake(tmp_path_factory.mktemp("lake"))
+    found.load()
+    return found
+
+
+@pytest.fixture(scope="module")
+def files(lake: Lake) -> list[dict[str, DmsFile]]:
+    """Three of each table, applied one after the other."""
+    found = []
+    for number in (1, 2, 3):
+        found.append(
+            lake.changes(("U", number, "new"), ("D", 4, "loaded") if number == 1 else ("I", 6 + number, "i"))
+        )
+        lake.turn()
+    return found
+
+
+def test_the_same_rows_as_other_bytes_change_nothing(lake: Lake, files: list[dict[str, DmsFile]]) -> None:
+    before = lake.rows()
+    lake.encode(*files[0].values())
+    results = lake.turn()
+    assert lake.rows() == before
+    assert all(result.batches for result in results.values()), "they were news"
+    assert [lake.held(name) for name in lake.names] == [[]] * len(SILVER)
+    assert rebuild(lake.bench.lake.runtime, lake.target("items_changes")).equal
+    log = results["items_changes"].batches[0]
+    assert (log.superseded_files, log.rows_written) == (1, 0)
+
+
+def test_nor_do_they_after_older_files_have_expired(lake: Lake, files: list[dict[str, DmsFile]]) -> None:
+    before = lake.rows()
+    lake.expire_loads()
+    lake.encode(*files[1].values())
+    lake.turn()
+    assert lake.rows() == before
+    for name in lake.names:
+        if name in BY_ROWS:
+            assert lake.held(name) == [], name
+        else:
+            (held,) = lake.held(name)
+            assert "was written again after its rows had been applied" in held.reason
+            assert "not all files are there that the table would have to be made anew of" in held.reason
+            assert "`lake-assets quarantine discard` leaves it so" in held.reason
+    # They go on.
+    lake.changes(("I", 30, "goes on"))
+    lake.turn()
+    assert all(any("goes on" in row for row in rows) for rows in lake.rows().values())
+
+
+def test_a_late_file_that_needs_what_is_lost_waits(lake: Lake, files: list[dict[str, DmsFile]]) -> None:
+    """What a key was after that file cannot be computed again: it must not be computed without it."""
+    before = lake.rows()
+    clock = Clock(NOON + timedelta(minutes=5, seconds=1))
+    late = cdc_file(
+        ITEMS, NOON + timedelta(minutes=5, seconds=30), [clock.change("U", {"id": 2, "v": "late"})]
+    )
+    lake.bench.put(late)
+    lake.turn()
+    assert lake.bench.rows("items") == before["items"]
+    assert late.key in [held.key for held in lake.held("items")]
+    assert late.key in [held.key for held in lake.held("items_history")]
+    assert len(lake.bench.rows("items_changes")) == len(before["items_changes"]) + 1
+    with pytest.raises(TableStopped):
+        rebuild(lake.bench.lake.runtime, lake.target("items"))
+
+
+def test_other_rows_are_set_aside_until_somebody_decides(lake: Lake, files: list[dict[str, DmsFile]]) -> None:
+    before = lake.rows()
+    file = files[2][ITEMS]
+    first, second = file.rows
+    lake.bench.put(DmsFile(file.key, ({**first, "v": "other"}, second)))
+    shorter = files[2][EVENTS]
+    lake.bench.put(DmsFile(shorter.key, shorter.rows[:1]))
+    lake.turn()
+    assert lake.rows() == before
+    (log,) = lake.held("items_changes")
+    assert "1 of its 2 rows differs" in log.reason
+    history = next(held for held in lake.held("items_history") if held.key == file.key)
+    assert "1 of its 2 rows differs" in history.reason
+    (events,) = lake.held("events")
+    assert "it had 2 rows that can be used, and has 1" in events.reason
+    # The log takes what the file says now, and loses nothing of what it said.
+    retry(lake.bench.lake.runtime, [log])
+    lake.turn()
+    now = lake.bench.rows("items_changes")
+    assert len(now) == len(before["items_changes"]) + 1
+    assert set(before["items_changes"]) < set(now)
+    assert any("'other'" in row for row in now)
+    assert lake.held("items_changes") == []
+    discard(lake.bench.lake.runtime, [history, events])
+    lake.changes(("I", 31, "goes on again"))
+    lake.turn()
+    states = {h.id: h.state for h in lake.bench.lake.runtime.quarantine.all()}
+    assert (states[log.id], states[events.id]) == (State.RELEASED, State.DISCARDED)
+    assert len(lake.bench.rows("items_history")) == len(before["items_history"]) + 1
+
+
+@pytest.mark.long
+def test_changes_without_a_sequence(spark: SparkSession, tmp_path: Path) -> None:
+    """Equal rows are told by how many there are."""
+    tables = {ITEMS: {"columns": COLUMNS, "primary_key": ["id"], "mode": "change_log"}}
+    lake = Lake(tmp_path, tables, {"change_sequence_column": None})
+    lake.load()
+    file = lake.changes(("U", 1, "new"), ("U", 2, "new"))[ITEMS]
+    lake.turn()
+    before = lake.bench.rows()
+    lake.encode(file)
+    lake.turn()
+    assert (lake.bench.rows(), lake.held("items")) == (before, [])
+    first, second = file.rows
+    lake.bench.put(DmsFile(file.key, (first, {**second, "v": "other"})))
+    lake.turn()
+    assert lake.bench.rows() == before
+    retry(lake.bench.lake.runtime, lake.held("items"))
+    lake.turn()
+    assert len(lake.bench.rows()) == len(before) + 1
+    assert lake.held("items") == []
+
+
+def test_a_soft_delete_that_has_seen_a_reload_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    """What the rows of the load before were is only in the table."""
+    lake = Lake(tmp_path, {SOFT: TABLES[SOFT]})
+    lake.load()
+    lake.turn()
+    lake.clock.now += timedelta(hours=1)
+    lake.load(at=lake.clock.now)
+    wrong = lake.changes(("I", 70, "wrong"))[SOFT]
+    lake.turn()
+    before = lake.rows()
+    lake.bench.put(DmsFile(wrong.key, ({**wrong.rows[0], "id": 71},)))
+    lake.turn()
+    assert lake.rows() == before
+    (held,) = lake.held("soft")
+    retry(lake.bench.lake.runtime, [held])
+    lake.turn()
+    assert lake.held("soft") == []
+    rows = lake.bench.table("soft").scan().to_arrow().to_pylist()
+    assert {70, 71} <= {row["id"] for row in rows if not row["_is_deleted"]}

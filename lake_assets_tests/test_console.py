@@ -1,0 +1,125 @@
+"""What comes from files, names and errors is printed as it is, whatever looks like markup in it.
+
+Here: every function that prints a table. Not here: the commands themselves.
+"""
+
+import re
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import lake_assets
+from lake_assets.bronze.quarantine import Held
+from lake_assets.commands import console, maintain_cli, opening, quarantine_cli, show
+from lake_assets.commands import maintain as maintaining
+from lake_assets.commands.latency import BOUNDS, TableLatency
+from lake_assets.commands.look import SyncResult
+from lake_assets.commands.status import TableStatus
+from lake_assets.demo.compare import TableComparison
+
+STRANGE = "[/x] [red]a[/red] [bold :warning: \\["
+"""Closes what is not open, would vanish, would become a picture."""
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+FIGURES = dict.fromkeys(
+    ("files", "rows_read", "rows_inserted", "rows_updated", "rows_deleted", "dagster/row_count"), 1
+)
+
+
+@pytest.fixture
+def printed(monkeypatch: pytest.MonkeyPatch) -> StringIO:
+    """What goes to a wide standard output."""
+    found = StringIO()
+    made = console.results
+
+    def into(width: int = 0) -> Console:
+        one = made(1000)
+        one.file = found
+        return one
+
+    for module in (console, maintain_cli, quarantine_cli):
+        monkeypatch.setattr(module, "results", into)
+    return found
+
+
+def test_tables(printed: StringIO) -> None:
+    out = console.results()
+    data: Any = {**FIGURES, "seconds": 1.0, "rows_written": 1, "seconds_compute": 1.0, "seconds_write": 1.0}
+    data |= {"days": STRANGE, "rows_quarantined": 0, "files_quarantined": 0}
+    show.show_sync(out, SyncResult(applied={STRANGE: data}, marts={STRANGE: data}))
+    show.show_layers(out, SyncResult(), {STRANGE: (1, 1)})
+    show.show_rows(out, STRANGE, [{STRANGE: STRANGE}], [STRANGE])
+    show.show_rows(out, STRANGE, [], [STRANGE])
+    show.show_latency(out, [latency_of(STRANGE)])
+    show.show_status(out, [status_of(STRANGE)])
+    show.show_comparison(out, [compared(STRANGE)])
+    text = printed.getvalue()
+    assert text.count(STRANGE) == 19
+    assert "⚠" not in text
+
+
+def latency_of(table: str) -> TableLatency:
+    return TableLatency(table, 1, None, None, None, (0,) * (len(BOUNDS) + 1))
+
+
+def status_of(text: str) -> TableStatus:
+    batch = {"kind": text, "files": text, "rows-read": text}
+    values: Any = {"table": text, "state": text, "reason": text, "last_batch": batch, "last_applied": text}
+    fields = TableStatus.__dataclass_fields__
+    return TableStatus(
+        **{name: values.get(name, None if "None" in str(f.type) else 0) for name, f in fields.items()}
+    )
+
+
+def compared(text: str) -> TableComparison:
+    values: Any = {"table": text, "schema_problems": [text], "examples": text, "missing": 1}
+    fields = TableComparison.__dataclass_fields__
+    return TableComparison(**{name: values.get(name, 0) for name in fields})
+
+
+def test_quarantine_list(printed: StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held(
+        silver_table=STRANGE, source="s", table="t", key=STRANGE, version="v", log_offset=1, row=0, line=1,
+        raw=STRANGE, reason=STRANGE, batch=STRANGE, at=NOW,
+    )  # fmt: skip
+    monkeypatch.setattr(quarantine_cli, "_lake", lambda context: None)
+    monkeypatch.setattr(quarantine_cli, "_chosen", lambda *arguments, **options: [held])
+    runner = CliRunner()
+    assert runner.invoke(quarantine_cli.quarantine, ["list"]).exit_code == 0
+    assert printed.getvalue().count(STRANGE) == 3
+    assert runner.invoke(quarantine_cli.quarantine, ["show", held.id]).stdout.count(STRANGE) == 5
+
+
+def test_maintain(
+    printed: StringIO, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import typer
+
+    figures = (
+        "files_before", "files_after", "files_rewritten", "snapshots_before", "snapshots_after",
+        "branches_dropped", "orphans_removed", "seconds",
+    )  # fmt: skip
+    done = SimpleNamespace(table=STRANGE, error=STRANGE, **dict.fromkeys(figures, 1))
+    monkeypatch.setattr(opening, "opened", lambda *arguments: None)
+    monkeypatch.setattr(maintaining, "maintain", lambda *arguments: [done])
+    with pytest.raises(typer.Exit):
+        maintain_cli.maintain(SimpleNamespace(obj=None))  # type: ignore[arg-type]
+    assert printed.getvalue().count(STRANGE) == 1
+    assert capsys.readouterr().err.count(STRANGE) == 2
+
+
+def test_messages(capsys: pytest.CaptureFixture[str]) -> None:
+    console.messages().print(f"{STRANGE} failed: ", style="bold", end="")
+    console.messages().print(STRANGE)
+    assert capsys.readouterr().err.count(STRANGE) == 2
+
+
+def test_a_console_is_made_in_one_place_only() -> None:
+    package = Path(lake_assets.__file__).parent
+    makers = {path.name for path in package.rglob("*.py") if re.search(r"\bConsole\(", path.read_text())}
+    assert makers == {"console.py"}
