@@ -133,7 +133,7 @@ def test_every_silver_table_has_its_checks(definitions: dg.Definitions, graph: A
     expected = {
         dg.AssetCheckKey(silver(t), name)
         for t in SILVER
-        for name in ("applied", "row_count", "quarantine", "freshness")
+        for name in ("applied", "row_count", "quarantine", "known_rows", "freshness")
     }
     assert set(graph.asset_check_keys) == expected | {
         dg.AssetCheckKey(BATCH, name) for name in ("no_table_failed", "known_files")

@@ -21,12 +21,15 @@ from lake_assets.errors import LakeError, RowCountMismatch, TableStopped
 from lake_assets.silver.batch import TableResult
 from lake_assets.silver.pending import TableState
 from lake_assets.silver.plan import Batch, Waiting
+from lake_assets.silver.position import Position
 from lake_assets.silver.targets import Target
+from lake_assets.silver.unknown_rows import unknown_rows_sentence
 
 APPLIED = "applied"
 ROW_COUNT = "row_count"
 FRESHNESS = "freshness"
 QUARANTINE = "quarantine"
+KNOWN_ROWS = "known_rows"
 BLOCKING = (APPLIED, ROW_COUNT)
 
 
@@ -56,6 +59,14 @@ def check_specs(target: Target) -> list[dg.AssetCheckSpec]:
             description="No row and no file of the table is set aside; `lake-assets quarantine list` names them.",
         ),
         dg.AssetCheckSpec(
+            KNOWN_ROWS,
+            asset=key,
+            description=(
+                "No change since the full load is of a row that the table never had; without a full load, no delete is "
+                "either, unless the table says cdc_only."
+            ),
+        ),
+        dg.AssetCheckSpec(
             FRESHNESS,
             asset=key,
             description=(
@@ -78,6 +89,7 @@ def turn_evaluations(
     yield applied_evaluation(result)
     yield row_count_evaluation(result)
     yield quarantine_evaluation(result.target, held)
+    yield known_rows_evaluation(result.target, result.position)
     yield freshness_evaluation(freshness(result.target, result.position, logged, now))
 
 
@@ -167,6 +179,15 @@ def quarantine_evaluation(target: Target, held: Sequence[Held]) -> dg.AssetCheck
         metadata["newest"] = f"{held[-1].id}: {held[-1].reason}"
         metadata["next_step"] = f"lake-assets quarantine list --table {target.table}"
     return _evaluation(target, QUARANTINE, not held, metadata, severity=dg.AssetCheckSeverity.WARN)
+
+
+def known_rows_evaluation(target: Target, position: Position) -> dg.AssetCheckEvaluation:
+    """`known_rows`: a warning; what the files say is applied, and earlier ones may be missing."""
+    sentence = unknown_rows_sentence(target, position)
+    metadata: dict[str, Any] = {"unknown_rows": position.unknown_rows}
+    if sentence is not None:
+        metadata["reason"] = sentence
+    return _evaluation(target, KNOWN_ROWS, sentence is None, metadata, severity=dg.AssetCheckSeverity.WARN)
 
 
 def freshness_evaluation(state: FreshnessState) -> dg.AssetCheckEvaluation:

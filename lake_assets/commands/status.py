@@ -24,6 +24,7 @@ from lake_assets.silver.latency import passages
 from lake_assets.silver.pending import TableState, table_states
 from lake_assets.silver.plan import Batch, Waiting
 from lake_assets.silver.position import BATCH
+from lake_assets.silver.unknown_rows import unknown_rows_sentence
 from lake_assets.spark.causes import root_cause
 
 MOST_KEYS = 20
@@ -161,7 +162,7 @@ def _reason(lake: Lake, state: TableState) -> str | None:
     mark = still_vanished(state.logged)
     if mark is not None and not isinstance(state.next_batch, Waiting):
         return f"{before(mark, state.logged)}; on_vanished is {state.target.config.on_vanished}"
-    return why_waiting(lake, state)
+    return why_waiting(lake, state) or unknown_rows_sentence(state.target, state.position)
 
 
 def _try_again(lake: Lake, state: TableState) -> str:

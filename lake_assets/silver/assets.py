@@ -24,6 +24,7 @@ from lake_assets.checks.silver_checks import (
     ROW_COUNT,
     check_specs,
     freshness_evaluation,
+    known_rows_evaluation,
     live_row_count_evaluation,
     quarantine_evaluation,
     state_evaluation,
@@ -210,5 +211,6 @@ def _look_evaluations(
     rows = counted_rows(load_table(runtime.catalog, target.identifier))
     yield live_row_count_evaluation(state, rows, row_count)
     yield quarantine_evaluation(target, runtime.quarantine.open(target.identifier))
+    yield known_rows_evaluation(target, state.position)
     if state.error is None:
         yield freshness_evaluation(freshness(target, state.position, state.logged, now))

@@ -176,7 +176,12 @@ def _planned(
             f"{target.identifier} has nothing to compare with yet.",
             "Run lake-assets sync first.",
         )
-    files = runtime.file_log.files(target.source, target.table, upto=position.log_offset)
+    # A copy that came later says where the content of an earlier file is now.
+    files = [
+        file
+        for file in runtime.file_log.files(target.source, target.table)
+        if file.offset <= position.log_offset or file.copy_of is not None
+    ]
     if (
         other := why_other_log(position.log_offset, position.mark, runtime.file_log.identity(), files)
     ) is not None:

@@ -219,7 +219,10 @@ def test_the_runs_own_failures_decide_whatever_another_run_says_since(shop: Shop
 def look(shop: Shop) -> dict[str, dg.AssetCheckEvaluation]:
     """Executes all checks of the sales table without the table."""
     job = shop.definitions.resolve_implicit_global_asset_job_def()
-    checks = {dg.AssetCheckKey(SALES, name) for name in ("applied", "row_count", "quarantine", "freshness")}
+    checks = {
+        dg.AssetCheckKey(SALES, name)
+        for name in ("applied", "row_count", "quarantine", "known_rows", "freshness")
+    }
     alone = job.get_subset(asset_selection=set(), asset_check_selection=checks)
     run = alone.execute_in_process(instance=shop.instance, run_config=QUIET)
     return {evaluation.check_name: evaluation for evaluation in run.get_asset_check_evaluations()}
@@ -229,7 +232,7 @@ def passed(found: dict[str, dg.AssetCheckEvaluation]) -> dict[str, bool]:
     return {name: evaluation.passed for name, evaluation in found.items()}
 
 
-GREEN = dict.fromkeys(("applied", "row_count", "quarantine", "freshness"), True)
+GREEN = dict.fromkeys(("applied", "row_count", "quarantine", "known_rows", "freshness"), True)
 
 
 def test_checks_that_are_executed_by_themselves_look_and_apply_nothing(shop: Shop) -> None:
