@@ -142,7 +142,7 @@ def test_a_late_file_gets_a_later_offset(bench):
 
 
 def test_nothing_there(bench):
-    assert bench.run() == Discovery([], [], {}, 0, 0)
+    assert bench.run() == Discovery([], [], {}, 0, 0, keys=frozenset())
 
 
 def test_a_missing_bucket_is_an_error_and_logs_nothing(source, open_catalog, s3):
