@@ -22,6 +22,8 @@ from lake_assets.commands.latency import BOUNDS, TableLatency
 from lake_assets.commands.look import SyncResult
 from lake_assets.commands.status import TableStatus
 from lake_assets.demo.compare import TableComparison
+from lake_assets.errors import LakeError
+from lake_assets_tests.lakes import lake_config
 
 STRANGE = "[/x] [red]a[/red] [bold :warning: \\["
 """Closes what is not open, would vanish, would become a picture."""
@@ -59,7 +61,7 @@ def test_tables(printed: StringIO) -> None:
     show.show_status(out, [status_of(STRANGE)])
     show.show_comparison(out, [compared(STRANGE)])
     text = printed.getvalue()
-    assert text.count(STRANGE) == 19
+    assert text.count(STRANGE) == 17
     assert "⚠" not in text
 
 
@@ -68,7 +70,7 @@ def latency_of(table: str) -> TableLatency:
 
 
 def status_of(text: str) -> TableStatus:
-    batch = {"kind": text, "files": text, "rows-read": text}
+    batch = {"kind": text, "files": "1", "rows-read": "1"}
     values: Any = {"table": text, "state": text, "reason": text, "last_batch": batch, "last_applied": text}
     fields = TableStatus.__dataclass_fields__
     return TableStatus(
@@ -96,7 +98,7 @@ def test_quarantine_list(printed: StringIO, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_maintain(
-    printed: StringIO, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    printed: StringIO, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     import typer
 
@@ -104,8 +106,9 @@ def test_maintain(
         "files_before", "files_after", "files_rewritten", "snapshots_before", "snapshots_after",
         "branches_dropped", "orphans_removed", "seconds",
     )  # fmt: skip
-    done = SimpleNamespace(table=STRANGE, error=STRANGE, **dict.fromkeys(figures, 1))
-    monkeypatch.setattr(opening, "opened", lambda *arguments: None)
+    done = SimpleNamespace(table=STRANGE, error=LakeError(STRANGE), **dict.fromkeys(figures, 1))
+    lake = SimpleNamespace(config=lake_config(tmp_path))
+    monkeypatch.setattr(opening, "opened", lambda *arguments: lake)
     monkeypatch.setattr(maintaining, "maintain", lambda *arguments: [done])
     with pytest.raises(typer.Exit):
         maintain_cli.maintain(SimpleNamespace(obj=None))  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.errors import TableStopped
+from lake_assets.words import many
 
 TABLE: dict[str, Any] = {
     "columns": {"id": "long", "part": "string", "title": "string", "size": "int"},
@@ -91,7 +92,8 @@ def test_a_width_that_no_layout_explains_stops_the_table(width: int) -> None:
     with pytest.raises(TableStopped) as stopped:
         layout(file(width))
     assert str(stopped.value).startswith(
-        f"public.items: public/items/f.csv has {width} fields and no header, and lake.yaml expects 11: Op, ts, id"
+        f"public.items: public/items/f.csv has {many(width, 'field')} and no header, and lake.yaml "
+        "expects 11: Op, ts, id"
     )
 
 

@@ -64,3 +64,16 @@ def test_what_does_not(counts: RowCounts, problem: str) -> None:
 def test_a_table_as_it_is(rows: LiveRows, problem: str | None) -> None:
     found = live_rows_problem(rows)
     assert found is None if problem is None else problem in str(found)
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (LiveRows(committed=5, by_summary=6, by_files=6), None),
+        (LiveRows(committed=5, by_summary=5, by_files=5, equality_deletes=1), None),
+        (LiveRows(committed=5, by_summary=6, by_files=5), "newest snapshot: 6, by its files: 5"),
+    ],
+)
+def test_a_table_to_which_others_may_write(rows: LiveRows, problem: str | None) -> None:
+    found = live_rows_problem(rows, others_may_write=True)
+    assert found is None if problem is None else problem in str(found)

@@ -4,6 +4,7 @@ Here: the engine with the quarantine and the commands on it. Not here: why a row
 that stop their table (`test_bad_rows.py`).
 """
 
+import gzip
 import json
 from collections.abc import Mapping
 from datetime import timedelta
@@ -285,6 +286,28 @@ def test_what_is_superseded_is_no_longer_held(spark: SparkSession, tmp_path: Pat
     assert shop.values() == {3: "reloaded"}
     assert shop.held() == []
     assert {held.state for held in chosen(shop.runtime, TABLE, [], every=True)} == {State.SUPERSEDED}
+
+
+def test_rows_of_an_object_that_was_put_again_are_retried(spark: SparkSession, tmp_path: Path) -> None:
+    """Its newest record has another version, and the same content."""
+    shop = Shop(tmp_path, also=[])
+    assert shop.bench.location is not None
+    path = shop.bench.location / shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"))
+    content, compressed = path.read_bytes(), path.with_name(f"{path.name}.gz")
+    path.unlink()
+    compressed.write_bytes(gzip.compress(content, 1))
+    shop.bench.apply()
+    (held,) = shop.held()
+    compressed.write_bytes(gzip.compress(content, 9))
+    shop.bench.look()
+    newest = shop.runtime.file_log.files("shop", TABLE)[-1]
+    assert (newest.key, newest.version == held.version) == (held.key, False), "put again"
+    shop.bench.edit(config(WIDE, also=[]))
+    (asked,) = retry(shop.runtime, [held])
+    assert (asked.key, asked.version, asked.retry) == (held.key, held.version, True)
+    shop.bench.apply()
+    assert shop.values()[1] == "bad", "n has room now"
+    assert shop.held() == []
 
 
 def test_limits_stop_the_table(spark: SparkSession, tmp_path: Path) -> None:
