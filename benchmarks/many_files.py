@@ -75,8 +75,7 @@ def measure(files: int, tables: int, idle: int) -> None:
         what = f"{files} files of {tables} table{'s' * (tables > 1)}"
         seconds, _ = command(path, "sync")
         print(f"{what}: first sync {seconds:.1f} s", flush=True)
-        found = json.loads(command(path, "status", "--json")[1])
-        rows = sum(table["rows"] for table in found.get("tables", found) if isinstance(table, dict))
+        rows = sum(table["rows"] for table in json.loads(command(path, "status", "--json")[1]))
         assert rows == files, f"{rows} rows of {files}"
         for _ in range(idle):
             print(f"{what}: sync with nothing pending {command(path, 'sync')[0]:.2f} s", flush=True)

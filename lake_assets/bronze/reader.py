@@ -41,6 +41,9 @@ from lake_assets.bronze.typed_rows import typed_rows
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.errors import TableStopped
 
+MANY, SMALL = 64, 2048
+"""From so many files of one layout on, those up to so many bytes, as stored, are read in this process."""
+
 
 def read_changes(
     spark: SparkSession,
@@ -65,9 +68,9 @@ def read_changes(
     insert without all its values is bad, and so is an update unless the caller can use it (`partial`). With
     `explain`, `_bad` names all faults of a row, with its values, as `typed_rows` says.
     Structs, because a source column may have any name. Regular files of one layout are one read; irregular ones, and
-    those into which a change of the source's columns falls, are read here, record by record (`strict_rows.py`). Raises
-    TableStopped when a file's columns do not fit the contract, UnreadableFile for a file to be read here that is too
-    large.
+    those into which a change of the source's columns falls, are read here, record by record (`strict_rows.py`), and so
+    are many small ones. Raises TableStopped when a file's columns do not fit the contract, UnreadableFile for a file to
+    be read here that is too large.
     """
     groups: dict[Hashable, list[LoggedFile]] = defaultdict(list)
     parts = []
@@ -207,21 +210,28 @@ def _texts(
     explain: bool = False,
 ) -> DataFrame:
     """The text of each field, NULL for what stands for NULL, of files of one layout."""
-    regular = [file for file in files if file.irregular is None]
-    irregular = [file for file in files if file.irregular is not None]
+    here = _read_here(files)
+    known = {file.offset for file in here}
+    there = [file for file in files if file.offset not in known]
     json = files[0].format == "json"
     parts = []
-    if regular:
-        paths = _paths(store, regular)
+    if there:
+        paths = _paths(store, there)
         parts.append(
             regular_json(spark, paths, layout)
             if json
             else regular_csv(spark, paths, layout, dms, explain=explain)
         )
-    if irregular:
-        parts.append(strict_rows(spark, store, irregular, layout, table, dms, explain=explain))
+    if here:
+        parts.append(strict_rows(spark, store, here, layout, table, dms, explain=explain))
     rows = reduce(DataFrame.unionByName, parts)
     return rows if json else csv_values(rows, layout, table, dms)
+
+
+def _read_here(files: Sequence[LoggedFile]) -> list[LoggedFile]:
+    """Irregular files, and small ones if there are many: Spark takes longer to open each than to read it."""
+    many = sum(file.size <= SMALL for file in files) >= MANY
+    return [file for file in files if file.irregular is not None or (many and file.size <= SMALL)]
 
 
 def _without_partial_rows(changes: DataFrame, partial: bool) -> DataFrame:

@@ -1,11 +1,12 @@
-"""Irregular text files, read record by record in this process.
+"""Text files that are read record by record in this process: irregular ones, and small ones of which there are many.
 
 Here: the records of a CSV or JSON-lines file as rows for Spark, the bad ones with their reasons. Not here: how a
 record is parsed (`csv_records.py`, `json_lines.py`), or which files come here (`inspect.py`).
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from lake_assets.bronze.text_rows import field_names, width_fault
 from lake_assets.config import DmsSettings, TableConfig
 
 EMPTY_LINE = "an empty line"
+FETCHING_THREADS = 8
 _Row = tuple[int, tuple[Sequence[str | None], str | None]]
 """The ordinal; the fields, and why they cannot be used. An empty CSV field is None, as Spark has it."""
 
@@ -32,7 +34,7 @@ _Row = tuple[int, tuple[Sequence[str | None], str | None]]
 def strict_rows(
     spark: SparkSession,
     store: ObjectStore,
-    files: Iterable[LoggedFile],
+    files: Sequence[LoggedFile],
     layout: Layout,
     table: TableConfig,
     dms: DmsSettings,
@@ -47,20 +49,20 @@ def strict_rows(
     types = [*(pa.string() for _ in layout.columns), pa.string(), pa.int64(), pa.string()]
     schema = pa.schema(list(zip(names, types, strict=True)))
     nothing: Sequence[None] = [None] * len(layout.columns)
-    tables = []
-    for file in files:
-        content = whole(store, file.path, file.compression, LARGEST_IRREGULAR)
-        records = (
-            _json(content, layout)
-            if file.format == "json"
-            else _csv(content, layout, table, dms, among, explain=explain)
-        )
-        address = spark_address(store.spark_uri(file.path))
-        rows = [(*(nothing if bad else fields), address, ordinal, bad) for ordinal, (fields, bad) in records]
-        columns = list(zip(*rows, strict=True)) or [()] * len(names)
-        arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
-        tables.append(pa.Table.from_arrays(arrays, schema=schema))
-    return spark.createDataFrame(pa.concat_tables(tables))
+    rows = []
+    with ThreadPoolExecutor(FETCHING_THREADS, thread_name_prefix="strict") as pool:
+        contents = pool.map(lambda file: whole(store, file.path, file.compression, LARGEST_IRREGULAR), files)
+        for file, content in zip(files, contents, strict=True):
+            records = (
+                _json(content, layout)
+                if file.format == "json"
+                else _csv(content, layout, table, dms, among, explain=explain)
+            )
+            address = spark_address(store.spark_uri(file.path))
+            rows += [(*(fields or nothing), address, at, bad) for at, (fields, bad) in records]
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
 
 
 def _csv(
@@ -87,8 +89,10 @@ def _csv(
             yield ordinal, ((), record.fault or doubtful)
         elif len(record.fields) != width:
             empty = content[record.start : record.end].strip(b"\r\n") == b""
+            # As Spark has it: the operation, for one, is counted.
+            fields = [field or None for field in (*record.fields, *[""] * width)[:width]]
             found = len(record.fields) if explain else None
-            yield ordinal, ((), EMPTY_LINE if empty else width_fault(width, found))
+            yield ordinal, (fields, EMPTY_LINE if empty else width_fault(width, found))
         else:
             yield ordinal, ([field or None for field in record.fields], None)
         doubtful = None

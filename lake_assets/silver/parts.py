@@ -13,10 +13,6 @@ from datetime import datetime
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.quarantine import Held, State
 
-ONE_TASK_BYTES = 2 * 2**20
-ONE_TASK_FILES = 64
-"""So many files of together no more bytes are read by one task."""
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -98,9 +94,3 @@ def parts_of(files: Sequence[LoggedFile], asked: Iterable[Asked]) -> list[Part]:
         for file in files
         if file.offset in read_whole or file.offset in only
     ]
-
-
-def fit_one_task(parts: Sequence[Part]) -> bool:
-    """Whether a shuffle would cost more than reading all of them one after the other. To open a file takes time, too,
-    whatever its size: in S3 tens of milliseconds."""
-    return len(parts) <= ONE_TASK_FILES and sum(part.file.size for part in parts) <= ONE_TASK_BYTES

@@ -23,9 +23,12 @@ from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.images import today
 from lake_assets.silver.collapse import ChangeFigures, figures, observe_changes, observe_used
 from lake_assets.silver.cut import ALL_ROWS, RowCut, add_sides, in_cut, observe_sides
-from lake_assets.silver.parts import Part, fit_one_task
+from lake_assets.silver.parts import Part
 from lake_assets.silver.targets import Target
 from lake_assets.spark.checkpoint import Observed, checkpointed
+
+ONE_TASK_BYTES = 2 * 2**20
+"""Files of together no more bytes are read by one task."""
 
 
 class Reading:
@@ -49,7 +52,8 @@ class Reading:
         self._frames = partial(self._grouped, spark, target, contracts)
         self._groups = self._frames()
         self._all = reduce(_union, (rows.drop("_place") for _, rows in self._groups))
-        if fit_one_task(parts):
+        if sum(part.file.size for part in parts) <= ONE_TASK_BYTES:
+            # Nothing is shuffled then: a stage costs more than so few rows.
             self._all = self._all.coalesce(1)
         self.changes = self._all
         """Every row within the cut, unusable ones included."""

@@ -4,7 +4,7 @@ Here: `read_changes` on files made by hand, without Iceberg. Not here: single va
 (`test_formats.py` of silver, through the whole engine).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from lake_assets.bronze import reader
+from lake_assets.bronze.places import placed
 from lake_assets.build import Lake
+from lake_assets_tests.bronze.reading import Folder
 from lake_assets_tests.dms_files import put
 from lake_assets_tests.lakes import DMS, read_of, small_lake
 
@@ -202,3 +205,27 @@ def test_without_timestamps_the_files_name_gives_the_sequence(files: Files) -> N
     rows = files.read().orderBy("_row").collect()
     assert [row["_sequence"] for row in rows] == ["2026030112000109" + "0" * 19] * 2
     assert [row["_image"]["name"] for row in rows] == ["a", "c"]
+
+
+def test_many_small_files_say_what_each_says_alone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read in this process, with a large one among them that Spark reads; bad rows keep their reasons and places."""
+    folder = Folder(tmp_path, {"id": "long not null", "name": "string"}, ["id"], add_column_name=True)
+    for number in range(70):
+        width = ",a,b" if number % 10 == 3 else f',"n\n{number}"'
+        content = f"Op,id,name\nI,{number}{width}\nU,x{number},\n".encode()
+        assert folder.put(f"public/items/20260301-12{number // 60:02d}{number % 60:02d}000.csv", content)
+    assert folder.put("public/items/20260301-130000000.csv", b"Op,id,name\n" + b"I,100,large\n" * 10)
+    sized = [replace(file, size=3000 if "-13" in file.key else 50) for file in folder.files]
+    folder.files[:] = sized
+
+    def read(many: int) -> list[dict[str, Any]]:
+        monkeypatch.setattr(reader, "MANY", many)
+        placed_rows = placed(folder.changes(spark)).drop("_row").collect()
+        return sorted((row.asDict(recursive=True) for row in placed_rows), key=str)
+
+    here, there = read(64), read(1000)
+    assert here == there
+    assert len(here) == 150
+    assert {row["_bad"] for row in here} >= {None, "not 3 fields", "id is not long"}

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze import wide_rows
+from lake_assets.bronze import reader, wide_rows
 from lake_assets_tests.bronze.reading import NOON, Folder
 from lake_assets_tests.dms_files import Row, cdc_file, csv_bytes, json_bytes, load_file, parquet_bytes
 
@@ -157,8 +157,10 @@ def test_what_was_written_is_read(spark: SparkSession, share: int) -> None:
             folder = Folder(Path(name), COLUMNS, ["id"], **dms)
             write(folder, dms, kind, rows)
             with pytest.MonkeyPatch.context() as patched:
-                # In turn by columns, and as if they were many.
-                patched.setattr(wide_rows, "WIDE", 100 * (seen.total() // BATCH % 2))
+                # In turn by columns, as if they were many, and as if the files were.
+                turn = sum(seen[kind] for kind in EXAMPLES) // BATCH % 4
+                patched.setattr(wide_rows, "WIDE", 0 if turn % 2 else 100)
+                patched.setattr(reader, "MANY", 1 if turn > 1 else 64)
                 read = folder.changes(spark).collect()
         seen[kind] += len(rows)
         if kind.startswith("csv"):

@@ -4,13 +4,12 @@ Here: the decision. Not here: what it does to a table (`test_asked_again.py`).
 """
 
 from collections.abc import Collection
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.quarantine import Held, State
-from lake_assets.silver.parts import ONE_TASK_BYTES, ONE_TASK_FILES, Asked, Part, fit_one_task, parts_of
+from lake_assets.silver.parts import Asked, parts_of
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -93,12 +92,3 @@ def test_a_whole_file() -> None:
     assert read([CONTENT, FIRST], asked(None, 5, State.RELEASED)) == [(5, None, set(), 10)]
     expected = [(5, None, {2}, 9), (9, {2}, set(), 1)]
     assert read([CONTENT, FIRST, SECOND], asked(2, 9), asked(None, 5, State.RELEASED)) == expected
-
-
-def test_many_small_files_are_not_read_one_after_the_other() -> None:
-    files = [Part(record(offset)) for offset in range(1, ONE_TASK_FILES + 2)]
-    assert fit_one_task(files[:-1])
-    assert not fit_one_task(files)
-    large = replace(files[0].file, size=ONE_TASK_BYTES)
-    assert fit_one_task([Part(large)])
-    assert not fit_one_task([Part(large), files[1]])
