@@ -31,7 +31,7 @@ from datetime import UTC, datetime
 from operator import attrgetter
 
 from lake_assets.bronze.epochs import File, epoch_start, is_of_same_load, load_end, transfers
-from lake_assets.bronze.keys import TRANSACTIONS, FileKind
+from lake_assets.bronze.keys import TRANSACTIONS, FileKind, same_name
 from lake_assets.bronze.log_record import LoggedFile, NewFile
 
 FIRST_EPOCH = 1
@@ -39,6 +39,7 @@ MOVED = "moved"
 """As the version of a key whose content is under another key now: no object has it."""
 
 _by_table_and_key = attrgetter("schema", "table", "key")
+_by_key = attrgetter("key")
 _by_flush_time = attrgetter("flush_time", "key", "schema", "table")
 
 
@@ -116,6 +117,24 @@ class Known:
             return None
         return other if self.newest[other.key] is other else None
 
+    def doubled(self, files: Sequence[NewFile], absent: Collection[str]) -> set[tuple[str, str]]:
+        """(key, version) of objects that lie beside one with their content, folder and name, and another ending:
+        somebody is about to replace it. They become copies once it is gone."""
+        there = {
+            (f.key.partition(".")[0], f.content): f.key for f in sorted(files, key=_by_key, reverse=True)
+        }
+        found = set()
+        for file in files:
+            if file.content is None or file.format == TRANSACTIONS or file.key in self.newest:
+                continue
+            other = self.contents.get((file.schema, file.table, file.content))
+            known = other is not None and other.key not in absent and self.newest[other.key] is other
+            place = file.key.partition(".")[0]
+            beside = known and other is not None and other.key.partition(".")[0] == place
+            if beside or there[place, file.content] != file.key:
+                found.add((file.key, file.version))
+        return found
+
     def has_vanished(self, record: LoggedFile) -> bool:
         """Whether the record is from before its table's files vanished."""
         return record.offset < self.vanished.get((record.schema, record.table), 0)
@@ -143,7 +162,7 @@ def admit(
     current = (file for file in found if _is_current(file, known, based_on))
     distinct = list({(file.key, file.version, file.qualified_table): file for file in current}.values())
     copies = _copies(distinct, known, absent)
-    kept = {(file.key, file.version) for file, _ in copies}
+    kept = {(file.key, file.version) for file, _ in copies} | known.doubled(distinct, absent)
     candidates = [file for file in distinct if (file.key, file.version) not in kept]
     vanished = [file for file in candidates if file.kind is FileKind.VANISHED]
     loads = sorted((file for file in candidates if file.kind is FileKind.LOAD), key=_by_table_and_key)
@@ -182,19 +201,18 @@ def admit(
     return admitted
 
 
-def same_name(key: str, other: str) -> bool:
-    """Whether two keys have one name but for their folders and endings."""
-    return key.rpartition("/")[2].partition(".")[0] == other.rpartition("/")[2].partition(".")[0]
-
-
 def _copies(files: Sequence[NewFile], known: Known, absent: Collection[str]) -> list[tuple[NewFile, int]]:
     """Of the files, those with content that the log has, each with the record that it repeats and that one's epoch."""
     repeated = [(file, known.repeated(file, absent)) for file in sorted(files, key=_by_table_and_key)]
-    return [
-        (replace(file, copy_of=same.copy_of or same.offset), same.epoch)
-        for file, same in repeated
-        if same is not None
-    ]
+    return [(_copy(file, same), same.epoch) for file, same in repeated if same is not None]
+
+
+def _copy(file: NewFile, same: LoggedFile) -> NewFile:
+    """The object as a repetition. A full-load part without a timestamp may yet turn out to be one of a reload that did
+    not change it: with its former date, it stays a candidate for the epoch that another part opens."""
+    undated = file.kind is FileKind.LOAD and file.first_commit_ts is None
+    written = same.last_modified if undated else file.last_modified
+    return replace(file, copy_of=same.copy_of or same.offset, last_modified=written)
 
 
 def _is_current(file: NewFile, known: Known, based_on: int) -> bool:

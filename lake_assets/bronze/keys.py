@@ -236,3 +236,8 @@ def _capture_date(folder: str, flushed: date, dms: DmsSettings) -> date | str:
 def _folder_pattern(sequence: str, delimiter: str) -> re.Pattern[str]:
     fields = (f"(?P<{name}>[0-9]{{{4 if name == 'year' else 2}}})" for name in _SEQUENCES[sequence])
     return re.compile(re.escape(_DELIMITERS[delimiter]).join(fields))
+
+
+def same_name(key: str, other: str) -> bool:
+    """Whether two keys have one name but for their folders and endings."""
+    return key.rpartition("/")[2].partition(".")[0] == other.rpartition("/")[2].partition(".")[0]

@@ -5,18 +5,22 @@ Here: which parts, and the records that say so. Not here: why they are doubtful 
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
-from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.epochs import epoch_start
+from lake_assets.bronze.file_log import FileLog
+from lake_assets.bronze.keys import FileKind, same_name
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.table_folders import folder_of
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.tables import load_table
 from lake_assets.lake import Lake
-from lake_assets.silver.load_doubt import doubtful_parts
+from lake_assets.silver.load_doubt import Doubt, doubtful_parts
 from lake_assets.silver.plan import living_files, newest_versions
 from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.targets import Target
+
+BEFORE_ALL_CHANGES = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def decide(
@@ -37,28 +41,50 @@ def decide(
     for target in targets:
         position = read_position(load_table(lake.runtime.catalog, target.identifier))
         files = living_files(logged, target.mode, target.config.on_vanished)
-        if parts := _doubtful(target, files, position):
+        if (doubt := _doubt(target, files, position)) is not None:
             break
     else:
         raise LakeError(
             f"{table}: there is no full-load file of which it is in doubt which full load it is of."
         )
-    epoch = parts[0].epoch
+    epoch = doubt.parts[0].epoch
     if not reload:
-        return log.ask_again(parts, epoch=epoch)
-    former = [f for f in files if f.kind is FileKind.LOAD and f not in parts]
+        return _logged_as_before(log, doubt, files)
+    former = [f for f in files if f.kind is FileKind.LOAD and f not in doubt.parts]
     return log.ask_again(
-        [*parts, *_written_again(lake, target, parts, former)],
+        [*doubt.parts, *_written_again(lake, target, doubt.parts, former)],
         epoch=epoch + 1,
-        began=_began(table, parts, former, began),
+        began=_began(table, doubt.parts, former, began),
     )
 
 
-def _doubtful(target: Target, files: Sequence[LoggedFile], position: Position) -> list[LoggedFile]:
+def _doubt(target: Target, files: Sequence[LoggedFile], position: Position) -> Doubt | None:
     epoch = max((file.epoch for file in files if file.kind is FileKind.LOAD), default=0)
     task_start = target.dms.use_task_start_time_for_full_load_timestamp
-    doubt = doubtful_parts(files, epoch, position, task_start=task_start)
-    return list(doubt.parts) if doubt is not None else []
+    return doubtful_parts(files, epoch, position, task_start=task_start)
+
+
+def _logged_as_before(log: FileLog, doubt: Doubt, files: Sequence[LoggedFile]) -> list[LoggedFile]:
+    """The parts as ones of the load that stands: it began when it began, whatever they say."""
+    epoch = doubt.parts[0].epoch
+    loads = [f for f in files if f.kind is FileKind.LOAD and not f.retry]
+    if doubt.repeats:
+        # They were taken for a reload, so that the load's other parts have to come along.
+        last = newest_versions([f for f in loads if f.epoch == epoch - 1])
+        paths = {part.path for part in doubt.parts}
+        began = epoch_start(last, [f for f in loads if f.epoch < epoch - 1]) or BEFORE_ALL_CHANGES
+        rest = [f for f in last if f.path not in paths and not _is_renamed(f, doubt.parts)]
+        return log.ask_again([*doubt.parts, *rest], epoch=epoch, began=began)
+    logged = []
+    for part in doubt.parts:
+        former = [f for f in loads if (f.path, f.epoch) == (part.path, epoch) and f.offset < part.offset]
+        same = former[-1].first_commit_ts if former else None
+        logged += log.ask_again([part], epoch=epoch, began=same)
+    return logged
+
+
+def _is_renamed(file: LoggedFile, parts: Sequence[LoggedFile]) -> bool:
+    return any(same_name(file.key, part.key) and file.compression != part.compression for part in parts)
 
 
 def _began(

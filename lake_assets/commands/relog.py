@@ -148,20 +148,26 @@ def _log_applied(
     them."""
     config, log = runtime.lake.sources[source], runtime.file_log
     folders = TableFolders(config)
-    until = max((mark.logged_at for _, mark in marks), default=OLDEST)
-    flushed = max((mark.flushed for _, mark in marks if mark.flushed is not None), default=None)
+    until = {t.table: max(m.logged_at for o, m in marks if o.table == t.table) for t, _ in marks}
+    flushes = [(t.table, mark.flushed) for t, mark in marks if mark.flushed is not None]
 
     def was_applied(obj: StoredObject) -> bool:
         parsed = folders.parse(obj.key)
-        in_time = (source, obj.key) not in doubt.keys
-        if isinstance(parsed, DataFile) and (source, parsed.qualified_table) in doubt.tables:
-            in_time = obj.last_modified <= until
-        at = parsed.flush_time if isinstance(parsed, (DataFile, TransactionFile)) else None
-        return in_time and (at is None or (flushed is not None and at <= flushed))
+        if isinstance(parsed, TransactionFile):
+            return any(parsed.flush_time <= flushed for _, flushed in flushes)
+        if not isinstance(parsed, DataFile) or parsed.qualified_table not in until:
+            return False
+        table, at = parsed.qualified_table, parsed.flush_time
+        if (source, obj.key) in doubt.keys:
+            return False
+        if (source, table) in doubt.tables and obj.last_modified > until[table]:
+            return False
+        return at is None or any(at <= flushed for own, flushed in flushes if own == table)
 
-    discover(source, config, _Part(runtime.store(source), was_applied), log)
+    # Below the files, so that those of a table that is behind are above its position.
     for table in {t.table for t, _ in marks if (source, t.table) in doubt.tables}:
         log.append(source, [_lost(table, [mark for t, mark in marks if t.table == table])])
+    discover(source, config, _Part(runtime.store(source), was_applied), log)
 
 
 def _superfluous(

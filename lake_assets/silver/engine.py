@@ -184,7 +184,7 @@ def _refuse_lost_files(
     if batch.kind != "full_load" or not applied:
         return
     if missing := missing_files(runtime.store(target.source), applied):
-        again = next(file for file in batch.files if file.offset > position.log_offset)
+        again = next((file for file in batch.files if file.offset > position.log_offset), batch.files[-1])
         raise TableStopped(
             target.table,
             f"{again.key} was written again, so that {target.identifier} is to be computed again from "

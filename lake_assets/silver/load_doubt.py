@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lake_assets.bronze.epochs import is_of_same_load, load_end
-from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.keys import FileKind, same_name
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.silver.position import Position
 from lake_assets.words import many
@@ -29,6 +29,8 @@ class Doubt:
     """A sentence for the user."""
     came_late: bool = False
     """They came after their load had been applied, under keys never seen before."""
+    repeats: bool = False
+    """They may repeat parts of the load before the one that they were logged with."""
 
 
 def doubtful_parts(
@@ -39,7 +41,7 @@ def doubtful_parts(
     records = [file for file in files if file.kind is FileKind.LOAD and not file.retry]
     own = [file for file in records if file.epoch == epoch]
     parts = list({file.path: file for file in own}.values())
-    new = [part for part in parts if part.offset > position.log_offset and not _decided(part, own)]
+    new = [part for part in parts if part.offset > position.log_offset and not _decided(part, records)]
     same_stamps = task_start or _have_one_stamp(parts)
     return (
         _rewritten(new, own, same_stamps)
@@ -49,9 +51,11 @@ def doubtful_parts(
     )
 
 
-def _decided(part: LoggedFile, own: Sequence[LoggedFile]) -> bool:
-    """Whether it was logged twice for one full load: somebody has decided, or asked for its rows again."""
-    return sum((f.key, f.version) == (part.key, part.version) for f in own) > 1
+def _decided(part: LoggedFile, records: Sequence[LoggedFile]) -> bool:
+    """Whether the same object was logged before: somebody has decided (`lake-assets full-load`). One that was written
+    again with the same bytes has a later date."""
+    same = (part.key, part.version, part.last_modified)
+    return any((f.key, f.version, f.last_modified) == same and f.offset < part.offset for f in records)
 
 
 def _have_one_stamp(parts: Sequence[LoggedFile]) -> bool:
@@ -95,15 +99,17 @@ def _without_later_stamps(
         tuple(doubtful),
         f"{doubtful[0].key} was written again, and nothing in it says that it was transferred later than the full load "
         f"before it ({_files(doubtful)}).",
+        repeats=True,
     )
 
 
 def _is_no_later(part: LoggedFile, stamps: Sequence[datetime | None], former: Sequence[LoggedFile]) -> bool:
     contents = [f for f in former if f.path == part.path]
     if part.first_commit_ts is None:
-        # An encrypted copy of a file that is too large to be compared has its size.
-        unread = [f for f in contents if None in (f.content, part.content) and f.format == part.format]
-        return any(f.size == part.size and f.rows is None for f in unread)
+        # A copy of a file that could not be compared, because it is large or was logged by an earlier version.
+        unread = [f for f in former if None in (f.content, part.content) and f.first_commit_ts is None]
+        alike = [f for f in unread if same_name(f.key, part.key) and f.format == part.format]
+        return any(f.size == part.size or f.compression != part.compression for f in alike)
     back = any(f.content is not None and f.content == part.content for f in contents)
     return not back and any(stamp is not None and stamp >= part.first_commit_ts for stamp in stamps)
 

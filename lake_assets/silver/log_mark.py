@@ -66,8 +66,9 @@ class LogMark:
 
 
 def checksum(members: Iterable[LoggedFile]) -> str:
-    """Of a set of files, whatever their order: how many they are, and a checksum of their keys without `.gz`."""
-    paths = {file.path.removesuffix(".gz") for file in members}
+    """Of a set of files, whatever their order: how many they are, and a checksum of their keys, without `.gz`, and
+    contents."""
+    paths = {f"{file.path.removesuffix('.gz')} {file.content or ''}" for file in members}
     total = 0
     for path in paths:
         total ^= int.from_bytes(blake2b(path.encode(), digest_size=8).digest())

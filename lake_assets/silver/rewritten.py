@@ -45,7 +45,8 @@ def former_content(
             if other.path == file.path
             and other.version != file.version
             and other.offset <= applied
-            and other.kind is FileKind.CDC
+            and other.kind is file.kind
+            and (file.kind is FileKind.CDC or other.epoch == file.epoch)
             and not other.retry
             and (other.key, other.version) not in left_out
         ),

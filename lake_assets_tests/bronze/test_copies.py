@@ -162,3 +162,41 @@ def test_another_etag_for_the_same_bytes(
     assert first.version != again.version
     assert (again.copy_of, again.epoch) == (first.offset, 1)
     assert discover("shop", place.source, store, place.log).logged == []
+
+
+def unstamped(*ids: int) -> bytes:
+    return "".join(f"{line}\n" for line in ("Op,id", *(f"I,{n}" for n in ids))).encode()
+
+
+@pytest.mark.parametrize("order", ["copy first", "together", "reload first"])
+def test_an_unchanged_part_joins_a_reload_without_timestamps(place: Place, order: str) -> None:
+    """DMS writes it again, compressed or encrypted anew: its bytes are others, its content is not."""
+    first, second = f"{ITEMS}/p0/LOAD00000001.csv.gz", f"{ITEMS}/p1/LOAD00000001.csv.gz"
+    path = place.folder / first
+    path.parent.mkdir(parents=True)
+    path.write_bytes(gzip.compress(unstamped(1), mtime=1))
+    put(place.folder, second, unstamped(2))
+    place.look()
+    found = []
+    for step in {"copy first": "c r", "together": "cr", "reload first": "r c"}[order].split():
+        if "c" in step:
+            path.write_bytes(gzip.compress(unstamped(1), mtime=2))
+        if "r" in step:
+            put(place.folder, second, unstamped(2, 3))
+        found += place.look()
+    found += place.look()
+    newest = {file.key: file for file in place.log.files("shop", "public.items")}
+    assert (newest[first].epoch, newest[second].epoch) == (2, 2), found
+    assert newest[first].copy_of is None
+    assert place.look() == []
+
+
+def test_a_file_beside_the_one_that_it_replaces_waits(place: Place) -> None:
+    """Somebody compresses the bucket, and a look comes between."""
+    for key in (LOAD, CDC):
+        path = place.folder / key
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    assert place.look() == [], "the same rows are not read twice"
+    (place.folder / LOAD).unlink()
+    (place.folder / CDC).unlink()
+    assert [copy for _, _, copy in place.look()] == [3, 1]

@@ -8,6 +8,7 @@ import gzip
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyspark.sql import SparkSession
 
 from lake_assets.automation.tending import tend_silver
+from lake_assets.bronze import discovery
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.build import Lake, open_lake
 from lake_assets.commands.detach import detach
@@ -30,6 +32,7 @@ from lake_assets.errors import LakeError
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.rebuild import rebuild
 from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.lakes import sequence
 from lake_assets_tests.silver.bench import Bench
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -404,3 +407,86 @@ def test_files_of_other_tables_do_not_move_a_position(shop: Bench) -> None:
     assert isinstance(at, LoggedFile)
     assert shop.summary()["lake.log-file"] == at.key
     assert datetime.fromisoformat(shop.summary()["lake.logged-at"]).astimezone(UTC) == at.logged_at
+
+
+# --- several of these at once
+
+
+def test_a_reload_that_was_pending_when_the_log_was_lost_is_applied(shop: Bench) -> None:
+    shop.put(loaded({1: "reloaded", 7: "new"}, at=NOON + HOUR))
+    purge_log(shop)
+    reopen(shop)
+    assert "lake-assets recover" in reason(shop)
+    list(recover(shop.lake))
+    reopen(shop)
+    shop.apply()
+    assert values(shop) == {1: "reloaded", 7: "new"}
+
+
+def test_a_table_that_is_behind_others_keeps_what_is_pending(bench: Callable[..., Bench]) -> None:
+    """Its old files have expired, so that the checksum proves nothing; other tables are further."""
+    found, clock = bench({"public.items": ITEMS, "public.goods": ITEMS}), Clock()
+    found.put(loaded({1: "a"}), load_file("public.goods", [{"id": 1, "v": "good"}]))
+    found.put(changed(clock, ("U", 1, "changed")))
+    found.apply()
+    clock.now += HOUR
+    found.put(changed(clock, ("I", 2, "pending")))
+    found.put(cdc_file("public.goods", clock.now + 2 * HOUR, [clock.change("U", {"id": 1, "v": "ahead"})]))
+    found.apply(only=["goods"])
+    assert found.location is not None
+    (found.location / "public/items/LOAD00000001.csv").unlink()
+    purge_log(found)
+    reopen(found)
+    assert "lake-assets recover" in reason(found)
+    list(recover(found.lake))
+    reopen(found)
+    found.apply()
+    assert (values(found), values(found, "goods")) == ({1: "changed", 2: "pending"}, {1: "ahead"})
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_a_load_without_timestamps_that_cannot_be_compared_is_asked_about(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, reload: bool
+) -> None:
+    """As of an earlier version, whose log has no digests, or too large for one."""
+    found = bench(dms={"timestamp_column_name": None})
+    inspect = discovery.inspect_file
+    monkeypatch.setattr(discovery, "inspect_file", lambda *args: replace(inspect(*args), content=None))
+    header = "Op,id,v,change_seq,BI_id"
+    for part, row in ((1, "I,1,a,,"), (2, "I,2,b,,")):
+        found.put_text(f"public/items/LOAD{part:08X}.csv", header, row)
+    found.put_text("public/items/20260301-121000000.csv", header, f"U,1,z,{sequence(5)},")
+    found.apply()
+    assert values(found) == {1: "z", 2: "b"}
+    # The size is the same: nothing says whether it was only encrypted again.
+    found.put_text("public/items/LOAD00000001.csv", header, "I,1,n,,")
+    assert "lake-assets full-load" in reason(found)
+    assert values(found) == {1: "z", 2: "b"}
+    decide(found.lake, "public.items", None, reload=reload)
+    found.apply()
+    assert values(found) == ({1: "n"} if reload else {1: "z", 2: "b"})
+
+
+def test_a_corrected_load_is_not_appended_to_a_change_log_again(bench: Callable[..., Bench]) -> None:
+    found = bench({"public.items": ITEMS | {"also": ["change_log"]}})
+    found.put(loaded({1: "a", 2: "b"}))
+    found.put(changed(Clock(), ("U", 1, "changed")))
+    found.apply()
+    before = found.rows("items_changes")
+    found.put(loaded({1: "a", 2: "corrected"}))
+    found.turn()
+    assert values(found) == {1: "changed", 2: "corrected"}
+    assert [row for row in found.rows("items_changes") if "corrected" not in row] == before
+
+
+def test_a_corrected_reload_keeps_the_beginning_that_was_given(bench: Callable[..., Bench]) -> None:
+    found = bench(dms={"use_task_start_time_for_full_load_timestamp": True})
+    found.put(loaded({1: "a", 2: "b"}))
+    found.put(changed(Clock(), ("U", 1, "old change")))
+    found.apply()
+    for value, reload in (("reloaded", True), ("corrected", False)):
+        found.put(loaded({1: value}))
+        assert "lake-assets full-load" in reason(found)
+        decide(found.lake, "public.items", None, reload=reload, began=NOON + HOUR if reload else None)
+        found.apply()
+        assert values(found) == {1: value}
