@@ -138,7 +138,7 @@ def asset_nodes(
         except StaleElementReferenceException:
             return None  # drawn anew while it was read
         known = [node for node in found if "Latest event" in node[1] and "Loading" not in node[1]]
-        checked = [text for _, text in known if "4 / 4 Passed" in text]
+        checked = [text for _, text in known if "5 / 5 Passed" in text]
         every = len(known) == len(KEPT) + len(SILVER) + len(MARTS)
         return known if every and len(checked) == len(SILVER) else None
 

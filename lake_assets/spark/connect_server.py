@@ -192,6 +192,6 @@ def _started(pid_file: Path) -> tuple[psutil.Process | None, int]:
         # A number may be another program's by now.
         ours = any(MAIN_CLASS in part for part in process.cmdline())
         alive = process.status() != psutil.STATUS_ZOMBIE
-    except (FileNotFoundError, ValueError, psutil.Error):
+    except (FileNotFoundError, NotADirectoryError, ValueError, psutil.Error):
         return None, 0
     return (process if ours and alive else None), port

@@ -79,7 +79,7 @@ def test_every_row_has_a_table(inspect: Any, case: str, content: bytes, expected
     ("case", "row", "reason"),
     [
         ("too short for a table", b"I,trips", "whose row 2 is: it has 2 fields, not even Op, TABLE, SCHEMA"),
-        ("one word", b"I", "it has 1 fields"),
+        ("one word", b"I", "it has 1 field,"),
         ("no table", b"I,,public,1", "its table is '' and its schema 'public'"),
         ("no schema", b"I,trips,,1", "its table is 'trips' and its schema ''"),
         ("neither operation nor table is known", b"X,other,public,1", "its operation 'X' is not I, U or D"),

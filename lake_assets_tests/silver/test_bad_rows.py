@@ -64,8 +64,9 @@ CASES = {
     "several": Case(
         ["Op,commit_ts,id,name,color,weight,change_seq", "I,2026-03-01 12:00:00,1,a,red,2,"],
         "{file} has the column color, which lake.yaml does not know. {file} has the column weight, which lake.yaml "
-        "does not know. {file} lacks the column price, which lake.yaml expects. Add it to the table's columns, or set "
-        "schema_changes to evolve or ignore. Remove it from the table's columns",
+        "does not know. {file} lacks the column price, which lake.yaml expects. Add it to the table's columns, set "
+        r"schema_changes to evolve, or say `ignore: \[color\]` for the table. Add it to the table's columns, set "
+        r"schema_changes to evolve, or say `ignore: \[weight\]` for the table. Remove it from the table's columns",
     ),
     "unknown": Case(
         [HEADER + ",color", GOOD + ",red"],
@@ -76,7 +77,8 @@ CASES = {
         "{file} lacks the column price, which lake.yaml expects",
     ),
     "case": Case(
-        [HEADER.replace("price", "Price"), GOOD], "{file} has the column Price, which lake.yaml does not know"
+        [HEADER.replace("price", "Price"), GOOD],
+        "{file} has the column Price, which differs from price only in case",
     ),
     "twice": Case([HEADER.replace("price", "name"), GOOD], "{file} has column name twice"),
 }

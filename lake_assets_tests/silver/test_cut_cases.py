@@ -77,7 +77,7 @@ def test_files_of_which_rows_wait_are_read_again(mode: Mode) -> None:
 
 def test_until_the_cut_moves_on_later_files_wait() -> None:
     later = logged(4, "c4", minute=3)
-    for files, told in ((FILES, "4 rows from"), ([*FILES, later], "4 rows and 1 files from")):
+    for files, told in ((FILES, "4 rows from"), ([*FILES, later], "4 rows and 1 file from")):
         found = plan(files, AT, 60)
         assert isinstance(found, Waiting)
         assert told in found.reason
@@ -175,7 +175,7 @@ def test_clocks_that_differ_by_more_than_the_margin_stop_the_table(
     bench.put(cdc_file(TABLE, rows[19]["commit_ts"] + 12 * SECOND, rows[15:]))
     error = bench.turn()["items"].error
     assert isinstance(error, RowCountMismatch), error
-    assert "1 rows should wait for the consistent cut now, 0 do" in str(error)
+    assert "1 row should wait for the consistent cut now, 0 do" in str(error)
     assert "consistent_cut.margin" in str(error)
     wider = {"interval": "10s", "margin": "40s", "every": "1s"}
     config = bench.lake.config
