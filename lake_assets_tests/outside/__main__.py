@@ -21,6 +21,7 @@ def main(
     histories: Annotated[int, typer.Option(help="How many.")] = 300,
     seed: Annotated[int, typer.Option(help="The first one's seed; the next has the next.")] = 0,
     processes: Annotated[int, typer.Option(help="Each has a Spark of its own.")] = 2,
+    minutes: Annotated[float, typer.Option(help="Stop after this time; 0: no limit.")] = 0.0,
 ) -> None:
     """Run the histories and compare silver with the source. Exit with 1 if any table was silently wrong or stuck."""
     began = shown = time.monotonic()
@@ -31,6 +32,8 @@ def main(
             outcomes.append(outcome)
             if outcome.failure is not None:
                 print(f"\nseed {outcome.seed} is wrong:\n{outcome.failure}\n", flush=True)
+            if 0 < minutes * 60 < time.monotonic() - began:
+                break
             if time.monotonic() - shown > PROGRESS_SECONDS:
                 shown = time.monotonic()
                 wrong = sum(one.failure is not None for one in outcomes)
