@@ -8,7 +8,6 @@ import json
 import logging
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +16,7 @@ import typer
 from lake_assets.commands.advise_cli import advise
 from lake_assets.commands.console import messages, results
 from lake_assets.commands.maintain_cli import maintain
-from lake_assets.commands.mending_cli import detach, recover, restore
+from lake_assets.commands.mending_cli import detach, full_load, recover, restore
 from lake_assets.commands.quarantine_cli import quarantine
 from lake_assets.commands.rebuild_cli import rebuild, replay
 from lake_assets.commands.schema_cli import schema
@@ -46,6 +45,7 @@ app.add_typer(schema, name="schema")
 app.add_typer(spark, name="spark")
 app.command()(rebuild)
 app.command()(replay)
+app.command("full-load")(full_load)
 app.command()(restore)
 app.command()(recover)
 app.command()(detach)
@@ -188,36 +188,6 @@ def latency(context: typer.Context, as_json: Annotated[bool, typer.Option("--jso
         typer.echo(json.dumps([line.as_dict() for line in found], indent=2))
     else:
         show_latency(out, found)
-
-
-@app.command("full-load")
-def full_load(
-    context: typer.Context,
-    table: Annotated[str, typer.Argument(help="The table, as schema.table.")],
-    reload: Annotated[
-        bool | None,
-        typer.Option("--reload/--same-load", help="What they are: a reload, or parts of the load before."),
-    ] = None,
-    began: Annotated[
-        datetime | None,
-        typer.Option(help="When the reload began, in UTC, where the timestamps in its files do not say it."),
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option(help="Its source, where several have one of the name.")
-    ] = None,
-) -> None:
-    """Classify ambiguous full-load files as a reload or as parts of the full load before."""
-    from lake_assets.commands.full_load import decide
-    from lake_assets.lake import open_lake
-
-    if reload is None:
-        raise typer.BadParameter("say --reload or --same-load")
-    since = began.replace(tzinfo=UTC) if began is not None else None
-    logged = decide(open_lake(load_lake(context.obj)), table, source, reload=reload, began=since)
-    what = "the next full load" if reload else "the full load before"
-    typer.echo(
-        f"{many(len(logged), 'file', 'belong')} to {what}. Run lake-assets sync, or wait for the sensor."
-    )
 
 
 @app.command()

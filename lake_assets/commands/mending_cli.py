@@ -1,13 +1,46 @@
-"""`lake-assets recover`, `restore` and `detach`: what mends a lake after something outside has changed it.
+"""`lake-assets full-load`, `recover`, `restore` and `detach`: what mends a lake after something outside has changed it.
 
-Here: options and output. Not here: what is done (`recover.py`, `restore.py`, `detach.py`).
+Here: options and output. Not here: what is done (`full_load.py`, `recover.py`, `restore.py`, `detach.py`).
 """
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
+from lake_assets.words import many
+
 Name = Annotated[str, typer.Argument(help="schema.table of the source, or the silver table's name.")]
+
+
+def full_load(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(help="The table, as schema.table.")],
+    reload: Annotated[
+        bool | None,
+        typer.Option("--reload/--same-load", help="What they are: a reload, or parts of the load before."),
+    ] = None,
+    began: Annotated[
+        datetime | None,
+        typer.Option(help="When the reload began, in UTC, where the timestamps in its files do not say it."),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Its source, where several have one of the name.")
+    ] = None,
+) -> None:
+    """Classify ambiguous full-load files as a reload or as parts of the full load before."""
+    from lake_assets.commands.full_load import decide
+    from lake_assets.config_file import load_lake
+    from lake_assets.lake import open_lake
+
+    if reload is None:
+        raise typer.BadParameter("say --reload or --same-load")
+    since = began.replace(tzinfo=UTC) if began is not None else None
+    logged = decide(open_lake(load_lake(context.obj)), table, source, reload=reload, began=since)
+    what = "the next full load" if reload else "the full load before"
+    typer.echo(
+        f"{many(len(logged), 'file', 'belong')} to {what}. Run lake-assets sync, or wait for the sensor."
+    )
 
 
 def recover(context: typer.Context) -> None:
