@@ -31,7 +31,7 @@ from datetime import UTC, datetime
 from operator import attrgetter
 
 from lake_assets.bronze.epochs import File, epoch_start, is_of_same_load, load_end, transfers
-from lake_assets.bronze.keys import TRANSACTIONS, FileKind, same_name
+from lake_assets.bronze.keys import TRANSACTIONS, FileKind, name_of
 from lake_assets.bronze.log_record import LoggedFile, NewFile
 
 FIRST_EPOCH = 1
@@ -41,6 +41,14 @@ MOVED = "moved"
 _by_table_and_key = attrgetter("schema", "table", "key")
 _by_key = attrgetter("key")
 _by_flush_time = attrgetter("flush_time", "key", "schema", "table")
+
+
+Content = tuple[str, str, str, str | None]
+
+
+def content_of(file: File) -> Content:
+    """Table, name without folder and ending, and digest: what a file that was moved or compressed keeps."""
+    return file.schema, file.table, name_of(file.key), file.content
 
 
 @dataclass(slots=True)
@@ -59,8 +67,8 @@ class Known:
     """By (schema, table), the offset of the newest record that says that all files before it have vanished."""
     tables: dict[tuple[str, str], list[LoggedFile]] = field(default_factory=lambda: defaultdict(list))
     """By (schema, table), its records by offset."""
-    contents: dict[tuple[str, str, str], LoggedFile] = field(default_factory=dict)
-    """By (schema, table, digest), the newest record with that content."""
+    contents: dict[Content, LoggedFile] = field(default_factory=dict)
+    """By `content_of`, the newest record."""
     places: dict[int, str] = field(default_factory=dict)
     """By offset of a record that is no copy, the key that its content was last seen under."""
 
@@ -88,7 +96,7 @@ class Known:
             return
         original = record.copy_of or record.offset
         if record.content is not None and record.format != TRANSACTIONS:
-            self.contents[record.schema, record.table, record.content] = record
+            self.contents[content_of(record)] = record
         before = self.places.get(original)
         self.places[original] = record.key
         if before is not None and before != record.key:
@@ -110,10 +118,8 @@ class Known:
         own = self.newest.get(file.key)
         if own is not None and not self.has_vanished(own):
             return own if own.content == file.content and own.version != file.version else None
-        other = self.contents.get((file.schema, file.table, file.content))
-        if other is None or self.has_vanished(other) or other.kind is not file.kind:
-            return None
-        if not same_name(other.key, file.key) or other.key not in absent:
+        other = self.contents.get(content_of(file))
+        if other is None or self.has_vanished(other) or other.key not in absent:
             return None
         return other if self.newest[other.key] is other else None
 
@@ -127,7 +133,7 @@ class Known:
         for file in files:
             if file.content is None or file.format == TRANSACTIONS or file.key in self.newest:
                 continue
-            other = self.contents.get((file.schema, file.table, file.content))
+            other = self.contents.get(content_of(file))
             known = other is not None and other.key not in absent and self.newest[other.key] is other
             place = file.key.partition(".")[0]
             beside = known and other is not None and other.key.partition(".")[0] == place

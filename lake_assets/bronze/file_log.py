@@ -23,9 +23,8 @@ from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from lake_assets.bronze.admission import admit
+from lake_assets.bronze.admission import admit, content_of
 from lake_assets.bronze.file_log_upkeep import is_due, tend
-from lake_assets.bronze.keys import same_name
 from lake_assets.bronze.log_record import LOG_SCHEMA, LoggedFile, NewFile, above, to_arrow
 from lake_assets.bronze.log_view import FIRST_OFFSET, LogView, scan
 from lake_assets.bronze.stored_object import NotLogged
@@ -144,12 +143,8 @@ class FileLog:
         with self._lock:
             self._refresh()
             known = self._view.known(source).contents
-        same = ((file.key, known.get((file.schema, file.table, file.content or ""))) for file in files)
-        return {
-            record.key
-            for key, record in same
-            if record is not None and record.key != key and same_name(record.key, key)
-        }
+        same = ((file.key, known.get(content_of(file))) for file in files if file.content is not None)
+        return {record.key for key, record in same if record is not None and record.key != key}
 
     def shares(self, source: str) -> dict[str, dict[str, LoggedFile]]:
         """By key of a transaction file and by `schema.table`, the records of the file's newest version."""

@@ -238,6 +238,11 @@ def _folder_pattern(sequence: str, delimiter: str) -> re.Pattern[str]:
     return re.compile(re.escape(_DELIMITERS[delimiter]).join(fields))
 
 
+def name_of(key: str) -> str:
+    """A key's name without its folders and endings."""
+    return key.rpartition("/")[2].partition(".")[0]
+
+
 def same_name(key: str, other: str) -> bool:
     """Whether two keys have one name but for their folders and endings."""
-    return key.rpartition("/")[2].partition(".")[0] == other.rpartition("/")[2].partition(".")[0]
+    return name_of(key) == name_of(other)

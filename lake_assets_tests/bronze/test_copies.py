@@ -200,3 +200,14 @@ def test_a_file_beside_the_one_that_it_replaces_waits(place: Place) -> None:
     (place.folder / LOAD).unlink()
     (place.folder / CDC).unlink()
     assert [copy for _, _, copy in place.look()] == [3, 1]
+
+
+def test_two_files_with_one_content_are_each_known_by_name(place: Place) -> None:
+    """As DMS writes changes again into another file."""
+    again = f"{ITEMS}/20260301-120001000.csv"
+    put(place.folder, again, CHANGED)
+    place.look()
+    compress(place, CDC)
+    assert place.look() == [("20260301-120000000.csv.gz", 1, 3)]
+    compress(place, again)
+    assert place.look() == [("20260301-120001000.csv.gz", 1, 4)]
