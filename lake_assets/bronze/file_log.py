@@ -23,8 +23,9 @@ from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from lake_assets.bronze.admission import admit, content_of
+from lake_assets.bronze.admission import admit
 from lake_assets.bronze.file_log_upkeep import is_due, tend
+from lake_assets.bronze.known import content_of
 from lake_assets.bronze.log_record import LOG_SCHEMA, LoggedFile, NewFile, above, to_arrow
 from lake_assets.bronze.log_view import FIRST_OFFSET, LogView, scan
 from lake_assets.bronze.stored_object import NotLogged

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import product
 
-from lake_assets.bronze.admission import FIRST_EPOCH
 from lake_assets.bronze.formats import Layout, contract_layout
 from lake_assets.bronze.keys import TRANSACTIONS, FileKind
+from lake_assets.bronze.known import FIRST_EPOCH
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.errors import TableStopped

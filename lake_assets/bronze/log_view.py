@@ -10,7 +10,7 @@ from operator import attrgetter
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.table import Table
 
-from lake_assets.bronze.admission import Known
+from lake_assets.bronze.known import Known
 from lake_assets.bronze.log_record import LoggedFile, above, from_arrow
 
 _offset = attrgetter("offset")

@@ -5,9 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from lake_assets.bronze.admission import Known, admit
+from lake_assets.bronze.admission import admit
 from lake_assets.bronze.file_log import LoggedFile, NewFile
 from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.known import Known
 from lake_assets.bronze.vanished import Vanished, vanished_record
 from lake_assets_tests.bronze.conftest import NOON
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from lake_assets.bronze.admission import Known, admit
+from lake_assets.bronze.admission import admit
 from lake_assets.bronze.discovery import Discovery, discover
 from lake_assets.bronze.file_log import FileLog, NewFile
+from lake_assets.bronze.known import Known
 from lake_assets.bronze.object_store import StoreError, open_store
 from lake_assets.config import S3Config, SourceConfig
 from lake_assets_tests.dms_files import put
