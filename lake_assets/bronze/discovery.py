@@ -329,4 +329,5 @@ def _look(
         width=inspection.width if inspection else None,
         irregular=inspection.irregular if inspection else None,
         content=inspection.content if inspection else None,
+        one_stamp=inspection.one_stamp if inspection else None,
     )

@@ -4,7 +4,7 @@ Here: one pass over the bytes of a CSV or JSON-lines file, or a look at a Parque
 (`formats.py` and `reader.py`), what makes a text irregular (`csv_structure.py`, `json_lines.py`), or what follows.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -43,6 +43,8 @@ unreadable as a whole."""
 LARGEST_IN_MEMORY = 16 << 20
 _LONGEST_HEADER = 4 << 20
 _LONGEST_NAME = 64 << 10
+_STAMPS = 256
+"""Rows of a Parquet file whose timestamps are compared."""
 _ROW_SAMPLE = 64 << 10
 """The timestamp comes before the source's columns, which may be of any length."""
 
@@ -75,6 +77,9 @@ class FileInspection:
     """Why the file needs the strict reader; None for Parquet, and for text that has one way to be read."""
     content: str | None = None
     """Digest of the decompressed bytes."""
+    one_stamp: bool | None = None
+    """Whether the rows have one value of the timestamp column, by those at the begin of the file. None where that is
+    not known: of JSON lines, of a single row, of a text that was not read whole."""
 
 
 def inspect_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
@@ -164,9 +169,27 @@ def _inspect_csv(
         rows -= 1
         start = b"" if header_end is None else start[header_end:]
     position = _timestamp_position(file, header, dms)
-    first = None if position is None or not rows else _field(start[:_ROW_SAMPLE], position, dialect)
+    sample = start[:_ROW_SAMPLE]
+    first = None if position is None or not rows else _field(sample, position, dialect)
     width = None if header is not None or not rows else _width(start, dialect)
-    return FileInspection(rows, header, commit_time(first, dms), width, irregular)
+    alike = None
+    if first is not None and position is not None and file.kind is FileKind.LOAD:
+        alike = _are_alike(_fields(sample, position, dialect))
+    return FileInspection(rows, header, commit_time(first, dms), width, irregular, one_stamp=alike)
+
+
+def _fields(sample: bytes, position: int, dialect: CsvDialect) -> Iterator[bytes]:
+    """A field of each of the sample's records, up to one that cannot be read or may be cut off."""
+    found = scan_record(sample, 0, dialect)
+    while found.fault is None and position < len(found.fields):
+        yield found.fields[position]
+        found = scan_record(sample, found.end, dialect)
+
+
+def _are_alike(values: Iterable[object]) -> bool | None:
+    """Whether the values are one; None if there are not several."""
+    found = list(values)
+    return len(set(found)) == 1 if len(found) > 1 else None
 
 
 def _width(start: bytes, dialect: CsvDialect) -> int | None:
@@ -237,11 +260,12 @@ def _inspect_parquet(store: ObjectStore, key: str, dms: DmsSettings) -> FileInsp
 def _parquet_facts(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspection:
     try:
         with pq.ParquetFile(stream) as parquet:
-            schema = parquet.schema_arrow
+            stamps = _first_values(parquet, dms.timestamp_column_name)
             return FileInspection(
                 rows=parquet.metadata.num_rows,
                 columns=_typed_columns(parquet),
-                first_commit_ts=commit_time(_first_value(parquet, schema, dms.timestamp_column_name), dms),
+                first_commit_ts=commit_time(stamps[0], dms) if stamps else None,
+                one_stamp=_are_alike(stamps),
             )
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         refuse_machine_fault(key, error)
@@ -266,15 +290,15 @@ def _typed_columns(parquet: pq.ParquetFile) -> tuple[str, ...]:
     )
 
 
-def _first_value(parquet: pq.ParquetFile, schema: pa.Schema, column: str | None) -> str | datetime | None:
-    if column not in schema.names:
-        return None
-    for batch in parquet.iter_batches(batch_size=1, columns=[column]):
+def _first_values(parquet: pq.ParquetFile, column: str | None) -> list[str | datetime | None]:
+    """Values of the first rows, if they are texts or times."""
+    if column not in parquet.schema_arrow.names:
+        return []
+    for batch in parquet.iter_batches(batch_size=_STAMPS, columns=[column]):
         if batch.num_rows:
             values = batch.column(0)
             if pa.types.is_timestamp(values.type):
                 # Of nanoseconds, Python would only give a pandas type.
                 values = values.cast(pa.timestamp("us", tz=values.type.tz), safe=False)
-            value = values[0].as_py()
-            return value if isinstance(value, (str, datetime)) else None
-    return None
+            return [value if isinstance(value, (str, datetime)) else None for value in values.to_pylist()]
+    return []

@@ -8,7 +8,6 @@ The frames that the readers make have `_0`, `_1`… in the order of the layout, 
 """
 
 import re
-from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -16,7 +15,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lake_assets.bronze.csv_structure import WIDEST
 from lake_assets.bronze.formats import Layout
-from lake_assets.bronze.wide_rows import each, is_wide
+from lake_assets.bronze.wide_rows import array_of, is_wide, texts_of, unpacked
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.spark.sql import quoted
 from lake_assets.words import many
@@ -86,7 +85,7 @@ def regular_csv(
     frame = reader.csv(paths, header=dms.add_column_name)
     fault = width_faults(len(layout.columns), F.col("_corrupt"), dms, explain=explain)
     bad = F.when(F.col("_corrupt").isNotNull(), fault)
-    return frame.select(*fields, *place(bad))
+    return frame.select("*", *place(bad)).drop("_corrupt")
 
 
 def regular_json(spark: SparkSession, paths: list[str], layout: Layout) -> DataFrame:
@@ -121,38 +120,37 @@ def csv_values(rows: DataFrame, layout: Layout, table: TableConfig, dms: DmsSett
     """The same rows with NULL for the null token and the empty text for an empty field; and, where the endpoint marks
     values that were not supplied, `_unsupplied`, an array of the names of the source columns that have none."""
     fields, types = field_names(layout), {column.name: column.type for column in table.columns}
-    bad, *most, last = F.col("_bad"), *(F.col(field) for field in fields)
+    bad, last = F.col("_bad"), F.col(fields[-1])
     if dms.csv_row_delimiter == "\n":
         if types.get(layout.columns[-1]) == "string":
             windows = F.lit("ends with a carriage return; set CsvRowDelimiter to \\n")
             bad = F.coalesce(bad, F.when(last.endswith("\r"), windows))
         else:
             last = F.when(last.contains("\r"), F.regexp_replace(last, "\r$", "")).otherwise(last)
-    texts = [*most, last]
     empty = F.lit(None) if dms.csv_null_value == "" else F.lit("")
 
+    def is_marked(text: Column) -> Column:
+        return F.coalesce(text, F.lit("")) == F.lit(dms.csv_no_sup_value)
+
     def known_of(text: Column) -> Column:
-        return F.when(text.isNull(), empty).when(text != dms.csv_null_value, text)
+        known = F.when(text.isNull(), empty).when(text != dms.csv_null_value, text)
+        return known if dms.csv_no_sup_value is None else F.when(~is_marked(text), known)
 
+    names = [name if name in types else None for name in layout.columns]
+    beside = [F.col("_file"), F.col("_row"), bad.alias("_bad")]
+    marks = dms.csv_no_sup_value is not None
     if is_wide(fields):
-        rows = rows.select("*", each(texts, "_known", known_of))
-        known = [F.col("_known")[position] for position in range(len(fields))]
-    else:
-        known = [known_of(text) for text in texts]
-    missing: list[Column] = []
-    if dms.csv_no_sup_value is not None:
-        marked = [F.coalesce(text, F.lit("")) == dms.csv_no_sup_value for text in texts]
-        known = [F.when(~mark, value) for mark, value in zip(marked, known, strict=True)]
-        missing = [_named(layout.columns, marked, types)]
-    return rows.select(
-        *(value.alias(field) for value, field in zip(known, fields, strict=True)),
-        "_file",
-        "_row",
-        bad.alias("_bad"),
-        *(names.alias("_unsupplied") for names in missing),
-    )
-
-
-def _named(columns: Sequence[str], marked: Sequence[Column], source: dict[str, str]) -> Column:
-    names = (F.when(mark, F.lit(name)) for name, mark in zip(columns, marked, strict=True) if name in source)
-    return F.array_compact(F.array(*names))
+        texts = F.concat(F.expr(array_of(map(quoted, fields[:-1]))), F.array(last))
+        if marks:
+            missing = F.zip_with(
+                texts, F.expr(texts_of(names)), lambda text, name: F.when(is_marked(text), name)
+            )
+            beside.append(F.array_compact(missing).alias("_unsupplied"))
+        rows = rows.select(F.transform(texts, known_of).alias("_known"), *beside)
+        return unpacked(rows, "_known", fields, *PLACE, *(["_unsupplied"] if marks else []))
+    columns = [*map(F.col, fields[:-1]), last]
+    if marks:
+        marked = (F.when(is_marked(text), F.lit(name)) for text, name in zip(columns, names, strict=True))
+        beside.append(F.array_compact(F.array(*marked)).alias("_unsupplied"))
+    known = (known_of(text).alias(field) for text, field in zip(columns, fields, strict=True))
+    return rows.select(*known, *beside)

@@ -4,7 +4,7 @@ Here: operation, commit time, sequence, images, and what makes a row unusable. N
 (`reader.py`), or what a single value means (`values.py`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import reduce
 from operator import and_
@@ -20,6 +20,7 @@ from lake_assets.bronze.values import exactly, utc_wall_clock
 from lake_assets.bronze.wide_rows import Fault, is_wide, typed_by_kind
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.config import DmsSettings, Mode, TableConfig
+from lake_assets.spark.sql import Sql, joined, literal, quoted, sql
 from lake_assets.spark.types import spark_type
 
 _YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
@@ -48,9 +49,13 @@ def typed_rows(
     and `_file`, `_row`, `_bad`, of CSV with a no-supplemental-value marker also `_unsupplied`; `types` are the Arrow
     names of the fields' Parquet types by column (`string` for JSON), None for the text of a CSV file. `explain`: `_bad`
     names every fault of a row with the value that has it, rather than the first; for the few rows that are shown."""
-    at = {column: F.col(f"_{position}") for position, column in enumerate(layout.columns)}
-    absent = {column.name for column in table.columns} - set(at)
-    at |= {name: F.lit(table.defaults.get(name)).cast("string") for name in absent}
+    fields = {column: quoted(f"_{position}") for position, column in enumerate(layout.columns)}
+    absent = {column.name for column in table.columns} - set(fields)
+    if absent:
+        fields |= {name: quoted(f"_absent_{number}") for number, name in enumerate(sorted(absent))}
+        given = (F.lit(table.defaults.get(name)).cast("string") for name in sorted(absent))
+        rows = rows.select("*", *(value.alias(f"_absent_{number}") for number, value in enumerate(given)))
+    at = _Fields(fields)
     if types is not None:
         types = {**types, **dict.fromkeys(absent, "string")}
 
@@ -59,7 +64,8 @@ def typed_rows(
             return exactly(value, StringType(), declared, dms.timestamp_zone)
         return from_parquet(value, types[name], declared, dms.timestamp_zone)
 
-    operation = _operation(kind, at, dms)
+    rows = rows.withColumn("_op", _operation(kind, at, dms))
+    operation = F.col("_op")
     key = set(table.primary_key)
     had_before = matched_by(table)
 
@@ -71,14 +77,12 @@ def typed_rows(
         return types.get(name, "string") if types is not None else "string"
 
     faults = _unknown(operation)
-    values = {c.name: at[c.name] for c in table.columns}
+    values = {c.name: fields[c.name] for c in table.columns}
     if types is None:
-        values = {
-            c.name: _certain(at[c.name], c, operation, c.name in had_before, dms) for c in table.columns
-        }
+        values = {c.name: _certain(fields[c.name], c, c.name in had_before, dms) for c in table.columns}
     # A text as a text is itself.
     read = [c for c in table.columns if types is not None or c.type != "string"]
-    images = {c.name: values[c.name] for c in table.columns}
+    images: dict[str, Sql | Column] = {**values}
     if is_wide(read):
         kinds = {c.name: (c.type, kind_of(c.name)) for c in read}
         rows, found, fault = typed_by_kind(
@@ -88,9 +92,10 @@ def typed_rows(
         faults.append(fault)
     else:
         for c in read:
-            images[c.name] = typed(c.name, values[c.name], c.type)
-            reason = said(F.lit(f"{c.name} is not {c.type}"), values[c.name], kind_of(c.name))
-            faults.append(_unreadable(c, values[c.name], images[c.name], reason, text=types is None))
+            value = F.expr(values[c.name])
+            images[c.name] = image = typed(c.name, value, c.type)
+            reason = said(F.lit(f"{c.name} is not {c.type}"), value, kind_of(c.name))
+            faults.append(_unreadable(c, value, image, reason, text=types is None))
     before = []
     written = _before_images(at, table, dms, text=types is None)
     for c in (c for c in table.columns if c.name in had_before):
@@ -106,10 +111,10 @@ def typed_rows(
     # A delete carries its key only, so the other columns' NOT NULL does not bind it; nor what was not supplied.
     for c in table.columns:
         if c.name in key:
-            absent_key = images[c.name].isNull() & (at[c.name].isNull() if explain else F.lit(True))
+            absent_key = _column(images[c.name]).isNull() & (at[c.name].isNull() if explain else F.lit(True))
             faults.append((absent_key, F.lit(f"{c.name} is NULL")))
         elif c.required:
-            missing = images[c.name].isNull() & (operation != "D")
+            missing = _column(images[c.name]).isNull() & (operation != "D")
             if explain:
                 missing &= at[c.name].isNull()
             if "_unsupplied" in rows.columns:
@@ -147,13 +152,13 @@ def typed_rows(
             wrong = F.lit(f"{dms.change_sequence_column} is not 35 digits")
             faults.append((unsortable, said(wrong, own, kind_of(dms.change_sequence_column))))
     return rows.select(
-        operation.alias("_op"),
+        "_op",
         commit_ts.alias("_commit_ts"),
         _sequence(kind, own, at, dms, commit_ts).alias("_sequence"),
         "_file",
         "_row",
         (_all_reasons(faults) if explain else _reason(faults)).alias("_bad"),
-        F.struct(*(image.alias(name) for name, image in images.items())).alias("_image"),
+        _struct(images).alias("_image"),
         *([F.struct(*before).alias("_before")] if before else []),
         *([_unsupplied(rows)] if dms.csv_no_sup_value is not None else []),
     )
@@ -164,6 +169,35 @@ def matched_by(table: TableConfig) -> frozenset[str]:
     if table.mode is Mode.FULL_ROW:
         return frozenset(column.name for column in table.columns)
     return frozenset(table.primary_key)
+
+
+class _Fields(Mapping[str, Column]):
+    """Columns by the name of what is in them, made when they are asked for: of a thousand, few are."""
+
+    def __init__(self, places: Mapping[str, Sql]) -> None:
+        self._places = places
+
+    def __getitem__(self, name: str) -> Column:
+        return F.col(self._places[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def _column(value: Sql | Column) -> Column:
+    return F.expr(value) if isinstance(value, Sql) else value
+
+
+def _struct(values: Mapping[str, Sql | Column]) -> Column:
+    """A struct of these fields. As text where it can be: see `wide_rows.array_of`."""
+    texts = [(name, value) for name, value in values.items() if isinstance(value, Sql)]
+    if len(texts) == len(values):
+        fields = (sql("{name}, {value}", name=literal(name), value=value) for name, value in texts)
+        return F.expr(sql("named_struct({fields})", fields=joined(", ", fields)))
+    return F.struct(*(_column(value).alias(name) for name, value in values.items()))
 
 
 def _reason(faults: Sequence[Fault]) -> Column:
@@ -224,11 +258,12 @@ def _before_images(
     }
 
 
-def _certain(text: Column, column: ColumnConfig, operation: Column, in_key: bool, dms: DmsSettings) -> Column:
+def _certain(text: Sql, column: ColumnConfig, in_key: bool, dms: DmsSettings) -> Sql:
     """Where NULL is written as an empty field, the empty field of a required text can only be the empty text."""
-    if dms.csv_null_value == "" and column.required and column.type == "string":
-        return F.when(text.isNull() & (F.lit(in_key) | (operation != "D")), F.lit("")).otherwise(text)
-    return text
+    if dms.csv_null_value != "" or not column.required or column.type != "string":
+        return text
+    binds = sql("true") if in_key else sql("_op != 'D'")
+    return sql("CASE WHEN {text} IS NULL AND {binds} THEN '' ELSE {text} END", text=text, binds=binds)
 
 
 def _unknown(operation: Column) -> list[Fault]:

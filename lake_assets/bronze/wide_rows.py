@@ -7,12 +7,13 @@ Here: that, and which of the values do not fit. Not here: what a value means (`v
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.config import Column as ColumnConfig
+from lake_assets.spark.sql import Sql, joined, literal, quoted, sql
 
 WIDE = 100
 """Columns from which on rows are typed so. Of fewer, code that is compiled for each column is faster."""
@@ -27,21 +28,35 @@ def is_wide(columns: Sequence[object]) -> bool:
     return len(columns) > WIDE
 
 
-def each(values: Sequence[Column], name: str, change: Callable[[Column], Column]) -> Column:
-    """The values, all of one type, as the array `name`, each changed."""
-    return F.transform(F.array(*values), change).alias(name)
+def array_of(values: Iterable[Sql]) -> Sql:
+    """The values, all of one type, as an array. As text, like all that is said of each column here: a call of the API
+    for each takes longer than all that Spark does."""
+    return sql("array({values})", values=joined(", ", values))
+
+
+def texts_of(texts: Iterable[str | None]) -> Sql:
+    """An array of these texts."""
+    return array_of(sql("NULL") if text is None else literal(text) for text in texts)
+
+
+def unpacked(rows: DataFrame, array: str, fields: Sequence[str], *beside: str) -> DataFrame:
+    """The rows with the elements of the array as these fields, and the columns beside it."""
+    elements = (
+        sql("{array}[{at}] AS {field}", array=array, at=at, field=field) for at, field in enumerate(fields)
+    )
+    return rows.selectExpr(*elements, *map(quoted, beside))
 
 
 def typed_by_kind(
     rows: DataFrame,
     columns: Sequence[ColumnConfig],
-    values: Mapping[str, Column],
+    values: Mapping[str, Sql],
     kinds: Mapping[str, tuple[str, str]],
     typed: Callable[[str, Column, str], Column],
     *,
     text: bool,
     said: Said | None = None,
-) -> tuple[DataFrame, dict[str, Column], Fault]:
+) -> tuple[DataFrame, dict[str, Sql], Fault]:
     """The rows with what is needed of them beside; by column its typed value; and whether a row has a value that does
     not fit, with what is said of the first one, or with `said` of all. `kinds`: by column, what values have in common
     that are typed alike: the type in lake.yaml and the one in the file."""
@@ -51,7 +66,8 @@ def typed_by_kind(
     members = list(groups.values())
     named = [[columns[position] for position in group] for group in members]
     written = [
-        F.array(*(values[c.name] for c in group)).alias(f"_written_{n}") for n, group in enumerate(named)
+        F.expr(array_of(values[c.name] for c in group)).alias(f"_written_{n}")
+        for n, group in enumerate(named)
     ]
     rows = rows.select("*", *written)
     typed_arrays = [
@@ -61,7 +77,7 @@ def typed_by_kind(
     rows = rows.select("*", *typed_arrays)
     rows = rows.select("*", *(_first_lost(n).alias(f"_lost_{n}") for n in range(len(named))))
     images = {
-        column.name: F.col(f"_typed_{n}")[at]
+        column.name: sql("{array}[{at}]", array=f"_typed_{n}", at=at)
         for n, group in enumerate(named)
         for at, column in enumerate(group)
     }
@@ -93,8 +109,8 @@ def _reason(columns: Sequence[ColumnConfig], groups: Sequence[Sequence[int]], *,
     """Of the first column of the table that has a value that does not fit."""
     nothing = F.lit(None).cast("struct<at: int, empty: boolean>")
     first = F.least(nothing, nothing, *_found(groups, text=text))
-    names = F.array(*(F.lit(column.name) for column in columns))
-    types = F.array(*(F.lit(column.type) for column in columns))
+    names = F.expr(texts_of(column.name for column in columns))
+    types = F.expr(texts_of(column.type for column in columns))
     name, declared = (F.element_at(known, first["at"] + 1) for known in (names, types))
     return F.when(first["empty"], _is_empty(name, declared)).otherwise(_is_not(name, declared))
 
@@ -151,6 +167,6 @@ def _explained(kind: str, written: str, said: Said, *, text: bool) -> Callable[[
 def _found(groups: Sequence[Sequence[int]], *, text: bool) -> Iterator[Column]:
     for number, group in enumerate(groups):
         lost = F.col(f"_lost_{number}").cast("int")
-        at = F.element_at(F.array(*(F.lit(position) for position in group)), lost)
+        at = F.element_at(F.expr(array_of(sql("{at}", at=position) for position in group)), lost)
         empty = F.element_at(f"_written_{number}", lost) == "" if text else F.lit(False)
         yield F.when(lost > 0, F.struct(at.alias("at"), empty.alias("empty")))

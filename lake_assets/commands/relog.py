@@ -175,9 +175,18 @@ def _superfluous(
 ) -> list[LoggedFile] | None:
     """Of the records up to the boundary, those that the table was not made of; None where others are missing."""
     own = _applied(_of_table(files, target), mark, boundary)
+    if later := [file for file in own if _was_transferred_after(file, mark)]:
+        return later
     living = living_files(own, target.mode, target.config.on_vanished)
     epoch = max((file.epoch for file in living), default=0)
     return superfluous(made_of(living, target.mode, epoch, _last(living)), mark.members)
+
+
+def _was_transferred_after(file: LoggedFile, mark: LogMark) -> bool:
+    """Whether a full-load part is of a transfer that the table cannot have applied. Of a large one, whose content is
+    not known, nothing else says so."""
+    at = file.first_commit_ts
+    return file.kind is FileKind.LOAD and at is not None and at > mark.logged_at
 
 
 def _lost(table: str, marks: Sequence[LogMark]) -> NewFile:

@@ -42,7 +42,7 @@ def doubtful_parts(
     own = [file for file in records if file.epoch == epoch]
     parts = list({file.path: file for file in own}.values())
     new = [part for part in parts if part.offset > position.log_offset and not _decided(part, records)]
-    same_stamps = task_start or _have_one_stamp(parts)
+    same_stamps = task_start or _may_have_the_tasks_start(parts)
     return (
         _rewritten(new, own, same_stamps)
         or _without_later_stamps(new, records, epoch, position)
@@ -58,10 +58,11 @@ def _decided(part: LoggedFile, records: Sequence[LoggedFile]) -> bool:
     return any((f.key, f.version, f.last_modified) == same and f.offset < part.offset for f in records)
 
 
-def _have_one_stamp(parts: Sequence[LoggedFile]) -> bool:
-    """Whether several parts have one stamp, which then is no time of transfer."""
+def _may_have_the_tasks_start(parts: Sequence[LoggedFile]) -> bool:
+    """Whether the parts, and the rows of each as far as is known, have one stamp, so that it may be no time of
+    transfer."""
     stamps = {part.first_commit_ts for part in parts}
-    return len(parts) > 1 and len(stamps) == 1
+    return len(stamps) == 1 and all(part.one_stamp is not False for part in parts)
 
 
 def _rewritten(new: Sequence[LoggedFile], own: Sequence[LoggedFile], same_stamps: bool) -> Doubt | None:

@@ -303,3 +303,17 @@ def test_from_s3(new_bucket, s3):
         assert isinstance(file, DataFile)
         found = inspect_file(store, file, WITH_HEADER)
         assert (found.rows, found.first_commit_ts) == (3, NOON)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "alike"), [([0], None), ([0, 0, 0], True), ([0, 0, 1], False), ([0] * 5000 + [1], True)]
+)
+def test_whether_a_loads_rows_have_one_stamp(inspect, seconds: list[int], alike: bool | None) -> None:
+    stamps = [NOON.replace(second=second) for second in seconds]
+    text = "".join(f"I,{stamp:%Y-%m-%d %H:%M:%S.%f},{n}\n" for n, stamp in enumerate(stamps))
+    content = f"Op,commit_ts,id\n{text}".encode()
+    assert inspect(f"{LOAD}.csv", content, WITH_HEADER).one_stamp is alike
+    assert inspect(f"{CDC}.csv", content, WITH_HEADER).one_stamp is None
+    out = io.BytesIO()
+    pq.write_table(pa.table({"commit_ts": pa.array(stamps), "id": list(range(len(stamps)))}), out)
+    assert inspect(f"{LOAD}.parquet", out.getvalue(), WITH_HEADER).one_stamp is alike

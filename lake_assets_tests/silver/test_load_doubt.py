@@ -93,9 +93,13 @@ def test_cases(case: str, files: list[LoggedFile], position: Position, expected:
     assert ([part.offset for part in doubt.parts] if doubt is not None else []) == expected
 
 
-def test_under_the_tasks_start_equal_stamps_say_nothing() -> None:
-    files = [logged(1, "LOAD1", first_commit_ts=START), logged(2, "LOAD1", first_commit_ts=START)]
-    assert doubtful_parts(files, 1, APPLIED, task_start=False) is None
-    doubt = doubtful_parts(files, 1, APPLIED, task_start=True)
-    assert doubt is not None
-    assert [part.offset for part in doubt.parts] == [2]
+@pytest.mark.parametrize(
+    ("one_stamp", "task_start", "asked"),
+    [(False, False, False), (False, True, True), (True, False, True), (None, False, True)],
+)
+def test_equal_stamps_that_may_be_the_tasks_start_say_nothing(
+    one_stamp: bool | None, task_start: bool, asked: bool
+) -> None:
+    files = [logged(n, "LOAD1", first_commit_ts=START, one_stamp=one_stamp) for n in (1, 2)]
+    doubt = doubtful_parts(files, 1, APPLIED, task_start=task_start)
+    assert ([part.offset for part in doubt.parts] if doubt is not None else []) == ([2] if asked else [])

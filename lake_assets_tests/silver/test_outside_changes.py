@@ -22,7 +22,7 @@ from lake_assets.commands.restore import restore
 from lake_assets.commands.status import status
 from lake_assets.errors import LakeError
 from lake_assets.silver.rebuild import rebuild
-from lake_assets_tests.dms_files import NOON, Clock, load_file
+from lake_assets_tests.dms_files import NOON, Clock, DmsFile, load_file
 from lake_assets_tests.lakes import sequence
 from lake_assets_tests.silver.bench import Bench
 from lake_assets_tests.silver.changed_shop import (
@@ -94,6 +94,19 @@ def test_under_the_tasks_start_other_content_is_asked_about(
         decide(found.lake, "public.items", None, reload=False)
     found.apply()
     assert values(found) == ({1: "again"} if reload else {1: "changed"})
+
+
+def test_a_tasks_start_that_lake_yaml_does_not_mention_is_seen_in_the_rows(shop: Bench) -> None:
+    """DMS reloads the table within its task, and stamps all rows with that task's start again."""
+    assert shop.location is not None
+    shop.apply()
+    for again in ("reloaded", "reloaded once more"):
+        rows = [{"Op": "I", "commit_ts": NOON, "id": n, "v": again} for n in (1, 2)]
+        shop.put(DmsFile("public/items/LOAD00000001.csv", tuple(rows)))
+        assert "lake-assets full-load" in reason(shop)
+        decide(shop.lake, "public.items", None, reload=True, began=NOON + 2 * HOUR)
+        shop.apply()
+        assert values(shop) == {1: again, 2: again}
 
 
 def test_a_stale_part_that_is_touched_does_not_join_the_reload(new_bench: Callable[..., Bench]) -> None:
