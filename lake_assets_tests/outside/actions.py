@@ -89,6 +89,26 @@ def touch(place: Place) -> str | None:
     return f"touched {len(chosen)} objects" if chosen else None
 
 
+def copy(place: Place) -> str | None:
+    """Some CSV objects are there twice: also compressed."""
+    chosen = _some(place, [p for p in place.objects if p.name.endswith(".csv") and "CDC_TXN" not in p.name])
+    for path in chosen:
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    return f"copied {len(chosen)} objects" if chosen else None
+
+
+def rename(place: Place) -> str | None:
+    """Some full-load parts go to a folder of their own, as those of a parallel load have one."""
+    chosen = _some(
+        place, [p for p in place.objects if p.name.startswith("LOAD") and p.parent.name != "moved"]
+    )
+    for path in chosen:
+        moved = path.parent / "moved" / path.name
+        moved.parent.mkdir(exist_ok=True)
+        path.replace(moved)
+    return f"renamed {len(chosen)} objects" if chosen else None
+
+
 def expire_files(place: Place) -> str | None:
     """The oldest objects are gone, as a lifecycle rule has it; never all of them."""
     log = [f for f in place.used.runtime.file_log.files("shop", "public.items") if f.flush_time]
@@ -217,7 +237,7 @@ def edit_settings(place: Place) -> str | None:
 ACTIONS: dict[str, Action] = {
     action.__name__: action
     for action in (
-        *(compress, compress_again, encode_again, touch, expire_files),
+        *(compress, compress_again, encode_again, touch, copy, rename, expire_files),
         *(drop_log, purge_log, roll_back_log, drop_contracts),
         *(roll_back_silver, insert, delete, compact, compact_and_expire, edit_settings),
     )
