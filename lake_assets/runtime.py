@@ -6,6 +6,7 @@ them.
 
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog
 
@@ -17,9 +18,11 @@ from lake_assets.bronze.strays import StrayLog
 from lake_assets.config import LakeConfig
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.iceberg.findings import Findings
-from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.schema.contract_log import ContractLog
-from lake_assets.spark.session import SparkSessions
+
+if TYPE_CHECKING:
+    from lake_assets.iceberg.publish import KeptBranches
+    from lake_assets.spark.session import SparkSessions
 
 
 class LakeRuntime:
@@ -64,7 +67,10 @@ class LakeRuntime:
         return TaskReports()
 
     @cached_property
-    def sessions(self) -> SparkSessions:
+    def sessions(self) -> "SparkSessions":
+        # A call that finds nothing to do does not wait for PySpark.
+        from lake_assets.spark.session import SparkSessions
+
         return SparkSessions(self.lake, self._spark_log)
 
     def store(self, source: str) -> ObjectStore:

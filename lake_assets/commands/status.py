@@ -16,8 +16,8 @@ from lake_assets.bronze.vanished import before, still_vanished
 from lake_assets.commands.latency import Spread
 from lake_assets.commands.look import set_aside_sentence, why_waiting
 from lake_assets.config.secrets import hidden_in
-from lake_assets.iceberg.restamp import applied_at, bearer
-from lake_assets.iceberg.tables import load_table, summary
+from lake_assets.iceberg.restamp import bearer
+from lake_assets.iceberg.tables import applied_at, load_table, summary
 from lake_assets.lake import Lake
 from lake_assets.silver.failures import Failure, failure_of, failures
 from lake_assets.silver.latency import passages

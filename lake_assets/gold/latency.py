@@ -10,9 +10,8 @@ from lake_assets.gold.changed_days import Commit
 from lake_assets.gold.consumption import PREFIX, read_consumption
 from lake_assets.gold.look import Look, commits_since
 from lake_assets.gold.mart import Mart
-from lake_assets.iceberg.restamp import RESTAMP_OF
 from lake_assets.iceberg.retention import main_chain
-from lake_assets.iceberg.tables import committed_at, summary
+from lake_assets.iceberg.tables import RESTAMP_OF, committed_at, summary
 from lake_assets.silver.latency import Passage, oldest
 
 

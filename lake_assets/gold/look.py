@@ -17,8 +17,7 @@ from pyiceberg.types import DateType, NestedField, PrimitiveType
 
 from lake_assets.errors import LakeError
 from lake_assets.gold.changed_days import Commit
-from lake_assets.iceberg.restamp import applied_at
-from lake_assets.iceberg.tables import current_snapshot, load_table, summary
+from lake_assets.iceberg.tables import applied_at, current_snapshot, load_table, summary
 from lake_assets.silver.position import read_position
 
 EPOCH = date(1970, 1, 1)

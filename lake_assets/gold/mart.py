@@ -8,14 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from lake_assets.config import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
 
 
 class Follow(StrEnum):
@@ -55,7 +56,7 @@ class Input:
 class MartRequest:
     """What a mart's function computes from."""
 
-    inputs: Mapping[str, DataFrame]
+    inputs: Mapping[str, "DataFrame"]
     """The inputs under the names the mart gave them, each at one fixed snapshot."""
     now: datetime
     """The source's last commit, UTC: the present, as far as the lake knows it. Of a mart at a cut, the cut."""
@@ -71,9 +72,12 @@ class MartRequest:
         assert self.last_day is not None, "only a partitioned mart has days"
         return self.first_day, self.last_day
 
-    def within(self, moment: str) -> SparkColumn:
+    def within(self, moment: str) -> "SparkColumn":
         """Whether a timestamp column lies in the days to compute. As a range of instants, which Iceberg compares with
         its partitions and files before it reads any."""
+        # Who only plans what to compute waits for no Spark.
+        from pyspark.sql import functions as F
+
         first, last = self.days
         start, end = (F.lit(day).cast("timestamp") for day in (first, last + timedelta(days=1)))
         return (F.col(moment) >= start) & (F.col(moment) < end)
@@ -88,7 +92,7 @@ class Mart:
     inputs: Mapping[str, tuple[Input, ...] | Input]
     """By the name under which `compute` gets them. Several Inputs of one table: its days follow several columns."""
     columns: tuple[Column, ...]
-    compute: Callable[[MartRequest], DataFrame]
+    compute: Callable[[MartRequest], "DataFrame"]
     at_cut: bool = False
     """Whether it reads its inputs at the newest consistent cut of their source, so that it sees a transaction over
     several tables whole or not at all, later by what `consistent_cut` waits; else each as new as it is."""

@@ -6,7 +6,6 @@ what the properties mean (`silver/position.py`, `gold/consumption.py`).
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
@@ -16,13 +15,16 @@ from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import attempt, with_properties
 from lake_assets.iceberg.retention import main_chain
-from lake_assets.iceberg.tables import committed_at, current_snapshot, load_table, summary
+from lake_assets.iceberg.tables import (
+    APPLIED_AT,
+    RESTAMP_OF,
+    applied_at,
+    current_snapshot,
+    load_table,
+    summary,
+)
 
 OWN = "lake."
-RESTAMP_OF = "lake.restamp-of"
-"""Id of the snapshot whose properties a commit repeats. Whoever adds up `lake.batch.*` leaves such commits out."""
-APPLIED_AT = "lake.applied-at"
-"""When that snapshot was committed, ISO 8601 UTC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +78,3 @@ def restamp(spark: SparkSession, catalog: Catalog, identifier: str, bears: Bears
         writer.option("check-nullability", False).append()
         current.publish()
     return True
-
-
-def applied_at(snapshot: Snapshot) -> datetime:
-    """When what the snapshot bears was committed first."""
-    given = summary(snapshot).get(APPLIED_AT)
-    return datetime.fromisoformat(given) if given else committed_at(snapshot)

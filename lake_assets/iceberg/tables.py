@@ -7,18 +7,26 @@ here: rows, or what a summary's properties mean to silver and gold.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
-from pyspark.sql import SparkSession
 
 from lake_assets.config import Column
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_address
 from lake_assets.spark.types import spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RESTAMP_OF = "lake.restamp-of"
+"""Id of the snapshot whose properties a commit repeats. Whoever adds up `lake.batch.*` leaves such commits out."""
+APPLIED_AT = "lake.applied-at"
+"""When that snapshot was committed, ISO 8601 UTC."""
 
 _TRANSFORM = re.compile(r"(?P<function>[a-z]+)\((?:(?P<count>\d+),\s*)?(?P<column>\w+)\)")
 
@@ -39,7 +47,7 @@ LOADS = 3
 
 
 def create_table(
-    spark: SparkSession,
+    spark: "SparkSession",
     catalog: Catalog,
     identifier: str,
     columns: Iterable[Column],
@@ -140,3 +148,9 @@ def live_rows(properties: Mapping[str, str]) -> int:
     """Live rows from a summary, without a scan: exact, because no row position is deleted twice (format v3 has one
     deletion vector per data file, and a batch's delete sees the deletes before it)."""
     return int(properties.get("total-records", "0")) - int(properties.get("total-position-deletes", "0"))
+
+
+def applied_at(snapshot: Snapshot) -> datetime:
+    """When what the snapshot bears was committed first."""
+    given = summary(snapshot).get(APPLIED_AT)
+    return datetime.fromisoformat(given) if given else committed_at(snapshot)

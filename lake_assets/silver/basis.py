@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.iceberg.tables import summary
 from lake_assets.silver.batch import NO_CHANGES
-from lake_assets.silver.collapse import commit_of
+from lake_assets.silver.change_events import commit_of
 from lake_assets.silver.plan import Batch, epoch_members
 from lake_assets.silver.position import BATCH, CUT_WAITING, EPOCH, LOG_OFFSET, MAX_SEQUENCE
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.silver import latency
-from lake_assets.silver.collapse import ChangeFigures
+from lake_assets.silver.change_events import ChangeFigures
 from lake_assets.silver.latency import Passage
 from lake_assets.silver.position import BATCH, Position
 from lake_assets.silver.targets import Target

@@ -15,10 +15,9 @@ from pyspark.sql import functions as F
 from lake_assets.checks.row_count import RowCounts, row_count_problem
 from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt, with_properties
-from lake_assets.iceberg.restamp import APPLIED_AT, RESTAMP_OF
-from lake_assets.iceberg.tables import committed_at, live_rows, load_table, summary
+from lake_assets.iceberg.tables import APPLIED_AT, RESTAMP_OF, committed_at, live_rows, load_table, summary
 from lake_assets.silver.batch import REWRITE, BatchResult, Written, nothing_readable
-from lake_assets.silver.collapse import ChangeFigures
+from lake_assets.silver.change_events import ChangeFigures
 from lake_assets.silver.log_mark import LogMark
 from lake_assets.silver.plan import Batch
 from lake_assets.silver.position import Position, touched_days_property

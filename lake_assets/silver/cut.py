@@ -3,28 +3,20 @@
 DMS writes the rows of one transaction to a file per table, each up to CdcMaxBatchInterval after the commit. So the
 newest flush, less that interval and a margin, is a time up to which every transaction is in the bucket whole: an
 assumption about DMS, about its lag behind the source and about two clocks, which nothing in the files can prove. Rows
-of later commits are read, counted and left for the next batch. Here: finding the cut, and the side of it that a row is
-on. Not here: its place in a batch's plan (`plan.py`), tags (`cut_tags.py`).
+of later commits are read, counted and left for the next batch. Here: finding the cut. Not here: the side of it that a
+row is on (`row_cut.py`), its place in a batch's plan (`plan.py`), tags (`cut_tags.py`). Pure.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.config import ConsistentCut
-from lake_assets.silver.collapse import ChangeFigures
 from lake_assets.silver.position import Position
-from lake_assets.spark.checkpoint import Observed
 from lake_assets.words import many
 
-BEHIND, IN, APPLIED, WAITS = range(4)
-"""Sides of a cut: two kinds of rows of the batch, the first of which an earlier cut should have had; rows of an earlier
-batch, rows of a later batch."""
 _EPOCH, _SECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(seconds=1)
 ALL_FILES = timedelta(days=365_000)
 """The margin by which files are read again for a source that has no cut any more: whatever waits is applied then."""
@@ -48,54 +40,7 @@ class Cut:
         return self.upto if shown is None else max(self.upto, shown)
 
 
-@dataclass(frozen=True, slots=True)
-class RowCut:
-    """Which rows of some files a reading is about, by the commits of their transactions."""
-
-    upto: datetime | None = None
-    reopened: frozenset[int] = frozenset()
-    """Offsets of records of which the rows up to `applied` were applied by an earlier batch."""
-    applied: datetime | None = None
-
-    def side(self, *, reopened: bool) -> Column:
-        """The side of a row. Rows of a full load are always in, and so is what has no commit time, once."""
-        commit = F.col("_commit_ts")
-        timed = F.coalesce((F.col("_sequence") != "") & commit.isNotNull(), F.lit(False))
-        waits = timed & (commit > F.lit(self.upto)) if self.upto is not None else F.lit(False)
-        side = F.when(waits, WAITS)
-        if self.applied is not None:
-            before = timed & (commit <= F.lit(self.applied))
-            side = side.when(~timed | before, APPLIED) if reopened else side.when(before, BEHIND)
-        return side.otherwise(IN)
-
-
 NO_CUT = Cut(None)
-ALL_ROWS = RowCut()
-
-
-def observe_sides(rows: DataFrame) -> tuple[DataFrame, Observed]:
-    """The rows within the cut, and the observation that counts all of them by their `_side`."""
-    sides = Observed()
-    counted = sides.on(
-        rows,
-        F.count(F.lit(1)).alias("rows"),
-        F.count_if(F.col("_side") > IN).alias("passed_over"),
-        F.count_if(F.col("_side") == BEHIND).alias("behind"),
-        F.count_if(F.col("_side") == WAITS).alias("waiting"),
-    )
-    return in_cut(counted), sides
-
-
-def in_cut(rows: DataFrame) -> DataFrame:
-    """The rows within the cut; all, where none was made."""
-    return rows.filter(F.col("_side") <= IN).drop("_side") if "_side" in rows.columns else rows
-
-
-def add_sides(seen: ChangeFigures, sides: Observed) -> None:
-    """Adds to the figures of the rows within the cut those of the others. Blocks until they are known."""
-    found = sides.get
-    seen.rows, seen.passed_over, seen.waiting = found["rows"], found["passed_over"], found["waiting"]
-    seen.behind_cut = found["behind"]
 
 
 def source_cut(settings: ConsistentCut | None, files: Iterable[LoggedFile], now: datetime) -> Cut:

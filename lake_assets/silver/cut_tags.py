@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
-from pyspark.sql import SparkSession
 
 from lake_assets.bronze.discovery import anything_unlogged
 from lake_assets.bronze.keys import FileKind
@@ -27,6 +27,9 @@ from lake_assets.silver.plan import living_files
 from lake_assets.silver.position import Position, read_position
 from lake_assets.silver.targets import Target, source_targets
 from lake_assets.spark.sql import Sql, sql, table_address
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _NAME = re.compile(r"cut_(\d{8}T\d{6})Z")
 _FORMAT = "%Y%m%dT%H%M%S"
@@ -152,5 +155,5 @@ def _move_on(
         _alter(spark, name, sql("DROP TAG IF EXISTS {tag}", tag=tag_of(old)))
 
 
-def _alter(spark: SparkSession, table: Sql, what: Sql) -> None:
+def _alter(spark: "SparkSession", table: Sql, what: Sql) -> None:
     spark.sql(sql("ALTER TABLE {table} {what}", table=table, what=what)).collect()

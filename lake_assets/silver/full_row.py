@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.batch import Written, nothing_readable
-from lake_assets.silver.collapse import UPDATED, order_of_change
+from lake_assets.silver.change_events import UPDATED
+from lake_assets.silver.collapse import order_of_change
 from lake_assets.silver.commit import write_all, write_nothing
 from lake_assets.silver.logs import each_once
 from lake_assets.silver.plan import epoch_members

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.batch import REWRITE, Written, nothing_readable
-from lake_assets.silver.collapse import UPDATED, commit_of
+from lake_assets.silver.change_events import UPDATED, commit_of
 from lake_assets.silver.commit import in_table_columns, write_all, write_nothing
 from lake_assets.silver.replay import replayed, settled_again, settled_in_order
 from lake_assets.silver.small_table import MOST_ROWS, is_small, kept_rows

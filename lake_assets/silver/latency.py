@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 
 from pyiceberg.table import Table
 
-from lake_assets.iceberg.restamp import RESTAMP_OF
 from lake_assets.iceberg.retention import main_chain
-from lake_assets.iceberg.tables import committed_at, summary
+from lake_assets.iceberg.tables import RESTAMP_OF, committed_at, summary
 
 FIRST_FILE = "lake.first-file-at"
 FIRST_COMMIT = "lake.first-commit-at"

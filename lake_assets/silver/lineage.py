@@ -11,14 +11,7 @@ steps come from and what becomes of the answer (`settle.py`). Pure.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from lake_assets.silver.collapse import (
-    DELETED,
-    INSERTED,
-    MOVED_AWAY,
-    MOVED_HERE,
-    UPDATED,
-    commit_of,
-)
+from lake_assets.silver.change_events import DELETED, INSERTED, MOVED_AWAY, MOVED_HERE, UPDATED, commit_of
 
 Place = tuple[str, str, int]
 """Sequence, file and row of a change."""

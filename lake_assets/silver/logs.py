@@ -19,11 +19,11 @@ from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.batch import Written, nothing_readable
-from lake_assets.silver.collapse import ChangeFigures
+from lake_assets.silver.change_events import ChangeFigures
 from lake_assets.silver.commit import write_all, write_nothing
-from lake_assets.silver.cut import RowCut
 from lake_assets.silver.plan import epoch_members
 from lake_assets.silver.recognised import not_in_log
+from lake_assets.silver.row_cut import RowCut
 from lake_assets.silver.targets import Target
 from lake_assets.silver.touched_days import all_days
 from lake_assets.silver.work import Work

@@ -21,9 +21,10 @@ from lake_assets.bronze.reader import read_changes
 from lake_assets.config import Mode
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.images import today
-from lake_assets.silver.collapse import ChangeFigures, figures, observe_changes, observe_used
-from lake_assets.silver.cut import ALL_ROWS, RowCut, add_sides, in_cut, observe_sides
+from lake_assets.silver.change_events import ChangeFigures
+from lake_assets.silver.collapse import figures, observe_changes, observe_used
 from lake_assets.silver.parts import Part
+from lake_assets.silver.row_cut import ALL_ROWS, RowCut, add_sides, in_cut, observe_sides
 from lake_assets.silver.targets import Target
 from lake_assets.spark.checkpoint import Observed, checkpointed
 

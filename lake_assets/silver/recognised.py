@@ -22,7 +22,8 @@ from lake_assets.bronze.places import plain
 from lake_assets.bronze.quarantine import State
 from lake_assets.config import Mode
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.collapse import events, key_columns
+from lake_assets.silver.change_events import key_columns
+from lake_assets.silver.collapse import events
 from lake_assets.silver.plan import Batch
 from lake_assets.silver.rewritten import former_content, rewritten
 from lake_assets.silver.versions import epoch_beginning

@@ -18,11 +18,11 @@ from lake_assets.bronze.vanished import missing_files
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.tables import load_table, table_at
 from lake_assets.silver.basis import Basis, basis
-from lake_assets.silver.collapse import UPDATED, ChangeFigures, commit_of, key_columns
-from lake_assets.silver.cut import RowCut
+from lake_assets.silver.change_events import UPDATED, ChangeFigures, commit_of, key_columns
 from lake_assets.silver.plan import epoch_members
 from lake_assets.silver.reading import Reading
 from lake_assets.silver.rewritten import lost_contents
+from lake_assets.silver.row_cut import RowCut
 from lake_assets.silver.settle import settled
 from lake_assets.silver.states import Counts, counted, observe_states, state_of
 from lake_assets.silver.work import Work

@@ -17,7 +17,7 @@ from lake_assets.bronze.raw_rows import RawRow, raw_records
 from lake_assets.config import QuarantineLimits
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract import Contracts
-from lake_assets.silver.collapse import ChangeFigures
+from lake_assets.silver.change_events import ChangeFigures
 from lake_assets.silver.reading import Reading
 from lake_assets.silver.targets import Target
 from lake_assets.words import many

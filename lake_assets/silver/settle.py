@@ -9,12 +9,8 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.typed_rows import has_own_sequence
 from lake_assets.errors import NotTold, TableStopped
-from lake_assets.silver.collapse import (
-    MOVED_AWAY,
-    MOVED_HERE,
-    events,
-    key_columns,
-)
+from lake_assets.silver.change_events import MOVED_AWAY, MOVED_HERE, key_columns
+from lake_assets.silver.collapse import events
 from lake_assets.silver.lineage import Step, Undecidable, survivors
 from lake_assets.silver.targets import Target
 from lake_assets.spark.checkpoint import checkpointed

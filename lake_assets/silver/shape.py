@@ -6,15 +6,18 @@ one it has, and its columns around a rebuild in another. Not here: the rebuild (
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from pyiceberg.table import Table
-from pyspark.sql import SparkSession
 
 from lake_assets.config import SHAPE_COLUMNS, Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.tables import added_column, relaxed_column, set_property
 from lake_assets.silver.targets import Target
 from lake_assets.spark.sql import Sql, sql, table_address
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SHAPE = "lake.shape"
 """Table property: the mode that the table was created with."""
@@ -38,7 +41,7 @@ def has_other_shape(target: Target, table: Table) -> bool:
 
 
 @contextmanager
-def reshaped(spark: SparkSession, catalog: str, target: Target, table: Table) -> Iterator[None]:
+def reshaped(spark: "SparkSession", catalog: str, target: Target, table: Table) -> Iterator[None]:
     """Around the publish of a table's rows in another shape: adds that shape's columns before it, and drops the former
     shape's after it. Readers have the old rows with columns that are NULL, then the new rows. Done again after a kill,
     it changes what is left to change. Raises TableStopped for a change log, which is partitioned otherwise."""

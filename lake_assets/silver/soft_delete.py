@@ -11,7 +11,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.silver.collapse import key_columns
+from lake_assets.silver.change_events import key_columns
 from lake_assets.silver.targets import Target
 from lake_assets.silver.timeline import effective, known_timeline
 

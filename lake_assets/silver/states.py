@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.silver.collapse import DELETED, MOVED_AWAY, UPDATED, collapse, events, key_columns
+from lake_assets.silver.change_events import DELETED, MOVED_AWAY, UPDATED, key_columns
+from lake_assets.silver.collapse import collapse, events
 from lake_assets.silver.reading import Reading
 from lake_assets.silver.targets import Target
 from lake_assets.spark.checkpoint import Observed

@@ -19,7 +19,7 @@ from lake_assets.config import (
     TableConfig,
 )
 from lake_assets.schema.contract import Contracts
-from lake_assets.silver.collapse import key_columns
+from lake_assets.silver.change_events import key_columns
 from lake_assets.spark.sql import Sql, joined, quoted, sql
 
 

@@ -16,14 +16,8 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.typed_rows import has_own_sequence
-from lake_assets.silver.collapse import (
-    COMMIT_DIGITS,
-    DELETED,
-    INSERTED,
-    MOVED_HERE,
-    events,
-    key_columns,
-)
+from lake_assets.silver.change_events import COMMIT_DIGITS, DELETED, INSERTED, MOVED_HERE, key_columns
+from lake_assets.silver.collapse import events
 from lake_assets.silver.targets import Target
 from lake_assets.spark.sql import quoted
 from lake_assets.spark.types import spark_type

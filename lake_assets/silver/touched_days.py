@@ -7,11 +7,11 @@ of them (`gold/changed_days.py`). Days are UTC.
 
 from pyspark.sql import DataFrame
 
+from lake_assets.silver.position import ALL
 from lake_assets.silver.targets import Target
 from lake_assets.spark.sql import Sql, joined, literal, quoted, sql
 
 STATES_VIEW = "states_of_keys"
-ALL = "all"
 MOST_DAYS = 400
 """A batch that touches more days than this says `all`: a summary is no place for long lists."""
 

@@ -23,13 +23,14 @@ from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver import history, soft_delete
 from lake_assets.silver.batch import Written, nothing_readable
-from lake_assets.silver.collapse import ChangeFigures, commit_of, key_columns
+from lake_assets.silver.change_events import ChangeFigures, commit_of, key_columns
 from lake_assets.silver.commit import in_table_columns, write_all
-from lake_assets.silver.cut import ALL_FILES, ALL_ROWS, may_wait
+from lake_assets.silver.cut import ALL_FILES, may_wait
 from lake_assets.silver.plan import epoch_members, epoch_start, newest_versions
 from lake_assets.silver.reading import Reading
 from lake_assets.silver.replay import refuse_missing
 from lake_assets.silver.rewritten import rewritten
+from lake_assets.silver.row_cut import ALL_ROWS
 from lake_assets.silver.timeline import (
     BEFORE_ALL,
     EARLIER,

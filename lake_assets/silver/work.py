@@ -19,14 +19,14 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.batch import Stopwatch
-from lake_assets.silver.collapse import ChangeFigures
-from lake_assets.silver.cut import ALL_ROWS, RowCut
+from lake_assets.silver.change_events import ChangeFigures
 from lake_assets.silver.log_mark import LogMark, mark_of
 from lake_assets.silver.parts import Asked, Part, parts_of, request_of
 from lake_assets.silver.plan import Batch, made_of
 from lake_assets.silver.position import Position
 from lake_assets.silver.reading import Reading
 from lake_assets.silver.rewritten import former_content
+from lake_assets.silver.row_cut import ALL_ROWS, RowCut
 from lake_assets.silver.setting_aside import bad_rows, refuse_too_many_files, unreadable_file
 from lake_assets.silver.targets import Target
 

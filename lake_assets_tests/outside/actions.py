@@ -100,7 +100,7 @@ def copy(place: Place) -> str | None:
 def rename(place: Place) -> str | None:
     """Some full-load parts go to a folder of their own, as those of a parallel load have one."""
     chosen = _some(
-        place, [p for p in place.objects if p.name.startswith("LOAD") and p.parent.name != "moved"]
+        place, [p for p in place.objects if p.name.startswith("LOAD") and p.parent.name == "items"]
     )
     for path in chosen:
         moved = path.parent / "moved" / path.name

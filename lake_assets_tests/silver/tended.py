@@ -12,8 +12,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.commands.maintain import maintain
 from lake_assets.iceberg.maintenance import Upkeep
-from lake_assets.iceberg.restamp import RESTAMP_OF
-from lake_assets.iceberg.tables import summary
+from lake_assets.iceberg.tables import RESTAMP_OF, summary
 from lake_assets.silver.position import LOG_OFFSET
 from lake_assets.silver.targets import Target
 from lake_assets_tests.silver.bench import Bench

@@ -16,8 +16,7 @@ from lake_assets.commands.status import status
 from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg import maintenance
 from lake_assets.iceberg.publish import Attempt, attempt
-from lake_assets.iceberg.restamp import RESTAMP_OF
-from lake_assets.iceberg.tables import current_snapshot, live_rows, summary
+from lake_assets.iceberg.tables import RESTAMP_OF, current_snapshot, live_rows, summary
 from lake_assets.silver.position import LOG_OFFSET, TOUCHED_DAYS, read_position
 from lake_assets_tests.silver.tended import KEEP_NOTHING, TendedShop, tended_shop
 from lake_assets_tests.silver.test_exactly_once import KEYED, REWRITE
