@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.config import Column, LakeConfig
-from lake_assets.iceberg.catalog import warehouse_uri
+from lake_assets.spark.catalog_conf import warehouse_uri
 
 
 def table_metadata(lake: LakeConfig, identifier: str, columns: Iterable[Column]) -> dict[str, Any]:

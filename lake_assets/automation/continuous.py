@@ -212,6 +212,13 @@ class Continuous:
             return
         self._failures.pop(mart.identifier, None)
         times = self._refreshed.get(mart.name, (0, {}))[0]
-        self._refreshed[mart.name] = times + 1, {**metadata, **stored}
+        self._refreshed[mart.name] = (
+            times + 1,
+            {
+                **metadata,
+                "source_now": dg.MetadataValue.timestamp(view.now),
+                **stored,
+            },
+        )
         self._turns.committed(mart.identifier)
         done.marts += 1

@@ -9,25 +9,16 @@ from collections.abc import Iterable, Sequence
 import dagster as dg
 
 from lake_assets.asset_metadata import column_schema
+from lake_assets.bronze.asset_keys import bronze_key
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.keys import FileKind
-from lake_assets.config import LakeConfig, SourceConfig
+from lake_assets.config import LakeConfig
 from lake_assets.partitions import daily_partitions
 from lake_assets.words import many
 
 IO_MANAGER_KEY = "bronze_io_manager"
 LAST_OFFSET = "last_offset"
 """Metadata of an event: the file log's offset up to which the table's files have been reported."""
-
-
-def silver_name(source: SourceConfig, table: str) -> str:
-    """The name under which a source table goes from bronze on."""
-    return source.tables[table].name or table.split(".")[1].lower()
-
-
-def bronze_key(source_name: str, source: SourceConfig, table: str) -> dg.AssetKey:
-    """The bronze asset of a source table (`schema.table`)."""
-    return dg.AssetKey(["bronze", source_name, silver_name(source, table)])
 
 
 def bronze_specs(lake: LakeConfig) -> list[dg.AssetSpec]:

@@ -7,7 +7,7 @@ is nothing to store.
 import dagster as dg
 from pyspark.sql import DataFrame
 
-from lake_assets.bronze.assets import bronze_key
+from lake_assets.bronze.asset_keys import bronze_key
 from lake_assets.bronze.keys import FileKind
 from lake_assets.bronze.plan_read import files_of_days
 from lake_assets.bronze.reader import read_changes

@@ -8,7 +8,8 @@ without Dagster and a Dagster storage that was deleted are all made good by the 
 
 import dagster as dg
 
-from lake_assets.bronze.assets import LAST_OFFSET, bronze_key, capture_day
+from lake_assets.bronze.asset_keys import bronze_key
+from lake_assets.bronze.assets import LAST_OFFSET, capture_day
 from lake_assets.bronze.file_log import LoggedFile
 from lake_assets.bronze.keys import FileKind
 from lake_assets.runtime import LakeRuntime

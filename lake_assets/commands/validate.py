@@ -8,9 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
 
-import dagster as dg
 from pydantic import ValidationError
 
 from lake_assets.bronze.file_log import FileLog
@@ -20,11 +18,11 @@ from lake_assets.bronze.keys import DataFile, FileKind
 from lake_assets.bronze.log_record import LoggedFile
 from lake_assets.bronze.object_store import StoredObject, StoreError
 from lake_assets.bronze.table_folders import TableFolders
-from lake_assets.build import build_definitions
 from lake_assets.commands.schema_plan import plan
 from lake_assets.config import SourceConfig, TableConfig, did_you_mean
 from lake_assets.config.secrets import hidden_in
 from lake_assets.config_file import Keys, mistakes_of
+from lake_assets.definition_problems import refused_definitions, refused_owners
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.tables import load_table
 from lake_assets.lake import Lake
@@ -52,10 +50,10 @@ class Checked:
 def check(lake: Lake) -> Checked:
     """Every mistake. Reads the lake, the newest files of each table and nothing else; writes nothing."""
     checked = Checked()
-    for keys, text in [*_start(lake), *_settings(lake), *_owners(lake)]:
+    for keys, text in [*_start(lake), *_settings(lake), *refused_owners(lake)]:
         checked.mistakes[keys, text] = None
-    if not checked.mistakes:
-        _definitions(lake, checked)
+    if not checked.mistakes and (refusal := refused_definitions(lake)) is not None:
+        checked.mistakes[(), refusal] = None
     log = _log(lake, checked)
     for name, source in lake.config.sources.items():
         newest = list(log.newest(name).values()) if log is not None else []
@@ -93,28 +91,6 @@ def _settings(lake: Lake) -> Iterator[tuple[Keys, str]]:
     for name in given:
         if name not in known and (near := did_you_mean(name, known)):
             yield ("gold", "settings", name), f"is no setting of a mart{near}"
-
-
-def _owners(lake: Lake) -> Iterator[tuple[Keys, str]]:
-    """Owners and tags that Dagster refuses."""
-    for name, source in lake.config.sources.items():
-        places: list[tuple[Keys, dict[str, Any]]] = [(("sources", name, "owners"), {"owners": source.owners})]
-        for table, config in source.tables.items():
-            place = ("sources", name, "tables", table)
-            places.append(((*place, "owners"), {"owners": config.owners}))
-            places.append(((*place, "tags"), {"tags": config.tags}))
-        for keys, given in places:
-            try:
-                dg.AssetSpec("asset", **given)
-            except dg.DagsterInvalidDefinitionError as error:
-                yield keys, str(error).replace(" for asset 'AssetKey(['asset'])'", "")
-
-
-def _definitions(lake: Lake, checked: Checked) -> None:
-    try:
-        dg.Definitions.validate_loadable(build_definitions(lake))
-    except dg.DagsterError as error:
-        checked.mistakes[(), f"Dagster refuses the definitions: {error}"] = None
 
 
 def _log(lake: Lake, checked: Checked) -> FileLog | None:

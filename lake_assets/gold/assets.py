@@ -84,7 +84,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with secrets_hidden(runtime.lake), Heartbeat(context.instance, context.run.run_id, beat):
             computed, metadata = computed_mart(runtime, mart, view, days)
-            context.add_output_metadata(metadata)
+            context.add_output_metadata(metadata | {"source_now": dg.MetadataValue.timestamp(view.now)})
             return computed
 
     return compute

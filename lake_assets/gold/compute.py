@@ -6,8 +6,6 @@ Here: that, whoever asks for it. Not here: what a mart computes, when (`work.py`
 from datetime import date, datetime
 from typing import Any
 
-import dagster as dg
-
 from lake_assets.gold.consumption import after_run
 from lake_assets.gold.mart import Mart, MartRequest
 from lake_assets.gold.view import MartView
@@ -34,7 +32,6 @@ def computed_mart(
     )
     computed = [day for day in view.work if days is not None and days[0] <= day <= days[1]]
     metadata = {
-        "source_now": dg.MetadataValue.timestamp(view.now),
         "days_still_pending": len(view.work) - len(computed),
         "consumed": {table: str(snapshot) for table, snapshot in view.snapshots.items()},
     }

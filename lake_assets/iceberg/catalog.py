@@ -1,13 +1,12 @@
-"""One catalog, two clients: how `catalog:` of lake.yaml reaches PyIceberg and Spark.
+"""The catalog of lake.yaml in PyIceberg.
 
-Here: opening the PyIceberg catalog, the Spark settings of the same catalog, namespaces. Not here: tables' contents,
-what a failing catalog means (`catalog_faults.py`).
+Here: opening it, namespaces. Not here: the same catalog in Spark (`spark/catalog_conf.py`), tables' contents, what a
+failing catalog means (`catalog_faults.py`).
 """
 
 import contextlib
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import quote
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError
@@ -17,9 +16,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from lake_assets.config import CatalogConfig
 from lake_assets.iceberg.catalog_faults import explained
 from lake_assets.iceberg.metadata_cache import keep_parsed_metadata
-
-SQLITE_BUSY_SECONDS = 30
-"""Apply threads, marts and the sensor share one SQLite file; a writer waits this long for its turn."""
+from lake_assets.spark.catalog_conf import SQLITE_BUSY_SECONDS, uri, warehouse_uri
 
 
 def open_catalog(config: CatalogConfig) -> Catalog:
@@ -35,16 +32,16 @@ def _opened(config: CatalogConfig) -> Catalog:
     keep_parsed_metadata()
     properties = {"warehouse": warehouse_uri(config), **config.properties}
     if config.type == "sqlite":
-        path = Path(_uri(config))
+        path = Path(uri(config))
         path.parent.mkdir(parents=True, exist_ok=True)
         properties |= {
             "type": "sql",
             "uri": f"sqlite:///{path}?timeout={SQLITE_BUSY_SECONDS}",
         }
     elif config.type == "jdbc":
-        properties |= {"type": "sql", "uri": _sqlalchemy_address(_uri(config).removeprefix("jdbc:"))}
+        properties |= {"type": "sql", "uri": _sqlalchemy_address(uri(config).removeprefix("jdbc:"))}
     else:
-        properties |= {"type": config.type} | ({"uri": _uri(config)} if config.uri else {})
+        properties |= {"type": config.type} | ({"uri": uri(config)} if config.uri else {})
     # Two processes that open a new catalog at once both find it without tables; one of them loses.
     for opening in Retrying(
         retry=retry_if_exception_type(OperationalError),
@@ -55,34 +52,6 @@ def _opened(config: CatalogConfig) -> Catalog:
         with opening:
             return load_catalog(config.name, **properties)
     raise AssertionError("tenacity re-raises")
-
-
-def spark_catalog_conf(config: CatalogConfig) -> dict[str, str]:
-    """The `spark.sql.catalog.<name>.*` settings under which Spark sees the tables that PyIceberg sees."""
-    prefix = f"spark.sql.catalog.{config.name}"
-    conf = {
-        prefix: "org.apache.iceberg.spark.SparkCatalog",
-        f"{prefix}.warehouse": warehouse_uri(config),
-        # A cached table would hide the commits of the other client and of other processes.
-        f"{prefix}.cache-enabled": "false",
-        **{f"{prefix}.{key}": value for key, value in config.properties.items()},
-    }
-    if config.type == "sqlite":
-        conf |= {
-            f"{prefix}.type": "jdbc",
-            f"{prefix}.uri": f"jdbc:sqlite:{_uri(config)}?busy_timeout={SQLITE_BUSY_SECONDS * 1000}",
-            f"{prefix}.jdbc.schema-version": "V1",
-        }
-    else:
-        conf |= {f"{prefix}.type": config.type} | ({f"{prefix}.uri": _uri(config)} if config.uri else {})
-    return conf
-
-
-def warehouse_uri(config: CatalogConfig) -> str:
-    """The warehouse as an address that both clients read alike: a local folder becomes `file:///…`."""
-    if "://" in config.warehouse:
-        return config.warehouse
-    return "file://" + quote(str(Path(config.warehouse).absolute()))
 
 
 def ensure_namespace(catalog: Catalog, namespace: str) -> None:
@@ -96,8 +65,3 @@ def _sqlalchemy_address(address: str) -> str:
     if address.startswith("postgresql:") and find_spec("psycopg2") is None:
         return address.replace("postgresql:", "postgresql+psycopg:", 1)
     return address
-
-
-def _uri(config: CatalogConfig) -> str:
-    assert config.uri is not None, "the config model demands a uri for every catalog but glue"
-    return config.uri.get_secret_value()

@@ -15,7 +15,7 @@ import dagster as dg
 
 from lake_assets.asset_metadata import table_metadata
 from lake_assets.automation.heartbeat import Heartbeat
-from lake_assets.bronze.assets import bronze_key
+from lake_assets.bronze.asset_keys import bronze_key
 from lake_assets.checks.freshness import freshness
 from lake_assets.checks.history import latest_evaluation
 from lake_assets.checks.live_rows import counted_rows

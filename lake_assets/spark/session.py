@@ -117,15 +117,11 @@ class SparkSessions:
                 self._root, self._idle = None, []
 
     def _embedded(self) -> SparkSession:
-        # Dagster comes with it, which a command without Spark need not wait for.
-        from dagster_pyspark import LazyPySparkResource
-
         check_java()
         _quiet_pyspark()
-        resource = LazyPySparkResource(spark_config=self._conf)
         with _redirected(self._spark_log):
             _launch_jvm(self._conf)
-            return self._new(resource.spark_session)
+            return self._new(SparkSession.builder.config(map={**self._conf}).getOrCreate())
 
     def _new(self, base: SparkSession, more: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
         session = base.newSession()

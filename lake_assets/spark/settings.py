@@ -4,7 +4,7 @@ Here: the settings of a lake. Not here: sessions (`session.py`), a server of its
 """
 
 from lake_assets.config import LakeConfig, S3Config
-from lake_assets.iceberg.catalog import spark_catalog_conf
+from lake_assets.spark.catalog_conf import spark_catalog_conf
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.50.3.0"

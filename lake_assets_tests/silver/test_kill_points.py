@@ -24,7 +24,8 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.assets import LAST_OFFSET, bronze_key
+from lake_assets.bronze.asset_keys import bronze_key
+from lake_assets.bronze.assets import LAST_OFFSET
 from lake_assets.build import build_definitions, open_lake
 from lake_assets.commands.instance import dagster_instance
 from lake_assets.commands.look import SyncResult

@@ -1,0 +1,15 @@
+"""Asset keys of bronze. Not here: its assets (`bronze_assets.py`)."""
+
+import dagster as dg
+
+from lake_assets.config import SourceConfig
+
+
+def silver_name(source: SourceConfig, table: str) -> str:
+    """The name under which a source table goes from bronze on."""
+    return source.tables[table].name or table.split(".")[1].lower()
+
+
+def bronze_key(source_name: str, source: SourceConfig, table: str) -> dg.AssetKey:
+    """The bronze asset of a source table (`schema.table`)."""
+    return dg.AssetKey(["bronze", source_name, silver_name(source, table)])

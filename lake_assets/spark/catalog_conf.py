@@ -1,0 +1,46 @@
+"""The catalog of lake.yaml in Spark, and the addresses that Spark and PyIceberg read alike.
+
+Here: settings and addresses. Not here: opening the catalog in PyIceberg (`iceberg/catalog.py`).
+"""
+
+from pathlib import Path
+from urllib.parse import quote
+
+from lake_assets.config import CatalogConfig
+
+SQLITE_BUSY_SECONDS = 30
+"""Apply threads, marts and the sensor share one SQLite file; a writer waits this long for its turn."""
+
+
+def spark_catalog_conf(config: CatalogConfig) -> dict[str, str]:
+    """The `spark.sql.catalog.<name>.*` settings under which Spark sees the tables that PyIceberg sees."""
+    prefix = f"spark.sql.catalog.{config.name}"
+    conf = {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.warehouse": warehouse_uri(config),
+        # A cached table would hide the commits of the other client and of other processes.
+        f"{prefix}.cache-enabled": "false",
+        **{f"{prefix}.{key}": value for key, value in config.properties.items()},
+    }
+    if config.type == "sqlite":
+        conf |= {
+            f"{prefix}.type": "jdbc",
+            f"{prefix}.uri": f"jdbc:sqlite:{uri(config)}?busy_timeout={SQLITE_BUSY_SECONDS * 1000}",
+            f"{prefix}.jdbc.schema-version": "V1",
+        }
+    else:
+        conf |= {f"{prefix}.type": config.type} | ({f"{prefix}.uri": uri(config)} if config.uri else {})
+    return conf
+
+
+def warehouse_uri(config: CatalogConfig) -> str:
+    """The warehouse as an address that both clients read alike: a local folder becomes `file:///…`."""
+    if "://" in config.warehouse:
+        return config.warehouse
+    return "file://" + quote(str(Path(config.warehouse).absolute()))
+
+
+def uri(config: CatalogConfig) -> str:
+    """The catalog's address, with its password."""
+    assert config.uri is not None, "the config model demands a uri for every catalog but glue"
+    return config.uri.get_secret_value()
