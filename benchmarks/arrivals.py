@@ -13,12 +13,12 @@ from pathlib import Path
 
 from pyiceberg.table import Table
 
-from lake_assets.bronze.keys import FileKind
-from lake_assets.build import Lake, open_lake
-from lake_assets.config_file import load_lake
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.config.config_file import load_lake
 from lake_assets.gold.consumption import read_consumption
-from lake_assets.iceberg.tables import load_table, summary
-from lake_assets.silver.position import LOG_OFFSET
+from lake_assets.iceberg.table_io import load_table, summary
+from lake_assets.orchestration.lake_definitions import Lake, open_lake
+from lake_assets.silver.table.position import LOG_OFFSET
 
 Commit = tuple[datetime, int]
 """When it was made, UTC, and up to which log offset it has the files."""

@@ -1,10 +1,10 @@
 """`python -m benchmarks.latency`: how long after a file is visible silver has its rows, and the mart shows them.
 
-Tables that each change every second (200 changes a file), a run that stays up (`automation/continuous.py`) in this
-process, on a Spark Connect server that is started for it or, with `--embedded`, on a Spark in this process. A file
-counts as readable when PyIceberg has loaded a snapshot whose position is beyond it; in the end every table is read with
-PyIceberg and compared with what was written. Here: the load, the times, the percentiles. No baseline: the figures are
-absolute, and of the machine that they were taken on.
+Tables that each change every second (200 changes a file), a run that stays up (`orchestration/runs/continuous_run.py`)
+in this process, on a Spark Connect server that is started for it or, with `--embedded`, on a Spark in this process. A
+file counts as readable when PyIceberg has loaded a snapshot whose position is beyond it; in the end every table is read
+with PyIceberg and compared with what was written. Here: the load, the times, the percentiles. No baseline: the figures
+are absolute, and of the machine that they were taken on.
 """
 
 import argparse
@@ -23,17 +23,17 @@ import psutil
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.automation.continuous import Continuous, Round
-from lake_assets.automation.tending import tend_silver
-from lake_assets.build import Lake, open_lake
-from lake_assets.commands.latency import Spread
+from lake_assets.commands.show.latency import Spread
 from lake_assets.config import LakeConfig, parse_column
-from lake_assets.gold.look import Look
 from lake_assets.gold.mart import Input, Mart, MartRequest
-from lake_assets.preflight import free_port
-from lake_assets.silver.batch import TableResult
-from lake_assets.silver.position import read_position
+from lake_assets.gold.table_snapshots import Look
+from lake_assets.orchestration.lake_definitions import Lake, open_lake
+from lake_assets.orchestration.runs.continuous_run import Continuous, Round
+from lake_assets.rounds.upkeep import tend_silver
+from lake_assets.silver.table.position import read_position
+from lake_assets.silver.write.batch import TableResult
 from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.preflight import free_port
 
 CHANGES = 200
 """A file."""

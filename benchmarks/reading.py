@@ -22,13 +22,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.inspect import inspect_file
-from lake_assets.bronze.keys import DataFile, parse_key
-from lake_assets.bronze.log_record import LoggedFile
-from lake_assets.bronze.object_store import LocalStore
-from lake_assets.bronze.reader import read_changes
+from lake_assets.bronze.files.inspect import inspect_file
+from lake_assets.bronze.files.keys import DataFile, parse_key
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.config import DmsSettings, LakeConfig, TableConfig
 from lake_assets.spark.session import SparkSessions
+from lake_assets.storage.object_store import LocalStore
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 COLUMNS = {

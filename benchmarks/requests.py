@@ -1,7 +1,8 @@
 """`python -m benchmarks.requests`: how many requests S3 gets for each batch of a small table, and for each look.
 
 Files and tables in a bucket of moto's, the catalog in SQLite, Spark in this process; a file of 200 changes at a time.
-`lake-assets advise` reckons with these figures. Here: the counting. Not here: prices (`commands/advise.py`), latency.
+`lake-assets advise` reckons with these figures. Here: the counting. Not here: prices (`commands/setup/advise.py`),
+latency.
 """
 
 import argparse
@@ -18,10 +19,10 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import make_server
 
 from benchmarks.latency import Feed, lake_config
-from lake_assets.bronze.arrivals import Arrivals
-from lake_assets.build import open_lake
 from lake_assets.config import LakeConfig
-from lake_assets.silver.engine import apply_tables
+from lake_assets.orchestration.lake_definitions import open_lake
+from lake_assets.rounds.arrivals import Arrivals
+from lake_assets.silver.apply.engine import apply_tables
 from lake_assets_tests.lakes import ACCESS, files_in_s3
 
 BUCKET = "lake"

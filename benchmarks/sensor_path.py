@@ -23,13 +23,13 @@ import yaml
 from rich.console import Console
 
 from benchmarks.latency import MART, Feed, lake_config
-from lake_assets.build import open_lake
-from lake_assets.commands.latency import Spread, latency
-from lake_assets.commands.show import show_latency
-from lake_assets.config_file import load_lake
-from lake_assets.gold.look import Look
-from lake_assets.preflight import free_port
-from lake_assets.silver.latency import passages
+from lake_assets.commands.show.latency import Spread, latency
+from lake_assets.commands.show.show import show_latency
+from lake_assets.config.config_file import load_lake
+from lake_assets.gold.table_snapshots import Look
+from lake_assets.orchestration.lake_definitions import open_lake
+from lake_assets.silver.table.batch_latency import passages
+from lake_assets.spark.preflight import free_port
 
 TABLES, KEYS = 5, 2000
 PAUSES = (10.0, 20.0)

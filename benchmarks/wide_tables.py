@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lake_assets.bronze.arrivals import log_arrivals
-from lake_assets.build import Lake, open_lake
 from lake_assets.config import LakeConfig
-from lake_assets.silver.engine import apply_tables
+from lake_assets.orchestration.lake_definitions import Lake, open_lake
+from lake_assets.rounds.arrivals import log_arrivals
+from lake_assets.silver.apply.engine import apply_tables
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 TYPES = {

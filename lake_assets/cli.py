@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lake_assets.commands.advise_cli import advise
-from lake_assets.commands.console import messages, results
-from lake_assets.commands.maintain_cli import maintain
-from lake_assets.commands.mending_cli import detach, full_load, recover, restore
-from lake_assets.commands.quarantine_cli import quarantine
-from lake_assets.commands.rebuild_cli import rebuild, replay
-from lake_assets.commands.schema_cli import schema
-from lake_assets.commands.spark_cli import spark
-from lake_assets.config_file import ConfigError, lake_path, load_lake
+from lake_assets.commands.mend.mending_cli import detach, full_load, recover, restore
+from lake_assets.commands.mend.quarantine_cli import quarantine
+from lake_assets.commands.mend.rebuild_cli import rebuild, replay
+from lake_assets.commands.run.maintain_cli import maintain
+from lake_assets.commands.run.spark_cli import spark
+from lake_assets.commands.setup.advise_cli import advise
+from lake_assets.commands.setup.schema_cli import schema
+from lake_assets.commands.show.console import messages, results
+from lake_assets.config.config_file import ConfigError, lake_path, load_lake
 from lake_assets.errors import CatalogUnavailable, DocumentError, LakeError
-from lake_assets.preflight import PreflightError
+from lake_assets.spark.preflight import PreflightError
 from lake_assets.words import many
 
 if TYPE_CHECKING:
-    from lake_assets.commands.look import Looked, SyncResult
-    from lake_assets.commands.progress import ProgressBar
+    from lake_assets.commands.run.progress import ProgressBar
     from lake_assets.lake import Lake
+    from lake_assets.rounds.pending_work import Looked, SyncResult
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -68,7 +68,7 @@ def options(context: typer.Context, config: Config = None) -> None:
 @app.command()
 def validate(context: typer.Context) -> None:
     """Check lake.yaml, alone and against the files that are there; report every mistake with its place."""
-    from lake_assets.commands.validate import check
+    from lake_assets.commands.setup.validate import check
     from lake_assets.lake import open_lake
 
     lake = open_lake(load_lake(context.obj))
@@ -94,7 +94,7 @@ def import_endpoint(
     output: Annotated[Path | None, typer.Option(help="A new file for the section.")] = None,
 ) -> None:
     """Turn DMS's own description of a task into the sources section of lake.yaml."""
-    from lake_assets.commands.import_endpoint import import_endpoint as imported
+    from lake_assets.commands.setup.import_endpoint import import_endpoint as imported
 
     text = imported(files, output)
     if output is None:
@@ -124,7 +124,7 @@ def init(
 ) -> None:
     """Write a lake.yaml with all tables of a source database: columns, types, NOT NULL and primary keys; beside it,
     workspace.yaml and dagster.yaml, which Dagster reads, where they are missing."""
-    from lake_assets.commands.init import init as write_contract
+    from lake_assets.commands.setup.init import init as write_contract
 
     written = write_contract(
         address,
@@ -159,9 +159,9 @@ def sync(
 @app.command()
 def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
     """Per table: state, position, pending files, lag, rows, last batch. Exit code 1 if a table fails or has stopped."""
-    from lake_assets.commands.show import show_status
-    from lake_assets.commands.status import status as table_status
-    from lake_assets.commands.status import stray_lines
+    from lake_assets.commands.show.show import show_status
+    from lake_assets.commands.show.status import status as table_status
+    from lake_assets.commands.show.status import stray_lines
     from lake_assets.lake import open_lake
 
     lines = table_status(open_lake(load_lake(context.obj)))
@@ -180,8 +180,8 @@ def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json
 @app.command()
 def latency(context: typer.Context, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
     """Per table and mart, how long changes took: source, file, silver, mart."""
-    from lake_assets.commands.latency import latency as table_latency
-    from lake_assets.commands.show import show_latency
+    from lake_assets.commands.show.latency import latency as table_latency
+    from lake_assets.commands.show.show import show_latency
     from lake_assets.lake import open_lake
 
     found = table_latency(open_lake(load_lake(context.obj)))
@@ -199,8 +199,8 @@ def dev(
     rate: Annotated[float, typer.Option(help="Changes a second of the live feed.")] = 20.0,
 ) -> None:
     """Dagster's UI and daemon on this lake."""
-    from lake_assets.commands.demo import demo_source
-    from lake_assets.commands.dev import dev as run_dev
+    from lake_assets.commands.run.dev import dev as run_dev
+    from lake_assets.demo.demo_commands import demo_source
 
     lake = load_lake(context.obj)
     arguments = None
@@ -235,7 +235,7 @@ def feed(
     duration: Annotated[float | None, typer.Option(help="Seconds; without it until stopped.")] = None,
 ) -> None:
     """Go on with the source in real time."""
-    from lake_assets.commands.demo import demo_source
+    from lake_assets.demo.demo_commands import demo_source
     from lake_assets.demo.feed import run_feed
 
     source = demo_source(load_lake(context.obj))
@@ -252,8 +252,8 @@ def feed(
 @demo.command()
 def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed: Seed = 1) -> None:
     """Generate a history unless there is one, run the main job, compare silver with the source."""
-    from lake_assets.commands import demo as demonstration
-    from lake_assets.commands.show import show_comparison, show_rows
+    from lake_assets.commands.show.show import show_comparison, show_rows
+    from lake_assets.demo import demo_commands as demonstration
     from lake_assets.lake import open_lake
     from lake_assets.spark.session import check_spark
 
@@ -282,9 +282,9 @@ def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed
 
 
 def _generate(config: Path, changes: int, days: float, seed: int) -> None:
-    from lake_assets.commands.demo import demo_source
-    from lake_assets.commands.demo import generate as generate_demo
-    from lake_assets.commands.progress import ProgressBar
+    from lake_assets.commands.run.progress import ProgressBar
+    from lake_assets.demo.demo_commands import demo_source
+    from lake_assets.demo.demo_commands import generate as generate_demo
 
     source = demo_source(load_lake(config))
     if source.exists:
@@ -304,9 +304,9 @@ def _generate(config: Path, changes: int, days: float, seed: int) -> None:
 
 
 def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers: bool = False) -> int:
-    from lake_assets.commands.look import look
-    from lake_assets.commands.opening import opened
-    from lake_assets.commands.progress import ProgressBar
+    from lake_assets.commands.run.opening import opened
+    from lake_assets.commands.run.progress import ProgressBar
+    from lake_assets.rounds.pending_work import look
 
     lake = opened(path, source, table, spark=False)
     start = time.perf_counter()
@@ -314,7 +314,7 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
         looked = look(lake, source=source, table=table, gold=gold, progress=bar)
         result = looked.result if looked.idle else _work(path, lake, looked, bar)
     if not result.nothing_pending:
-        from lake_assets.commands.show import show_sync
+        from lake_assets.commands.show.show import show_sync
 
         show_sync(out, result)
     for sentence in result.set_aside:
@@ -327,7 +327,7 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
         err.print(f"{name} failed: ", style="bold", end="")
         err.print(reason)
     if layers:
-        from lake_assets.commands.show import show_layers
+        from lake_assets.commands.show.show import show_layers
 
         silver = sum(data["rows_read"] for data in result.applied.values())
         written = sum(data["rows_written"] for data in result.marts.values())
@@ -351,8 +351,8 @@ def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers:
 
 
 def _work(path: Path, lake: "Lake", looked: "Looked", bar: "ProgressBar") -> "SyncResult":
-    from lake_assets.commands.instance import dagster_instance
-    from lake_assets.commands.sync import sync as work
+    from lake_assets.orchestration.instance import dagster_instance
+    from lake_assets.orchestration.sync import sync as work
     from lake_assets.spark.session import check_spark
 
     if looked.ready or looked.marts:
@@ -366,7 +366,7 @@ def main() -> None:
     # What a start makes stays: looking through it for garbage takes a fifth of a call that finds nothing to do.
     gc.set_threshold(100_000, 50, 50)
     printed = logging.StreamHandler()
-    # What the lake has to say below that is for the log of a command (`commands/opening.py`).
+    # What the lake has to say below that is for the log of a command (`commands/run/opening.py`).
     printed.setLevel(logging.WARNING)
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s", handlers=[printed])
     logging.getLogger("lake_assets").setLevel(logging.WARNING)

@@ -1,5 +1,6 @@
 """The errors a user of the lake can meet. Each message names table, file and line where there are any, what was
-expected, and what to do next. Not here: errors of lake.yaml (`config_file.py`) and of the machine (`preflight.py`)."""
+expected, and what to do next. Not here: errors of lake.yaml (`config/config_file.py`) and of the machine
+(`spark/preflight.py`)."""
 
 from collections.abc import Iterator, Sequence
 

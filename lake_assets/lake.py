@@ -1,7 +1,7 @@
 """A configured lake with all that it consists of, for whoever works on it.
 
 Here: the configuration resolved to silver tables and marts. Not here: Dagster, whose import alone takes longer than to
-see that a lake has nothing to do (`build.py`).
+see that a lake has nothing to do (`orchestration/lake_definitions.py`).
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from lake_assets.gold.at_cut import refuse_impossible_cuts
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.registry import load_marts, tracked_columns
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.targets import Target, lake_targets
+from lake_assets.silver.table.targets import Target, lake_targets
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog
 
-from lake_assets.aws.dms import TaskReports
-from lake_assets.bronze.file_log import FileLog
-from lake_assets.bronze.object_store import ObjectStore, open_store
-from lake_assets.bronze.quarantine import Quarantine
-from lake_assets.bronze.strays import StrayLog
+from lake_assets.bronze.log.file_log import FileLog
+from lake_assets.bronze.quarantine.quarantine_log import Quarantine
+from lake_assets.bronze.scan.strays import StrayLog
 from lake_assets.config import LakeConfig
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.iceberg.findings import Findings
 from lake_assets.schema.contract_log import ContractLog
+from lake_assets.storage.dms_tasks import TaskReports
+from lake_assets.storage.object_store import ObjectStore, open_store
 
 if TYPE_CHECKING:
     from lake_assets.iceberg.publish import KeptBranches

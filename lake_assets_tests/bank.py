@@ -10,8 +10,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from lake_assets.build import open_lake
 from lake_assets.config import ConsistentCut
+from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets_tests.dms_files import Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench
 

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.config import S3Config
-from lake_assets.preflight import free_port
 from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.preflight import free_port
 from lake_assets.spark.session import SparkSessions
 from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
 from lake_assets_tests.dms_task import Dms, replication_task

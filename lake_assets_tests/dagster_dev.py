@@ -23,15 +23,15 @@ import psutil
 import pytest
 import yaml
 
-from lake_assets.build import Lake, open_lake
-from lake_assets.commands.dagster_files import place
-from lake_assets.config_file import load_lake
+from lake_assets.commands.setup.dagster_files import place
+from lake_assets.config.config_file import load_lake
 from lake_assets.demo.compare import compare_with_source, source_rows
 from lake_assets.demo.history import generate_history
-from lake_assets.demo.schema import TABLES
-from lake_assets.gold.work import mart_work
-from lake_assets.iceberg.tables import load_table
-from lake_assets.preflight import PreflightError, check_java, free_port
+from lake_assets.demo.source.bike_schema import TABLES
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.orchestration.assets.mart_runs import mart_work
+from lake_assets.orchestration.lake_definitions import Lake, open_lake
+from lake_assets.spark.preflight import PreflightError, check_java, free_port
 from lake_assets_tests.lakes import TINY
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -44,25 +44,29 @@ class Point:
 
 
 _COMMIT = ("pyiceberg.catalog.sql", "SqlCatalog.commit_table")
-_SET_ASIDE = ("lake_assets.bronze.quarantine", "Quarantine.set_aside")
+_SET_ASIDE = ("lake_assets.bronze.quarantine.quarantine_log", "Quarantine.set_aside")
 _PUBLISH = ("lake_assets.iceberg.publish", "Attempt.publish")
-_DELETE = ("lake_assets.silver.keyed", "_delete")
-_STAMP = ("lake_assets.silver.apply", "stamp")
+_DELETE = ("lake_assets.silver.write.upsert", "_delete")
+_STAMP = ("lake_assets.silver.apply.apply_batch", "stamp")
 _ALTER = ("lake_assets.schema.silver_schema", "SilverSchema._alter")
 
 POINTS = {
     point.name: point
     for point in (
-        Point("list", Step.LISTING, "lake_assets.bronze.discovery", "inspect_file", "before"),
-        Point("log append, begun", Step.LOGGING, "lake_assets.bronze.file_log", "to_arrow", "before"),
+        Point("list", Step.LISTING, "lake_assets.bronze.scan.discovery", "inspect_file", "before"),
+        Point("log append, begun", Step.LOGGING, "lake_assets.bronze.log.file_log", "to_arrow", "before"),
         # Its Parquet file, manifest and metadata are written; the catalog does not name them.
         Point("log append, uncommitted", Step.LOGGING, *_COMMIT, "before", of="bronze_files("),
         Point("log append, committed", Step.LOGGING, *_COMMIT, "after", of="bronze_files("),
-        Point("log append, untold", Step.LOGGING, "lake_assets.commands.sync", "landed_events", "before"),
+        Point(
+            "log append, untold", Step.LOGGING, "lake_assets.orchestration.sync", "landed_events", "before"
+        ),
         Point("evolve, recorded", Step.ALTERING, *_ALTER, "before", of="ADD COLUMN"),
         Point("evolve, altered", Step.ALTERING, *_ALTER, "after", of="ADD COLUMN"),
-        Point("read, begun", Step.WRITING, "lake_assets.silver.work", "Work.read_batch", "before"),
-        Point("read, done", Step.WRITING, "lake_assets.silver.work", "Work.seen", "after"),
+        Point(
+            "read, begun", Step.WRITING, "lake_assets.silver.write.batch_work", "Work.read_batch", "before"
+        ),
+        Point("read, done", Step.WRITING, "lake_assets.silver.write.batch_work", "Work.seen", "after"),
         Point("delete, begun", Step.WRITING, *_DELETE, "before"),
         Point("delete, done", Step.WRITING, *_DELETE, "after"),
         Point("append, begun", Step.WRITING, *_STAMP, "before"),
@@ -73,11 +77,17 @@ POINTS = {
         Point("fast_forward, done", Step.PUBLISHED, *_PUBLISH, "after"),
         # The columns are there and the rows, and only the table's own word for it is missing.
         Point("evolve, published", Step.PUBLISHED, *_ALTER, "before", of="SET TBLPROPERTIES"),
-        Point("report, begun", Step.PUBLISHED, "lake_assets.silver.assets", "_events", "before"),
+        Point(
+            "report, begun",
+            Step.PUBLISHED,
+            "lake_assets.orchestration.assets.silver_assets",
+            "_events",
+            "before",
+        ),
         Point(
             "report, under way",
             Step.PUBLISHED,
-            "lake_assets.silver.assets",
+            "lake_assets.orchestration.assets.silver_assets",
             "materialization_metadata",
             "after",
         ),

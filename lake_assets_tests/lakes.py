@@ -10,14 +10,14 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.discovery import discover
-from lake_assets.bronze.object_store import open_store
-from lake_assets.bronze.reader import read_changes
-from lake_assets.build import Lake, open_lake
+from lake_assets.bronze.reader.read_changes import read_changes
+from lake_assets.bronze.scan.discovery import discover
 from lake_assets.config import LakeConfig
 from lake_assets.config.lake import SESSION_ZONE
 from lake_assets.gold.mart import Mart
+from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.spark.session import channel
+from lake_assets.storage.object_store import open_store
 
 ITEMS = {
     "columns": {"id": "long not null", "name": "string", "price": "decimal(10, 2)", "at": "timestamptz"},

@@ -24,11 +24,11 @@ from dagster._core.remote_origin import (
 )
 from pyspark.sql import functions as F
 
-from lake_assets.build import Lake, build_definitions, open_lake
-from lake_assets.checks.silver_checks import APPLIED
 from lake_assets.config import parse_column
 from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
-from lake_assets.iceberg.tables import load_table
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.orchestration.checks.silver_checks import APPLIED
+from lake_assets.orchestration.lake_definitions import Lake, build_definitions, open_lake
 from lake_assets_tests.lakes import lake_config, sequence, write_file
 
 HEADER = "Op,commit_ts,id,name,at,change_seq,BI_id"
@@ -247,7 +247,9 @@ def pass_time(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """The clock that back-off and heartbeats are judged by goes on by so much; Dagster's own does not."""
     now = time.time() + seconds
     for module in ("backoff", "in_flight"):
-        monkeypatch.setattr(f"lake_assets.automation.{module}.time", SimpleNamespace(time=lambda: now))
+        monkeypatch.setattr(
+            f"lake_assets.orchestration.runs.{module}.time", SimpleNamespace(time=lambda: now)
+        )
 
 
 def _row(op: str, key: int, day: int, name: str | None = None, number: int = 0, at: str | None = None) -> str:

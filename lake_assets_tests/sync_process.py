@@ -14,7 +14,7 @@ from lake_assets import cli
 from lake_assets_tests.faults import POINTS, armed
 
 FORKS = get_context("forkserver")
-FORKS.set_forkserver_preload([__name__, "lake_assets.commands.sync", "pyspark.sql.connect.session"])
+FORKS.set_forkserver_preload([__name__, "lake_assets.orchestration.sync", "pyspark.sql.connect.session"])
 
 
 def run(lake_yaml: str, point: str | None = None) -> None:

@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from lake_assets.cli import app
-from lake_assets.commands.advise import Knobs, Prices, Workload, alternatives, lists_a_look, outlook
+from lake_assets.commands.setup.advise import Knobs, Prices, Workload, alternatives, lists_a_look, outlook
 
 DAY = 86_400
 WORK = Workload(tables=10, busy=5, changes=10)

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets import cli
 from lake_assets.config import LakeConfig
-from lake_assets.config_file import load_lake
+from lake_assets.config.config_file import load_lake
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets_tests.lakes import DMS, ITEMS, ITEMS_HEADER, sequence, write_file
 

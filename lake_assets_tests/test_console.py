@@ -15,14 +15,16 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import lake_assets
-from lake_assets.bronze.quarantine import Held
-from lake_assets.commands import console, maintain_cli, opening, quarantine_cli, show
-from lake_assets.commands import maintain as maintaining
-from lake_assets.commands.latency import BOUNDS, TableLatency
-from lake_assets.commands.look import SyncResult
-from lake_assets.commands.status import TableStatus
+from lake_assets.bronze.quarantine.quarantine_log import Held
+from lake_assets.commands.mend import quarantine_cli
+from lake_assets.commands.run import maintain as maintaining
+from lake_assets.commands.run import maintain_cli, opening
+from lake_assets.commands.show import console, show
+from lake_assets.commands.show.latency import BOUNDS, TableLatency
+from lake_assets.commands.show.status import TableStatus
 from lake_assets.demo.compare import TableComparison
 from lake_assets.errors import LakeError
+from lake_assets.rounds.pending_work import SyncResult
 from lake_assets_tests.lakes import lake_config
 
 STRANGE = "[/x] [red]a[/red] [bold :warning: \\["

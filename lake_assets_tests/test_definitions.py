@@ -13,8 +13,8 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
-from lake_assets.build import build_definitions, open_lake
-from lake_assets.config_file import load_lake
+from lake_assets.config.config_file import load_lake
+from lake_assets.orchestration.lake_definitions import build_definitions, open_lake
 from lake_assets_tests.lakes import small_lake
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.config_file import load_lake
+from lake_assets.config.config_file import load_lake
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.spark.session import SparkSessions
 from lake_assets_tests.test_cli import ROOT, call

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.arrivals import log_arrivals
-from lake_assets.build import open_lake
-from lake_assets.config_file import load_lake
+from lake_assets.config.config_file import load_lake
 from lake_assets.demo.compare import compare_with_source
-from lake_assets.demo.dms_settings import DmsWriterSettings
+from lake_assets.demo.dms.dms_settings import DmsWriterSettings
 from lake_assets.demo.history import generate_history
-from lake_assets.silver.engine import apply_tables
+from lake_assets.orchestration.lake_definitions import open_lake
+from lake_assets.rounds.arrivals import log_arrivals
+from lake_assets.silver.apply.engine import apply_tables
 from lake_assets_tests.test_cli import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.preflight import PreflightError, check_java, check_port, java_feature
+from lake_assets.spark.preflight import PreflightError, check_java, check_port, java_feature
 
 INSTALLED = sorted(Path("/usr/lib/jvm").glob("*/bin/java"))
 """Where Debian and its relatives keep theirs."""

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.arrivals import log_arrivals
-from lake_assets.build import Lake
 from lake_assets.config import S3Config
-from lake_assets.silver.engine import apply_tables
+from lake_assets.orchestration.lake_definitions import Lake
+from lake_assets.rounds.arrivals import log_arrivals
+from lake_assets.silver.apply.engine import apply_tables
 from lake_assets_tests.dms_files import (
     NOON,
     Clock,

@@ -4,9 +4,9 @@ from io import StringIO
 
 from rich.console import Console
 
-from lake_assets.commands.look import SyncResult
-from lake_assets.commands.show import show_status, show_sync
-from lake_assets.commands.status import TableStatus
+from lake_assets.commands.show.show import show_status, show_sync
+from lake_assets.commands.show.status import TableStatus
+from lake_assets.rounds.pending_work import SyncResult
 
 LINE = TableStatus(
     table="silver_shop.items",

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from lake_assets.bronze.arrivals import log_arrivals
-from lake_assets.build import open_lake
-from lake_assets.config_file import load_lake
+from lake_assets.config.config_file import load_lake
+from lake_assets.orchestration.lake_definitions import open_lake
+from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets_tests.lakes import DMS, ITEMS, ITEMS_HEADER, sequence, write_file
 from lake_assets_tests.test_cli import call
 
@@ -86,7 +86,7 @@ def test_settings_that_a_mart_cannot_use(
         config["sources"] = {"bikeshare": config["sources"]["shop"] | {"tables": {"public.items": table}}}
         stations, trips = ITEMS | {"name": "stations"}, ITEMS | {"name": "trips"}
         config["sources"]["bikeshare"]["tables"] |= {"public.stations": stations, "public.trips": trips}
-        config["gold"] |= {"marts": ["lake_assets.gold.racks_empty_now"], "settings": given}
+        config["gold"] |= {"marts": ["lake_assets.demo.marts.racks_empty_now"], "settings": given}
 
     lake(tmp_path, edit)
     code, told = call(tmp_path, "validate"), capsys.readouterr()

@@ -1,6 +1,6 @@
 """The consistent cut of a source: whole transactions over all of its tables, or none of them.
 
-Not here: finding the cut (`silver/cut.py`).
+Not here: finding the cut (`silver/plan/cut.py`).
 """
 
 from datetime import timedelta

@@ -1,6 +1,6 @@
 """A run of each source that stays up.
 
-Not here: its rounds (`automation/continuous.py`).
+Not here: its rounds (`orchestration/runs/continuous_run.py`).
 """
 
 from datetime import timedelta

@@ -1,7 +1,7 @@
 """The S3 endpoint that writes a source's files: its settings, how its bucket is reached, and the task that fills it.
 
-Not here: which settings go together (`dms_rules.py`), or what they mean for a key (`bronze/keys.py`) or a file
-(`bronze/formats.py`).
+Not here: which settings go together (`dms_rules.py`), or what they mean for a key (`bronze/files/keys.py`) or a file
+(`bronze/files/formats.py`).
 """
 
 import re

@@ -1,6 +1,6 @@
 """How new files of a source are found: looking through its location, and S3's notifications.
 
-Not here: looking (`bronze/listing.py`), receiving (`aws/notifications.py`).
+Not here: looking (`bronze/scan/object_listing.py`), receiving (`bronze/scan/notifications.py`).
 """
 
 from datetime import timedelta

@@ -1,6 +1,6 @@
 """What `lake-assets maintain` keeps and what it rewrites.
 
-Not here: doing it (`iceberg/maintenance.py`).
+Not here: doing it (`iceberg/table_maintenance.py`).
 """
 
 from datetime import timedelta

@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 
-from lake_assets.demo.schema import TABLES, SourceTable
-from lake_assets.demo.values import decoder
+from lake_assets.demo.source.bike_schema import TABLES, SourceTable
+from lake_assets.demo.source.source_values import decoder
 
 Values = tuple[Any, ...]
 

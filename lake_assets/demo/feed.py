@@ -1,7 +1,7 @@
 """A live feed: the city goes on in real time, and CDC files keep coming.
 
-Here: pace, clock, flushing, stopping. Not here: what survives a kill (`source_database.py`, `outbox.py`), or what the
-city does (`city.py` and the modules on it).
+Here: pace, clock, flushing, stopping. Not here: what survives a kill (`demo/source/source_database.py`, `outbox.py`),
+or what the city does (`demo/company/city.py` and the modules on it).
 """
 
 import fcntl
@@ -17,15 +17,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lake_assets.demo import rebalancing
-from lake_assets.demo.city import City
-from lake_assets.demo.dms_settings import DmsWriterSettings
+from lake_assets.demo.company import rebalancing
+from lake_assets.demo.company.city import City
+from lake_assets.demo.company.population import ride_time
+from lake_assets.demo.company.rare_changes import RARE_CHANGES
+from lake_assets.demo.dms.dms_settings import DmsWriterSettings
+from lake_assets.demo.dms.output_storage import open_storage
+from lake_assets.demo.dms.written_files import WrittenFiles
 from lake_assets.demo.outbox import Outbox
-from lake_assets.demo.population import ride_time
-from lake_assets.demo.rare_changes import RARE_CHANGES
-from lake_assets.demo.source_database import SourceDatabase
-from lake_assets.demo.storage import open_storage
-from lake_assets.demo.written_files import WrittenFiles
+from lake_assets.demo.source.source_database import SourceDatabase
 
 _LOG = logging.getLogger(__name__)
 

@@ -1,7 +1,8 @@
 """A finite history: a full load and days of CDC files, as fast as the machine can write them.
 
 Here: the DMS task over simulated time - when the load reads, when each table flushes. Not here: what happens in the
-city (`simulation.py`), or what a file looks like (`dms_files.py`). `feed.py` continues where a history ends.
+city (`demo/company/simulation.py`), or what a file looks like (`demo/dms/dms_files.py`). `feed.py` continues where a
+history ends.
 """
 
 import time
@@ -10,17 +11,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 
-from lake_assets.demo.changes import Change
-from lake_assets.demo.city import City
-from lake_assets.demo.dms_files import cdc_key, encode_cdc_file, encode_file, load_key, stream_of
-from lake_assets.demo.dms_layout import DmsLayout
-from lake_assets.demo.dms_settings import DmsWriterSettings
-from lake_assets.demo.population import populate
-from lake_assets.demo.schema import SCHEMA, TABLES
-from lake_assets.demo.simulation import Simulation
-from lake_assets.demo.source_database import SourceDatabase
-from lake_assets.demo.storage import ObjectStorage, open_storage
-from lake_assets.demo.written_files import WrittenFiles
+from lake_assets.demo.company.city import City
+from lake_assets.demo.company.population import populate
+from lake_assets.demo.company.simulation import Simulation
+from lake_assets.demo.dms.dms_files import cdc_key, encode_cdc_file, encode_file, load_key, stream_of
+from lake_assets.demo.dms.dms_layout import DmsLayout
+from lake_assets.demo.dms.dms_settings import DmsWriterSettings
+from lake_assets.demo.dms.output_storage import ObjectStorage, open_storage
+from lake_assets.demo.dms.written_files import WrittenFiles
+from lake_assets.demo.source.bike_schema import SCHEMA, TABLES
+from lake_assets.demo.source.source_changes import Change
+from lake_assets.demo.source.source_database import SourceDatabase
 
 Progress = Callable[[int, int], None]
 """Called with the changes so far and the changes asked for, about once per flushed file."""

@@ -12,12 +12,12 @@ import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from lake_assets.demo.changes import Change
-from lake_assets.demo.dms_files import TRANSACTIONS, cdc_key, encode_cdc_file, flush_time, stream_of
-from lake_assets.demo.dms_settings import DmsWriterSettings
-from lake_assets.demo.source_database import SourceDatabase
-from lake_assets.demo.storage import ObjectStorage
-from lake_assets.demo.written_files import WrittenFiles
+from lake_assets.demo.dms.dms_files import TRANSACTIONS, cdc_key, encode_cdc_file, flush_time, stream_of
+from lake_assets.demo.dms.dms_settings import DmsWriterSettings
+from lake_assets.demo.dms.output_storage import ObjectStorage
+from lake_assets.demo.dms.written_files import WrittenFiles
+from lake_assets.demo.source.source_changes import Change
+from lake_assets.demo.source.source_database import SourceDatabase
 
 _OF_STREAM = f"(:stream = '{TRANSACTIONS}' OR table_name = :stream)"
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from lake_assets.demo.dms_settings import DmsWriterSettings
-from lake_assets.demo.schema import SCHEMA, TABLES, SourceTable
-from lake_assets.demo.storage import ObjectStorage, open_storage
+from lake_assets.demo.dms.dms_settings import DmsWriterSettings
+from lake_assets.demo.dms.output_storage import ObjectStorage, open_storage
+from lake_assets.demo.source.bike_schema import SCHEMA, TABLES, SourceTable
 
 Replayed = list[dict[str, Any]]
 """A table's rows: Python values, timestamps in UTC, in no particular order."""

@@ -1,6 +1,6 @@
 """Marts that read whole transactions: all inputs at the newest consistent cut that each of them has a tag for.
 
-Here: which snapshots these are, and which marts cannot have any. Not here: tagging (`silver/cut_tags.py`).
+Here: which snapshots these are, and which marts cannot have any. Not here: tagging (`silver/apply/cut_tags.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from lake_assets.config import LakeConfig
 from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Mart
-from lake_assets.silver.cut_tags import cut_tags
+from lake_assets.silver.apply.cut_tags import cut_tags
 
 
 def newest_cut(tables: Mapping[str, Table]) -> tuple[datetime, dict[str, int]] | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 
 from lake_assets.gold.mart import Follow, Input
-from lake_assets.silver.position import ALL, LOG_OFFSET, touched_days_property
+from lake_assets.silver.table.position import ALL, LOG_OFFSET, touched_days_property
 
 PARTITION = "partitions."
 CENTURY = timedelta(days=36525)

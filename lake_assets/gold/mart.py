@@ -1,7 +1,8 @@
 """What a mart is: its inputs, how its days follow from theirs, and the function that computes it.
 
-Here: the declaration that every mart module fills in as `MART`. Not here: Dagster (`assets.py`), finding the days that
-changed (`changed_days.py`), writing (`iceberg/io_manager.py`).
+Here: the declaration that every mart module fills in as `MART`. Not here: Dagster
+(`orchestration/assets/mart_assets.py`), finding the days that changed (`changed_days.py`), writing
+(`orchestration/io_managers/iceberg_io_manager.py`).
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,8 @@
 """One fixed view of a mart's inputs: which snapshots, what "now" is, and which days that makes stale.
 
 Here: putting the decisions of `changed_days.py` to what a `Look` at the tables shows. The same view tells the sensor
-what to request and the run what it has consumed, so that the two cannot disagree. Not here: reading tables (`look.py`).
+what to request and the run what it has consumed, so that the two cannot disagree. Not here: reading tables
+(`table_snapshots.py`).
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,8 @@ from lake_assets.gold.changed_days import (
     spread_onwards,
 )
 from lake_assets.gold.consumption import Consumption, fingerprint, read_consumption
-from lake_assets.gold.look import (
+from lake_assets.gold.mart import Follow, Input, Mart
+from lake_assets.gold.table_snapshots import (
     Look,
     column_bounds,
     commits_since,
@@ -31,8 +33,7 @@ from lake_assets.gold.look import (
     partitioned_by_day,
     snapshot_of_rows,
 )
-from lake_assets.gold.mart import Follow, Input, Mart
-from lake_assets.iceberg.tables import current_snapshot, summary
+from lake_assets.iceberg.table_io import current_snapshot, summary
 
 
 @dataclass(frozen=True, slots=True)

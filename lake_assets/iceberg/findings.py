@@ -1,8 +1,8 @@
 """What the newest turn of a table, or the newest look at a source, has met that no other table of the lake shows: the
 Iceberg table `lake_ops.findings`.
 
-Here: the newest finding of each kind and subject. Not here: what is found (`silver/failures.py`,
-`bronze/strays.py`). A lake whose findings were dropped shows them again with the next turn and look.
+Here: the newest finding of each kind and subject. Not here: what is found (`silver/apply/failures.py`,
+`bronze/scan/strays.py`). A lake whose findings were dropped shows them again with the next turn and look.
 """
 
 import json

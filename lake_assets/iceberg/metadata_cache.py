@@ -2,7 +2,7 @@
 
 Reading one costs two requests to S3, and 3 to 20 ms for parsing, by its number of snapshots; a look at a lake without
 news is little else. Which file is the current one, the catalog is asked each time. Here: keeping the newest of each
-table for all catalogs of the process, since PyIceberg has no setting for it. Not here: loading tables (`tables.py`).
+table for all catalogs of the process, since PyIceberg has no setting for it. Not here: loading tables (`table_io.py`).
 """
 
 import threading

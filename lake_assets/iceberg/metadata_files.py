@@ -2,7 +2,7 @@
 
 A dropped table leaves its files behind unless it was purged, and so does a catalog that was restored from a backup.
 Here: finding the newest metadata of a table, and pointing the catalog to it. Not here: whether that is wanted
-(`commands/recover.py`).
+(`commands/mend/recover.py`).
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 Here: appending by compare-and-set with PyIceberg, without a JVM, and what the rows amount to, in memory as of one
 snapshot. Not here: what the rows mean. The file log, which grows with every file, has ways of its own
-(`bronze/file_log.py`).
+(`bronze/log/file_log.py`).
 """
 
 from collections.abc import Callable, Sequence

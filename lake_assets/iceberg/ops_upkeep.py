@@ -1,7 +1,7 @@
 """Keeping the platform's own small tables small, with PyIceberg and without a JVM.
 
 Here: expiring snapshots, deleting what no snapshot needs, and merging the files of a table that is read whole. Not
-here: the file log's own merging (`bronze/file_log_upkeep.py`), silver and gold (`maintenance.py`).
+here: the file log's own merging (`bronze/log/file_log_upkeep.py`), silver and gold (`table_maintenance.py`).
 
 PyIceberg's expiry forgets snapshots, but leaves their files.
 """

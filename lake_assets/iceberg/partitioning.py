@@ -1,7 +1,7 @@
 """A table's partitions: as they are, and what makes them others.
 
 Here: partitions in the words of lake.yaml, and the statements. Not here: which ones a table is to have
-(`silver/targets.py`), rewriting its files (`maintenance.py`).
+(`silver/table/targets.py`), rewriting its files (`table_maintenance.py`).
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from pyiceberg.table import Table
 
-from lake_assets.iceberg.tables import current_snapshot, partition_ddl
+from lake_assets.iceberg.table_io import current_snapshot, partition_ddl
 from lake_assets.spark.sql import Sql, sql
 
 _COUNTED = re.compile(r"(bucket|truncate)\[(\d+)\]")

@@ -59,7 +59,8 @@ class Attempt:
         self._catalog = catalog
         self._identifier = identifier
         # Not RETAIN, which counts from the commit of the snapshot that the branch starts at: on a table that was quiet
-        # for longer, any expiry would drop the branch of a living attempt. `maintenance.py` drops those of dead ones.
+        # for longer, any expiry would drop the branch of a living attempt. `table_maintenance.py` drops those of dead
+        # ones.
         self.branch = branch or f"{BRANCH_PREFIX}{int(time.time())}_{uuid4().hex}"
         self.table = table_address(catalog, identifier)
         self.address = joined(".", (self.table, quoted("branch_" + self.branch)))

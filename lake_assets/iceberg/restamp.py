@@ -2,7 +2,7 @@
 
 A silver table's position and a mart's consumption are in the summaries of their own commits. Commits of maintenance
 carry none, so that expiry would take the last one that does. Here: which commit bears them, and the re-stamp. Not here:
-what the properties mean (`silver/position.py`, `gold/consumption.py`).
+what the properties mean (`silver/table/position.py`, `gold/consumption.py`).
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import attempt, with_properties
 from lake_assets.iceberg.retention import main_chain
-from lake_assets.iceberg.tables import (
+from lake_assets.iceberg.table_io import (
     APPLIED_AT,
     RESTAMP_OF,
     applied_at,

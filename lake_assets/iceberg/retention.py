@@ -1,7 +1,7 @@
 """Which snapshots of a table may go.
 
 Here: the decision, over a table's metadata; it reads nothing and changes nothing. Not here: expiring them
-(`maintenance.py`).
+(`table_maintenance.py`).
 
 The ids to expire are named one by one. By an age alone, a snapshot that another process commits between the look and
 the expiry could push the one that bears the position over the edge.
@@ -15,7 +15,7 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.config import MaintenanceConfig
-from lake_assets.iceberg.tables import committed_at
+from lake_assets.iceberg.table_io import committed_at
 
 MAIN = "main"
 

@@ -6,7 +6,7 @@ Here: when a new version begins. Not here: what a difference means (`evolve.py`)
 
 from collections.abc import Callable, Sequence
 
-from lake_assets.bronze.log_record import LoggedFile
+from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import Mode, SchemaChanges
 from lake_assets.schema.contract import Contract, Contracts, ContractVersion
 from lake_assets.schema.contract_log import new_version

@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lake_assets.bronze.formats import added_names
-from lake_assets.bronze.log_record import LoggedFile
-from lake_assets.bronze.parquet_types import parquet_columns
+from lake_assets.bronze.files.formats import added_names
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.reader.parquet_types import parquet_columns
 from lake_assets.config import Column, Policy, SchemaChanges
-from lake_assets.config.words import listed
+from lake_assets.config.spelling import listed
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract import Contract, is_unreadable
 from lake_assets.schema.names import NO_RULES, Naming, refuse_names

@@ -1,7 +1,7 @@
 """Rows of an older contract as rows of today's silver table.
 
 Here: the images and before images of changes that were read by one contract version, under the names and types of the
-newest. Not here: reading them (`bronze/reader.py`). DataFrame API only.
+newest. Not here: reading them (`bronze/reader/read_changes.py`). DataFrame API only.
 """
 
 from collections.abc import Mapping, Sequence

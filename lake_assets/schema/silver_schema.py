@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config import SchemaChanges
 from lake_assets.errors import ApplyConflict, TableStopped
-from lake_assets.iceberg.tables import added_column, relaxed_column, set_property
+from lake_assets.iceberg.table_io import added_column, relaxed_column, set_property
 from lake_assets.schema.contract import Contracts, is_unreadable
 from lake_assets.schema.evolve import Kind, SchemaChange, transition
 from lake_assets.spark.sql import Sql, sql

@@ -18,8 +18,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from lake_assets.config import LakeConfig
 from lake_assets.errors import LakeError
-from lake_assets.preflight import PreflightError, check_java, check_port
 from lake_assets.spark.connect_token import drop_token, keep_token
+from lake_assets.spark.preflight import PreflightError, check_java, check_port
 from lake_assets.spark.properties import properties_file
 from lake_assets.spark.session import LOCAL_HOSTS, given_token, server_address
 from lake_assets.spark.settings import spark_conf

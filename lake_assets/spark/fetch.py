@@ -8,7 +8,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from lake_assets.preflight import PreflightError, check_java
+from lake_assets.spark.preflight import PreflightError, check_java
 from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
 
 

@@ -24,8 +24,8 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config import LakeConfig
 from lake_assets.errors import with_causes
-from lake_assets.preflight import PreflightError, check_java
 from lake_assets.spark.connect_token import token_at
+from lake_assets.spark.preflight import PreflightError, check_java
 from lake_assets.spark.properties import properties_file
 from lake_assets.spark.settings import session_conf, spark_conf
 

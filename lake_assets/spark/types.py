@@ -1,6 +1,6 @@
 """The column types of lake.yaml: Spark SQL's names of them, and the Iceberg types that tables keep them as.
 
-Not here: what a value means under a type (`bronze/values.py`), or which types there are (`config/columns.py`).
+Not here: what a value means under a type (`bronze/reader/values.py`), or which types there are (`config/columns.py`).
 """
 
 from lake_assets.spark.sql import Sql

@@ -14,8 +14,8 @@ from dagster import DagsterRunStatus
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.automation.run_tags import mart_tag
 from lake_assets.gold.mart import Input, MartRequest
+from lake_assets.orchestration.shared.run_tags import mart_tag
 from lake_assets_tests.shop import BATCH, DAILY, NOTES, SALES, TOTAL, Shop, add_run, open_shop, pass_time
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

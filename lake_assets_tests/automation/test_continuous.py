@@ -17,17 +17,17 @@ from dagster._core.errors import DagsterExecutionInterruptedError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.automation.continuous import Continuous
-from lake_assets.automation.continuous_job import alive_runs, continuous_job, continuous_sensor
-from lake_assets.automation.file_sensor import ready_targets
-from lake_assets.automation.heartbeat import HEARTBEAT
-from lake_assets.automation.tending import APART
-from lake_assets.build import build_definitions, open_lake
 from lake_assets.config import ContinuousConfig, parse_column
 from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Input, Mart, MartRequest
 from lake_assets.iceberg.publish import KeptBranches
-from lake_assets.silver import engine
+from lake_assets.orchestration.lake_definitions import build_definitions, open_lake
+from lake_assets.orchestration.runs.continuous_job import alive_runs, continuous_job, continuous_sensor
+from lake_assets.orchestration.runs.continuous_run import Continuous
+from lake_assets.orchestration.sensors.file_sensor import ready_targets
+from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
+from lake_assets.rounds.upkeep import APART
+from lake_assets.silver.apply import engine
 from lake_assets_tests.dagster_dev import ROOT
 from lake_assets_tests.dms_files import Clock, cdc_file
 from lake_assets_tests.shop import ORIGIN

@@ -10,11 +10,11 @@ from dagster import DagsterRunStatus
 from dagster._core.execution.retries import auto_reexecution_should_retry_run
 from pyspark.sql import SparkSession
 
-from lake_assets.automation.heartbeat import HEARTBEAT
-from lake_assets.automation.run_tags import SCOPE
-from lake_assets.bronze import reports
-from lake_assets.build import build_definitions, open_lake
 from lake_assets.config import TableConfig
+from lake_assets.orchestration.assets import bronze_reports as reports
+from lake_assets.orchestration.lake_definitions import build_definitions, open_lake
+from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
+from lake_assets.orchestration.shared.run_tags import SCOPE
 from lake_assets_tests.lakes import DMS, sequence, write_file
 from lake_assets_tests.shop import BATCH, NOTES, SALES, TABLES, Shop, add_run, failures, pass_time, plan_check
 
@@ -103,7 +103,7 @@ def test_a_transaction_file_is_reported_for_each_table_that_lake_yaml_names(
 
 
 def test_files_logged_by_a_tick_that_died_are_reported_by_the_next(new_shop: Callable[..., Shop]) -> None:
-    from lake_assets.bronze.arrivals import log_arrivals
+    from lake_assets.rounds.arrivals import log_arrivals
 
     shop = new_shop()
     shop.change("sales", [1])

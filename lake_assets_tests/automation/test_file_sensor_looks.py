@@ -12,8 +12,8 @@ import dagster as dg
 import pytest
 from dagster import DagsterRunStatus, RunsFilter
 
-from lake_assets.bronze.arrivals import Arrivals
-from lake_assets.bronze.discovery import Discovery
+from lake_assets.bronze.scan.discovery import Discovery
+from lake_assets.rounds.arrivals import Arrivals
 from lake_assets_tests.shop import BATCH, SALES, Shop
 
 # --- the bucket
@@ -41,7 +41,7 @@ def test_strange_files_are_told_once(new_shop: Callable[..., Shop], caplog: pyte
     stranger.parent.mkdir(parents=True)
     stranger.write_text("not from DMS")
     shop.change("stocks", [1])
-    with caplog.at_level(logging.WARNING, "lake_assets.bronze.arrivals"):
+    with caplog.at_level(logging.WARNING, "lake_assets.rounds.arrivals"):
         outcome = shop.tick()
         shop.tick()
     assert len([r for r in caplog.records if "readme.txt" in r.getMessage()]) == 1
@@ -85,8 +85,8 @@ def test_a_look_that_takes_longer_than_a_tick_goes_on_in_the_next(
 
 
 def test_polling_leaves_most_of_the_machine_to_the_runs() -> None:
-    from lake_assets.automation.polling import poll
     from lake_assets.config import AutomationConfig
+    from lake_assets.orchestration.sensors.polling import poll
 
     clock, pauses = [0.0], []
 

@@ -9,13 +9,13 @@ import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
 
-from lake_assets.automation.missed import Missed
-from lake_assets.bronze.arrivals import log_arrivals
-from lake_assets.checks.history import check_turns
-from lake_assets.checks.silver_checks import applied_evaluation
-from lake_assets.silver.batch import TableResult
-from lake_assets.silver.engine import apply_tables
-from lake_assets.silver.pending import table_states
+from lake_assets.orchestration.checks.check_history import check_turns
+from lake_assets.orchestration.checks.silver_checks import applied_evaluation
+from lake_assets.orchestration.runs.missed_checks import Missed
+from lake_assets.rounds.arrivals import log_arrivals
+from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.plan.pending import table_states
+from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.shop import NOTES, SALES, Shop, add_run
 
 
@@ -33,7 +33,7 @@ def test_what_changed_is_evaluated_and_nothing_else(
     log_arrivals(shop.lake.runtime, "shop")
     assert shop.refusal("freshness") == "0 of 2 tables evaluated"  # pending, and within the limit
     later = SimpleNamespace(now=lambda zone: datetime.now(zone) + timedelta(minutes=11))
-    monkeypatch.setattr("lake_assets.automation.freshness_sensor.datetime", later)
+    monkeypatch.setattr("lake_assets.orchestration.sensors.freshness_sensor.datetime", later)
     assert shop.refusal("freshness") == "1 of 2 tables evaluated"
     assert turns(shop, SALES) == [False, True]
     assert turns(shop, NOTES) == [True]
@@ -46,7 +46,7 @@ def test_an_evaluation_is_repeated_after_an_hour(
     shop = new_shop()
     shop.tick("freshness")
     later = SimpleNamespace(time=lambda: time.time() + 3601)
-    monkeypatch.setattr("lake_assets.automation.freshness_sensor.time", later)
+    monkeypatch.setattr("lake_assets.orchestration.sensors.freshness_sensor.time", later)
     assert shop.refusal("freshness") == "2 of 2 tables evaluated"
 
 

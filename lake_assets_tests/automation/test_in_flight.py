@@ -8,8 +8,8 @@ import pytest
 from dagster import DagsterRunStatus
 from dagster._core.events import AssetMaterializationPlannedData
 
-from lake_assets.automation.heartbeat import HEARTBEAT, Heartbeat
-from lake_assets.automation.in_flight import LAUNCH_SECONDS, assets_in_flight
+from lake_assets.orchestration.runs.in_flight import LAUNCH_SECONDS, assets_in_flight
+from lake_assets.orchestration.shared.heartbeat import HEARTBEAT, Heartbeat
 from lake_assets_tests.shop import NOTES, SALES, add_run
 
 TIMEOUT = 60.0

@@ -10,9 +10,9 @@ import pytest
 from dagster import DagsterRunStatus
 from pyspark.sql import SparkSession
 
-from lake_assets.automation import hold
-from lake_assets.automation.run_tags import SCOPE, mart_tag
-from lake_assets.silver.engine import apply_tables
+from lake_assets.orchestration.sensors import mart_hold as hold
+from lake_assets.orchestration.shared.run_tags import SCOPE, mart_tag
+from lake_assets.silver.apply.engine import apply_tables
 from lake_assets_tests.shop import (
     DAILY,
     NOTES,

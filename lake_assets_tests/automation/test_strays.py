@@ -6,11 +6,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lake_assets.bronze.arrivals import log_arrivals
-from lake_assets.bronze.strays import EMPTY, MOST, StrayLog, merged
-from lake_assets.checks.history import check_turns
-from lake_assets.checks.strays import KNOWN_FILES
-from lake_assets.commands.status import status, stray_lines
+from lake_assets.bronze.scan.strays import EMPTY, MOST, StrayLog, merged
+from lake_assets.commands.show.status import status, stray_lines
+from lake_assets.orchestration.checks.check_history import check_turns
+from lake_assets.orchestration.checks.stray_check import KNOWN_FILES
+from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets_tests.lakes import write_file
 from lake_assets_tests.shop import BATCH, Shop
 

@@ -18,10 +18,10 @@ import psutil
 import pytest
 import yaml
 
-from lake_assets.automation.in_flight import unfinished_runs
-from lake_assets.launcher import fork_server
-from lake_assets.launcher.run_process import PROCESS, SERVER, is_known, process_of, process_tag
-from lake_assets.launcher.warm_launcher import ForkServer
+from lake_assets.orchestration.launcher import fork_server
+from lake_assets.orchestration.launcher.run_process import PROCESS, SERVER, is_known, process_of, process_tag
+from lake_assets.orchestration.launcher.warm_launcher import ForkServer
+from lake_assets.orchestration.runs.in_flight import unfinished_runs
 from lake_assets_tests.dagster_dev import ROOT
 
 pytestmark = pytest.mark.slow
@@ -190,6 +190,6 @@ def test_what_is_not_installed_keeps_nothing_cold(monkeypatch: pytest.MonkeyPatc
 def test_a_process_that_nobody_was_told_of_ends(told: bytes, code: int) -> None:
     """Its launcher has started another for the run."""
     assert fork_server.KNOWN == b"k"
-    waits = "from lake_assets.launcher.fork_server import _wait; _wait(0)"
+    waits = "from lake_assets.orchestration.launcher.fork_server import _wait; _wait(0)"
     done = subprocess.run([sys.executable, "-c", waits], input=told, cwd=ROOT, timeout=60, check=False)
     assert done.returncode == code

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lake_assets.aws.dms import DmsUnavailable, TableLoad, TaskReport, TaskReports, ask
-from lake_assets.silver.full_load import load_problem
+from lake_assets.silver.plan.full_load_gate import load_problem
+from lake_assets.storage.dms_tasks import DmsUnavailable, TableLoad, TaskReport, TaskReports, ask
 from lake_assets_tests.dms_task import Dms, statistics
 from lake_assets_tests.silver.planning import NOON, logged
 

@@ -15,12 +15,12 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from lake_assets.aws.notifications import Notifications, QueueUnavailable
-from lake_assets.bronze.arrivals import Arrivals
-from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.listing import Listing
-from lake_assets.bronze.vanished import Removal
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.scan.notifications import Notifications, QueueUnavailable
+from lake_assets.bronze.scan.object_listing import Listing
+from lake_assets.bronze.scan.vanished import Removal
 from lake_assets.config import LakeConfig, NotificationsConfig, S3Config
+from lake_assets.rounds.arrivals import Arrivals
 from lake_assets.runtime import LakeRuntime
 from lake_assets_tests.aws.test_s3_events import event_bridge, notification
 from lake_assets_tests.lakes import lake_config
@@ -298,7 +298,7 @@ def test_s3_s_word_of_deletions_that_comes_in_parts(
 
 def test_a_queue_of_something_else_is_read_in_parts(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the first ones would come again before the last one was read."""
-    monkeypatch.setattr("lake_assets.aws.notifications.MOST", 20)
+    monkeypatch.setattr("lake_assets.bronze.scan.notifications.MOST", 20)
     url, letters = aws.queue(), aws.queue()
     aws.send(url, *(f"none of S3's {number}" for number in range(45)))
     queue = notifications(aws, url, dead_letter_queue_url=letters)

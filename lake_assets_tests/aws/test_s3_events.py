@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lake_assets.aws.s3_events import MalformedMessage, ObjectEvent, events_below, object_events
-from lake_assets.bronze.vanished import Removal
+from lake_assets.bronze.scan.s3_events import MalformedMessage, ObjectEvent, events_below, object_events
+from lake_assets.bronze.scan.vanished import Removal
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

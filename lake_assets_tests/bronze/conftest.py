@@ -12,8 +12,8 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
-from lake_assets.bronze.file_log import NewFile
-from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.file_log import NewFile
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 

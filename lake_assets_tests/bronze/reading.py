@@ -10,12 +10,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.inspect import UnreadableFile, inspect_file
-from lake_assets.bronze.keys import DataFile, parse_key
-from lake_assets.bronze.log_record import LoggedFile
-from lake_assets.bronze.object_store import LocalStore
-from lake_assets.bronze.reader import read_changes
+from lake_assets.bronze.files.inspect import UnreadableFile, inspect_file
+from lake_assets.bronze.files.keys import DataFile, parse_key
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.storage.object_store import LocalStore
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

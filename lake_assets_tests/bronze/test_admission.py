@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from lake_assets.bronze.admission import admit
-from lake_assets.bronze.file_log import LoggedFile, NewFile
-from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.known import Known
-from lake_assets.bronze.vanished import Vanished, vanished_record
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.admission import admit
+from lake_assets.bronze.log.file_log import LoggedFile, NewFile
+from lake_assets.bronze.log.known import Known
+from lake_assets.bronze.scan.vanished import Vanished, vanished_record
 from lake_assets_tests.bronze.conftest import NOON
 
 

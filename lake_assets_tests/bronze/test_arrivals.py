@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.bronze.arrivals import log_arrivals
+from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets_tests.lakes import ITEMS, ITEMS_HEADER, small_lake, write_file
 
 

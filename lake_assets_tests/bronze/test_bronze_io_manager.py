@@ -15,15 +15,16 @@ import dagster as dg
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze import arrivals, discovery
-from lake_assets.bronze.arrivals import log_arrivals
-from lake_assets.bronze.assets import IO_MANAGER_KEY, bronze_specs
-from lake_assets.bronze.io_manager import BronzeIOManager
-from lake_assets.bronze.log_record import LoggedFile, NewFile
-from lake_assets.bronze.plan_read import files_of_days
-from lake_assets.build import Lake
+from lake_assets.bronze.log.files_of_days import files_of_days
+from lake_assets.bronze.log.log_record import LoggedFile, NewFile
+from lake_assets.bronze.scan import discovery
 from lake_assets.config import S3Config
-from lake_assets.partitions import daily_partitions
+from lake_assets.orchestration.assets.bronze_assets import IO_MANAGER_KEY, bronze_specs
+from lake_assets.orchestration.io_managers.bronze_io_manager import BronzeIOManager
+from lake_assets.orchestration.lake_definitions import Lake
+from lake_assets.orchestration.shared.day_partitions import daily_partitions
+from lake_assets.rounds import arrivals
+from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets_tests.dms_files import DmsFile, csv_bytes, put
 from lake_assets_tests.lakes import DMS, ITEMS, small_lake
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pyiceberg.catalog import Catalog
 
-from lake_assets.bronze.copies import originals
-from lake_assets.bronze.discovery import discover
-from lake_assets.bronze.file_log import FileLog, LoggedFile
-from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.object_store import LocalStore, open_store
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.copies import originals
+from lake_assets.bronze.log.file_log import FileLog, LoggedFile
+from lake_assets.bronze.scan.discovery import discover
 from lake_assets.config import S3Config, SourceConfig
+from lake_assets.storage.object_store import LocalStore, open_store
 from lake_assets_tests.dms_files import put
 
 TABLE = {"columns": {"id": "long not null"}, "primary_key": ["id"]}

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lake_assets.bronze.csv_dialect import CsvDialect
-from lake_assets.bronze.csv_records import CUT_OFF, MISPLACED, UNCLOSED, csv_records
-from lake_assets.bronze.csv_structure import StructureScan
+from lake_assets.bronze.files.csv_dialect import CsvDialect
+from lake_assets.bronze.files.csv_records import CUT_OFF, MISPLACED, UNCLOSED, csv_records
+from lake_assets.bronze.files.csv_structure import StructureScan
 
 PLAIN, CRLF = CsvDialect(), CsvDialect(row_delimiter=b"\r\n")
 UNQUOTED = CsvDialect(quoted=False)

@@ -8,12 +8,13 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from lake_assets.bronze import discovery
-from lake_assets.bronze.discovery import Discovery, discover
-from lake_assets.bronze.file_log import FileLog
-from lake_assets.bronze.inspect import inspect_file
-from lake_assets.bronze.keys import UnknownKey
-from lake_assets.bronze.object_store import (
+from lake_assets.bronze.files.inspect import inspect_file
+from lake_assets.bronze.files.keys import UnknownKey
+from lake_assets.bronze.log.file_log import FileLog
+from lake_assets.bronze.scan import discovery
+from lake_assets.bronze.scan.discovery import Discovery, discover
+from lake_assets.config import S3Config, SourceConfig
+from lake_assets.storage.object_store import (
     LocalStore,
     ObjectGone,
     S3Store,
@@ -21,7 +22,6 @@ from lake_assets.bronze.object_store import (
     StoreError,
     open_store,
 )
-from lake_assets.config import S3Config, SourceConfig
 
 HEADER = b"Op,commit_ts,trip_id\n"
 ROW = b"I,2024-05-01 11:59:00.000000,1\n"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.bronze.inspect import UnreadableFile, inspect_file
+from lake_assets.bronze.files.inspect import UnreadableFile, inspect_file
 from lake_assets.config import SourceConfig
 from lake_assets_tests.bronze.test_discovery import HEADER, LATER_ROW, ROW, TRIPS, Bench
 

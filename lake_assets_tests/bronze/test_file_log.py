@@ -14,10 +14,10 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from pyiceberg.schema import Schema
 
 import lake_assets
-from lake_assets.bronze import file_log, file_log_upkeep
-from lake_assets.bronze.file_log import FileLog, LoggedFile
-from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.log_record import LOG_SCHEMA, to_arrow
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log import file_log, file_log_upkeep
+from lake_assets.bronze.log.file_log import FileLog, LoggedFile
+from lake_assets.bronze.log.log_record import LOG_SCHEMA, to_arrow
 from lake_assets.iceberg import ops_upkeep
 from lake_assets.iceberg.ops_table import PROPERTIES
 
@@ -244,7 +244,7 @@ def test_threads_that_append_at_once(open_catalog, cdc, monkeypatch):
 WRITER = """
 import pickle, sys
 from pyiceberg.catalog.sql import SqlCatalog
-from lake_assets.bronze.file_log import FileLog, LoggedFile
+from lake_assets.bronze.log.file_log import FileLog, LoggedFile
 
 folder, files = pickle.load(sys.stdin.buffer)
 uri, warehouse = f"sqlite:///{folder}/catalog.db?timeout=30", f"file://{folder}/warehouse"

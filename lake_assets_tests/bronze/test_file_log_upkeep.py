@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.bronze import file_log_upkeep as upkeep
-from lake_assets.bronze.file_log import FileLog
+from lake_assets.bronze.log import file_log_upkeep as upkeep
+from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.iceberg import ops_upkeep
 
 TABLE = "lake_ops.bronze_files"

@@ -11,9 +11,9 @@ import pytest
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.stored_object import NotLogged
-from lake_assets.config_file import load_lake
-from lake_assets.silver.engine import apply_tables
+from lake_assets.config.config_file import load_lake
+from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.storage.stored_object import NotLogged
 from lake_assets_tests.silver.bench import Bench
 from lake_assets_tests.test_cli import call, folder, snapshots, write_items  # noqa: F401  (a fixture)
 

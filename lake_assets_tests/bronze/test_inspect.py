@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lake_assets.bronze.inspect import (
+from lake_assets.bronze.files.inspect import (
     FileInspection,
     UnreadableFile,
     count_records,
     inspect_file,
     inspect_large_file,
 )
-from lake_assets.bronze.keys import DataFile, parse_key
-from lake_assets.bronze.object_store import LocalStore, ObjectGone, S3Store, open_store
+from lake_assets.bronze.files.keys import DataFile, parse_key
 from lake_assets.config import DmsSettings
+from lake_assets.storage.object_store import LocalStore, ObjectGone, S3Store, open_store
 
 LOAD, CDC = "public/trips/LOAD00000001", "public/trips/20240501-120000000"
 WITH_HEADER = DmsSettings(add_column_name=True, timestamp_column_name="commit_ts")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lake_assets.bronze.json_lines import JsonScan, json_lines, json_object
+from lake_assets.bronze.files.json_lines import JsonScan, json_lines, json_object
 
 
 @pytest.mark.parametrize(

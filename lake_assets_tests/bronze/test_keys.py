@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from lake_assets.bronze.keys import (
+from lake_assets.bronze.files.keys import (
     DataFile,
     FileKind,
     IgnoredKey,

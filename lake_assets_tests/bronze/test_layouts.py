@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from lake_assets.bronze.formats import contract_layout, file_layout
-from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.files.formats import contract_layout, file_layout
+from lake_assets.bronze.files.keys import FileKind
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.errors import TableStopped
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.bronze.arrivals import log_arrivals
-from lake_assets.bronze.object_store import LocalStore, StoreError
+from lake_assets.rounds.arrivals import log_arrivals
+from lake_assets.storage.object_store import LocalStore, StoreError
 from lake_assets_tests.lakes import ITEMS_HEADER, small_lake, write_file
 
 LOAD = "public/items/LOAD00000001.csv"

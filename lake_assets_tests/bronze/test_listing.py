@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from lake_assets.bronze.file_log import LoggedFile
-from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.listing import PAGE, Listing
-from lake_assets.bronze.object_store import StoredObject, StoreError
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.file_log import LoggedFile
+from lake_assets.bronze.scan.object_listing import PAGE, Listing
 from lake_assets.config import SourceConfig
+from lake_assets.storage.object_store import StoredObject, StoreError
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 TABLE = {"columns": {"id": "long not null"}, "primary_key": ["id"]}

@@ -19,10 +19,10 @@ from botocore.exceptions import (
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
-from lake_assets.bronze.inspect import inspect_file
-from lake_assets.bronze.keys import DataFile, parse_key
-from lake_assets.bronze.object_store import LocalStore, ObjectGone, S3Store, StoreError, open_store
+from lake_assets.bronze.files.inspect import inspect_file
+from lake_assets.bronze.files.keys import DataFile, parse_key
 from lake_assets.config import DmsSettings, S3Config
+from lake_assets.storage.object_store import LocalStore, ObjectGone, S3Store, StoreError, open_store
 
 KEYS = [
     "a-b/t/LOAD00000001.csv",

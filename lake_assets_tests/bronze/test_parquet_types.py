@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.bronze.inspect import inspect_file
-from lake_assets.bronze.keys import DataFile, parse_key
-from lake_assets.bronze.object_store import LocalStore
-from lake_assets.bronze.parquet_types import ParquetColumn, parquet_columns, read_schema, read_type
+from lake_assets.bronze.files.inspect import inspect_file
+from lake_assets.bronze.files.keys import DataFile, parse_key
+from lake_assets.bronze.reader.parquet_types import ParquetColumn, parquet_columns, read_schema, read_type
 from lake_assets.config import DmsSettings
+from lake_assets.storage.object_store import LocalStore
 
 TYPES: list[tuple[str, str | None]] = [
     ("bool", "boolean"),

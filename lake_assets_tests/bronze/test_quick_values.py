@@ -7,7 +7,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from lake_assets.bronze.values import _SCIENTIFIC, _WALL_CLOCK, _ZONE, exactly
+from lake_assets.bronze.reader.values import _SCIENTIFIC, _WALL_CLOCK, _ZONE, exactly
 from lake_assets_tests.lakes import own_session
 
 SEEDS = {

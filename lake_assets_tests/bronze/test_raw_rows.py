@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.bronze.keys import TRANSACTIONS
-from lake_assets.bronze.raw_rows import RawRow, raw_records
+from lake_assets.bronze.files.keys import TRANSACTIONS
+from lake_assets.bronze.quarantine.raw_rows import RawRow, raw_records
 from lake_assets_tests.bronze.reading import Folder
 
 KEY = "public/items/LOAD00000001"

@@ -22,13 +22,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.damage import unreadable_files
-from lake_assets.bronze.log_record import LoggedFile
-from lake_assets.bronze.object_store import StoreError
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.quarantine.damage import unreadable_files
 from lake_assets.config import SchemaChanges
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract import contract_of
 from lake_assets.schema.evolve import observed
+from lake_assets.storage.object_store import StoreError
 from lake_assets_tests.bronze.reading import Folder
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from lake_assets.bronze.admission import admit
-from lake_assets.bronze.discovery import Discovery, discover
-from lake_assets.bronze.file_log import FileLog, NewFile
-from lake_assets.bronze.known import Known
-from lake_assets.bronze.object_store import StoreError, open_store
+from lake_assets.bronze.log.admission import admit
+from lake_assets.bronze.log.file_log import FileLog, NewFile
+from lake_assets.bronze.log.known import Known
+from lake_assets.bronze.scan.discovery import Discovery, discover
 from lake_assets.config import S3Config, SourceConfig
+from lake_assets.storage.object_store import StoreError, open_store
 from lake_assets_tests.dms_files import put
 
 TABLE = {"columns": {"id": "long not null"}, "primary_key": ["id"]}

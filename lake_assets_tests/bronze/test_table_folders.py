@@ -4,8 +4,8 @@ from datetime import date
 
 import pytest
 
-from lake_assets.bronze.keys import DataFile, UnknownKey
-from lake_assets.bronze.table_folders import TableFolders, UnconfiguredKey, strangers
+from lake_assets.bronze.files.keys import DataFile, UnknownKey
+from lake_assets.bronze.scan.table_folders import TableFolders, UnconfiguredKey, strangers
 from lake_assets.config import SourceConfig
 
 TABLE = {"columns": {"id": "long"}, "primary_key": ["id"]}

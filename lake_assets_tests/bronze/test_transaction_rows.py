@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.discovery import discover
-from lake_assets.bronze.object_store import open_store
-from lake_assets.bronze.reader import read_changes
-from lake_assets.build import Lake
+from lake_assets.bronze.reader.read_changes import read_changes
+from lake_assets.bronze.scan.discovery import discover
+from lake_assets.orchestration.lake_definitions import Lake
+from lake_assets.storage.object_store import open_store
 from lake_assets_tests.bronze.test_transactions import damaged
 from lake_assets_tests.dms_files import put
 from lake_assets_tests.lakes import DMS, small_lake

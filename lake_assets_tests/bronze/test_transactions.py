@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from lake_assets.bronze import content, transactions
-from lake_assets.bronze.inspect import UnreadableFile
-from lake_assets.bronze.keys import TransactionFile
-from lake_assets.bronze.object_store import LocalStore
-from lake_assets.bronze.transactions import inspect_transactions
+from lake_assets.bronze.files import content, transactions
+from lake_assets.bronze.files.inspect import UnreadableFile
+from lake_assets.bronze.files.keys import TransactionFile
+from lake_assets.bronze.files.transactions import inspect_transactions
 from lake_assets.config import DmsSettings
+from lake_assets.storage.object_store import LocalStore
 from lake_assets_tests.dms_files import put
 
 TABLES = ("public.trips", "public.notes", "audit.trips")

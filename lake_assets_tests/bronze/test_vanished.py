@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pyiceberg.catalog import Catalog
 
-from lake_assets.bronze.discovery import Discovery, discover
-from lake_assets.bronze.file_log import FileLog
-from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.object_store import ObjectStore, StoreError, open_store
-from lake_assets.bronze.vanished import Removal, Removed, missing_files, newest_known, vanished_tables
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.file_log import FileLog
+from lake_assets.bronze.scan.discovery import Discovery, discover
+from lake_assets.bronze.scan.vanished import Removal, Removed, missing_files, newest_known, vanished_tables
 from lake_assets.config import S3Config, SourceConfig
+from lake_assets.storage.object_store import ObjectStore, StoreError, open_store
 from lake_assets_tests.silver.planning import logged
 
 TABLE = {"columns": {"id": "long not null"}, "primary_key": ["id"]}

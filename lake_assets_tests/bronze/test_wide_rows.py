@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze import wide_rows
+from lake_assets.bronze.reader import wide_rows
 from lake_assets_tests.bronze.reading import Folder
 
 pytestmark = pytest.mark.spark

@@ -21,11 +21,11 @@ from pathlib import Path
 
 import dagster as dg
 
-from lake_assets.build import Lake, open_lake
-from lake_assets.config_file import load_lake
+from lake_assets.config.config_file import load_lake
 from lake_assets.demo.feed import run_feed
 from lake_assets.demo.history import generate_history
-from lake_assets.preflight import free_port
+from lake_assets.orchestration.lake_definitions import Lake, open_lake
+from lake_assets.spark.preflight import free_port
 from lake_assets_tests.chaos.disturbances import Disturbances
 from lake_assets_tests.chaos.lake import PREFIX, SOURCE, write_lake
 from lake_assets_tests.chaos.processes import Daemon, WatchedServer

@@ -17,9 +17,9 @@ import psutil
 
 from lake_assets.config import LakeConfig
 from lake_assets.errors import LakeError
-from lake_assets.launcher.run_process import SERVER
-from lake_assets.preflight import PreflightError
+from lake_assets.orchestration.launcher.run_process import SERVER
 from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.preflight import PreflightError
 from lake_assets_tests.dagster_dev import ROOT, processes_of
 
 

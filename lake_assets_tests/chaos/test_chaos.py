@@ -16,9 +16,9 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from lake_assets.bronze.arrivals import log_arrivals
-from lake_assets.build import Lake, open_lake
-from lake_assets.config_file import load_lake
+from lake_assets.config.config_file import load_lake
+from lake_assets.orchestration.lake_definitions import Lake, open_lake
+from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets_tests.chaos.lake import PREFIX, SOURCE, write_lake
 from lake_assets_tests.chaos.storage import BUCKET, Storage, Trouble
 from lake_assets_tests.chaos.verdict import change_log_differences, log_differences

@@ -11,10 +11,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from lake_assets.build import Lake
 from lake_assets.demo.compare import compare_with_source
-from lake_assets.gold.work import mart_work
-from lake_assets.iceberg.tables import load_table
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.orchestration.assets.mart_runs import mart_work
+from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets_tests.chaos.lake import PREFIX, SOURCE
 from lake_assets_tests.chaos.storage import BUCKET, Storage
 from lake_assets_tests.dagster_dev import trips_in_mart, trips_since

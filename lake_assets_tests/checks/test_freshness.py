@@ -7,13 +7,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lake_assets.bronze.file_log import LoggedFile
-from lake_assets.bronze.keys import FileKind
-from lake_assets.checks.freshness import FreshnessState, freshness
-from lake_assets.checks.silver_checks import check_specs, freshness_evaluation
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import Freshness
-from lake_assets.silver.position import Position
-from lake_assets.silver.targets import Target
+from lake_assets.orchestration.checks.freshness_check import FreshnessState, freshness
+from lake_assets.orchestration.checks.silver_checks import check_specs, freshness_evaluation
+from lake_assets.silver.table.position import Position
+from lake_assets.silver.table.targets import Target
 from lake_assets_tests.lakes import ITEMS, small_lake
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)

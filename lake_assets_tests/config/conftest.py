@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lake_assets.config import LakeConfig
-from lake_assets.config_file import ConfigError, load_lake
+from lake_assets.config.config_file import ConfigError, load_lake
 
 Load = Callable[..., LakeConfig]
 Refusal = Callable[..., list[str]]

@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from lake_assets.config import DmsSettings, SourceConfig, TableConfig
+from lake_assets.config.config_file import ConfigError, load_lake
 from lake_assets.config.dms_rules import _goes_back, conflicts
-from lake_assets.config_file import ConfigError, load_lake
 
 COLUMNS = {"id": "long not null", "at": "timestamptz"}
 ORDERED = {"timestamp_column_name": "commit_ts", "change_sequence_column": "change_seq"}

@@ -5,7 +5,7 @@ import traceback
 
 import pytest
 
-from lake_assets.config_file import ConfigError
+from lake_assets.config.config_file import ConfigError
 from lake_assets_tests.config.lake_text import GOOD, table
 
 

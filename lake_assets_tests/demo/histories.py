@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from lake_assets.demo.compare import compare_rows, source_rows
-from lake_assets.demo.dms_settings import DmsWriterSettings
+from lake_assets.demo.dms.dms_settings import DmsWriterSettings
+from lake_assets.demo.dms.written_files import WrittenFiles
 from lake_assets.demo.history import generate_history
 from lake_assets.demo.replay import replay_files
-from lake_assets.demo.schema import TABLES
-from lake_assets.demo.written_files import WrittenFiles
+from lake_assets.demo.source.bike_schema import TABLES
 
 END = datetime(2026, 3, 5, 18, 30, tzinfo=UTC)  # a Thursday: both days before it have a rush hour
 

@@ -9,9 +9,9 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 from lake_assets.demo.compare import compare_with_source, source_rows
-from lake_assets.demo.dms_parquet import arrow_type
+from lake_assets.demo.dms.dms_parquet import arrow_type
 from lake_assets.demo.replay import replay_files
-from lake_assets.demo.schema import TABLES
+from lake_assets.demo.source.bike_schema import TABLES
 from lake_assets_tests.demo.histories import History, make_history
 
 

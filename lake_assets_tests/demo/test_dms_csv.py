@@ -10,15 +10,15 @@ from decimal import Decimal
 
 import pytest
 
-from lake_assets.demo.changes import Change
-from lake_assets.demo.dms_csv import encode_csv
-from lake_assets.demo.dms_files import cdc_key, encode_cdc_file, encode_file, flush_time, load_key
-from lake_assets.demo.dms_layout import DmsLayout, FileContent
-from lake_assets.demo.dms_settings import DmsWriterSettings
+from lake_assets.demo.company.vocabulary import AWKWARD_TEXTS
+from lake_assets.demo.dms.dms_csv import encode_csv
+from lake_assets.demo.dms.dms_files import cdc_key, encode_cdc_file, encode_file, flush_time, load_key
+from lake_assets.demo.dms.dms_layout import DmsLayout, FileContent
+from lake_assets.demo.dms.dms_settings import DmsWriterSettings
 from lake_assets.demo.replay import split_csv
-from lake_assets.demo.schema import TABLES, Column
-from lake_assets.demo.values import RowCodec
-from lake_assets.demo.vocabulary import AWKWARD_TEXTS
+from lake_assets.demo.source.bike_schema import TABLES, Column
+from lake_assets.demo.source.source_changes import Change
+from lake_assets.demo.source.source_values import RowCodec
 
 BARE = DmsWriterSettings(add_column_name=False)
 TEXT = (Column("a", "string", False), Column("b", "string", False))

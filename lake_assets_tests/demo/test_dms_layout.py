@@ -2,10 +2,10 @@
 
 import pytest
 
-from lake_assets.demo.changes import Change
-from lake_assets.demo.dms_layout import DmsLayout
-from lake_assets.demo.dms_settings import DmsWriterSettings
-from lake_assets.demo.schema import TABLES
+from lake_assets.demo.dms.dms_layout import DmsLayout
+from lake_assets.demo.dms.dms_settings import DmsWriterSettings
+from lake_assets.demo.source.bike_schema import TABLES
+from lake_assets.demo.source.source_changes import Change
 
 TICKETS = TABLES["maintenance_tickets"]
 AT = "2026-03-02 01:00:00.000000"

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.demo.dms_settings import DmsWriterSettings
+from lake_assets.demo.dms.dms_settings import DmsWriterSettings
 from lake_assets_tests.demo.histories import make_history
 
 

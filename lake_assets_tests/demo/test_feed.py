@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.demo.dms_settings import DmsWriterSettings
+from lake_assets.demo.dms.dms_settings import DmsWriterSettings
+from lake_assets.demo.dms.output_storage import LocalStorage
 from lake_assets.demo.feed import run_feed
 from lake_assets.demo.outbox import Outbox
 from lake_assets.demo.replay import read_files
-from lake_assets.demo.schema import TABLES
-from lake_assets.demo.storage import LocalStorage
+from lake_assets.demo.source.bike_schema import TABLES
 from lake_assets_tests.demo.histories import History, differences, make_history
 
 

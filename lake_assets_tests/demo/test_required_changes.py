@@ -7,9 +7,9 @@ from itertools import groupby, pairwise
 
 import pytest
 
+from lake_assets.demo.company.vocabulary import AWKWARD_TEXTS
 from lake_assets.demo.replay import FileRow, read_files
-from lake_assets.demo.schema import TABLES
-from lake_assets.demo.vocabulary import AWKWARD_TEXTS
+from lake_assets.demo.source.bike_schema import TABLES
 
 KEYED = [name for name, table in TABLES.items() if table.primary_key]
 

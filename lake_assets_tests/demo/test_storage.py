@@ -6,11 +6,11 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from lake_assets.demo.dms_settings import DmsWriterSettings
+from lake_assets.demo.dms.dms_settings import DmsWriterSettings
+from lake_assets.demo.dms.output_storage import LocalStorage, open_storage
 from lake_assets.demo.feed import run_feed
 from lake_assets.demo.history import generate_history
 from lake_assets.demo.replay import replay_files
-from lake_assets.demo.storage import LocalStorage, open_storage
 from lake_assets_tests.demo.histories import END, differences
 
 

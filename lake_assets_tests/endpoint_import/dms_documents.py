@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from lake_assets.config import DmsSettings, SourceConfig
-from lake_assets.config_file import load_lake
-from lake_assets.endpoint_import.documents import read_documents
-from lake_assets.endpoint_import.lake_section import lake_section
+from lake_assets.config.config_file import load_lake
+from lake_assets.onboarding.endpoint_import.documents import read_documents
+from lake_assets.onboarding.endpoint_import.lake_section import lake_section
 
 TARGET_ARN = "arn:aws:dms:eu-west-1:123456789012:endpoint:TARGET"
 S3_SETTINGS = {

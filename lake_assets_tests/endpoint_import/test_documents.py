@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from lake_assets.commands.import_endpoint import import_endpoint
-from lake_assets.endpoint_import.documents import read_documents
-from lake_assets.endpoint_import.lake_section import lake_section
+from lake_assets.commands.setup.import_endpoint import import_endpoint
 from lake_assets.errors import DocumentError
+from lake_assets.onboarding.endpoint_import.documents import read_documents
+from lake_assets.onboarding.endpoint_import.lake_section import lake_section
 from lake_assets_tests.endpoint_import.dms_documents import (
     BEFORE,
     ENDPOINT,

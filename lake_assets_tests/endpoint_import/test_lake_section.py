@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lake_assets.config_file import ConfigError, load_lake
+from lake_assets.config.config_file import ConfigError, load_lake
 from lake_assets_tests.endpoint_import.dms_documents import (
     BEFORE,
     ENDPOINT,

@@ -12,23 +12,23 @@ from uuid import uuid4
 
 import dagster as dg
 
-from lake_assets.bronze.arrivals import log_arrivals
-from lake_assets.build import Lake, build_definitions, open_lake
 from lake_assets.config import LakeConfig
-from lake_assets.demo.schema import TABLES
-from lake_assets.gold.assets import failed_inputs
+from lake_assets.demo.source.bike_schema import TABLES
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.registry import load_marts
-from lake_assets.gold.work import MartRun, MartWork, mart_work, within_partitions
+from lake_assets.orchestration.assets.mart_assets import failed_inputs
+from lake_assets.orchestration.assets.mart_runs import MartRun, MartWork, mart_work, within_partitions
+from lake_assets.orchestration.lake_definitions import Lake, build_definitions, open_lake
+from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets_tests.gold import mart_oracle as oracle
 from lake_assets_tests.gold.mart_frames import in_order
 from lake_assets_tests.lakes import DMS, SPARK, TINY, write_file
 
 Row = dict[str, Any]
 MARTS = (
-    "lake_assets.gold.station_daily",
-    "lake_assets.gold.trip_revenue_daily",
-    "lake_assets.gold.racks_empty_now",
+    "lake_assets.demo.marts.station_daily",
+    "lake_assets.demo.marts.trip_revenue_daily",
+    "lake_assets.demo.marts.racks_empty_now",
 )
 USED = ("stations", "trips", "station_status")
 KEYS = {"stations": "station_id", "trips": "trip_id", "station_status": "station_id"}

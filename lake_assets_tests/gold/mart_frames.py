@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.demo.schema import TABLES
+from lake_assets.demo.source.bike_schema import TABLES
 from lake_assets.gold.mart import Mart, MartRequest
 from lake_assets.spark.types import spark_type
 

@@ -14,11 +14,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.build import open_lake
-from lake_assets.commands.sync import sync
 from lake_assets.config import parse_column
 from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Input, Mart, MartRequest
+from lake_assets.orchestration.lake_definitions import open_lake
+from lake_assets.orchestration.sync import sync
 from lake_assets_tests.bank import ACCOUNTS, OPENING, SAVINGS, Bank, bank_lake, in_turns
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

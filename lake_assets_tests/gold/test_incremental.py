@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from lake_assets.demo.marts.trip_revenue_daily import MART as TRIP_REVENUE_DAILY
 from lake_assets.demo.replay import read_files
 from lake_assets.gold.mart import MartRequest
-from lake_assets.gold.trip_revenue_daily import MART as TRIP_REVENUE_DAILY
-from lake_assets.gold.work import MartRun
+from lake_assets.orchestration.assets.mart_runs import MartRun
 from lake_assets_tests.demo.histories import make_history
 from lake_assets_tests.gold.bike_lake import DAILY, EMPTY_NOW, REVENUE, USED, BikeLake, Row, at, days
 

@@ -12,12 +12,12 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
-from lake_assets.automation.tending import SILVER
-from lake_assets.commands.maintain import maintain
+from lake_assets.commands.run.maintain import maintain
 from lake_assets.config import MaintenanceConfig
-from lake_assets.gold.look import Look
+from lake_assets.gold.table_snapshots import Look
 from lake_assets.iceberg.restamp import bearer, repeated
-from lake_assets.silver.position import Position
+from lake_assets.rounds.upkeep import SILVER
+from lake_assets.silver.table.position import Position
 from lake_assets_tests.gold.bike_lake import DAILY, REVENUE, BikeLake, at, days
 from lake_assets_tests.gold.test_incremental import station, status, trip
 

@@ -13,11 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.demo.compare import source_rows
+from lake_assets.demo.marts.racks_empty_now import MART as RACKS_EMPTY_NOW
+from lake_assets.demo.marts.station_daily import MART as STATION_DAILY
+from lake_assets.demo.marts.trip_revenue_daily import MART as TRIP_REVENUE_DAILY
 from lake_assets.demo.replay import read_files
-from lake_assets.demo.schema import TABLES
-from lake_assets.gold.racks_empty_now import MART as RACKS_EMPTY_NOW
-from lake_assets.gold.station_daily import MART as STATION_DAILY
-from lake_assets.gold.trip_revenue_daily import MART as TRIP_REVENUE_DAILY
+from lake_assets.demo.source.bike_schema import TABLES
 from lake_assets_tests.demo.histories import END, make_history
 from lake_assets_tests.gold import mart_oracle as oracle
 from lake_assets_tests.gold.mart_frames import Row, compute, in_order

@@ -20,9 +20,9 @@ from pyiceberg.transforms import IdentityTransform
 from lake_assets.config import GoldConfig, parse_column
 from lake_assets.errors import LakeError
 from lake_assets.gold.consumption import Consumption, fingerprint
-from lake_assets.gold.look import Look, column_bounds
 from lake_assets.gold.mart import Follow, Input, Mart
 from lake_assets.gold.registry import tracked_columns
+from lake_assets.gold.table_snapshots import Look, column_bounds
 from lake_assets.gold.view import MartView, mart_view
 from lake_assets_tests.lakes import lake_config
 

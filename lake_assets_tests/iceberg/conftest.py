@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.build import Lake
+from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets_tests.lakes import small_lake
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import dagster as dg
 from pyspark.sql import DataFrame
 
-from lake_assets.build import Lake
 from lake_assets.config import parse_column
-from lake_assets.iceberg.io_manager import PARTITION_COLUMN, IcebergIOManager
+from lake_assets.orchestration.io_managers.iceberg_io_manager import PARTITION_COLUMN, IcebergIOManager
+from lake_assets.orchestration.lake_definitions import Lake
 
 DAYS = dg.DailyPartitionsDefinition("2024-03-01", timezone="UTC", end_offset=1)
 COLUMNS = (

@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.build import Lake
 from lake_assets.errors import ApplyConflict, PartitionMismatch
-from lake_assets.iceberg import io_manager
-from lake_assets.iceberg.io_manager import PARTITION_COLUMN
-from lake_assets.iceberg.overwrite import Computed
+from lake_assets.gold.write_mart import Computed
+from lake_assets.orchestration.io_managers import iceberg_io_manager as io_manager
+from lake_assets.orchestration.io_managers.iceberg_io_manager import PARTITION_COLUMN
+from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets_tests.iceberg.daily_marts import (
     ALL,
     COLUMNS,

@@ -8,11 +8,11 @@ import dagster as dg
 import pytest
 from pyspark.sql import DataFrame
 
-from lake_assets.automation.heartbeat import HEARTBEAT
-from lake_assets.build import Lake
 from lake_assets.config import Column, parse_column
 from lake_assets.errors import ColumnMismatch
-from lake_assets.iceberg.overwrite import Computed
+from lake_assets.gold.write_mart import Computed
+from lake_assets.orchestration.lake_definitions import Lake
+from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets_tests.iceberg.daily_marts import (
     ALL,
     COLUMNS,

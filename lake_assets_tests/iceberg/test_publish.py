@@ -10,11 +10,11 @@ import pytest
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
-from lake_assets.build import Lake
 from lake_assets.config import parse_column
 from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg.publish import Attempt, KeptBranches, attempt, drop_branch
-from lake_assets.iceberg.tables import create_table, current_snapshot, load_table
+from lake_assets.iceberg.table_io import create_table, current_snapshot, load_table
+from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.spark.sql import table_address
 from lake_assets_tests.lakes import small_lake
 

@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyiceberg.exceptions import NoSuchTableError
 
-from lake_assets.build import Lake
-from lake_assets.iceberg.tables import load_table
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.orchestration.lake_definitions import Lake
 
 LOG, CONTRACTS = "lake_ops.bronze_files", "lake_ops.contracts"
 
@@ -127,7 +127,7 @@ def expire_files(place: Place) -> str | None:
 
 
 def _positions(place: Place) -> list[int]:
-    from lake_assets.silver.position import PositionLost, read_position
+    from lake_assets.silver.table.position import PositionLost, read_position
 
     found = []
     for target in place.used.targets:
@@ -220,7 +220,7 @@ def compact_and_expire(place: Place) -> str | None:
 
 def edit_settings(place: Place) -> str | None:
     """Somebody edits lake.yaml: how many files a batch takes, and what a table is partitioned by."""
-    from lake_assets.build import open_lake
+    from lake_assets.orchestration.lake_definitions import open_lake
 
     config = place.used.config
     automation = config.automation.model_copy(

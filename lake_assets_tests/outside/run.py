@@ -16,16 +16,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from lake_assets.bronze.arrivals import log_arrivals
-from lake_assets.commands.full_load import decide
-from lake_assets.commands.recover import recover
-from lake_assets.commands.relog import LOST
-from lake_assets.commands.restore import restore
+from lake_assets.commands.mend.full_load_decision import decide
+from lake_assets.commands.mend.recover import recover
+from lake_assets.commands.mend.relog import LOST
+from lake_assets.commands.mend.restore import restore
 from lake_assets.errors import LakeError
-from lake_assets.silver.batch import TableResult
-from lake_assets.silver.engine import apply_tables
-from lake_assets.silver.rebuild import rebuild
-from lake_assets.silver.targets import Target
+from lake_assets.rounds.arrivals import log_arrivals
+from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.apply.rebuild import rebuild
+from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.outside.actions import ACTIONS, Place
 from lake_assets_tests.soak import bucket as storage
 from lake_assets_tests.soak import truth

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.log_record import LoggedFile
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import DmsSettings, SchemaChanges, TableConfig
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract import Contract, Contracts, contract_of

@@ -1,8 +1,9 @@
 """One turn of a lake's silver tables in a process of its own, which may be killed on the way.
 
 Here: what `test_exactly_once.py` starts: `python -m lake_assets_tests.silver.apply_process '<JSON>'` with `folder`,
-`catalog`, `tables`, `dms`. Optional are `kill_before`, the name of a function of `silver/apply.py`, and `start`, a file
-that it waits for once it is ready, which `<start>.ready` tells. Prints the number of batches it published.
+`catalog`, `tables`, `dms`. Optional are `kill_before`, the name of a function of `silver/apply/apply_batch.py`, and
+`start`, a file that it waits for once it is ready, which `<start>.ready` tells. Prints the number of batches it
+published.
 """
 
 import json
@@ -13,9 +14,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lake_assets.build import open_lake
-from lake_assets.silver import apply
-from lake_assets.silver.engine import apply_tables
+from lake_assets.orchestration.lake_definitions import open_lake
+from lake_assets.silver.apply.apply_batch import apply_batch as apply
+from lake_assets.silver.apply.engine import apply_tables
 from lake_assets_tests.lakes import lake_config
 
 

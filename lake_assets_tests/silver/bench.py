@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.table import Table
 
-from lake_assets.bronze.arrivals import log_arrivals
-from lake_assets.build import Lake, open_lake
 from lake_assets.config import TableConfig
-from lake_assets.silver.batch import BatchResult, TableResult
-from lake_assets.silver.engine import apply_tables
+from lake_assets.orchestration.lake_definitions import Lake, open_lake
+from lake_assets.rounds.arrivals import log_arrivals
+from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.write.batch import BatchResult, TableResult
 from lake_assets_tests import oracle
 from lake_assets_tests.dms_files import DmsFile, csv_bytes, parquet_bytes, put, transactions_csv
 from lake_assets_tests.lakes import DMS, small_lake

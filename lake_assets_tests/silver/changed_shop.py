@@ -10,9 +10,9 @@ from pathlib import Path
 from pyiceberg.io import InputFile
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
-from lake_assets.build import Lake
-from lake_assets.commands.status import status
+from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError
+from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench
 

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lake_assets.build import open_lake
-from lake_assets.commands.maintain import maintain
-from lake_assets.iceberg.maintenance import TableUpkeep
+from lake_assets.commands.run.maintain import maintain
 from lake_assets.iceberg.publish import Attempt
+from lake_assets.iceberg.table_maintenance import TableUpkeep
+from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets_tests.lakes import lake_config
 
 STEPS: dict[str, Any] = {

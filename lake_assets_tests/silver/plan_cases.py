@@ -4,8 +4,8 @@ from datetime import timedelta
 from typing import Any
 
 from lake_assets.config import Mode
-from lake_assets.silver.plan import Batch, Waiting
-from lake_assets.silver.position import Position
+from lake_assets.silver.plan.planner import Batch, Waiting
+from lake_assets.silver.table.position import Position
 from lake_assets_tests.silver.planning import (
     AT,
     AT_QUIET,

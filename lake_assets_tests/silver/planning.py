@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from lake_assets.bronze.file_log import LoggedFile
-from lake_assets.bronze.keys import FileKind
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import FullLoadComplete, Mode, OnVanished
-from lake_assets.silver.plan import Batch, Gate, Waiting, plan_batch
-from lake_assets.silver.position import Position
+from lake_assets.silver.plan.planner import Batch, Gate, Waiting, plan_batch
+from lake_assets.silver.table.position import Position
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FIRST_CDC = FullLoadComplete.model_validate("first_cdc")

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.silver.batch import TableResult
+from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests import oracle
 from lake_assets_tests import published_jobs as jobs
 from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, csv_bytes, load_file, put

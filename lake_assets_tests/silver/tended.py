@@ -10,11 +10,11 @@ from typing import Any
 
 from pyiceberg.table.snapshots import Snapshot
 
-from lake_assets.commands.maintain import maintain
-from lake_assets.iceberg.maintenance import Upkeep
-from lake_assets.iceberg.tables import RESTAMP_OF, summary
-from lake_assets.silver.position import LOG_OFFSET
-from lake_assets.silver.targets import Target
+from lake_assets.commands.run.maintain import maintain
+from lake_assets.iceberg.table_io import RESTAMP_OF, summary
+from lake_assets.iceberg.table_maintenance import Upkeep
+from lake_assets.silver.table.position import LOG_OFFSET
+from lake_assets.silver.table.targets import Target
 from lake_assets_tests.silver.bench import Bench
 from lake_assets_tests.silver.test_exactly_once import KEYED, Shop
 

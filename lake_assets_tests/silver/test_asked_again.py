@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.quarantine import State
-from lake_assets.commands.quarantine import chosen, discard, retry
+from lake_assets.bronze.quarantine.quarantine_log import State
+from lake_assets.commands.mend.quarantine_commands import chosen, discard, retry
 from lake_assets.errors import TableStopped
 from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file, transaction_file
 from lake_assets_tests.silver.bench import Bench

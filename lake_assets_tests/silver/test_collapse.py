@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.silver.change_events import key_columns
-from lake_assets.silver.collapse import collapse, events, figures, observe_changes, observe_used
+from lake_assets.silver.changes.collapse import collapse, events, figures, observe_changes, observe_used
+from lake_assets.silver.table.change_events import key_columns
 from lake_assets.spark.checkpoint import checkpointed
 
 SCHEMA = (

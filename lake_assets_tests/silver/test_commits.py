@@ -12,7 +12,14 @@ from urllib.parse import unquote, urlparse
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.silver.position import BATCH, EPOCH, LOG_OFFSET, MAX_COMMIT_TS, MAX_SEQUENCE, TOUCHED_DAYS
+from lake_assets.silver.table.position import (
+    BATCH,
+    EPOCH,
+    LOG_OFFSET,
+    MAX_COMMIT_TS,
+    MAX_SEQUENCE,
+    TOUCHED_DAYS,
+)
 from lake_assets_tests.dms_files import Clock, Row, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench, comparable
 

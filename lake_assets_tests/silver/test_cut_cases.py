@@ -12,14 +12,14 @@ import pytest
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.keys import FileKind
-from lake_assets.build import open_lake
+from lake_assets.bronze.files.keys import FileKind
 from lake_assets.config import ConsistentCut, LakeConfig, Mode
 from lake_assets.errors import RowCountMismatch, TableStopped
-from lake_assets.silver.cut import Cut, source_cut
-from lake_assets.silver.cut_tags import SourceCut, cut_of, cut_tags, shows, tag_of
-from lake_assets.silver.plan import Batch, Waiting, plan_batch
-from lake_assets.silver.position import Position, read_position
+from lake_assets.orchestration.lake_definitions import open_lake
+from lake_assets.silver.apply.cut_tags import SourceCut, cut_of, cut_tags, shows, tag_of
+from lake_assets.silver.plan.cut import Cut, source_cut
+from lake_assets.silver.plan.planner import Batch, Waiting, plan_batch
+from lake_assets.silver.table.position import Position, read_position
 from lake_assets_tests.bank import quiet
 from lake_assets_tests.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.lakes import lake_config

@@ -12,8 +12,8 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.silver.position import read_position
-from lake_assets.silver.rebuild import rebuild
+from lake_assets.silver.apply.rebuild import rebuild
+from lake_assets.silver.table.position import read_position
 from lake_assets_tests import oracle
 from lake_assets_tests.bank import quiet
 from lake_assets_tests.dms_files import NOON, DmsFile, cdc_file, load_file

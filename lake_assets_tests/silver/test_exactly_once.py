@@ -21,19 +21,22 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.reader import read_changes
-from lake_assets.build import Lake
+from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.config import Mode
 from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver import apply, keyed, reading, states
-from lake_assets.silver.apply import apply_batch
-from lake_assets.silver.batch import TableResult
-from lake_assets.silver.engine import apply_table, apply_tables
-from lake_assets.silver.plan import Batch, plan_batch
-from lake_assets.silver.position import LOG_OFFSET, read_position
-from lake_assets.silver.targets import Target
-from lake_assets.silver.work import Work
+from lake_assets.orchestration.lake_definitions import Lake
+from lake_assets.silver.apply.apply_batch import apply_batch
+from lake_assets.silver.apply.apply_batch import apply_batch as apply
+from lake_assets.silver.apply.engine import apply_table, apply_tables
+from lake_assets.silver.changes import key_states as states
+from lake_assets.silver.changes import reading
+from lake_assets.silver.plan.planner import Batch, plan_batch
+from lake_assets.silver.table.position import LOG_OFFSET, read_position
+from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write import upsert as keyed
+from lake_assets.silver.write.batch import TableResult
+from lake_assets.silver.write.batch_work import Work
 from lake_assets_tests.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.silver.bench import AT_ONCE, Bench
 
@@ -265,7 +268,9 @@ def test_a_batch_with_a_lost_row_is_not_published(
                 return drop_a_row(read_changes(*a, **k)) if len(reads) > 1 else read_changes(*a, **k)
 
             patched.setattr(reading, "read_changes", read)
-            patched.setattr("lake_assets.silver.collapse.ChangeFigures.is_late", lambda self, highest: True)
+            patched.setattr(
+                "lake_assets.silver.changes.collapse.ChangeFigures.is_late", lambda self, highest: True
+            )
             expected = "rows by its own count, the reader saw"
         else:
             whole = states.living

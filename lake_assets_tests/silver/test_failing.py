@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.commands.status import TableStatus, status
-from lake_assets.silver.failures import failures
+from lake_assets.commands.show.status import TableStatus, status
+from lake_assets.silver.apply.failures import failures
 from lake_assets_tests.silver.bench import Bench
 
 pytestmark = pytest.mark.spark

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import LakeError, SparkLost
-from lake_assets.silver import planned
+from lake_assets.silver.apply import planned
 from lake_assets.spark.checkpoint import Observed
 from lake_assets_tests.dms_files import cdc_file
 from lake_assets_tests.silver.test_small_tables import NAME, NEVER, Items

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.commands.full_load import decide
-from lake_assets.commands.status import status
+from lake_assets.commands.mend.full_load_decision import decide
+from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError, TableStopped
-from lake_assets.silver.batch import TableResult
-from lake_assets.silver.engine import apply_table, apply_tables
-from lake_assets.silver.targets import Target
+from lake_assets.silver.apply.engine import apply_table, apply_tables
+from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.dms_task import Dms, statistics
 from lake_assets_tests.silver.bench import Bench

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.commands.quarantine import retry
+from lake_assets.commands.mend.quarantine_commands import retry
 from lake_assets.errors import TableStopped
 from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench

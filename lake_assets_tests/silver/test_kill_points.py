@@ -24,17 +24,17 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.asset_keys import bronze_key
-from lake_assets.bronze.assets import LAST_OFFSET
-from lake_assets.build import build_definitions, open_lake
-from lake_assets.commands.instance import dagster_instance
-from lake_assets.commands.look import SyncResult
-from lake_assets.commands.sync import sync
-from lake_assets.preflight import free_port
+from lake_assets.orchestration.assets.bronze_assets import LAST_OFFSET
+from lake_assets.orchestration.assets.silver_report import POSITION
+from lake_assets.orchestration.instance import dagster_instance
+from lake_assets.orchestration.lake_definitions import build_definitions, open_lake
+from lake_assets.orchestration.shared.asset_keys import bronze_key
+from lake_assets.orchestration.sync import sync
+from lake_assets.rounds.pending_work import SyncResult
 from lake_assets.schema.silver_schema import version_of
-from lake_assets.silver.position import LOG_OFFSET, read_position
-from lake_assets.silver.report import POSITION
+from lake_assets.silver.table.position import LOG_OFFSET, read_position
 from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.preflight import free_port
 from lake_assets_tests.dms_files import Clock, cdc_file, csv_bytes, load_file, put
 from lake_assets_tests.faults import POINTS, Point, Step
 from lake_assets_tests.lakes import TINY, lake_config

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.silver.batch import BatchResult
+from lake_assets.silver.write.batch import BatchResult
 from lake_assets_tests import oracle
 from lake_assets_tests.dms_files import NOON, Clock, DmsFile, Row, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench, comparable

@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from lake_assets.automation.tending import tend_silver
-from lake_assets.commands.latency import BOUNDS, Spread, histogram, latency
-from lake_assets.commands.show import show_latency, show_status
-from lake_assets.commands.status import status
-from lake_assets.silver.latency import FIRST_COMMIT, FIRST_FILE, Passage, oldest, passages
+from lake_assets.commands.show.latency import BOUNDS, Spread, histogram, latency
+from lake_assets.commands.show.show import show_latency, show_status
+from lake_assets.commands.show.status import status
+from lake_assets.rounds.upkeep import tend_silver
+from lake_assets.silver.table.batch_latency import FIRST_COMMIT, FIRST_FILE, Passage, oldest, passages
 from lake_assets_tests.automation.test_continuous import ITEMS, Kept
 from lake_assets_tests.dms_files import cdc_file, load_file
 

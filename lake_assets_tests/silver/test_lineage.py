@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from lake_assets.silver.lineage import Place, Step, Undecidable, survivors
+from lake_assets.silver.changes.row_lineage import Place, Step, Undecidable, survivors
 
 Change = tuple[str, int] | tuple[str, int, int]
 """Kind and key; of a move the old key and the new one. An upper-case `P` before a kind: an image that lacks columns."""

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from lake_assets.bronze.log_record import LoggedFile
-from lake_assets.silver.load_doubt import doubtful_parts
-from lake_assets.silver.position import Position
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.silver.plan.load_doubt import doubtful_parts
+from lake_assets.silver.table.position import Position
 from lake_assets_tests.silver.planning import AT, LOADED, NOON, logged
 
 APPLIED = Position(log_offset=1, epoch=1, snapshot_id=1)

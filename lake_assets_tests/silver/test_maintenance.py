@@ -12,12 +12,12 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.commands.status import status
+from lake_assets.commands.show.status import status
 from lake_assets.errors import ApplyConflict
-from lake_assets.iceberg import maintenance
+from lake_assets.iceberg import table_maintenance as maintenance
 from lake_assets.iceberg.publish import Attempt, attempt
-from lake_assets.iceberg.tables import RESTAMP_OF, current_snapshot, live_rows, summary
-from lake_assets.silver.position import LOG_OFFSET, TOUCHED_DAYS, read_position
+from lake_assets.iceberg.table_io import RESTAMP_OF, current_snapshot, live_rows, summary
+from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS, read_position
 from lake_assets_tests.silver.tended import KEEP_NOTHING, TendedShop, tended_shop
 from lake_assets_tests.silver.test_exactly_once import KEYED, REWRITE
 

@@ -12,16 +12,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lake_assets.automation.tending import tend_silver
-from lake_assets.bronze import discovery
-from lake_assets.bronze.inspect import inspect_file
-from lake_assets.bronze.log_record import LoggedFile
-from lake_assets.commands.detach import detach
-from lake_assets.commands.full_load import decide
-from lake_assets.commands.restore import restore
-from lake_assets.commands.status import status
+from lake_assets.bronze.files.inspect import inspect_file
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.scan import discovery
+from lake_assets.commands.mend.detach import detach
+from lake_assets.commands.mend.full_load_decision import decide
+from lake_assets.commands.mend.restore import restore
+from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError
-from lake_assets.silver.rebuild import rebuild
+from lake_assets.rounds.upkeep import tend_silver
+from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets_tests.dms_files import NOON, Clock, DmsFile, load_file
 from lake_assets_tests.lakes import sequence
 from lake_assets_tests.silver.bench import Bench

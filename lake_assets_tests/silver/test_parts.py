@@ -6,10 +6,10 @@ Here: the decision. Not here: what it does to a table (`test_asked_again.py`).
 from collections.abc import Collection
 from datetime import UTC, date, datetime, timedelta
 
-from lake_assets.bronze.keys import FileKind
-from lake_assets.bronze.log_record import LoggedFile
-from lake_assets.bronze.quarantine import Held, State
-from lake_assets.silver.parts import Asked, parts_of
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.quarantine.quarantine_log import Held, State
+from lake_assets.silver.plan.parts import Asked, parts_of
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from lake_assets.config import Mode, OnVanished
-from lake_assets.silver.plan import Batch, Waiting, epoch_members, epoch_start
-from lake_assets.silver.position import Position
+from lake_assets.silver.plan.planner import Batch, Waiting, epoch_members, epoch_start
+from lake_assets.silver.table.position import Position
 from lake_assets_tests.silver.plan_cases import CASES
 from lake_assets_tests.silver.planning import (
     AT,

@@ -9,10 +9,10 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
-from lake_assets.commands.status import status
+from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
-from lake_assets.silver.position import Position, read_position
+from lake_assets.silver.table.position import Position, read_position
 from lake_assets_tests.lakes import small_lake
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})

@@ -16,9 +16,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.object_store import open_store
 from lake_assets.config import TableConfig
-from lake_assets.config_file import ConfigError, load_lake
+from lake_assets.config.config_file import ConfigError, load_lake
+from lake_assets.storage.object_store import open_store
 from lake_assets_tests import published_jobs as jobs
 from lake_assets_tests.silver.published_source import (
     AUDIT,
@@ -239,7 +239,7 @@ def test_metadata_is_read_for_every_file(source: Source, monkeypatch: pytest.Mon
     def refuse(*anything: Any, **more: Any) -> Any:
         raise AssertionError("the source was asked")
 
-    monkeypatch.setattr("lake_assets.contract.reflection.sa.create_engine", refuse)
+    monkeypatch.setattr("lake_assets.onboarding.reflection.reflect.sa.create_engine", refuse)
     source.another_change()
     (batch,) = source.bench.apply([NAMES[AUDIT]])[NAMES[AUDIT]]
     assert batch.rows_read == 1

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.quarantine import State
-from lake_assets.commands.quarantine import chosen, discard, retry
-from lake_assets.commands.status import status
+from lake_assets.bronze.quarantine.quarantine_log import State
+from lake_assets.commands.mend.quarantine_commands import chosen, discard, retry
+from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError, TableStopped
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.work import Work
+from lake_assets.silver.write.batch_work import Work
 from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench
 
@@ -350,7 +350,7 @@ def test_what_the_command_line_says(
 ) -> None:
     from typer.testing import CliRunner
 
-    from lake_assets.commands import quarantine_cli
+    from lake_assets.commands.mend import quarantine_cli
 
     shop = Shop(tmp_path, also=[])
     shop.put(shop.change("U", 1, "bad", LONG))
@@ -378,7 +378,7 @@ def test_a_retry_says_what_became_of_each_row(
 ) -> None:
     from typer.testing import CliRunner
 
-    from lake_assets.commands import quarantine_cli
+    from lake_assets.commands.mend import quarantine_cli
 
     shop = Shop(tmp_path, also=[])
     key = shop.put(

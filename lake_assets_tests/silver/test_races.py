@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.automation.tending import SILVER
-from lake_assets.commands.maintain import maintain
+from lake_assets.commands.run.maintain import maintain
 from lake_assets.errors import ApplyConflict
-from lake_assets.iceberg import maintenance
-from lake_assets.iceberg.maintenance import TableUpkeep
+from lake_assets.iceberg import table_maintenance as maintenance
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.engine import apply_tables
-from lake_assets.silver.planned import ATTEMPTS
-from lake_assets.silver.position import read_position
-from lake_assets.silver.targets import Target
+from lake_assets.iceberg.table_maintenance import TableUpkeep
+from lake_assets.rounds.upkeep import SILVER
+from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.apply.planned import ATTEMPTS
+from lake_assets.silver.table.position import read_position
+from lake_assets.silver.table.targets import Target
 from lake_assets_tests.silver.bench import comparable
 from lake_assets_tests.silver.tended import KEEP_NOTHING, tended_shop
 from lake_assets_tests.silver.test_exactly_once import KEYED, REWRITE

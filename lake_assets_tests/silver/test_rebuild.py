@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from lake_assets import cli
-from lake_assets.build import Lake
 from lake_assets.config import LakeConfig
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver import rebuild as rebuilding
-from lake_assets.silver.position import read_position
-from lake_assets.silver.rebuild import rebuild, replay
-from lake_assets.silver.targets import Target
+from lake_assets.orchestration.lake_definitions import Lake
+from lake_assets.silver.apply import rebuild as rebuilding
+from lake_assets.silver.apply.rebuild import rebuild, replay
+from lake_assets.silver.table.position import read_position
+from lake_assets.silver.table.targets import Target
 from lake_assets_tests.dms_files import Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench
 
@@ -268,6 +268,6 @@ def test_the_command_line(story: Story, tmp_path: Path) -> None:
 def call(config: LakeConfig, *arguments: str) -> tuple[int, str]:
     """The command on a lake that is configured so."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("lake_assets.commands.opening.beside_a_server", lambda path: config)
+        patched.setattr("lake_assets.commands.run.opening.beside_a_server", lambda path: config)
         done = CliRunner().invoke(cli.app, [*arguments])
     return done.exit_code, done.stdout

@@ -8,13 +8,13 @@ import pytest
 from dagster import DagsterRunStatus
 from pyspark.sql import SparkSession
 
-from lake_assets.checks.history import check_turns, latest_evaluation
 from lake_assets.errors import RowCountMismatch
-from lake_assets.silver import engine
-from lake_assets.silver.assets import batch_keys
-from lake_assets.silver.batch import TableResult
-from lake_assets.silver.batch_check import FAILED_TABLES, _failed_tables
-from lake_assets.silver.targets import Target
+from lake_assets.orchestration.assets.batch_check import FAILED_TABLES, _failed_tables
+from lake_assets.orchestration.assets.silver_assets import batch_keys
+from lake_assets.orchestration.checks.check_history import check_turns, latest_evaluation
+from lake_assets.silver.apply import engine
+from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.lakes import sequence, small_lake, write_file
 from lake_assets_tests.shop import BATCH, DAILY, NOTES, QUIET, SALES, Shop, failures, open_shop
 

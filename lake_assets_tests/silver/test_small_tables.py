@@ -13,9 +13,11 @@ from pyspark.sql import SparkSession
 
 from lake_assets.errors import RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver import apply, keyed, small_table
-from lake_assets.silver.batch import BatchResult
-from lake_assets.silver.position import LOG_OFFSET, TOUCHED_DAYS
+from lake_assets.silver.apply.apply_batch import apply_batch as apply
+from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
+from lake_assets.silver.write import small_table
+from lake_assets.silver.write import upsert as keyed
+from lake_assets.silver.write.batch import BatchResult
 from lake_assets_tests.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.assets import landed_events
-from lake_assets.build import open_lake
+from lake_assets.orchestration.assets.bronze_assets import landed_events
+from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets_tests.dms_files import NOON, TABLE, Clock, DmsFile, cdc_file, load_file, transaction_file
 from lake_assets_tests.silver.bench import Bench
 

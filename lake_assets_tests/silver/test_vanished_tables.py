@@ -13,12 +13,12 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.commands.status import status
-from lake_assets.commands.sync import sync
+from lake_assets.commands.show.status import status
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.iceberg.tables import load_table
-from lake_assets.silver.batch import BatchResult
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.orchestration.sync import sync
+from lake_assets.silver.write.batch import BatchResult
 from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.shop import open_instance
 from lake_assets_tests.silver.bench import Bench

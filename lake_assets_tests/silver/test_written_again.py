@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.quarantine import Held, State
-from lake_assets.commands.quarantine import discard, retry
+from lake_assets.bronze.quarantine.quarantine_log import Held, State
+from lake_assets.commands.mend.quarantine_commands import discard, retry
 from lake_assets.errors import TableStopped
-from lake_assets.silver.batch import TableResult
-from lake_assets.silver.rebuild import rebuild
+from lake_assets.silver.apply.rebuild import rebuild
+from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench
 

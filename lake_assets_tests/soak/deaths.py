@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from lake_assets.bronze.file_log import FileLog
+from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.schema.contract_log import ContractLog
-from lake_assets.silver import apply
-from lake_assets.silver.work import Work
+from lake_assets.silver.apply.apply_batch import apply_batch as apply
+from lake_assets.silver.write.batch_work import Work
 
 PLACES: tuple[tuple[Any, str], ...] = (
     (FileLog, "append"),

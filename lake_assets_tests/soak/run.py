@@ -17,11 +17,11 @@ from random import Random
 
 from pyiceberg.exceptions import NoSuchTableError
 
-from lake_assets.bronze.arrivals import log_arrivals
-from lake_assets.build import Lake
 from lake_assets.errors import TableStopped
-from lake_assets.silver.batch import TableResult
-from lake_assets.silver.engine import apply_tables
+from lake_assets.orchestration.lake_definitions import Lake
+from lake_assets.rounds.arrivals import log_arrivals
+from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.soak import bucket as storage
 from lake_assets_tests.soak import truth
 from lake_assets_tests.soak.arrival import Turn, turns

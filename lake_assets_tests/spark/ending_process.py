@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark.sql.connect.session  # noqa: F401  (its logger is there when logging is set up, as in a run of Dagster)
 from pyspark.errors import AnalysisException
 
-from lake_assets.config_file import load_lake
+from lake_assets.config.config_file import load_lake
 from lake_assets.spark.session import SparkSessions
 
 

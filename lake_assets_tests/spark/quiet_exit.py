@@ -8,7 +8,7 @@ import logging.config
 import sys
 from pathlib import Path
 
-from lake_assets.config_file import load_lake
+from lake_assets.config.config_file import load_lake
 from lake_assets.spark.checkpoint import checkpointed
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.session import SparkSessions

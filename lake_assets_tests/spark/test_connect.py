@@ -28,14 +28,14 @@ import pytest
 import yaml
 from pyspark.sql.connect.client.core import ChannelBuilder, DefaultChannelBuilder
 
-from lake_assets.commands import dev
-from lake_assets.commands.dev import kept_up
-from lake_assets.commands.warm_spark import beside_a_server, warm_spark
-from lake_assets.config_file import load_lake
-from lake_assets.preflight import PreflightError, free_port
+from lake_assets.commands.run import dev
+from lake_assets.commands.run.dev import kept_up
+from lake_assets.commands.run.warm_spark import beside_a_server, warm_spark
+from lake_assets.config.config_file import load_lake
 from lake_assets.spark import connect_server
 from lake_assets.spark.connect_server import ConnectServer, port_in_use
 from lake_assets.spark.connect_token import drop_token, keep_token, token_at
+from lake_assets.spark.preflight import PreflightError, free_port
 from lake_assets.spark.session import SparkSessions, channel, given_token
 from lake_assets_tests.lakes import DMS, ITEMS
 from lake_assets_tests.test_cli import ROOT, write_items

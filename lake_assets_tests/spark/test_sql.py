@@ -9,7 +9,7 @@ import pytest
 
 import lake_assets
 from lake_assets.config import parse_column
-from lake_assets.iceberg.tables import column_ddl, partition_ddl
+from lake_assets.iceberg.table_io import column_ddl, partition_ddl
 from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_address
 
 PACKAGE = Path(lake_assets.__file__).parent

@@ -1,0 +1,1 @@
+"""One file: what its name and its bytes say, without Spark."""

@@ -1,0 +1,106 @@
+"""The bytes of an object, decompressed, or that they cannot be had.
+
+Here: streams of text files, gzip taken strictly. Not here: what the text says (`inspect.py`), Parquet.
+"""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import BinaryIO
+
+from lake_assets.errors import LakeError
+from lake_assets.storage.object_store import ObjectStore, StoreError
+
+CHUNK = 1 << 20
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+def refuse_machine_fault(key: str, error: BaseException) -> None:
+    """Raises StoreError for what the machine could not do rather than for what the file holds: of Arrow's own errors of
+    a file, none has the operating system's number."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None):
+        raise StoreError(
+            f"{key} could not be read ({error}): its content is not at fault; it is tried again."
+        ) from error
+
+
+class ContentDigest:
+    """Tells one content from another, whatever the object's ETag, encryption or compression."""
+
+    def __init__(self) -> None:
+        self._hash = blake2b(digest_size=16)
+
+    def add(self, chunk: bytes) -> None:
+        self._hash.update(chunk)
+
+    @property
+    def hex(self) -> str:
+        return self._hash.hexdigest()
+
+
+class UnreadableFile(LakeError):
+    """A file whose content is not what its name promises."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"{key} cannot be read: {reason}")
+        self.key = key
+        self.reason = reason
+
+
+class HeldBack(UnreadableFile):
+    """A file that could be read, and that must not be applied without somebody's decision."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        LakeError.__init__(self, f"{key}: {reason}")
+        self.key = key
+        self.reason = reason
+
+
+class FilesUnusable(LakeError):
+    """Files of a batch that look whole cannot be used; the batch is tried again without them."""
+
+    def __init__(self, files: Sequence[UnreadableFile]) -> None:
+        super().__init__(str(files[0]))
+        self.files = tuple(files)
+
+
+def chunks(store: ObjectStore, key: str, compression: str) -> Iterator[bytes]:
+    """The content in pieces of at most a mebibyte. Raises UnreadableFile for a damaged gzip stream (`compression`
+    "gzip"), StoreError if the object cannot be fetched."""
+    with store.open(key) as stream:
+        yield from _inflated(stream, key) if compression == "gzip" else _pieces(stream)
+
+
+def whole(store: ObjectStore, key: str, compression: str, limit: int) -> bytes:
+    """All of the content. Raises as `chunks`, and UnreadableFile for more than `limit` bytes."""
+    content = bytearray()
+    for chunk in chunks(store, key, compression):
+        content += chunk
+        if len(content) > limit:
+            raise UnreadableFile(key, f"it is irregular and larger than {limit >> 20} MiB")
+    return bytes(content)
+
+
+def _pieces(stream: BinaryIO) -> Iterator[bytes]:
+    while chunk := stream.read(CHUNK):
+        yield chunk
+
+
+def _inflated(stream: BinaryIO, key: str) -> Iterator[bytes]:
+    """By zlib and not by Python's gzip, which forgives what follows the stream; Spark's decompressor may not."""
+    member = zlib.decompressobj(wbits=31)
+    try:
+        for piece in _pieces(stream):
+            compressed = piece
+            while compressed:
+                if member.eof:
+                    member = zlib.decompressobj(wbits=31)
+                if chunk := member.decompress(compressed, CHUNK):
+                    yield chunk
+                compressed = member.unused_data if member.eof else member.unconsumed_tail
+        while not member.eof and (chunk := member.decompress(member.unconsumed_tail, CHUNK)):
+            yield chunk
+    except zlib.error as error:
+        raise UnreadableFile(key, f"the gzip stream is damaged or incomplete ({error})") from error
+    if not member.eof:
+        raise UnreadableFile(key, "the gzip stream is damaged or incomplete (it ends too early)")

@@ -1,0 +1,116 @@
+"""What one DMS file's columns mean under the contract of its table.
+
+Here: the column layout of a file (with or without a header), and the checks that nothing in it is unexplained.
+Not here: reading rows (`bronze/reader/read_changes.py`). Pure: no Spark.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.config import Column, DmsSettings, Mode, TableConfig, has_operation_in_cdc
+from lake_assets.errors import TableStopped
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Names of a file's columns, in the file's order."""
+
+    columns: tuple[str, ...]
+    """By today's names."""
+    written: tuple[str, ...] = ()
+    """As the file itself has them, where it names them."""
+    era: int = 0
+    """How many entries of the table's `earlier` end after the file's time: whose settings hold for it."""
+
+
+def before_image(dms: DmsSettings, column: str) -> str | None:
+    """Name of the before-image column of a key column, where the endpoint adds them."""
+    return None if dms.before_image_prefix is None else f"{dms.before_image_prefix}{column}"
+
+
+def added_names(columns: Iterable[Column], dms: DmsSettings) -> set[str]:
+    """The columns that DMS itself adds. They come and go in a table's life, when the task's mapping is edited."""
+    names = {dms.operation_column, dms.timestamp_column_name, dms.change_sequence_column, *dms.added_columns}
+    if dms.before_image_prefix is not None:
+        # Before images may be configured for every column; those of the key are the ones that mean something here.
+        names |= {f"{dms.before_image_prefix}{column.name}" for column in columns}
+    return {name for name in names if name is not None}
+
+
+def has_operation(kind: FileKind, dms: DmsSettings) -> bool:
+    """Whether a file has the operation column, by the endpoint's settings; it is the first one then."""
+    return has_operation_in_cdc(dms) if kind is FileKind.CDC else dms.include_op_for_full_load
+
+
+def contract_layout(table: TableConfig, dms: DmsSettings, kind: FileKind) -> Layout:
+    """The layout of a CSV file without a header: operation, commit timestamp, source columns, added columns, before
+    images (the order that real DMS files have)."""
+    columns: list[str] = []
+    if has_operation(kind, dms):
+        columns.append(dms.operation_column)
+    if dms.timestamp_column_name is not None:
+        columns.append(dms.timestamp_column_name)
+    own = [column.name for column in table.columns]
+    columns += own
+    if dms.change_sequence_column is not None and dms.change_sequence_column not in dms.added_columns:
+        columns.append(dms.change_sequence_column)
+    columns += dms.added_columns
+    if dms.before_image_prefix is not None:
+        imaged = own if dms.before_image_columns == "all" else table.primary_key
+        columns += [f"{dms.before_image_prefix}{name}" for name in imaged]
+    return Layout(tuple(columns))
+
+
+def file_layout(
+    *, name: str, key: str, kind: FileKind, found: Sequence[str], table: TableConfig, dms: DmsSettings
+) -> Layout:
+    """The layout of one file from the column names `found` in it (header or Parquet schema).
+
+    A column that the contract does not have is in it and means nothing, one that the file does not have is not in it:
+    what follows from either is the policy's to say (`schema/evolve.py`). `name` is the table, for messages. Raises
+    TableStopped for a part of the key that is missing, a column that is there twice, and for CDC files without an
+    operation.
+    """
+    stops: list[TableStopped] = []
+    if doubled := sorted({column for column in found if list(found).count(column) > 1}):
+        stops.append(
+            TableStopped(name, f"{key} has {_list(doubled)} twice.", "Have DMS write each column once.")
+        )
+    renamed = {old: new for new, old in table.renamed_from.items() if new not in found}
+    if (prefix := dms.before_image_prefix) is not None:
+        renamed |= {f"{prefix}{old}": f"{prefix}{new}" for old, new in renamed.items()}
+    columns = tuple(renamed.get(column, column) for column in found)
+    if missing := sorted(set(table.primary_key) - set(columns)):
+        stops.append(
+            TableStopped(
+                name,
+                f"{key} lacks {_list(missing)}, of the primary key.",
+                "Have DMS write it, or correct primary_key in lake.yaml.",
+            )
+        )
+    lacking = sorted({column.name for column in table.columns} - set(columns))
+    # An object of JSON lines leaves out what is NULL.
+    if table.mode is Mode.FULL_ROW and lacking and ".json" not in key:
+        stops.append(
+            TableStopped(
+                name,
+                f"{key} lacks {_list(lacking)}, and a table of mode full_row finds its rows by all of their columns.",
+                "If the source has dropped it, remove it from columns in lake.yaml: silver drops it too, then.",
+            )
+        )
+    if kind is FileKind.CDC and has_operation(kind, dms) and dms.operation_column not in found:
+        stops.append(
+            TableStopped(
+                name,
+                f"{key} is a CDC file without the column {dms.operation_column}.",
+                "Set IncludeOpForFullLoad on the endpoint, or operation_column to the name that it has.",
+            )
+        )
+    if stops:
+        raise TableStopped.of_all(stops)
+    return Layout(columns, tuple(found))
+
+
+def _list(columns: Sequence[str]) -> str:
+    return ("column " if len(columns) == 1 else "columns ") + ", ".join(columns)

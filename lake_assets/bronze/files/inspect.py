@@ -1,0 +1,305 @@
+"""What a file says about itself without Spark: its rows, its columns, its first commit time, whether it is regular.
+
+Here: one pass over the bytes of a CSV or JSON-lines file, or a look at a Parquet footer. Not here: typed rows
+(`formats.py` and `bronze/reader/read_changes.py`), what makes a text irregular (`csv_structure.py`, `json_lines.py`),
+or what follows.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from tempfile import SpooledTemporaryFile
+from typing import BinaryIO, Protocol, cast
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lake_assets.bronze.files.content import (
+    GZIP_MAGIC,
+    ContentDigest,
+    UnreadableFile,
+    chunks,
+    refuse_machine_fault,
+    whole,
+)
+from lake_assets.bronze.files.csv_dialect import CsvDialect
+from lake_assets.bronze.files.csv_records import CUT_OFF, csv_records, scan_record
+from lake_assets.bronze.files.csv_structure import BOM, StructureScan, count_records
+from lake_assets.bronze.files.formats import has_operation
+from lake_assets.bronze.files.json_lines import JsonScan
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.config import DmsSettings
+from lake_assets.storage.object_store import ObjectStore
+
+__all__ = ["INT96", "FileInspection", "UnreadableFile", "count_records", "inspect_file"]
+
+INT96 = "int96"
+"""The type of a Parquet column of INT96 timestamps, as the file log has it."""
+
+LARGEST_IRREGULAR = 64 << 20
+"""Bytes of text, decompressed, up to which an irregular file is read record by record, in memory; above it is
+unreadable as a whole."""
+LARGEST_IN_MEMORY = 16 << 20
+_LONGEST_HEADER = 4 << 20
+_LONGEST_NAME = 64 << 10
+_STAMPS = 256
+"""Rows of a Parquet file whose timestamps are compared."""
+_ROW_SAMPLE = 64 << 10
+"""The timestamp comes before the source's columns, which may be of any length."""
+
+
+class NamedFile(Protocol):
+    """What a name says, which a DataFile, a NewFile and a LoggedFile all know."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def kind(self) -> FileKind: ...
+    @property
+    def format(self) -> str: ...
+    @property
+    def compression(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileInspection:
+    rows: int | None
+    """Data rows, without the header; records that cannot be read are rows too. None: not counted."""
+    columns: tuple[str, ...] | None
+    """CSV: the header, None without one. Parquet: `name:type` with Arrow's type names, and `int96` for that one. JSON
+    lines: every key, in the order in which they were first seen, None without any."""
+    first_commit_ts: datetime | None
+    """UTC; the timestamp column of the first data row, None if there is no such column, row or timestamp."""
+    width: int | None = None
+    """Fields of the first row of a CSV file without a header; None where there is none that can be read."""
+    irregular: str | None = None
+    """Why the file needs the strict reader; None for Parquet, and for text that has one way to be read."""
+    content: str | None = None
+    """Digest of the decompressed bytes."""
+    one_stamp: bool | None = None
+    """Whether the rows have one value of the timestamp column, by those at the begin of the file. None where that is
+    not known: of JSON lines, of a single row, of a text that was not read whole."""
+
+
+def inspect_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
+    """Reads the file once. Raises UnreadableFile for bad content, StoreError if it cannot be fetched."""
+    if file.format == "parquet":
+        return _inspect_parquet(store, file.key, dms)
+    digest = ContentDigest()
+    read = partial(_digested, store, file, digest)
+    found = _inspect_json(read, file, dms) if file.format == "json" else _inspect_csv(store, read, file, dms)
+    return replace(found, content=digest.hex)
+
+
+def inspect_large_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection | None:
+    """What the beginning of a text file or the end of a Parquet file says; of a text, the first commit time alone. None
+    where that is nothing. Raises as `inspect_file`."""
+    if file.format == "parquet":
+        with store.open(file.key, seekable=True) as stream:
+            return _parquet_facts(file.key, stream, dms)
+    if file.format == "json":
+        return None
+    dialect = CsvDialect.of(dms)
+    start = next(chunks(store, file.key, file.compression), b"").removeprefix(BOM)
+    header = None
+    if dms.add_column_name:
+        end = scan_record(start, 0, dialect).end
+        header, start = _header(file.key, start[:end], dialect), start[end:]
+    position = _timestamp_position(file, header, dms)
+    first = None if position is None else _field(start[:_ROW_SAMPLE], position, dialect)
+    return FileInspection(None, None, commit_time(first, dms))
+
+
+def _digested(store: ObjectStore, file: NamedFile, digest: ContentDigest) -> Iterator[bytes]:
+    for chunk in chunks(store, file.key, file.compression):
+        digest.add(chunk)
+        yield chunk
+
+
+def _refuse_other_format(key: str, start: bytes) -> None:
+    if start.startswith(GZIP_MAGIC):
+        raise UnreadableFile(key, "its content is gzip, which its name does not say")
+    if start.startswith(b"PAR1") and b"\0" in start:
+        raise UnreadableFile(key, "its content is Parquet, which its name does not say")
+
+
+def _inspect_json(read: Callable[[], Iterator[bytes]], file: NamedFile, dms: DmsSettings) -> FileInspection:
+    scan = JsonScan()
+    first_chunk = True
+    for chunk in read():
+        if first_chunk:
+            _refuse_other_format(file.key, chunk)
+        first_chunk = False
+        scan.feed(chunk)
+    scan.finish()
+    value = (scan.first or {}).get(dms.timestamp_column_name or "")
+    return FileInspection(scan.rows, scan.keys or None, commit_time(value, dms), irregular=scan.irregular)
+
+
+def _inspect_csv(
+    store: ObjectStore, read: Callable[[], Iterator[bytes]], file: NamedFile, dms: DmsSettings
+) -> FileInspection:
+    dialect = CsvDialect.of(dms)
+    scan = StructureScan(dialect)
+    start = b""
+    header_end = None if dms.add_column_name else 0
+    first_chunk = True
+    for chunk in read():
+        if first_chunk:
+            _refuse_other_format(file.key, chunk)
+        scan.feed(chunk)
+        if first_chunk:
+            chunk, first_chunk = chunk.removeprefix(BOM), False
+        if header_end is None or len(start) - header_end < _ROW_SAMPLE:
+            start += chunk
+        if header_end is None:
+            found = scan_record(start, 0, dialect)
+            header_end = found.end if found.fault is None else None
+        if header_end is None and len(start) > _LONGEST_HEADER:
+            raise UnreadableFile(file.key, f"its first record is longer than {_LONGEST_HEADER >> 20} MiB")
+    scan.finish()
+    rows, irregular = scan.records(), scan.irregular
+    if irregular is not None:
+        content = whole(store, file.key, file.compression, LARGEST_IRREGULAR)
+        rows = len(csv_records(content, dialect))
+    header = None
+    if dms.add_column_name and rows:
+        header = _header(file.key, start if header_end is None else start[:header_end], dialect)
+        rows -= 1
+        start = b"" if header_end is None else start[header_end:]
+    position = _timestamp_position(file, header, dms)
+    sample = start[:_ROW_SAMPLE]
+    first = None if position is None or not rows else _field(sample, position, dialect)
+    width = None if header is not None or not rows else _width(start, dialect)
+    alike = None
+    if first is not None and position is not None and file.kind is FileKind.LOAD:
+        alike = _are_alike(_fields(sample, position, dialect))
+    return FileInspection(rows, header, commit_time(first, dms), width, irregular, one_stamp=alike)
+
+
+def _fields(sample: bytes, position: int, dialect: CsvDialect) -> Iterator[bytes]:
+    """A field of each of the sample's records, up to one that cannot be read or may be cut off."""
+    found = scan_record(sample, 0, dialect)
+    while found.fault is None and position < len(found.fields):
+        yield found.fields[position]
+        found = scan_record(sample, found.end, dialect)
+
+
+def _are_alike(values: Iterable[object]) -> bool | None:
+    """Whether the values are one; None if there are not several."""
+    found = list(values)
+    return len(set(found)) == 1 if len(found) > 1 else None
+
+
+def _width(start: bytes, dialect: CsvDialect) -> int | None:
+    found = scan_record(start, 0, dialect)
+    return len(found.fields) if found.fault is None else None
+
+
+def _header(key: str, record: bytes, dialect: CsvDialect) -> tuple[str, ...]:
+    found = scan_record(record, 0, dialect)
+    if found.end < len(record):
+        raise UnreadableFile(key, f"the header is no CSV record ({found.fault})")
+    names = [*found.fields]
+    if dialect.row_delimiter == b"\n":
+        names[-1:] = [name.removesuffix(b"\r") for name in names[-1:]]
+    if not names or max(map(len, names)) > _LONGEST_NAME:
+        raise UnreadableFile(key, f"the header is no CSV record ({found.fault or 'a name is very long'})")
+    try:
+        return tuple(name.decode() for name in names)
+    except UnicodeDecodeError as error:
+        raise UnreadableFile(
+            key, f"the header is not UTF-8 ({error.reason} at byte {error.start})"
+        ) from error
+
+
+def _timestamp_position(file: NamedFile, header: tuple[str, ...] | None, dms: DmsSettings) -> int | None:
+    if dms.timestamp_column_name is None:
+        return None
+    if header is not None:
+        return header.index(dms.timestamp_column_name) if dms.timestamp_column_name in header else None
+    return 1 if has_operation(file.kind, dms) else 0
+
+
+def _field(sample: bytes, position: int, dialect: CsvDialect) -> str | None:
+    """A field of the sample's first record; None if it is not there, or perhaps cut off."""
+    found = scan_record(sample, 0, dialect)
+    cut_off = found.fault == CUT_OFF and len(sample) >= _ROW_SAMPLE and position == len(found.fields) - 1
+    if position >= len(found.fields) or cut_off:
+        return None
+    return found.fields[position].decode(errors="replace")
+
+
+def commit_time(value: str | datetime | None, dms: DmsSettings) -> datetime | None:
+    """The timestamp column's value as UTC; None if it is no timestamp."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+    if value is None:
+        return None
+    try:
+        return (value if value.tzinfo else value.replace(tzinfo=ZoneInfo(dms.timestamp_zone))).astimezone(UTC)
+    except OverflowError:
+        return None
+
+
+def _inspect_parquet(store: ObjectStore, key: str, dms: DmsSettings) -> FileInspection:
+    # Read whole, because the footer alone does not tell one content from another.
+    digest = ContentDigest()
+    with SpooledTemporaryFile(max_size=LARGEST_IN_MEMORY) as stream:
+        for chunk in chunks(store, key, "none"):
+            digest.add(chunk)
+            stream.write(chunk)
+        stream.seek(0)
+        return replace(_parquet_facts(key, cast(BinaryIO, stream), dms), content=digest.hex)
+
+
+def _parquet_facts(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspection:
+    try:
+        with pq.ParquetFile(stream) as parquet:
+            stamps = _first_values(parquet, dms.timestamp_column_name)
+            return FileInspection(
+                rows=parquet.metadata.num_rows,
+                columns=_typed_columns(parquet),
+                first_commit_ts=commit_time(stamps[0], dms) if stamps else None,
+                one_stamp=_are_alike(stamps),
+            )
+    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+        refuse_machine_fault(key, error)
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        stream.seek(0)
+        if stream.read(2) == GZIP_MAGIC:
+            # DMS's GZIP means Parquet's own compression, of pages; the name may say `.gz` nevertheless.
+            raise UnreadableFile(
+                key,
+                "it is gzipped as a whole, and Parquet is read from its end; decompress it, or have its writer use "
+                "Parquet's own compression",
+            ) from error
+        raise UnreadableFile(key, f"no valid Parquet ({reason})") from error
+
+
+def _typed_columns(parquet: pq.ParquetFile) -> tuple[str, ...]:
+    """Arrow names the physical unit of every type but of INT96, which it takes for nanoseconds."""
+    leaves = (parquet.schema.column(number) for number in range(len(parquet.schema)))
+    old = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+    return tuple(
+        f"{field.name}:{INT96 if field.name in old else field.type}" for field in parquet.schema_arrow
+    )
+
+
+def _first_values(parquet: pq.ParquetFile, column: str | None) -> list[str | datetime | None]:
+    """Values of the first rows, if they are texts or times."""
+    if column not in parquet.schema_arrow.names:
+        return []
+    for batch in parquet.iter_batches(batch_size=_STAMPS, columns=[column]):
+        if batch.num_rows:
+            values = batch.column(0)
+            if pa.types.is_timestamp(values.type):
+                # Of nanoseconds, Python would only give a pandas type.
+                values = values.cast(pa.timestamp("us", tz=values.type.tz), safe=False)
+            return [value if isinstance(value, (str, datetime)) else None for value in values.to_pylist()]
+    return []

@@ -1,0 +1,291 @@
+"""Which of the files that were found enter the log, in which order, into which epoch.
+
+Here: pure decisions on what was found and what the log holds. Not here: finding (`bronze/scan/discovery.py`), handing
+out offsets and committing (`file_log.py`), or when a full load counts as complete (silver).
+
+A full load is an *epoch* of its table, and a LOAD file that is transferred again opens the next one: DMS reloads a
+table under the same keys, so a reload shows as new content under a known key, with a later transfer stamp where the
+files have stamps. New content with the stamp of the former, or an older one, is no later transfer: the file stays in
+its epoch, and the plan asks where that may be wrong (`silver/plan/load_doubt.py`). Objects with content that the log
+has already (`copies.py`) change nothing.
+
+A reload's parts arrive one by one, over any number of passes. Where files have no stamps, parts that come out with the
+bytes they had before can only be told by their time of modification, after another part has opened the epoch. Without
+them, the reload of a table that only grew would lose its old rows.
+
+A reload may also come under keys never seen, say by another number of parallel threads. It is told from a part that
+comes late by the files' own times (`epochs.py`), or by its predecessors' being gone from the bucket. Where neither
+tells, the part joins the open epoch, and a table that stands on it stops for a decision (`silver/plan/planner.py`).
+
+When all files of a table have vanished (`bronze/scan/vanished.py`), a record says so, and what comes after it begins
+anew: files that come back have records of their own again, and the next full load opens an epoch.
+
+A transaction file has a record for each table that it has rows of, its *shares*, so that every table's plan, position
+and counts see their own. They enter the log together, and a version of the file is superseded in all tables at once.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from operator import attrgetter
+
+from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
+from lake_assets.bronze.log.epochs import File, epoch_start, is_of_same_load, load_end, transfers
+from lake_assets.bronze.log.known import FIRST_EPOCH, Known
+from lake_assets.bronze.log.log_record import LoggedFile, NewFile
+
+_by_table_and_key = attrgetter("schema", "table", "key")
+_by_flush_time = attrgetter("flush_time", "key", "schema", "table")
+
+
+def admit(
+    found: Iterable[NewFile],
+    known: Known,
+    based_on: int,
+    listed: Collection[str] | None = None,
+    absent: Collection[str] = (),
+) -> list[tuple[NewFile, int]]:
+    """The files to log with their epochs, in the order of their offsets: copies, then what has vanished, then full
+    loads by table and key, then CDC by flush time and key.
+
+    `based_on` is the log's head before the files were listed. A key that was logged since is left out: what was
+    listed of it is out of date, and the next pass sees better. `listed`: all keys of the bucket, if they were listed.
+    `absent`: known keys that the bucket does not have any more.
+    """
+    # A file found twice is one file.
+    current = (file for file in found if _is_current(file, known, based_on))
+    distinct = list({(file.key, file.version, file.qualified_table): file for file in current}.values())
+    copies = _copies(distinct, known, absent)
+    kept = {(file.key, file.version) for file, _ in copies} | known.doubled(distinct, absent)
+    candidates = [file for file in distinct if (file.key, file.version) not in kept]
+    vanished = [file for file in candidates if file.kind is FileKind.VANISHED]
+    loads = sorted((file for file in candidates if file.kind is FileKind.LOAD), key=_by_table_and_key)
+    changes = sorted((file for file in candidates if file.kind is FileKind.CDC), key=_by_flush_time)
+    gone = {(file.schema, file.table) for file in vanished}
+    opened: dict[tuple[str, str], int] = {}
+    admitted = copies
+    for file in sorted(vanished, key=_by_table_and_key):
+        epoch = _open_epoch(file, known, opened)
+        admitted.append((file, epoch))
+        opened[file.schema, file.table] = epoch + 1
+    entering = []
+    for file in loads:
+        if _is_rewritten(file, known) and (file.schema, file.table) not in gone:
+            epoch = _epoch(file, known, opened)
+            opened[file.schema, file.table] = max(epoch, _open_epoch(file, known, opened))
+            entering.append((file, epoch))
+    # By the time of their transfer: the first part of a reload opens its epoch, and the others join it.
+    for file in sorted(loads, key=_transferred):
+        if _is_never_seen(file, known) or (file.schema, file.table) in gone:
+            epoch = _epoch_of_new_key(file, known, opened, entering, changes, listed, gone)
+            opened[file.schema, file.table] = max(epoch, _open_epoch(file, known, opened))
+            entering.append((file, epoch))
+    in_already = {(file.key, file.qualified_table) for file, _ in entering}
+    entering += [
+        (file, _open_epoch(file, known, opened))
+        for file in loads
+        if (file.key, file.qualified_table) not in in_already
+        and _rewritten_for_open_epoch(file, known, opened)
+    ]
+    entering = _claimed(entering, known, changes, gone)
+    admitted += sorted(entering, key=lambda entry: _by_table_and_key(entry[0]))
+    admitted += [
+        (file, _open_epoch(file, known, opened)) for file in changes if _has_new_content(file, known)
+    ]
+    return admitted
+
+
+def _copies(files: Sequence[NewFile], known: Known, absent: Collection[str]) -> list[tuple[NewFile, int]]:
+    """Of the files, those with content that the log has, each with the record that it repeats and that one's epoch."""
+    repeated = [(file, known.repeated(file, absent)) for file in sorted(files, key=_by_table_and_key)]
+    return [(_copy(file, same), same.epoch) for file, same in repeated if same is not None]
+
+
+def _copy(file: NewFile, same: LoggedFile) -> NewFile:
+    """The object as a repetition. A full-load part without a timestamp may yet turn out to be one of a reload that did
+    not change it: with its former date, it stays a candidate for the epoch that another part opens."""
+    undated = file.kind is FileKind.LOAD and file.first_commit_ts is None
+    written = same.last_modified if undated else file.last_modified
+    return replace(file, copy_of=same.copy_of or same.offset, last_modified=written)
+
+
+def _is_current(file: NewFile, known: Known, based_on: int) -> bool:
+    if file.kind is FileKind.VANISHED:
+        records = known.living(file.schema, file.table)
+        return bool(records) and records[-1].offset <= based_on and records[-1].kind is not FileKind.VANISHED
+    newest = known.newest.get(file.key)
+    return newest is None or newest.offset <= based_on
+
+
+def _has_new_content(file: NewFile, known: Known) -> bool:
+    return _is_never_seen(file, known) or _is_rewritten(file, known)
+
+
+def _is_never_seen(file: NewFile, known: Known) -> bool:
+    newest = known.newest.get(file.key)
+    return newest is None or known.has_vanished(newest)
+
+
+def _is_rewritten(file: NewFile, known: Known) -> bool:
+    newest = known.newest.get(file.key)
+    if newest is None or known.has_vanished(newest):
+        return False
+    if newest.version == file.version:
+        # A table that was configured after a transaction file had been found unreadable.
+        return file.format == TRANSACTIONS and file.qualified_table not in known.shares[file.key]
+    # Content of an earlier time: put back if it was written since, otherwise a repetition of what is known.
+    return (file.key, file.version) not in known.superseded or file.last_modified > newest.last_modified
+
+
+def _rewritten_for_open_epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> bool:
+    """Whether a part of the load before, with the bytes that it had, is one of the reload. One with a stamp has that of
+    its former transfer, so that it was copied rather than transferred again."""
+    newest = known.newest[file.key]
+    same_bytes_written_again = newest.version == file.version and file.last_modified > newest.last_modified
+    if not same_bytes_written_again or newest.epoch >= _open_epoch(file, known, opened):
+        return False
+    return file.first_commit_ts is None
+
+
+def _epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> int:
+    """Of a LOAD file that was rewritten."""
+    newest, open_epoch = known.newest.get(file.key), _open_epoch(file, known, opened)
+    if newest is not None and _is_no_later_transfer(file, newest):
+        return newest.epoch
+    opens = newest is not None and newest.epoch == open_epoch and not _was_claimed(newest, known)
+    return open_epoch + 1 if opens else open_epoch
+
+
+def _is_no_later_transfer(file: File, former: File) -> bool:
+    """Whether the stamps say that the file is not a later transfer than what its key had before."""
+    at, before = file.first_commit_ts, former.first_commit_ts
+    return at is not None and before is not None and at <= before
+
+
+def _was_claimed(record: LoggedFile, known: Known) -> bool:
+    """Whether the part was logged with the load before at first."""
+    return any(
+        (r.key, r.version, r.epoch) == (record.key, record.version, record.epoch - 1)
+        for r in known.living(record.schema, record.table)
+    )
+
+
+def _epoch_of_new_key(
+    file: NewFile,
+    known: Known,
+    opened: Mapping[tuple[str, str], int],
+    entering: Sequence[tuple[NewFile, int]],
+    changes: Sequence[NewFile],
+    listed: Collection[str] | None,
+    gone: Collection[tuple[str, str]],
+) -> int:
+    """Of a LOAD file under a key never seen."""
+    epoch = _open_epoch(file, known, opened)
+    table = (file.schema, file.table)
+    logged = [] if table in gone else known.living(*table)
+    found = [(f, e) for f, e in entering if (f.schema, f.table) == table]
+    parts = [r for r in logged if r.kind is FileKind.LOAD and r.epoch == epoch]
+    earlier: list[File] = [r for r in logged if r.kind is FileKind.LOAD and r.epoch < epoch]
+    earlier += [f for f, e in found if e < epoch]
+    others: list[File] = [*parts, *(f for f, e in found if e == epoch)]
+    cdc: list[File] = [r for r in logged if r.kind is FileKind.CDC]
+    cdc += [f for f in changes if (f.schema, f.table) == table]
+    before: list[File] = [r for r in logged if r.kind is FileKind.LOAD and r.epoch == epoch - 1]
+    before += [f for f, e in found if e == epoch - 1]
+    if _is_of_earlier_load(file, others, before, cdc, reload=epoch - 1 > FIRST_EPOCH):
+        return epoch - 1
+    end = load_end(others, cdc, earlier, reload=epoch > FIRST_EPOCH)
+    same = is_of_same_load(file, others, end)
+    stamps = {part.first_commit_ts for part in parts} - {None}
+    if same is None and parts and listed is not None and file.first_commit_ts not in stamps:
+        # DMS has emptied the folder first (TargetTablePrepMode). One with a known part's stamp may be that part, moved.
+        same = any(part.key in listed for part in parts)
+    return epoch + 1 if same is False else epoch
+
+
+def _claimed(
+    entering: Sequence[tuple[NewFile, int]],
+    known: Known,
+    changes: Sequence[NewFile],
+    gone: Collection[tuple[str, str]],
+) -> list[tuple[NewFile, int]]:
+    """All that enters, with the parts of a reload that were taken for the load before's, or logged with it, because
+    nothing showed then that there was one.
+
+    A later transfer of a key shows it. What the load before has under other keys, from after the key's former transfer,
+    may be of either: the changes between tell, else the nearer transfer. If it is the former load's after all, the
+    reload writes its key again, and takes its place.
+    """
+    found = dict(entering)
+    for table in {(file.schema, file.table) for file, _ in entering} - set(gone):
+        own = [(file, epoch) for file, epoch in entering if (file.schema, file.table) == table]
+        again = [
+            (known.newest[f.key], f, epoch) for f, epoch in own if _is_transferred_again(f, epoch, known)
+        ]
+        loads = [r for r in known.living(*table) if r.kind is FileKind.LOAD and known.newest[r.key] is r]
+        for epoch in {epoch for _, _, epoch in again}:
+            former = [old for old, _, of in again if of == epoch]
+            begun = min(_transferred(new)[0] for _, new, of in again if of == epoch)
+            cdc: list[File] = [r for r in known.living(*table) if r.kind is FileKind.CDC]
+            cdc += [change for change in changes if (change.schema, change.table) == table]
+            end = load_end(
+                former, [c for c in cdc if c.flush_time and c.flush_time < begun], reload=epoch > 2
+            )
+            keys = {file.key for file, _ in own}
+            late = [r for r in loads if r.epoch == epoch - 1 and r.key not in keys]
+            parts = [
+                replace(
+                    NewFile(**{field.name: getattr(r, field.name) for field in fields(NewFile)}), copy_of=None
+                )
+                for r in late
+            ]
+            parts += [file for file, of in own if of == epoch - 1]
+            found |= {part: epoch for part in parts if _is_later(part, former, begun, end)}
+    return list(found.items())
+
+
+def _is_transferred_again(file: NewFile, epoch: int, known: Known) -> bool:
+    """Whether it is a later transfer of a known key, rather than old content that was put back."""
+    old = known.newest.get(file.key)
+    if old is None or old.epoch >= epoch or known.has_vanished(old):
+        return False
+    if file.first_commit_ts is None or old.first_commit_ts is None:
+        return False
+    return file.first_commit_ts > old.first_commit_ts
+
+
+def _is_later(part: File, former: Sequence[File], begun: datetime, end: datetime | None) -> bool:
+    """Whether a part is of the load that had `begun` by then, rather than of the one with the `former` parts."""
+    at = part.first_commit_ts
+    if at is None or at >= begun:
+        return at is not None
+    before = [f.first_commit_ts for f in former if f.first_commit_ts is not None and f.first_commit_ts < at]
+    if not before or len(before) < len(former):
+        return False
+    return at > end if end is not None else begun - at < at - max(before)
+
+
+def _is_of_earlier_load(
+    file: NewFile, others: Sequence[File], before: Sequence[File], cdc: Sequence[File], *, reload: bool
+) -> bool:
+    """Whether a part that came late is one of the load before, `before`: transferred before the `others` and before
+    that load was over. Where nothing tells when it was, to the load whose parts were transferred sooner before or
+    after it."""
+    begun, at = epoch_start(others, before), file.first_commit_ts
+    if not transfers(others, before) or begun is None or at is None or at >= begun:
+        return False
+    between = [change for change in cdc if change.flush_time is not None and change.flush_time < begun]
+    same = is_of_same_load(file, before, load_end(before, between, reload=reload))
+    stamps = [part.first_commit_ts for part in before if part.first_commit_ts is not None]
+    if same is None and stamps and at not in stamps:
+        return at - max(stamps) < begun - at
+    return same is True
+
+
+def _transferred(file: NewFile) -> tuple[datetime, str]:
+    return file.first_commit_ts or datetime.max.replace(tzinfo=UTC), file.key
+
+
+def _open_epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> int:
+    table = (file.schema, file.table)
+    return opened.get(table) or known.open_epochs.get(table, FIRST_EPOCH)

@@ -1,0 +1,341 @@
+"""The file log: every file of every source, once, with an offset.
+
+Here: the append-only Iceberg table `lake_ops.bronze_files`, read and appended to with PyIceberg, without a JVM.
+Not here: which files enter it (`admission.py`), its columns (`log_record.py`), its copy in memory (`log_view.py`),
+keeping it small (`file_log_upkeep.py`).
+
+An append is a compare-and-set. PyIceberg asserts that main is where the transaction found it, but then retries a
+refused commit by itself, with offsets that meanwhile are another's: so the table allows no retries, and ours read
+the log again.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from threading import RLock
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
+from pyiceberg.expressions import EqualTo, LessThanOrEqual, Reference
+from pyiceberg.expressions.literals import literal
+from pyiceberg.table import Table
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from lake_assets.bronze.log.admission import admit
+from lake_assets.bronze.log.file_log_upkeep import is_due, tend
+from lake_assets.bronze.log.known import content_of
+from lake_assets.bronze.log.log_record import LOG_SCHEMA, LoggedFile, NewFile, above, to_arrow
+from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, scan
+from lake_assets.errors import LakeError
+from lake_assets.iceberg.catalog import ensure_namespace
+from lake_assets.iceberg.ops_table import NAMESPACE, PROPERTIES
+from lake_assets.spark.causes import no_room, root_cause
+from lake_assets.storage.stored_object import NotLogged
+
+__all__ = ["FileLog", "LoggedFile", "NewFile"]
+
+TABLE = f"{NAMESPACE}.bronze_files"
+_COPIED = tuple(field.name for field in fields(NewFile))
+_logger = logging.getLogger(__name__)
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class FileLog:
+    """The log in one catalog. May be shared between threads; any number of processes may append.
+
+    A log that was never written to is empty. `newest`, `head` and `append` read the whole log once, and afterwards
+    only what was added (about 1 kB of memory per file); `files` before them reads only what it is asked for.
+    """
+
+    def __init__(self, catalog: Catalog, clock: Callable[[], datetime] = _utc_now) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._lock = RLock()
+        self._ensured = False
+        self._view = LogView()
+        self._identity: str | None = None
+
+    def ensure(self) -> None:
+        """Creates the table, or gives an existing one the columns and properties that the log rests on. Raises
+        NotLogged when the disk is full, LakeError when its metadata is gone."""
+        with _room():
+            self._ensure()
+
+    def _ensure(self) -> None:
+        try:
+            table = self._load()
+        except FileNotFoundError as error:
+            raise _unreadable(error) from error
+        if table is None:
+            ensure_namespace(self._catalog, NAMESPACE)
+            table = self._catalog.create_table_if_not_exists(TABLE, LOG_SCHEMA, properties=PROPERTIES)
+        if missing := [field for field in LOG_SCHEMA.fields if field.name not in table.schema().column_names]:
+            # Of an earlier version. By name: the ids of a log's columns are its own.
+            with table.update_schema() as update:
+                for field in missing:
+                    update.add_column(field.name, field.field_type, field.doc)
+        if changed := {key: value for key, value in PROPERTIES.items() if table.properties.get(key) != value}:
+            with table.transaction() as transaction:
+                transaction.set_properties(changed)
+        self._ensured = True
+
+    def begin(self, first_offset: int) -> None:
+        """A new, empty log in place of the one that is there, if any, whose files stay. Its offsets begin with
+        `first_offset`, so that no offset of a former log has another meaning."""
+        ensure_namespace(self._catalog, NAMESPACE)
+        with self._lock:
+            with suppress(NoSuchTableError):
+                self._catalog.drop_table(TABLE)
+            properties = PROPERTIES | {FIRST_OFFSET: str(first_offset)}
+            self._catalog.create_table(TABLE, LOG_SCHEMA, properties=properties)
+            self._view, self._ensured = LogView(), False
+            self._refresh()
+
+    def files(
+        self, source: str | None = None, table: str | None = None, after: int = 0, upto: int | None = None
+    ) -> list[LoggedFile]:
+        """The records with `after` < offset <= `upto`, of a source and of a `schema.table` if given, by offset."""
+        with self._lock:
+            if self._view.is_loaded:
+                self._refresh()
+                return [
+                    record
+                    for record in self._view.between(after, upto)
+                    if source in (None, record.source) and table in (None, record.qualified_table)
+                ]
+        wanted = above(after)
+        if upto is not None:
+            wanted &= LessThanOrEqual(term=Reference("offset"), value=literal(upto))
+        equal = {"source": source}
+        if table is not None:
+            equal["schema"], _, equal["table"] = table.partition(".")
+        for column, value in equal.items():
+            if value is not None:
+                wanted &= EqualTo(term=Reference(column), value=literal(value))
+        try:
+            for attempt in _reading():
+                with attempt:
+                    loaded = self._load()
+                    return list(scan(loaded, wanted)) if loaded else []
+        except FileNotFoundError as error:
+            raise _unreadable(error) from error
+        raise AssertionError("tenacity re-raises")
+
+    def identity(self) -> str:
+        """The log table's UUID, as of the newest look at it; empty without a table."""
+        with self._lock:
+            if self._identity is None:
+                self._load()
+            return self._identity or ""
+
+    def newest(self, source: str) -> dict[str, LoggedFile]:
+        """By key, the last record of each of the source's files."""
+        with self._lock:
+            self._refresh()
+            return dict(self._view.known(source).newest)
+
+    def repeated(self, source: str, files: Iterable[NewFile]) -> set[str]:
+        """Keys of other objects that may have been these files, by content and name."""
+        with self._lock:
+            self._refresh()
+            known = self._view.known(source).contents
+        same = ((file.key, known.get(content_of(file))) for file in files if file.content is not None)
+        return {record.key for key, record in same if record is not None and record.key != key}
+
+    def shares(self, source: str) -> dict[str, dict[str, LoggedFile]]:
+        """By key of a transaction file and by `schema.table`, the records of the file's newest version."""
+        with self._lock:
+            self._refresh()
+            return dict(self._view.known(source).shares)
+
+    def head(self) -> int:
+        """The highest offset; 0 for an empty log."""
+        with self._lock:
+            self._refresh()
+            return self._view.head
+
+    def append(
+        self,
+        source: str,
+        new: Sequence[NewFile],
+        *,
+        based_on: int | None = None,
+        listed: Collection[str] | None = None,
+        absent: Collection[str] = (),
+    ) -> list[LoggedFile]:
+        """Logs, in one commit, those of the files that the log does not have, and returns them by offset.
+
+        `based_on`: the log's head before the files were listed (default: its head now). Files whose key another
+        process has logged since are left to the next pass. `listed`: all keys of the source, if they were listed.
+        `absent`: known keys that the bucket does not have any more. Raises PyIceberg's CommitFailedException if other
+        writers were faster thirty times in a row; then nothing was logged. Raises NotLogged when the disk is full.
+        """
+        if not new:
+            return []
+        with self._lock:
+            # Before a competing process is looked at: what it logs meanwhile was not in the listing.
+            seen = self._ensured_head() if based_on is None else based_on
+            return self._append(lambda: self._propose(source, new, seen, listed, absent))
+
+    def vanished(self, source: str) -> dict[tuple[str, str], int]:
+        """By (schema, table), the offset of the newest record that says that all files before it have vanished."""
+        with self._lock:
+            self._refresh()
+            return dict(self._view.known(source).vanished)
+
+    def ask_again(
+        self, files: Sequence[LoggedFile], *, epoch: int | None = None, began: datetime | None = None
+    ) -> list[LoggedFile]:
+        """Logs known files once more, so that rows of theirs that were set aside are read again by the contract that
+        holds from then on; with `epoch`, new records of the files themselves, as parts of that full load, which
+        `began` then (UTC; default: by the files). One that was written again meanwhile is left out. Raises as
+        `append`."""
+        now = self._clock().astimezone(UTC)
+
+        def propose() -> list[LoggedFile]:
+            same = [file for file in files if self._view.known(file.source).holds(file)]
+            return [
+                replace(
+                    file,
+                    offset=offset,
+                    logged_at=now,
+                    retry=epoch is None,
+                    epoch=epoch or file.epoch,
+                    first_commit_ts=began or file.first_commit_ts,
+                    moved_to=None,
+                )
+                for offset, file in enumerate(same, start=self._view.head + 1)
+            ]
+
+        with self._lock:
+            return self._append(propose) if files else []
+
+    def _ensured_head(self) -> int:
+        if not self._ensured:
+            self.ensure()
+        self._refresh()
+        return self._view.head
+
+    def _append(self, propose: Callable[[], list[LoggedFile]]) -> list[LoggedFile]:
+        if not self._ensured:
+            self.ensure()
+        unsure: list[LoggedFile] = []
+        proposed: list[LoggedFile] = []
+        for attempt in _competing():
+            with attempt:
+                table = self._refresh()
+                if table is None:
+                    raise NoSuchTableError(f"{TABLE} was dropped while files were logged: run again.")
+                if unsure and self._view.holds(unsure[0]):
+                    return unsure  # that commit had gone through
+                proposed = propose()
+                if proposed:
+                    try:
+                        with _room():
+                            table.append(to_arrow(proposed))
+                    except CommitStateUnknownException:
+                        unsure = proposed
+                        raise
+                    self._view.appended(proposed, table)
+                    self._tend(table)
+        return proposed
+
+    def _propose(
+        self,
+        source: str,
+        new: Sequence[NewFile],
+        based_on: int,
+        listed: Collection[str] | None,
+        absent: Collection[str],
+    ) -> list[LoggedFile]:
+        now = self._clock().astimezone(UTC)
+        admitted = admit(new, self._view.known(source), based_on, listed, absent)
+        return [
+            LoggedFile(
+                offset=offset,
+                source=source,
+                epoch=epoch,
+                logged_at=now,
+                **{name: getattr(file, name) for name in _COPIED},
+            )
+            for offset, (file, epoch) in enumerate(admitted, start=self._view.head + 1)
+        ]
+
+    def _tend(self, table: Table) -> None:
+        try:
+            if is_due(table):
+                tend(table)
+        except Exception:
+            # The files are logged already. A log tended later is only slower.
+            _logger.warning("The file log could not be tended; the next append tries again.", exc_info=True)
+
+    def _load(self) -> Table | None:
+        try:
+            table = self._catalog.load_table(TABLE)
+        except NoSuchTableError:
+            self._identity = None
+            return None
+        self._identity = str(table.metadata.table_uuid)
+        return table
+
+    def _refresh(self) -> Table | None:
+        """Brings the view up to the table, and returns the table in the same state."""
+        try:
+            for attempt in _reading():
+                with attempt:
+                    table = self._load()
+                    if table is None:
+                        self._view, self._ensured = LogView(), False
+                    else:
+                        self._view = self._view.brought_up_to(table)
+                    return table
+        except FileNotFoundError as error:
+            raise _unreadable(error) from error
+        raise AssertionError("tenacity re-raises")
+
+
+def _unreadable(error: FileNotFoundError) -> LakeError:
+    return LakeError(
+        f"{TABLE}: one of its files is gone ({error}), so that the catalog was restored to an earlier state, or the "
+        "file was deleted. Run `lake-assets recover`."
+    )
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if not no_room(error):
+            raise
+        raise NotLogged(
+            f"The disk that {TABLE} is on is full ({root_cause(error)}): new files could not be logged. Nothing of "
+            "them is lost: make room, and the next look finds them."
+        ) from error
+
+
+def _competing() -> Retrying:
+    return Retrying(
+        # FileNotFoundError: what the append was to build on was merged and deleted by another process.
+        retry=retry_if_exception_type(
+            (CommitFailedException, CommitStateUnknownException, FileNotFoundError)
+        ),
+        wait=wait_random_exponential(multiplier=0.02, max=2),
+        stop=stop_after_attempt(30),
+        reraise=True,
+    )
+
+
+def _reading() -> Retrying:
+    # Old metadata and merged files are deleted under a slow reader; newer ones hold what it was about to read.
+    return Retrying(
+        retry=retry_if_exception_type(FileNotFoundError),
+        wait=wait_random_exponential(multiplier=0.02, max=1),
+        stop=stop_after_attempt(10),
+        reraise=True,
+    )

@@ -1,0 +1,59 @@
+"""Keeping the file log small, as a part of appending to it.
+
+Here: when, and merging small data files. Not here: expiry (`iceberg/ops_upkeep.py`), the upkeep of silver and gold
+(`iceberg/table_maintenance.py`). No record is ever changed or dropped.
+
+An append copies the table's metadata some twenty times (PyIceberg 0.12), so the number of snapshots costs time; a
+scan opens every data file, so their number does.
+"""
+
+from contextlib import suppress
+
+from pyiceberg.conversions import from_bytes
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+from pyiceberg.types import LongType
+
+from lake_assets.bronze.log.log_record import above
+from lake_assets.iceberg.ops_upkeep import delete_unreferenced, expire_snapshots
+from lake_assets.words import does, many
+
+MAX_SNAPSHOTS = 30
+MAX_SMALL_FILES = 50
+SMALL_FILE_BYTES = 1 << 20
+
+
+def is_due(table: Table) -> bool:
+    """Whether enough snapshots have come together: a property of the table, so that no process need count."""
+    return len(table.metadata.snapshots) >= MAX_SNAPSHOTS
+
+
+def tend(table: Table) -> None:
+    """Merges, expires, deletes. May be killed at any point; gives way to another process that does the same."""
+    with suppress(CommitFailedException):
+        merge_small_files(table)
+        delete_unreferenced(table, expire_snapshots(table))
+
+
+def merge_small_files(table: Table) -> None:
+    """Rewrites the newest, small data files as one. Files of more than a mebibyte are never written again."""
+    files = [(_highest_offset(table, task.file), task.file) for task in table.scan().plan_files()]
+    floor = max(
+        (highest for highest, file in files if file.file_size_in_bytes >= SMALL_FILE_BYTES), default=0
+    )
+    small = [file for highest, file in files if highest > floor]
+    if len(small) < MAX_SMALL_FILES:
+        return
+    rows = table.scan(row_filter=above(floor)).to_arrow().sort_by("offset")
+    if rows.num_rows != sum(file.record_count for file in small):
+        raise RuntimeError(
+            f"{'.'.join(table.name())}: {many(rows.num_rows, 'row')} above offset {floor} "
+            f"{does(rows.num_rows, 'are')} not what its manifests say"
+        )
+    # Whole files match the filter, so they are dropped by their statistics. Refused if main has moved.
+    table.overwrite(rows, overwrite_filter=above(floor))
+
+
+def _highest_offset(table: Table, file: DataFile) -> int:
+    return int(from_bytes(LongType(), file.upper_bounds[table.schema().find_field("offset").field_id]))

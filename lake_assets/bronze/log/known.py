@@ -1,0 +1,127 @@
+"""What the log holds of one source, in memory, as admission asks for it.
+
+Here: records by key, by content and by table, as they are added one after the other. Not here: what enters the log
+(`admission.py`), reading it (`log_view.py`).
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+
+from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind, name_of
+from lake_assets.bronze.log.epochs import File
+from lake_assets.bronze.log.log_record import LoggedFile, NewFile
+
+FIRST_EPOCH = 1
+MOVED = "moved"
+"""As the version of a key whose content is under another key now: no object has it."""
+
+_by_key = attrgetter("key")
+
+
+Content = tuple[str, str, str, str | None]
+
+
+def content_of(file: File) -> Content:
+    """Table, name without folder and ending, and digest: what a file that was moved or compressed keeps."""
+    return file.schema, file.table, name_of(file.key), file.content
+
+
+@dataclass(slots=True)
+class Known:
+    """What the log holds of one source."""
+
+    newest: dict[str, LoggedFile] = field(default_factory=dict)
+    """By key, the record with the highest offset."""
+    superseded: set[tuple[str, str]] = field(default_factory=set)
+    """(key, version) of all others."""
+    open_epochs: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By (schema, table)."""
+    shares: dict[str, dict[str, LoggedFile]] = field(default_factory=dict)
+    """By key of a transaction file and by `schema.table`, the records of the file's newest version."""
+    vanished: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By (schema, table), the offset of the newest record that says that all files before it have vanished."""
+    tables: dict[tuple[str, str], list[LoggedFile]] = field(default_factory=lambda: defaultdict(list))
+    """By (schema, table), its records by offset."""
+    contents: dict[Content, LoggedFile] = field(default_factory=dict)
+    """By `content_of`, the newest record."""
+    places: dict[int, str] = field(default_factory=dict)
+    """By offset of a record that is no copy, the key that its content was last seen under."""
+
+    def add(self, record: LoggedFile) -> None:
+        """Takes the next record, in the order of offsets."""
+        table = (record.schema, record.table)
+        self.tables[table].append(record)
+        if record.kind is FileKind.VANISHED:
+            self.vanished[table] = record.offset
+            self.open_epochs[table] = record.epoch + 1
+            return
+        before = self.newest.get(record.key)
+        if before is not None and before.version != record.version:
+            self.superseded.add((before.key, before.version))
+            self.shares.pop(record.key, None)
+        self._place(record)
+        self.newest[record.key] = record
+        if record.format == TRANSACTIONS:
+            # A new one, because a pass that is under way may be looking at the old one.
+            self.shares[record.key] = {**self.shares.get(record.key, {}), record.qualified_table: record}
+        self.open_epochs[table] = max(record.epoch, self.open_epochs.get(table, FIRST_EPOCH))
+
+    def _place(self, record: LoggedFile) -> None:
+        if record.retry:
+            return
+        original = record.copy_of or record.offset
+        if record.content is not None and record.format != TRANSACTIONS:
+            self.contents[content_of(record)] = record
+        before = self.places.get(original)
+        self.places[original] = record.key
+        if before is not None and before != record.key:
+            # One that is put back there is news.
+            self.newest[before] = replace(self.newest[before], version=MOVED, size=-1)
+
+    def holds(self, file: LoggedFile) -> bool:
+        """Whether the record's content is in the bucket, as far as the log knows."""
+        now = self.newest[self.places.get(file.copy_of or file.offset, file.key)]
+        same = file.content is not None and file.content == now.content
+        return same or file.version == now.version
+
+    def repeated(self, file: NewFile, absent: Collection[str]) -> LoggedFile | None:
+        """The newest record with the content that an object has too, or None. Under another key, equal content is a
+        move only if the name is the same but for folder and ending, and the former object is gone: two changes without
+        a timestamp may be equal, and so may two parts of a full load."""
+        if file.content is None or file.format == TRANSACTIONS or file.kind is FileKind.VANISHED:
+            return None
+        own = self.newest.get(file.key)
+        if own is not None and not self.has_vanished(own):
+            return own if own.content == file.content and own.version != file.version else None
+        other = self.contents.get(content_of(file))
+        if other is None or self.has_vanished(other) or other.key not in absent:
+            return None
+        return other if self.newest[other.key] is other else None
+
+    def doubled(self, files: Sequence[NewFile], absent: Collection[str]) -> set[tuple[str, str]]:
+        """(key, version) of objects that lie beside one with their content, folder and name, and another ending:
+        somebody is about to replace it. They become copies once it is gone."""
+        there = {
+            (f.key.partition(".")[0], f.content): f.key for f in sorted(files, key=_by_key, reverse=True)
+        }
+        found = set()
+        for file in files:
+            if file.content is None or file.format == TRANSACTIONS or file.key in self.newest:
+                continue
+            other = self.contents.get(content_of(file))
+            known = other is not None and other.key not in absent and self.newest[other.key] is other
+            place = file.key.partition(".")[0]
+            beside = known and other is not None and other.key.partition(".")[0] == place
+            if beside or there[place, file.content] != file.key:
+                found.add((file.key, file.version))
+        return found
+
+    def has_vanished(self, record: LoggedFile) -> bool:
+        """Whether the record is from before its table's files vanished."""
+        return record.offset < self.vanished.get((record.schema, record.table), 0)
+
+    def living(self, schema: str, table: str) -> list[LoggedFile]:
+        """The table's records since its files vanished, or all of them."""
+        return [r for r in self.tables.get((schema, table), ()) if not self.has_vanished(r)]

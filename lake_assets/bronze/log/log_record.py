@@ -1,0 +1,203 @@
+"""What the file log keeps of a file, in Python and in Iceberg.
+
+Here: the two record types, the log's Iceberg schema, and how one becomes the other. Not here: reading
+(`log_view.py`), writing (`file_log.py`), deciding (`admission.py`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression, GreaterThan, Reference
+from pyiceberg.expressions.literals import literal
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BooleanType,
+    DateType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestamptzType,
+)
+
+from lake_assets.bronze.files.keys import FileKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFile:
+    """A file that the log may not know yet, or one table's share of a transaction file. Times are UTC, sizes bytes."""
+
+    schema: str
+    table: str
+    key: str
+    version: str
+    """S3's ETag, or the SHA-256 of a local file."""
+    kind: FileKind
+    format: str
+    """csv, parquet or transactions."""
+    compression: str
+    size: int
+    """Of the whole file."""
+    last_modified: datetime
+    flush_time: datetime | None
+    capture_date: date
+    rows: int | None
+    """Of the record's own table. None: too big to be counted, or unreadable."""
+    columns: tuple[str, ...] | None
+    first_commit_ts: datetime | None
+    width: int | None = None
+    """Fields of the first row of a CSV file without a header."""
+    irregular: str | None = None
+    """Why Spark must not read it: see `bronze/files/csv_structure.py` and `bronze/files/json_lines.py`."""
+    content: str | None = None
+    """Digest of the decompressed bytes; None for a file that was not read whole."""
+    one_stamp: bool | None = None
+    """Whether the rows have one timestamp, by those at the begin of the file; None where that is not known."""
+    copy_of: int | None = None
+    """Offset of the record whose content this object repeats, byte for byte: see `copies.py`."""
+
+    @property
+    def qualified_table(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedFile:
+    """One record of the log: a file, or one table's share of a transaction file. Times are UTC, sizes bytes."""
+
+    offset: int
+    """From 1, without gaps, over all sources."""
+    source: str
+    schema: str
+    table: str
+    key: str
+    version: str
+    kind: FileKind
+    format: str
+    compression: str
+    size: int
+    last_modified: datetime
+    logged_at: datetime
+    flush_time: datetime | None
+    capture_date: date
+    epoch: int
+    """The full load that a LOAD file belongs to, or that was open when a CDC file was logged; from 1."""
+    rows: int | None
+    columns: tuple[str, ...] | None
+    first_commit_ts: datetime | None
+    width: int | None = None
+    """Fields of the first row of a CSV file without a header."""
+    irregular: str | None = None
+    """Why Spark must not read it. None also for files that were logged before this was known."""
+    retry: bool = False
+    """Not a new file: rows of a known one that were set aside are to be read again, by the contract of this offset."""
+    content: str | None = None
+    """Digest of the decompressed bytes; None for a file that was not read whole."""
+    one_stamp: bool | None = None
+    """Whether the rows have one timestamp, by those at the begin of the file; None where that is not known."""
+    copy_of: int | None = None
+    """Offset of the record whose content this object repeats. Such a record changes no table."""
+    moved_to: str | None = None
+    """The key of the object that has the content now, if it is another than `key`. Not a column of the log."""
+
+    @property
+    def path(self) -> str:
+        """The key to read."""
+        return self.moved_to or self.key
+
+    @property
+    def qualified_table(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+    @property
+    def written_at(self) -> datetime:
+        """When the file was written, or for a full load begun: on DMS's clock, if it has told it."""
+        return self.flush_time or self.first_commit_ts or self.last_modified
+
+
+_TYPES: dict[str, tuple[IcebergType, bool]] = {
+    "offset": (LongType(), True),
+    "source": (StringType(), True),
+    "schema": (StringType(), True),
+    "table": (StringType(), True),
+    "key": (StringType(), True),
+    "version": (StringType(), True),
+    "kind": (StringType(), True),
+    "format": (StringType(), True),
+    "compression": (StringType(), True),
+    "size": (LongType(), True),
+    "last_modified": (TimestamptzType(), True),
+    "logged_at": (TimestamptzType(), True),
+    "flush_time": (TimestamptzType(), False),
+    "capture_date": (DateType(), True),
+    "epoch": (IntegerType(), True),
+    "rows": (LongType(), False),
+    "columns": (ListType(1001, StringType(), element_required=True), False),
+    "first_commit_ts": (TimestamptzType(), False),
+    "width": (IntegerType(), False),
+    "irregular": (StringType(), False),
+    "retry": (BooleanType(), False),
+    "content": (StringType(), False),
+    "copy_of": (LongType(), False),
+    "one_stamp": (BooleanType(), False),
+}
+_FIELDS = tuple(_TYPES)
+assert {*_FIELDS, "moved_to"} == {field.name for field in fields(LoggedFile)}
+
+LOG_SCHEMA = Schema(
+    *(
+        NestedField(number, name, kind, required=required)
+        for number, (name, (kind, required)) in enumerate(_TYPES.items(), start=1)
+    )
+)
+# Without field ids: a log that gained a column later has other ones than a log that began with it.
+_ARROW_SCHEMA: pa.Schema = schema_to_pyarrow(LOG_SCHEMA, include_field_ids=False)
+
+
+def above(offset: int) -> BooleanExpression:
+    """The filter of a scan for the records after an offset."""
+    return GreaterThan(term=Reference("offset"), value=literal(offset))
+
+
+def to_arrow(files: Sequence[LoggedFile]) -> pa.Table:
+    """One row per file, in LOG_SCHEMA."""
+    columns = [
+        pa.array([getattr(file, name) for file in files], _ARROW_SCHEMA.field(name).type) for name in _FIELDS
+    ]
+    return pa.Table.from_arrays(columns, schema=_ARROW_SCHEMA)
+
+
+def from_arrow(table: pa.Table) -> Iterator[LoggedFile]:
+    """The files, in the order of their offsets. Names and headers that repeat are one object in memory."""
+    table = table.sort_by("offset")
+    shared: dict[object, object] = {}
+    columns = []
+    for name in _FIELDS:
+        # A log that no writer has opened since the column was introduced lacks it.
+        known = name in table.column_names
+        values: list[Any] = _values(table.column(name)) if known else [None] * table.num_rows
+        if name == "kind":
+            values = [FileKind(value) for value in values]
+        elif name == "retry":
+            values = [bool(value) for value in values]
+        elif name == "columns":
+            values = [None if value is None else tuple(value) for value in values]
+        if name in ("source", "schema", "table", "format", "compression", "columns", "capture_date"):
+            values = [shared.setdefault(value, value) for value in values]
+        columns.append(values)
+    for row in zip(*columns, strict=True):
+        yield LoggedFile(**dict(zip(_FIELDS, row, strict=True)))
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """A column's values; times in UTC. Arrow takes ten times as long to make times with a zone, most of a start."""
+    if not pa.types.is_timestamp(column.type):
+        return list(column.to_pylist())
+    naive = column.cast(pa.timestamp("us")).to_pylist()
+    return [None if value is None else value.replace(tzinfo=UTC) for value in naive]

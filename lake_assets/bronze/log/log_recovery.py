@@ -1,0 +1,60 @@
+"""Finding the file log again that silver tables were applied from.
+
+Here: the states of the log that its metadata files still have. Not here: making a new log from the bucket
+(`commands/mend/recover.py`), what is asked of a state (`silver/table/log_mark.py`).
+"""
+
+from collections.abc import Callable, Sequence
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import StaticTable, Table
+
+from lake_assets.bronze.log.file_log import TABLE
+from lake_assets.bronze.log.log_record import LoggedFile, from_arrow
+from lake_assets.iceberg.metadata_files import default_location, metadata_files, point_to
+
+Agrees = Callable[[str, Sequence[LoggedFile]], bool]
+"""Whether all tables may have been applied from the log with this UUID and these records."""
+
+
+def former_state(catalog: Catalog, agrees: Agrees) -> tuple[str, int] | None:
+    """The newest state of the log that agrees: the address of a metadata file and a snapshot in it; None without one.
+    What was purged is passed over."""
+    tried: set[int] = set()
+    for address, metadata in metadata_files(catalog, _location(catalog)):
+        for snapshot in sorted(metadata.snapshots, key=lambda s: s.sequence_number or 0, reverse=True):
+            if snapshot.snapshot_id in tried:
+                continue
+            tried.add(snapshot.snapshot_id)
+            records = _records(catalog, address, snapshot.snapshot_id)
+            if records is not None and agrees(str(metadata.table_uuid), records):
+                return address, snapshot.snapshot_id
+    return None
+
+
+def go_back(catalog: Catalog, state: tuple[str, int]) -> None:
+    """Makes that state the log."""
+    address, snapshot_id = state
+    table = point_to(catalog, TABLE, address)
+    if table.metadata.current_snapshot_id != snapshot_id:
+        table.manage_snapshots().set_current_snapshot(snapshot_id).commit()
+
+
+def _location(catalog: Catalog) -> str:
+    table = _there(catalog)
+    return table.location() if table is not None else default_location(catalog, TABLE)
+
+
+def _there(catalog: Catalog) -> Table | None:
+    try:
+        return catalog.load_table(TABLE)
+    except Exception:  # noqa: BLE001  (whatever is wrong with it, its folder is where such tables are)
+        return None
+
+
+def _records(catalog: Catalog, address: str, snapshot_id: int) -> list[LoggedFile] | None:
+    try:
+        table = StaticTable.from_metadata(address, catalog.properties)
+        return list(from_arrow(table.scan(snapshot_id=snapshot_id).to_arrow()))
+    except Exception:  # noqa: BLE001  (a file of it was deleted)
+        return None

@@ -1,0 +1,81 @@
+"""The file log in memory, as of one snapshot, and how it follows the table.
+
+Here: reading records, and holding what is asked again and again. Not here: writing them (`file_log.py`).
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.table import Table
+
+from lake_assets.bronze.log.known import Known
+from lake_assets.bronze.log.log_record import LoggedFile, above, from_arrow
+
+_offset = attrgetter("offset")
+FIRST_OFFSET = "lake.first-offset"
+"""Table property of a log that was made again: its offsets begin there."""
+
+
+def scan(table: Table, wanted: BooleanExpression) -> Iterator[LoggedFile]:
+    """The records that match, by offset. Raises FileNotFoundError if the table was tended meanwhile."""
+    return from_arrow(table.scan(row_filter=wanted).to_arrow())
+
+
+class LogView:
+    """The records of the log in memory, as of one snapshot."""
+
+    def __init__(self, table: Table | None = None) -> None:
+        self._table_uuid = table.metadata.table_uuid if table is not None else None
+        self._before = int(table.properties.get(FIRST_OFFSET, "1")) - 1 if table is not None else 0
+        self._snapshot_id: int | None = None
+        self._records: list[LoggedFile] = []
+        self._known: dict[str, Known] = {}
+        self.is_loaded = False
+
+    @property
+    def head(self) -> int:
+        return self._records[-1].offset if self._records else self._before
+
+    def known(self, source: str) -> Known:
+        return self._known.get(source) or Known()
+
+    def between(self, after: int, upto: int | None) -> list[LoggedFile]:
+        end = len(self._records) if upto is None else bisect_right(self._records, upto, key=_offset)
+        return self._records[bisect_right(self._records, after, key=_offset) : end]
+
+    def holds(self, record: LoggedFile) -> bool:
+        return record in self._records[bisect_left(self._records, record.offset, key=_offset) :][:1]
+
+    def appended(self, records: Sequence[LoggedFile], table: Table) -> None:
+        """Takes what this process has just committed, which need not be read again."""
+        snapshot = table.current_snapshot()
+        self._extend(records)
+        if snapshot and snapshot.parent_snapshot_id == self._snapshot_id:
+            self._snapshot_id = snapshot.snapshot_id
+
+    def _extend(self, records: Sequence[LoggedFile]) -> None:
+        for record in records:
+            self._known.setdefault(record.source, Known()).add(record)
+        self._records.extend(records)
+
+    def brought_up_to(self, table: Table) -> "LogView":
+        """This view with what was added, or another one if the table is not the one that it shows."""
+        snapshot = table.current_snapshot()
+        view = self if table.metadata.table_uuid == self._table_uuid else LogView(table)
+        if snapshot is None or snapshot.snapshot_id == view._snapshot_id:
+            view = view if snapshot else LogView(table)
+            view.is_loaded = True
+            return view
+        # With the newest record that is known: it is another one if somebody rolled the log back, however many records
+        # were appended since.
+        newest = view._records[-1:]
+        read = list(scan(table, above(view.head - len(newest))))
+        added = read[len(newest) :]
+        total = snapshot.summary and snapshot.summary["total-records"]
+        if newest and (read[:1] != newest or total != str(len(view._records) + len(added))):
+            return LogView(table).brought_up_to(table)
+        view._extend(added)
+        view._snapshot_id, view.is_loaded = snapshot.snapshot_id, True
+        return view

@@ -1,0 +1,1 @@
+"""Rows and files that cannot be used, kept until somebody decides."""

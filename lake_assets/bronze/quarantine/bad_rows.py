@@ -1,0 +1,61 @@
+"""A row that cannot be used, or that is not there, stops its table, by name.
+
+Here: finding the file and the line, and saying what is wrong with it. Not here: deciding that a row is bad
+(`bronze/reader/typed_rows.py`), or counting a file's rows (`bronze/files/inspect.py`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame
+
+from lake_assets.bronze.files.keys import TRANSACTIONS
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.reader.places import plain
+from lake_assets.errors import RowCountMismatch, TableStopped
+from lake_assets.words import does, many
+
+
+def stop_for_bad_rows(
+    table: str, total: int, limit: str, named: Sequence[tuple[LoggedFile, str, Sequence[tuple[int, str]]]]
+) -> NoReturn:
+    """Raises TableStopped. `limit`: the setting that `total` rows exceed, with its value; `named`: some of the rows, by
+    file and its address: place from 0, and why."""
+    told = []
+    for file, address, rows in named:
+        # Of a transaction file, the places are among the rows of this table.
+        of = f"those of {table} in " if file.format == TRANSACTIONS else ""
+        for number, (place, reason) in enumerate(rows):
+            told.append(f"row {place + 1}{'' if number else f' of {of}{address}'}: {reason}")
+    more = total - len(told)
+    also = f"; and {more} more" if more > 0 else ""
+    in_all = f"{many(total, 'row')}{' in all' if total > 1 else ''}"
+    raise TableStopped(
+        table,
+        f"{'; '.join(told)}{also} ({in_all}; {limit}).",
+        "Nothing of this batch was published. Correct the table's columns in lake.yaml, have DMS write the file again, "
+        "or raise the limit to go on without such rows.",
+    )
+
+
+def stop_for_missing_rows(table: str, counted: Mapping[str, int], changes: DataFrame) -> NoReturn:
+    """Raises RowCountMismatch with the first file that the reader saw more or fewer rows of than were `counted`, by
+    address, without it; `changes` are read once more."""
+    seen = {plain(unquote(row["_file"])): row["count"] for row in changes.groupBy("_file").count().collect()}
+    for address, rows in counted.items():
+        if (read := seen.get(plain(address), 0)) != rows:
+            differs = f"{address} holds {many(rows, 'row')} by its own count, the reader saw {read}"
+            break
+    else:
+        first = next(iter(counted))
+        differs = (
+            f"{many(len(counted), 'file')} from {first} on {does(len(counted), 'were')} read with a row too many or "
+            "too few, once"
+        )
+    raise RowCountMismatch(
+        table,
+        f"{differs}. Nothing of this batch was published.",
+        "A file that was still being written is read whole by the next run; if this repeats, look for an empty line "
+        "or an unpaired quote in it.",
+    )

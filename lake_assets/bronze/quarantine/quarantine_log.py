@@ -1,0 +1,172 @@
+"""What was set aside: rows that cannot be used, and files that cannot be read. The Iceberg table `lake_ops.quarantine`.
+
+Here: its records and their states. Not here: deciding that a row is bad (`bronze/reader/typed_rows.py`), how much may
+be set aside (`silver/write/setting_aside.py`), reading rows again (`commands/mend/quarantine_commands.py`).
+
+Append-only: an event for each thing that happens to a row or file, whose state is its newest event. A row is known by
+silver table, file version and place in the file, so that a batch that is tried again sets nothing aside twice.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
+
+from lake_assets.iceberg.ops_table import OpsTable, Row
+
+
+class State(StrEnum):
+    """Of a row or a file."""
+
+    HELD = "held"
+    """Set aside, and waiting for a decision."""
+    RETRIED = "retried"
+    """To be read again by the next batch."""
+    RELEASED = "released"
+    """Applied after all."""
+    SUPERSEDED = "superseded"
+    """Its file was written again since, or a reload holds what it would have said."""
+    DISCARDED = "discarded"
+    """Given up by somebody's decision."""
+
+
+OPEN = (State.HELD, State.RETRIED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A row, or with `row` None a whole file, in one state."""
+
+    silver_table: str
+    """`namespace.table`."""
+    source: str
+    table: str
+    """`schema.table` at the source."""
+    key: str
+    version: str
+    log_offset: int
+    row: int | None
+    """From 0, the header not counted."""
+    line: int | None
+    """From 1, where the row begins in the file."""
+    raw: str | None
+    """The row's own text; of a Parquet row, as JSON."""
+    reason: str
+    batch: str
+    """The files of the batch that set it aside."""
+    state: State = State.HELD
+    at: datetime
+    """UTC, of the state."""
+
+    @property
+    def id(self) -> str:
+        """Twelve hexadecimal digits."""
+        place = f"{self.silver_table}\n{self.key}\n{self.version}\n{self.row}"
+        return hashlib.sha256(place.encode()).hexdigest()[:12]
+
+
+_SCHEMA = Schema(
+    NestedField(1, "id", StringType(), required=True),
+    NestedField(2, "state", StringType(), required=True),
+    NestedField(3, "silver_table", StringType(), required=True),
+    NestedField(4, "source", StringType(), required=True),
+    NestedField(5, "table", StringType(), required=True),
+    NestedField(6, "key", StringType(), required=True),
+    NestedField(7, "version", StringType(), required=True),
+    NestedField(8, "log_offset", LongType(), required=True),
+    NestedField(9, "row", LongType(), required=False),
+    NestedField(10, "line", LongType(), required=False),
+    NestedField(11, "raw", StringType(), required=False),
+    NestedField(12, "reason", StringType(), required=True),
+    NestedField(13, "batch", StringType(), required=True),
+    NestedField(14, "at", TimestamptzType(), required=True),
+    NestedField(15, "number", LongType(), required=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    newest: Mapping[str, Held]
+    """By id, in the order in which they were first set aside."""
+    asked: Mapping[str, datetime]
+    """By id, when that was asked for again which is asked for now, or was released for it."""
+    number: int
+    """Of the newest event."""
+
+
+class Quarantine:
+    """One catalog's quarantine. May be shared between threads and processes."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._table = OpsTable(catalog, "quarantine", _SCHEMA, _known)
+
+    def all(self, silver_table: str | None = None) -> list[Held]:
+        """Everything that was ever set aside, in its present state, the oldest first."""
+        return [
+            held for held in self._table.parsed().newest.values() if silver_table in (None, held.silver_table)
+        ]
+
+    def open(self, silver_table: str | None = None) -> list[Held]:
+        """What is set aside now."""
+        return [held for held in self.all(silver_table) if held.state in OPEN]
+
+    def asked(self, silver_table: str) -> list[tuple[Held, datetime]]:
+        """What was asked for again, and not in vain so far, with the time (UTC) when it was."""
+        known = self._table.parsed()
+        return [
+            (known.newest[id_], at)
+            for id_, at in known.asked.items()
+            if known.newest[id_].silver_table == silver_table
+        ]
+
+    def rename(self, silver_table: str, new: str) -> None:
+        """Gives what is held of a table to its new name. Raises as `OpsTable.rename`."""
+        self._table.rename("silver_table", silver_table, new)
+
+    def set_aside(self, found: Sequence[Held]) -> list[Held]:
+        """Records what is not known already, in one commit, and returns it. What was discarded stays so; what was
+        superseded is news when the file has its former content again."""
+        again = (State.RELEASED, State.SUPERSEDED)
+        return self._record(found, lambda known, held: known is None or known.state in again)
+
+    def becomes(self, found: Iterable[Held], state: State) -> list[Held]:
+        """Gives what is set aside another state, and returns what changed."""
+        now = datetime.now(UTC)
+        return self._record(
+            [replace(held, state=state, at=now) for held in found],
+            lambda known, held: known is not None and known.state in OPEN and known.state is not held.state,
+        )
+
+    def _record(self, found: Sequence[Held], wanted: Callable[[Held | None, Held], bool]) -> list[Held]:
+        if not found:
+            return []
+        by_id = {held.id: held for held in found}
+
+        def new(known: _Known) -> list[Row]:
+            chosen = [held for held in by_id.values() if wanted(known.newest.get(held.id), held)]
+            return [
+                {**asdict(held), "id": held.id, "number": known.number + place}
+                for place, held in enumerate(chosen, start=1)
+            ]
+
+        return [by_id[row["id"]] for row in self._table.append(new)]
+
+
+def _known(rows: Sequence[Row]) -> _Known:
+    found: dict[str, Held] = {}
+    asked: dict[str, datetime] = {}
+    number = 0
+    for row in sorted(rows, key=lambda row: int(row["number"])):
+        values = {name: value for name, value in row.items() if name not in ("id", "number")}
+        values["state"], values["at"] = State(values["state"]), values["at"].astimezone(UTC)
+        found[row["id"]], number = Held(**values), row["number"]
+        if values["state"] is State.RETRIED:
+            asked[row["id"]] = values["at"]
+        elif values["state"] is not State.RELEASED:
+            asked.pop(row["id"], None)
+    return _Known(found, asked, number)

@@ -1,0 +1,125 @@
+"""Single records of a file as they stand in it: what is shown of a row that could not be used.
+
+Here: finding records by their ordinal, with their line and text. Not here: which rows are shown, or
+where they are kept.
+"""
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lake_assets.bronze.files.content import UnreadableFile, chunks, whole
+from lake_assets.bronze.files.csv_dialect import QUOTE, CsvDialect
+from lake_assets.bronze.files.csv_records import csv_records
+from lake_assets.bronze.files.inspect import LARGEST_IRREGULAR
+from lake_assets.bronze.files.json_lines import json_lines
+from lake_assets.bronze.files.keys import TRANSACTIONS
+from lake_assets.bronze.files.transactions import table_of
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.config import DmsSettings
+from lake_assets.storage.object_store import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class RawRow:
+    """One record."""
+
+    line: int
+    """The physical line, from 1, that the record starts in, the header counted; of Parquet the row from 1."""
+    text: str
+    """What stands in the file, without what ends the record; bytes that are no UTF-8 as `\\\\xff`. Of Parquet the row
+    as JSON."""
+
+
+def raw_records(
+    store: ObjectStore, file: LoggedFile, dms: DmsSettings, ordinals: Collection[int]
+) -> dict[int, RawRow]:
+    """The records with these ordinals (from 0, the header not counted; of a transaction file,
+    among the rows of its own table), as far as the file has them. Reads the file up
+    to the last of them. Raises StoreError, UnreadableFile."""
+    if not ordinals:
+        return {}
+    if file.format == "parquet":
+        return _parquet_rows(store, file, set(ordinals))
+    end = CsvDialect.of(dms).row_delimiter if file.format in ("csv", TRANSACTIONS) else b"\n"
+    last, found, line = max(ordinals), {}, 1
+    ordinal = -1 - int(file.format == "csv" and dms.add_column_name)
+    for record in _records(store, file, dms):
+        own = file.format != TRANSACTIONS or table_of(record, dms) == file.qualified_table
+        ordinal += own
+        if own and ordinal in ordinals:
+            # What a swallowed mark or an empty line before it has taken is a part of the record's bytes.
+            found[ordinal] = RawRow(line, record.removesuffix(end).decode(errors="backslashreplace"))
+        if ordinal == last:
+            break
+        line += record.count(b"\n") if end != b"\r" else record.count(b"\r")
+    return found
+
+
+def _records(store: ObjectStore, file: LoggedFile, dms: DmsSettings) -> Iterator[bytes]:
+    """Every record with what ends it; together they are the whole file."""
+    if file.irregular is None:
+        if file.format == "json":
+            yield from _split(chunks(store, file.path, file.compression), CsvDialect(quoted=False))
+        else:
+            yield from _split(chunks(store, file.path, file.compression), CsvDialect.of(dms))
+        return
+    content = whole(store, file.path, file.compression, LARGEST_IRREGULAR)
+    if file.format == "json":
+        spans = [(start, end) for start, end, _ in json_lines(content)]
+    else:
+        spans = [(record.start, record.end) for record in csv_records(content, CsvDialect.of(dms))]
+    at = 0
+    for _, end in spans:
+        yield content[at:end]
+        at = end
+
+
+def _split(pieces: Iterator[bytes], dialect: CsvDialect) -> Iterator[bytes]:
+    """The records of a regular file, by the parity of its quotes."""
+    rest, record, end = b"", b"", dialect.row_delimiter
+    for piece in pieces:
+        lines = (rest + piece).split(end)
+        rest = lines.pop()
+        for line in lines:
+            record += line + end
+            if not dialect.quoted or record.count(QUOTE) % 2 == 0:
+                yield record
+                record = b""
+    if record + rest:
+        yield record + rest
+
+
+def _parquet_rows(store: ObjectStore, file: LoggedFile, ordinals: set[int]) -> dict[int, RawRow]:
+    found, first = {}, 0
+    try:
+        with store.open(file.path, seekable=True) as stream, pq.ParquetFile(stream) as parquet:
+            for group in range(parquet.num_row_groups):
+                rows = parquet.metadata.row_group(group).num_rows
+                wanted = sorted(ordinal for ordinal in ordinals if first <= ordinal < first + rows)
+                if wanted:
+                    table = parquet.read_row_group(group)
+                    for ordinal in wanted:
+                        row = table.slice(ordinal - first, 1)
+                        found[ordinal] = RawRow(ordinal + 1, _as_json(row))
+                first += rows
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UnreadableFile(file.key, f"no valid Parquet ({error})") from error
+    return found
+
+
+def _as_json(row: pa.Table) -> str:
+    values = {}
+    for name, column in zip(row.column_names, row.columns, strict=True):
+        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+            value = column[0].as_py()
+            values[name] = value.hex() if value is not None else None
+        elif pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
+            values[name] = column[0].as_py()
+        else:
+            # Arrow's own text of a value: exact, and without a limit of years.
+            values[name] = column.cast(pa.string())[0].as_py()
+    return json.dumps(values, ensure_ascii=False)

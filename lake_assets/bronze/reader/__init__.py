@@ -1,0 +1,1 @@
+"""DMS files as a DataFrame of typed changes."""

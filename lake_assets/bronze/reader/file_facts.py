@@ -1,0 +1,56 @@
+"""What the values of CSV files without a header say of the columns that they may be.
+
+Here: one look at the doubtful places of some files, in Spark. Not here: what follows from it (`headerless.py`).
+DataFrame API only.
+"""
+
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from lake_assets.bronze.files.formats import Layout
+from lake_assets.bronze.reader.headerless import FileFacts, doubtful_places
+from lake_assets.bronze.reader.places import plain
+from lake_assets.bronze.reader.values import exactly
+from lake_assets.config import DmsSettings, TableConfig
+
+_SEQUENCE = r"^\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d[0-5]\d\d{21}$"
+"""35 digits, of which the first are a time."""
+
+
+def file_facts(
+    rows: DataFrame, layouts: Sequence[Layout], table: TableConfig, dms: DmsSettings
+) -> dict[str, FileFacts]:
+    """By file (`places.plain`), what the values at the places where the layouts differ are; `rows` as
+    `text_rows.csv_values` gives them. A file without a row of the layouts' width is left out."""
+    places = doubtful_places(layouts)
+    types = {column.name: column.type for column in table.columns}
+    images = {
+        (place, name): types[name.removeprefix(dms.before_image_prefix)]
+        for place in places
+        for name in {layout.columns[place] for layout in layouts}
+        if dms.before_image_prefix and name.removeprefix(dms.before_image_prefix) in types
+    }
+    texts = {place: F.nullif(F.col(f"_{place}"), F.lit("")) for place in places}
+    figures = [F.count(F.lit(1)).alias("rows")]
+    for place, text in texts.items():
+        figures += [
+            F.count(text).alias(f"filled_{place}"),
+            F.count_if(text.rlike(_SEQUENCE)).alias(f"sequences_{place}"),
+        ]
+    for number, ((place, _), declared) in enumerate(images.items()):
+        value = exactly(texts[place], StringType(), declared, dms.timestamp_zone)
+        figures.append(F.count_if(texts[place].isNotNull() & value.isNull()).alias(f"unfit_{number}"))
+    found = rows.filter(F.col("_bad").isNull()).groupBy("_file").agg(*figures).collect()
+    return {
+        plain(unquote(row["_file"])): FileFacts(
+            row["rows"],
+            {place: row[f"filled_{place}"] for place in places},
+            {place: row[f"sequences_{place}"] for place in places},
+            {image: row[f"unfit_{number}"] for number, image in enumerate(images)},
+        )
+        for row in found
+    }

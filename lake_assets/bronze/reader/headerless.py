@@ -1,0 +1,217 @@
+"""The layout of a CSV file without a header, which says its width and its time, and by its values what cannot be.
+
+Here: which of the table's layouts through time holds, and which of the columns that DMS itself adds the file has. Not
+here: files that name their columns (`bronze/files/formats.py`), looking at values (`file_facts.py`). Pure.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import product
+
+from lake_assets.bronze.files.formats import Layout, contract_layout
+from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
+from lake_assets.bronze.log.known import FIRST_EPOCH
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.errors import TableStopped
+from lake_assets.words import many
+
+_CLOCKS_DIFFER = timedelta(hours=1)
+"""A file's name is by the clock of DMS, a change's sequence by that of the source."""
+_JUST_BEFORE = timedelta(microseconds=1)
+
+
+def dated(files: Iterable[LoggedFile], logged: Iterable[LoggedFile]) -> list[LoggedFile]:
+    """The files; of the first full load, parts without a transfer time get a date from before the first change. Their
+    object's own date is that of its latest copy. `logged`: all files of the table."""
+    flushes = [file.flush_time for file in logged if file.flush_time is not None]
+    if not flushes:
+        return list(files)
+    latest = min(flushes) - _JUST_BEFORE
+    return [
+        replace(file, last_modified=min(file.last_modified, latest)) if _has_no_date(file) else file
+        for file in files
+    ]
+
+
+def _has_no_date(file: LoggedFile) -> bool:
+    return file.kind is FileKind.LOAD and file.first_commit_ts is None and file.epoch == FIRST_EPOCH
+
+
+def headerless_layouts(
+    name: str, file: LoggedFile, table: TableConfig, dms: DmsSettings
+) -> tuple[Layout, ...]:
+    """The layouts that the file may have, of one width; `name` is the table, for messages. They differ only in the
+    columns that DMS adds after the source's. Raises TableStopped for a width that no layout of the file's time has."""
+    era = table.era(file.written_at)
+    known, then = table.in_era(era), table.settings_in(era, dms)
+    expected = contract_layout(known, then, file.kind)
+    if file.width is None or file.width == len(expected.columns):
+        return (_by_todays_names(expected, table, era),)
+    fitting = [layout for layout in _variants(known, then, file.kind) if len(layout.columns) == file.width]
+    if fitting:
+        return tuple(_by_todays_names(layout, table, era) for layout in fitting)
+    columns = ", ".join(expected.columns)
+    raise TableStopped(
+        name,
+        f"{file.key} has {many(file.width, 'field')} and no header, and lake.yaml expects {len(expected.columns)}: "
+        f"{columns}.",
+        "Correct the table's columns, and list under earlier the columns that files had until a change of the source.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What the values of one CDC file say, by their places in a record, from 0."""
+
+    rows: int
+    """Those of the expected width."""
+    filled: Mapping[int, int]
+    """How many values are neither empty nor the null token."""
+    sequences: Mapping[int, int]
+    """How many are 35 digits that begin with a time."""
+    unfit: Mapping[tuple[int, str], int]
+    """How many of the filled ones cannot be a before image, by its name."""
+
+
+def agreed_layout(
+    layouts: Sequence[Layout], kind: FileKind, facts: FileFacts | None, dms: DmsSettings
+) -> Layout | None:
+    """The one of `layouts` that the values leave, or any one where all that are left give the same changes; None where
+    that stays open. `facts`: of a full load, which has neither sequences nor before images, none are needed."""
+    if len(layouts) == 1 or kind is FileKind.LOAD:
+        return layouts[0]
+    if facts is None:
+        return None
+    left = [layout for layout in layouts if not _refuted(layout, layouts, facts, dms)] or list(layouts)
+    return left[0] if len({_meaning(layout, facts, dms) for layout in left}) == 1 else None
+
+
+def doubtful_places(layouts: Sequence[Layout]) -> list[int]:
+    """The places at which the layouts differ."""
+    columns = zip(*(layout.columns for layout in layouts), strict=True)
+    return [place for place, names in enumerate(columns) if len(set(names)) > 1]
+
+
+def _refuted(layout: Layout, among: Sequence[Layout], facts: FileFacts, dms: DmsSettings) -> bool:
+    """Whether the file's values cannot be those of the layout."""
+    sequence = dms.change_sequence_column
+    for place in doubtful_places(among):
+        name, sequences = layout.columns[place], facts.sequences[place]
+        if name == sequence:
+            wrong = facts.filled[place] > sequences
+        else:
+            may_be_one = any(other.columns[place] == sequence for other in among)
+            proven = may_be_one and 0 < facts.rows == sequences
+            wrong = proven or facts.unfit.get((place, name), 0) > 0
+        if wrong:
+            return True
+    return False
+
+
+def _meaning(layout: Layout, facts: FileFacts, dms: DmsSettings) -> frozenset[tuple[int, str]]:
+    """What of the layout bears on changes: an empty sequence or before image is as good as none."""
+    named = enumerate(layout.columns)
+    only_read = {name for name in dms.added_columns if name != dms.change_sequence_column}
+    return frozenset(
+        (place, name) for place, name in named if facts.filled.get(place, 1) and name not in only_read
+    )
+
+
+def refuse_open_layout(
+    name: str, file: LoggedFile, layouts: Sequence[Layout], dms: DmsSettings
+) -> TableStopped:
+    """The error for a file of which the values leave more than one reading."""
+    either = " or ".join(f"({', '.join(layout.columns)})" for layout in layouts)
+    until = file.key.rsplit("/", 1)[-1].split(".")[0]
+    settings = [
+        f"{{{setting}: {nothing}}}"
+        for setting, now, nothing in (
+            ("change_sequence_column", dms.change_sequence_column, "null"),
+            ("before_image_prefix", dms.before_image_prefix, "null"),
+            ("added_columns", dms.added_columns, "[]"),
+        )
+        if now
+    ]
+    return TableStopped(
+        name,
+        f"{file.key} has {many(file.width or 0, 'field')} and no header; they could be {either}, and its "
+        "values fit each.",
+        f"Say what files had until then: under earlier of the table, until_file: the name of the first file that has "
+        f"all columns (this one is {until}), and dms: {' or '.join(settings)}. Or set AddColumnName on the endpoint.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutsByRow:
+    """The layouts of a file that a change of the source falls into, oldest first."""
+
+    layouts: tuple[Layout, ...]
+    ends: tuple[str, ...]
+    """Of each layout but the last, the change sequence of the first row of the next one."""
+    sequence_places: tuple[int, ...]
+    """Of each layout but the last, where the change sequence is."""
+
+    def of(self, fields: Sequence[str] | None) -> Layout:
+        """The layout of a record; the last one's for a record that none fits."""
+        for layout, end, place in zip(self.layouts, self.ends, self.sequence_places, strict=False):
+            if fields is not None and len(fields) == len(layout.columns):
+                sequence = fields[place]
+                if sequence and sequence < end:
+                    return layout
+        return self.layouts[-1]
+
+
+def layouts_by_row(file: LoggedFile, table: TableConfig, dms: DmsSettings) -> LayoutsByRow | None:
+    """For a CDC file without a header into which the end of an earlier layout may fall, by sequence; else None, and
+    the whole file has one layout."""
+    first, last = file.first_commit_ts, file.flush_time
+    if file.columns is not None or first is None or last is None:
+        return None
+    count = len(table.earlier)
+    inside = [
+        (count - place, entry.until_sequence)
+        for place, entry in enumerate(table.earlier)
+        if entry.until_sequence and first < entry.until <= last + _CLOCKS_DIFFER
+    ]
+    if not inside or file.format not in ("csv", TRANSACTIONS):
+        return None
+    eras = [*(era for era, _ in inside), inside[-1][0] - 1]
+    settings = [table.settings_in(era, dms) for era in eras]
+    layouts = [
+        _by_todays_names(contract_layout(table.in_era(era), then, file.kind), table, era)
+        for era, then in zip(eras, settings, strict=True)
+    ]
+    names = [then.change_sequence_column for then in settings[:-1]]
+    if None in names:
+        return None
+    if file.format == "csv" and file.width not in {len(layout.columns) for layout in layouts}:
+        return None
+    return LayoutsByRow(
+        tuple(layouts),
+        tuple(end for _, end in inside),
+        tuple(layout.columns.index(name or "") for layout, name in zip(layouts, names, strict=False)),
+    )
+
+
+def _variants(table: TableConfig, dms: DmsSettings, kind: FileKind) -> list[Layout]:
+    """With and without each kind of column that comes and goes with the task's mapping."""
+    found = []
+    for sequence, images, added in product((True, False), repeat=3):
+        changes: dict[str, object] = {}
+        if not sequence:
+            changes["change_sequence_column"] = None
+            changes["added_columns"] = tuple(c for c in dms.added_columns if c != dms.change_sequence_column)
+        if not images:
+            changes["before_image_prefix"] = None
+        if not added:
+            own = (c for c in dms.added_columns if c == dms.change_sequence_column and sequence)
+            changes["added_columns"] = tuple(own)
+        found.append(contract_layout(table, dms.model_copy(update=changes), kind))
+    return list(dict.fromkeys(found))
+
+
+def _by_todays_names(layout: Layout, table: TableConfig, era: int) -> Layout:
+    renamed = {old: new for new, old in table.renamed_from.items() if new not in layout.columns}
+    return Layout(tuple(renamed.get(column, column) for column in layout.columns), era=era)

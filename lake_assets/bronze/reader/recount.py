@@ -1,0 +1,28 @@
+"""The row count of a file that the listing left uncounted.
+
+Here: asking the file again, by its format. Not here: how a file is counted (`bronze/files/inspect.py`,
+`bronze/files/transactions.py`).
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from lake_assets.bronze.files.inspect import inspect_file
+from lake_assets.bronze.files.keys import TRANSACTIONS
+from lake_assets.bronze.files.transactions import Share, inspect_transactions
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.config import DmsSettings
+from lake_assets.storage.object_store import ObjectStore
+
+
+def counted(store: ObjectStore, file: LoggedFile, dms: DmsSettings, tables: Collection[str]) -> LoggedFile:
+    """The file with its own row count, columns and regularity; of a transaction file, the rows of the record's own
+    table. `tables` are those that lake.yaml names. Raises UnreadableFile for bad content, StoreError if it cannot be
+    fetched."""
+    if file.rows is not None:
+        return file
+    if file.format == TRANSACTIONS:
+        share = inspect_transactions(store, file, dms, tables).get(file.qualified_table, Share())
+        return replace(file, rows=share.rows, first_commit_ts=share.first_commit_ts)
+    found = inspect_file(store, replace(file, key=file.path), dms)
+    return replace(file, rows=found.rows, columns=found.columns, width=found.width, irregular=found.irregular)

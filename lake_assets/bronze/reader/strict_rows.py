@@ -1,0 +1,118 @@
+"""Text files that are read record by record in this process: irregular ones, and small ones of which there are many.
+
+Here: the records of a CSV or JSON-lines file as rows for Spark, the bad ones with their reasons. Not here: how a record
+is parsed (`bronze/files/csv_records.py`, `bronze/files/json_lines.py`), or which files come here
+(`bronze/files/inspect.py`).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from lake_assets.bronze.files.content import whole
+from lake_assets.bronze.files.csv_dialect import CsvDialect
+from lake_assets.bronze.files.csv_records import csv_records
+from lake_assets.bronze.files.csv_structure import BOM
+from lake_assets.bronze.files.formats import Layout
+from lake_assets.bronze.files.inspect import LARGEST_IRREGULAR
+from lake_assets.bronze.files.json_lines import json_lines
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.reader.headerless import LayoutsByRow
+from lake_assets.bronze.reader.text_rows import field_names, width_fault
+from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.storage.object_store import ObjectStore
+
+EMPTY_LINE = "an empty line"
+FETCHING_THREADS = 8
+_Row = tuple[int, tuple[Sequence[str | None], str | None]]
+"""The ordinal; the fields, and why they cannot be used. An empty CSV field is None, as Spark has it."""
+
+
+def strict_rows(
+    spark: SparkSession,
+    store: ObjectStore,
+    files: Sequence[LoggedFile],
+    layout: Layout,
+    table: TableConfig,
+    dms: DmsSettings,
+    among: LayoutsByRow | None = None,
+    *,
+    explain: bool = False,
+) -> DataFrame:
+    """The rows of files of one layout as `text_rows.regular_csv` or `regular_json` give them; `_row` is the ordinal of
+    the record from 0, the header not counted. `among`: of CSV files that have several layouts, the rows of this one.
+    Raises StoreError for a file that is gone, UnreadableFile for one that is too large."""
+    names = [*field_names(layout), "_file", "_row", "_bad"]
+    types = [*(pa.string() for _ in layout.columns), pa.string(), pa.int64(), pa.string()]
+    schema = pa.schema(list(zip(names, types, strict=True)))
+    nothing: Sequence[None] = [None] * len(layout.columns)
+    rows = []
+    with ThreadPoolExecutor(FETCHING_THREADS, thread_name_prefix="strict") as pool:
+        contents = pool.map(lambda file: whole(store, file.path, file.compression, LARGEST_IRREGULAR), files)
+        for file, content in zip(files, contents, strict=True):
+            records = (
+                _json(content, layout)
+                if file.format == "json"
+                else _csv(content, layout, table, dms, among, explain=explain)
+            )
+            address = spark_address(store.spark_uri(file.path))
+            rows += [(*(fields or nothing), address, at, bad) for at, (fields, bad) in records]
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def _csv(
+    content: bytes,
+    layout: Layout,
+    table: TableConfig,
+    dms: DmsSettings,
+    among: LayoutsByRow | None,
+    *,
+    explain: bool,
+) -> Iterator[_Row]:
+    width = len(layout.columns)
+    records = csv_records(content, CsvDialect.of(dms))
+    doubtful = None
+    if content.startswith(BOM) and not dms.add_column_name:
+        texts = {column.name for column in table.columns if column.type == "string"}
+        # Before a text nobody can tell whether it is a mark or a letter.
+        doubtful = "a byte order mark before it may belong to its first value"
+        doubtful = doubtful if layout.columns[0] in texts else None
+    for ordinal, record in enumerate(records[1:] if dms.add_column_name else records):
+        if among is not None and among.of(record.fields) != layout:
+            pass  # a row of another layout
+        elif record.fields is None or doubtful is not None:
+            yield ordinal, ((), record.fault or doubtful)
+        elif len(record.fields) != width:
+            empty = content[record.start : record.end].strip(b"\r\n") == b""
+            # As Spark has it: the operation, for one, is counted.
+            fields = [field or None for field in (*record.fields, *[""] * width)[:width]]
+            found = len(record.fields) if explain else None
+            yield ordinal, (fields, EMPTY_LINE if empty else width_fault(width, found))
+        else:
+            yield ordinal, ([field or None for field in record.fields], None)
+        doubtful = None
+
+
+def _json(content: bytes, layout: Layout) -> Iterator[_Row]:
+    for ordinal, (_, _, found) in enumerate(json_lines(content)):
+        if isinstance(found, str):
+            yield ordinal, ((), found)
+        else:
+            yield ordinal, ([found.get(name) for name in layout.columns], None)
+
+
+def spark_address(uri: str) -> str:
+    """A path as `_metadata.file_path` spells it: rows of one table must sort by file however each file was read."""
+    # What java.net.URI escapes of a path: all of ASCII that has no business there, and spaces and controls of Unicode.
+    return re.sub(
+        r"[^A-Za-z0-9_\-!.~'()*:@&=+$,;/\u00a1-\U0010ffff]|[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]",
+        lambda found: quote(found[0], safe=""),
+        # Hadoop lists local files without the empty host.
+        re.sub("^file:/+", "file:/", uri),
+    )

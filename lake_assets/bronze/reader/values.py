@@ -1,0 +1,165 @@
+"""One value of a DMS file as a value of its declared type: exactly, or not at all.
+
+Here: what text and values of Spark's types mean under the types of lake.yaml. Not here: Parquet's own types
+(`parquet_types.py`), null tokens, rows, files (`read_changes.py`).
+
+The answer is NULL for a value that the type cannot hold as it is. Spark's own casts are too kind: they round a
+decimal, make infinity of a number that is too large, cut the time off a date and the zone off a timestamp, and take
+`10:00:00` for ten o'clock of today. Nothing here depends on the session's time zone or the machine's.
+"""
+
+import re
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    NumericType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from lake_assets.spark.types import spark_type
+
+_DAY = r"[+-]?\d{4,6}-\d{1,2}-\d{1,2}"
+# Iceberg keeps microseconds: more digits must be zeros.
+_FRACTION = r"(\.\d{0,6}0*)?"
+_WALL_CLOCK = rf"^{_DAY}[ T]\d{{1,2}}:\d{{1,2}}:\d{{1,2}}{_FRACTION}"
+_ZONE = r" ?(Z|UTC|[+-]\d{2}(:?\d{2})?)"
+_MIDNIGHT = r"([ T]00:00:00(\.0*)?)?"
+_TIME_OF_DAY = rf"^([01]\d|2[0-3]):[0-5]\d:[0-5]\d{_FRACTION}$"
+_UUID = "^" + "-".join(f"[0-9A-Fa-f]{{{digits}}}" for digits in (8, 4, 4, 4, 12)) + "$"
+_SCIENTIFIC = r"^\s*[+-]?(\d*)\.?(\d*)[eE]([+-]?\d{1,4})\s*$"
+
+_TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
+"""As source engines and DMS write them. Not `yes` or `Y`: those are an application's own texts."""
+
+_NUMBERS = frozenset({"boolean", "int", "long", "float", "double", "decimal", "string"})
+_DAYS = frozenset({"date", "timestamp", "timestamptz", "string"})
+
+
+def exactly(value: Column, found: DataType, declared: str, zone: str) -> Column:
+    """`value`, of Spark's type `found`, as the type `declared` of lake.yaml; NULL where that would change it.
+
+    Wall-clock times of a `timestamptz` are in `zone`. An instant declared as a `timestamp` is its UTC wall clock: DMS
+    marks every Parquet timestamp as UTC, whatever the source's column is.
+    """
+    if isinstance(found, StringType):
+        return _from_text(value, declared, zone)
+    if isinstance(found, TimestampType):
+        if declared == "timestamptz":
+            return value
+        value, found = utc_wall_clock(value), TimestampNTZType()
+    target = spark_type(declared)
+    if isinstance(found, BinaryType) and declared == "uuid":
+        return _uuid_of_bytes(value)
+    # Spark's casts between other families fail, or mean something: a number as a timestamp counts seconds.
+    if declared.split("(")[0] not in _holders(found):
+        return F.lit(None).cast(target)
+    if declared == "timestamptz":
+        return instant(value.cast("timestamp_ntz").cast("string"), zone)
+    if found.simpleString() == target.replace(" ", ""):
+        return value
+    converted = value.try_cast(target)
+    return F.when(converted.try_cast(found).eqNullSafe(value), converted)
+
+
+def instant(text: Column, zone: str) -> Column:
+    """A timestamp's text as an instant. Its own zone counts; without one it is a wall-clock time in `zone`."""
+    unzoned = text.rlike(f"{_WALL_CLOCK}$")
+    zoned = F.when(unzoned, F.concat(text, F.lit(f" {zone}")))
+    at = zoned.when(text.rlike(f"{_WALL_CLOCK}{_ZONE}$"), text).try_cast("timestamp")
+    # Spark looks a zone up by its name for every value. Where the session's is the same it need not; and which that is
+    # Spark puts into the plan, so that only one of the two is left of it.
+    return F.when((F.current_timezone() == zone) & unzoned, text.try_cast("timestamp")).otherwise(at)
+
+
+def utc_wall_clock(at: Column) -> Column:
+    """An instant as the `timestamp_ntz` that a clock in UTC shows. A cast would show the session's zone."""
+    return after_epoch(F.unix_micros(at))
+
+
+def after_epoch(micros: Column) -> Column:
+    """Microseconds since 1970 as a `timestamp_ntz`."""
+    return F.timestamp_add("MICROSECOND", micros, F.lit("1970-01-01 00:00:00").cast("timestamp_ntz"))
+
+
+def _holders(found: DataType) -> frozenset[str]:
+    if isinstance(found, NumericType | BooleanType):
+        return _NUMBERS
+    if isinstance(found, DateType | TimestampNTZType):
+        return _DAYS
+    return frozenset({"binary"}) if isinstance(found, BinaryType) else frozenset()
+
+
+def _from_text(text: Column, declared: str, zone: str) -> Column:
+    target = spark_type(declared)
+    match declared.split("(")[0]:
+        case "timestamptz":
+            return instant(text, zone)
+        case "timestamp":
+            return F.when(text.rlike(f"{_WALL_CLOCK}$"), text).try_cast(target)
+        case "date":
+            return F.when(text.rlike(f"^{_DAY}{_MIDNIGHT}$"), text).try_cast(target)
+        case "time":
+            return F.when(text.rlike(_TIME_OF_DAY), _canonical_time(text))
+        case "binary":
+            # DMS writes binary columns to CSV as hexadecimal digits, two a byte.
+            return F.try_to_binary(F.when(text.rlike("^([0-9A-Fa-f]{2})*$"), text), F.lit("hex"))
+        case "boolean":
+            lower = F.lower(text)
+            return F.when(lower.isin(*_TRUE), F.lit(True)).when(lower.isin(*_FALSE), F.lit(False))
+        case "uuid":
+            return F.when(text.rlike(_UUID), F.lower(text))
+        case "json":
+            return F.when(F.get_json_object(text, "$").isNotNull() | (F.trim(text) == "null"), text)
+        case "float" | "double":
+            return _real(text, target)
+        case "decimal":
+            return _decimal(text, target, int(re.findall(r"\d+", declared)[1]))
+    return text.try_cast(target)
+
+
+def _canonical_time(text: Column) -> Column:
+    """`HH:MM:SS`, with six decimals if any is not zero: one text for one time, and in the order of time."""
+    decimals = F.regexp_extract(text, r"\.(\d*[1-9])0*$", 1)
+    fraction = F.when(decimals != "", F.concat(F.lit("."), F.rpad(decimals, 6, "0"))).otherwise("")
+    return F.concat(F.substring(text, 1, 8), fraction)
+
+
+def _uuid_of_bytes(value: Column) -> Column:
+    groups = r"^(.{8})(.{4})(.{4})(.{4})(.{12})$"
+    text = F.regexp_replace(F.lower(F.hex(value)), groups, r"$1-$2-$3-$4-$5")
+    return F.when(F.octet_length(value) == 16, text)
+
+
+def _real(text: Column, target: str) -> Column:
+    """The nearest value that the type has, if there is one: not infinity or zero for what is neither."""
+    # Java reads `1d` and `0x1p3` as numbers; to a source they are texts.
+    value = F.when(~text.rlike(r"[0-9.][dDfF]\s*$|[xX]"), text).try_cast(target)
+    infinity = F.lit("infinity").cast(target)
+    exact = (
+        F.when(F.abs(value) == infinity, F.when(text.rlike("[iI]"), value))
+        .when(value == 0, F.when(~text.rlike("^[^eE]*[1-9]"), value))
+        .otherwise(value)
+    )
+    # Of digits only, and neither too large nor too small: nearly every value, and then all of the above is true of it.
+    plain = text.try_cast(target)
+    usual = ~text.rlike("[^-+.0-9eE]") & (plain != 0) & (F.abs(plain) != infinity)
+    return F.when(usual, plain).otherwise(exact)
+
+
+def _decimal(text: Column, target: str, scale: int) -> Column:
+    value = text.try_cast(target)
+    plain = text.rlike(rf"^\s*[+-]?\d*\.?\d{{0,{scale}}}0*\s*$")
+    whole, fraction, exponent = (F.regexp_extract(text, _SCIENTIFIC, group) for group in (1, 2, 3))
+    digits = F.concat(whole, fraction)
+    zeros = F.length(digits) - F.length(F.regexp_replace(digits, "0+$", ""))
+    decimals = F.length(fraction) - exponent.try_cast("int") - zeros
+    exact = (decimals <= scale) | (value == 0) & (zeros == F.length(digits))
+    # A CASE of three: of an OR, Spark computes every part for every value that occurs in it twice.
+    return F.when(plain, value).when(text.rlike(_SCIENTIFIC), F.when(exact, value))

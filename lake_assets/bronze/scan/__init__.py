@@ -1,0 +1,1 @@
+"""Scanning a bucket for files that the log does not have."""

@@ -1,0 +1,163 @@
+"""S3's notifications from an SQS queue, standard or FIFO: hints of where to look.
+
+Nothing depends on them. One that is lost costs the time until a look comes by itself, one that comes twice or late a
+look for nothing. Here: receiving, deleting, and putting aside what is no message of S3. Not here: what a message says
+(`s3_events.py`), looking (`bronze/scan/object_listing.py`).
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+from lake_assets.bronze.scan.s3_events import MalformedMessage, ObjectEvent, events_below, object_events
+from lake_assets.bronze.scan.vanished import Removed
+from lake_assets.config import NotificationsConfig
+from lake_assets.errors import LakeError
+from lake_assets.storage.aws_client import aws_errors, client, explained
+
+AT_ONCE = 10
+"""What SQS hands out, and deletes, in one request."""
+MOST = 500
+"""Messages that are taken before somebody looks at the bucket."""
+_ADVICE = {
+    "AWS.SimpleQueueService.NonExistentQueue": "correct notifications.queue_url, or its region",
+    "QueueDoesNotExist": "correct notifications.queue_url, or its region",
+    "AccessDenied": "grant sqs:ReceiveMessage, sqs:DeleteMessage and sqs:ChangeMessageVisibility on the queue",
+}
+
+logger = logging.getLogger(__name__)
+
+
+class QueueUnavailable(LakeError):
+    """SQS cannot be asked. Files are found without it, only later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Messages that were taken from the queue, and what they say of one location."""
+
+    handles: tuple[str, ...] = ()
+    """Of all of them, to be deleted once the files that they name are in the log."""
+    created: tuple[str, ...] = ()
+    """Keys that are new."""
+    removals: dict[str, Removed] = field(default_factory=dict)
+    """By key that is gone."""
+    malformed: int = 0
+
+
+class Notifications:
+    """The queue of one source. May be shared between threads."""
+
+    def __init__(self, config: NotificationsConfig, location: str) -> None:
+        """`location`: the source's; what is said of others is passed over."""
+        self._config = config
+        self._location = location
+        self._lock = Lock()
+        self._made: Any = None
+
+    def receive(self, wait_seconds: float = 0.0) -> Received:
+        """What is in the queue now; waits up to so long (20 s at most) for the first message. Those that are no
+        messages of S3 go to the dead-letter queue, or without one stay for the queue's own redrive policy. Raises
+        QueueUnavailable."""
+        handles: list[str] = []
+        events: list[ObjectEvent] = []
+        malformed: list[dict[str, Any]] = []
+        wait = min(20, int(wait_seconds))
+        while len(handles) + len(malformed) < MOST:
+            with self._errors():
+                answer = self._client.receive_message(
+                    QueueUrl=self._config.queue_url, MaxNumberOfMessages=AT_ONCE, WaitTimeSeconds=wait
+                )
+            messages = answer.get("Messages", [])
+            for message in messages:
+                try:
+                    events += object_events(message["Body"])
+                except MalformedMessage as error:
+                    logger.warning("%s: message %s is %s", self._name, message["MessageId"], error)
+                    malformed.append(message)
+                else:
+                    handles.append(message["ReceiptHandle"])
+            wait = 0
+            if not messages:
+                break
+        self._put_aside(malformed)
+        own = events_below(self._location, events)
+        newest = {event.key: event for event in own}
+        return Received(
+            tuple(handles),
+            tuple(key for key, event in newest.items() if event.removal is None),
+            {key: Removed(e.removal, e.at) for key, e in newest.items() if e.removal is not None},
+            len(malformed),
+        )
+
+    def keep(self, received: Received, seconds: int) -> None:
+        """Hides the messages from others for so long from now, while their files are being applied. Raises
+        QueueUnavailable."""
+        for handles in _some(received.handles):
+            entries = [
+                {"Id": str(number), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
+                for number, handle in enumerate(handles)
+            ]
+            with self._errors():
+                self._client.change_message_visibility_batch(QueueUrl=self._config.queue_url, Entries=entries)
+
+    def done(self, received: Received) -> None:
+        """Deletes the messages. One that cannot be comes again, and changes nothing. Raises QueueUnavailable."""
+        self._delete(received.handles)
+
+    def _put_aside(self, messages: Sequence[dict[str, Any]]) -> None:
+        letters = self._config.dead_letter_queue_url
+        if letters is None:
+            return
+        for message in messages:
+            with self._errors():
+                self._client.send_message(
+                    QueueUrl=letters, MessageBody=message["Body"], **_group(letters, message)
+                )
+            # Only then: killed in between, it is there twice.
+            self._delete([message["ReceiptHandle"]])
+
+    def _delete(self, handles: Sequence[str]) -> None:
+        for some in _some(handles):
+            entries = [{"Id": str(number), "ReceiptHandle": handle} for number, handle in enumerate(some)]
+            with self._errors():
+                self._client.delete_message_batch(QueueUrl=self._config.queue_url, Entries=entries)
+
+    @property
+    def _name(self) -> str:
+        return self._config.queue_url.rsplit("/", 1)[-1]
+
+    @property
+    def _client(self) -> Any:
+        with self._lock:
+            if self._made is None:
+                retries = {"mode": "standard", "max_attempts": 2}
+                self._made = client("sqs", self._config, retries=retries, connect_timeout=5, read_timeout=30)
+            return self._made
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except aws_errors() as error:
+            said = explained(
+                error, "SQS", self._name, f"{self._name}: SQS", _ADVICE, "notifications.endpoint"
+            )
+            raise QueueUnavailable(said) from error
+
+
+def _some(handles: Sequence[str]) -> Iterator[Sequence[str]]:
+    for first in range(0, len(handles), AT_ONCE):
+        yield handles[first : first + AT_ONCE]
+
+
+def _group(queue_url: str, message: dict[str, Any]) -> dict[str, str]:
+    """What a FIFO queue wants to know of a message."""
+    if not queue_url.endswith(".fifo"):
+        return {}
+    once = hashlib.sha256(message["Body"].encode()).hexdigest()
+    return {"MessageGroupId": "malformed", "MessageDeduplicationId": once}

@@ -1,0 +1,178 @@
+"""Which of the files that the log knows are gone from the bucket, and what that means.
+
+DMS deletes all files and folders of a table at a TRUNCATE or DROP of the source's (HandleSourceTableTruncated,
+HandleSourceTableDropped), and writes nothing about it. Here: telling that from everything else that makes files
+disappear, as pure decisions over a listing. Not here: listing (`discovery.py`), the record's place among the others
+(`bronze/log/admission.py`), what becomes of silver (`on_vanished`, `silver/plan/planner.py`), S3's messages
+(`bronze/scan/s3_events.py`).
+
+A table counts as vanished when none of its files is there any more, and files of other tables are that are at least as
+old: so the location can be read, is the right one, and no lifecycle rule has expired what is old. Where nothing as old
+is left, only S3's own word tells: that each file was deleted, or had expired before the others were. Otherwise it is
+said, and nothing concluded.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
+from lake_assets.bronze.log.log_record import LoggedFile, NewFile
+from lake_assets.bronze.scan.table_folders import folder_of
+from lake_assets.storage.object_store import ObjectStore
+from lake_assets.words import many
+
+
+class Removal(StrEnum):
+    """Why S3 says that an object is gone."""
+
+    DELETED = "deleted"
+    EXPIRED = "expired"
+    """By a lifecycle rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What S3 says of a key that is gone."""
+
+    why: Removal
+    at: datetime
+    """UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """A table none of whose files is in the bucket any more."""
+
+    files: tuple[LoggedFile, ...]
+    """Newest versions, by offset."""
+    certain: bool
+    """Whether DMS, or somebody, deleted them."""
+    doubt: str = ""
+    """What speaks against it; a part of a sentence."""
+
+    @property
+    def table(self) -> str:
+        return self.files[0].qualified_table
+
+
+def newest_known(records: Iterable[LoggedFile]) -> list[LoggedFile]:
+    """Of records by offset, the newest of each file and table; without those from before their table's files vanished,
+    and without the records that say so."""
+    found: dict[tuple[str, str], LoggedFile] = {}
+    marks: dict[str, int] = {}
+    for record in records:
+        if record.kind is FileKind.VANISHED:
+            marks[record.qualified_table] = record.offset
+        else:
+            found[record.qualified_table, record.key] = record
+    return [record for record in found.values() if record.offset > marks.get(record.qualified_table, 0)]
+
+
+def gone_files(known: Iterable[LoggedFile], listed: Collection[str]) -> list[LoggedFile]:
+    """Of the newest records, those whose keys a listing of the whole location has not."""
+    return [record for record in known if record.path not in listed]
+
+
+def missing_files(store: ObjectStore, files: Sequence[LoggedFile]) -> list[LoggedFile]:
+    """Of files that somebody is about to read again, those that the bucket does not have any more; lists the folders
+    that they are in. Raises StoreError."""
+    prefixes = {_folder(file.path) for file in files}
+    listed = {obj.key for prefix in prefixes for obj in store.list(prefix)}
+    return gone_files(files, listed)
+
+
+def _folder(key: str) -> str:
+    """With its slash, the folder of the table; of a file that is in none of a table's, the one that it is in."""
+    table = folder_of(key)
+    return "/".join(table) + "/" if table is not None else key[: key.rfind("/") + 1]
+
+
+def vanished_tables(
+    known: Sequence[LoggedFile],
+    listed: Collection[str],
+    tables: Collection[str],
+    removals: Mapping[str, Removed] | None = None,
+) -> list[Vanished]:
+    """The tables of which no file is left. `known`: what the log holds of the source (`newest_known`); `listed`: every
+    key of its location; `tables`: those that lake.yaml names; `removals`: what S3 has told of keys."""
+    by_table: dict[str, list[LoggedFile]] = defaultdict(list)
+    left = [record for record in known if record.key in listed]
+    for record in known:
+        by_table[record.qualified_table].append(record)
+    alive = {record.qualified_table for record in left}
+    found = []
+    for table in sorted(by_table.keys() & set(tables)):
+        # Files of whole transactions are not the table's own, and outlive it.
+        if table in alive or any(record.format == TRANSACTIONS for record in by_table[table]):
+            continue
+        files = tuple(sorted(by_table[table], key=lambda record: record.offset))
+        doubt = _doubt(files, left, removals or {})
+        found.append(Vanished(files, certain=not doubt, doubt=doubt))
+    return found
+
+
+def _doubt(files: Sequence[LoggedFile], left: Sequence[LoggedFile], removals: Mapping[str, Removed]) -> str:
+    words = [(file, removals.get(file.key)) for file in files]
+    # What was said before the file was written is of another one by its name.
+    told = {word.why if word is not None and word.at >= file.last_modified else None for file, word in words}
+    # Some may have expired long before the others were deleted.
+    if told - {Removal.EXPIRED} == {Removal.DELETED}:
+        return ""
+    if Removal.EXPIRED in told:
+        return "S3 says that a lifecycle rule expired them"
+    if not left:
+        return "no other file that the log knows is there either, so that the location itself may be another, or empty"
+    newest = max(file.last_modified for file in files)
+    if not any(record.last_modified <= newest for record in left):
+        return "no other file as old is there either, so that a lifecycle rule may have expired them"
+    return ""
+
+
+def vanished_record(vanished: Vanished, seen_at: datetime) -> NewFile:
+    """What the log is told; `seen_at` is when the listing was made."""
+    first = vanished.files[0]
+    folder = folder_of(first.key) or (first.schema, first.table)
+    moment = seen_at.astimezone(UTC)
+    return NewFile(
+        schema=first.schema,
+        table=first.table,
+        key="/".join(folder) + "/",
+        version=moment.isoformat(),
+        kind=FileKind.VANISHED,
+        format="none",
+        compression="none",
+        size=0,
+        last_modified=moment,
+        flush_time=None,
+        capture_date=moment.date(),
+        rows=0,
+        columns=None,
+        first_commit_ts=None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class VanishedFiles:
+    """The files of which a record says that they have vanished."""
+
+    seen_at: datetime
+    files: int
+    bytes: int
+
+    def __str__(self) -> str:
+        what = "its only file" if self.files == 1 else f"all {many(self.files, 'file')}"
+        return f"{what} had vanished from the bucket at {self.seen_at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def before(mark: LoggedFile, records: Sequence[LoggedFile]) -> VanishedFiles:
+    """The files that a record says have vanished; `records` are all of the table's, by offset."""
+    files = newest_known([record for record in records if record.offset < mark.offset])
+    return VanishedFiles(mark.last_modified, len(files), sum(file.size for file in files))
+
+
+def still_vanished(records: Sequence[LoggedFile]) -> LoggedFile | None:
+    """The newest record of a table, if it says that all files before it have vanished."""
+    return records[-1] if records and records[-1].kind is FileKind.VANISHED else None

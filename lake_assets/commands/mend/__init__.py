@@ -1,0 +1,1 @@
+"""Commands that mend: `recover`, `restore`, `rebuild`, `full-load`, `quarantine`, `detach`."""

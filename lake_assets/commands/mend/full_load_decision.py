@@ -1,0 +1,117 @@
+"""`lake-assets full-load`: somebody says what files cannot: whether doubtful parts are a reload.
+
+Here: which parts, and the records that say so. Not here: why they are doubtful (`silver/plan/load_doubt.py`), printing
+(`cli.py`).
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from lake_assets.bronze.files.keys import FileKind, same_name
+from lake_assets.bronze.log.epochs import epoch_start
+from lake_assets.bronze.log.file_log import FileLog
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.scan.table_folders import folder_of
+from lake_assets.errors import LakeError
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.lake import Lake
+from lake_assets.silver.plan.load_doubt import Doubt, doubtful_parts
+from lake_assets.silver.plan.planner import living_files, newest_versions
+from lake_assets.silver.table.position import Position, read_position
+from lake_assets.silver.table.targets import Target
+
+BEFORE_ALL_CHANGES = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def decide(
+    lake: Lake, table: str, source: str | None, *, reload: bool, began: datetime | None = None
+) -> list[LoggedFile]:
+    """Logs the doubtful parts of a table (`schema.table`) once more: as parts of the next full load, which `began` then
+    (UTC; needed where their own timestamps do not say it), or as parts of the one that they were logged with. The
+    decision is in the file log, so that a rebuild makes it again. Returns the records. Raises LakeError when there is
+    nothing to decide."""
+    targets = [t for t in lake.targets if t.table == table and source in (None, t.source)]
+    sources = sorted({target.source for target in targets})
+    if len(sources) > 1:
+        raise LakeError(f"{table} is a table of {' and '.join(sources)}: name one with --source.")
+    if not sources:
+        raise LakeError(f"lake.yaml has no table {table}.")
+    log = lake.runtime.file_log
+    logged = log.files(sources[0], table)
+    for target in targets:
+        position = read_position(load_table(lake.runtime.catalog, target.identifier))
+        files = living_files(logged, target.mode, target.config.on_vanished)
+        if (doubt := _doubt(target, files, position)) is not None:
+            break
+    else:
+        raise LakeError(
+            f"{table}: there is no full-load file of which it is in doubt which full load it is of."
+        )
+    epoch = doubt.parts[0].epoch
+    if not reload:
+        return _logged_as_before(log, doubt, files)
+    former = [f for f in files if f.kind is FileKind.LOAD and f not in doubt.parts]
+    return log.ask_again(
+        [*doubt.parts, *_written_again(lake, target, doubt.parts, former)],
+        epoch=epoch + 1,
+        began=_began(table, doubt.parts, former, began),
+    )
+
+
+def _doubt(target: Target, files: Sequence[LoggedFile], position: Position) -> Doubt | None:
+    epoch = max((file.epoch for file in files if file.kind is FileKind.LOAD), default=0)
+    task_start = target.dms.use_task_start_time_for_full_load_timestamp
+    return doubtful_parts(files, epoch, position, task_start=task_start)
+
+
+def _logged_as_before(log: FileLog, doubt: Doubt, files: Sequence[LoggedFile]) -> list[LoggedFile]:
+    """The parts as ones of the load that stands: it began when it began, whatever they say."""
+    epoch = doubt.parts[0].epoch
+    loads = [f for f in files if f.kind is FileKind.LOAD and not f.retry]
+    if doubt.repeats:
+        # They were taken for a reload, so that the load's other parts have to come along.
+        last = newest_versions([f for f in loads if f.epoch == epoch - 1])
+        paths = {part.path for part in doubt.parts}
+        began = epoch_start(last, [f for f in loads if f.epoch < epoch - 1]) or BEFORE_ALL_CHANGES
+        rest = [f for f in last if f.path not in paths and not _is_renamed(f, doubt.parts)]
+        return log.ask_again([*doubt.parts, *rest], epoch=epoch, began=began)
+    logged = []
+    for part in doubt.parts:
+        former = [f for f in loads if (f.path, f.epoch) == (part.path, epoch) and f.offset < part.offset]
+        same = former[-1].first_commit_ts if former else None
+        logged += log.ask_again([part], epoch=epoch, began=same)
+    return logged
+
+
+def _is_renamed(file: LoggedFile, parts: Sequence[LoggedFile]) -> bool:
+    return any(same_name(file.key, part.key) and file.compression != part.compression for part in parts)
+
+
+def _began(
+    table: str, parts: Sequence[LoggedFile], former: Sequence[LoggedFile], given: datetime | None
+) -> datetime | None:
+    """When the reload began, if the parts themselves do not say it. What was flushed before is superseded."""
+    stamps = [part.first_commit_ts for part in parts if part.first_commit_ts is not None]
+    before = [file.first_commit_ts for file in former if file.first_commit_ts is not None]
+    if given is not None or not stamps or not before or min(stamps) > max(before):
+        return given
+    raise LakeError(
+        f"{table}: the timestamps in {parts[0].key} are not later than those of the full load before it, so that "
+        "nothing says which changes the reload has already. Say when it began, in UTC: --reload --began "
+        "2026-01-31T12:00:00 (DMS shows it in the table statistics of the task)."
+    )
+
+
+def _written_again(
+    lake: Lake, target: Target, parts: Sequence[LoggedFile], former: Sequence[LoggedFile]
+) -> Iterator[LoggedFile]:
+    """Other parts of the load before that were written again with the bytes that they had."""
+    paths = {part.path for part in parts}
+    last = newest_versions([f for f in former if f.epoch == parts[0].epoch and f.path not in paths])
+    store = lake.runtime.store(target.source)
+    prefixes = {"/".join(folder) + "/" for part in parts if (folder := folder_of(part.key))}
+    written = {obj.key: obj.last_modified for prefix in prefixes for obj in store.list(prefix)}
+    begun = min(part.last_modified for part in parts)
+    for file in last:
+        if file.path in written and written[file.path] > file.last_modified and written[file.path] >= begun:
+            yield file

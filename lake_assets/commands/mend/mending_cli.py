@@ -1,0 +1,82 @@
+"""`lake-assets full-load`, `recover`, `restore` and `detach`: what mends a lake after something outside has changed it.
+
+Here: options and output. Not here: what is done (`full_load_decision.py`, `recover.py`, `restore.py`, `detach.py`).
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from lake_assets.words import many
+
+Name = Annotated[str, typer.Argument(help="schema.table of the source, or the silver table's name.")]
+
+
+def full_load(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(help="The table, as schema.table.")],
+    reload: Annotated[
+        bool | None,
+        typer.Option("--reload/--same-load", help="What they are: a reload, or parts of the load before."),
+    ] = None,
+    began: Annotated[
+        datetime | None,
+        typer.Option(help="When the reload began, in UTC, where the timestamps in its files do not say it."),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Its source, where several have one of the name.")
+    ] = None,
+) -> None:
+    """Classify ambiguous full-load files as a reload or as parts of the full load before."""
+    from lake_assets.commands.mend.full_load_decision import decide
+    from lake_assets.config.config_file import load_lake
+    from lake_assets.lake import open_lake
+
+    if reload is None:
+        raise typer.BadParameter("say --reload or --same-load")
+    since = began.replace(tzinfo=UTC) if began is not None else None
+    logged = decide(open_lake(load_lake(context.obj)), table, source, reload=reload, began=since)
+    what = "the next full load" if reload else "the full load before"
+    typer.echo(
+        f"{many(len(logged), 'file', 'belong')} to {what}. Run lake-assets sync, or wait for the sensor."
+    )
+
+
+def recover(context: typer.Context) -> None:
+    """Recover the lake's own tables after they were dropped, rolled back or restored from a backup.
+
+    Stop the sensors and every running job first.
+    """
+    from lake_assets.commands.mend.recover import recover as recovered
+    from lake_assets.commands.run.opening import opened
+
+    done = 0
+    for line in recovered(opened(context.obj)):
+        typer.echo(line)
+        done += 1
+    typer.echo("Run lake-assets sync now." if done else "Nothing was to be recovered.")
+
+
+def restore(context: typer.Context, table: Name) -> None:
+    """Undo the commits that others made to a silver table since the last one of lake_assets."""
+    from lake_assets.commands.mend.rebuild_cli import chosen
+    from lake_assets.commands.mend.restore import restore as restored
+
+    lake, targets = chosen(context, table)
+    for target in targets:
+        undone = restored(lake.runtime, target)
+        typer.echo(f"{target.identifier}: {undone} commit{'' if undone == 1 else 's'} undone")
+
+
+def detach(context: typer.Context, table: Name) -> None:
+    """Rename a silver table that has the rows of another source table, so that its name is free."""
+    from lake_assets.commands.mend.detach import detach as detached
+    from lake_assets.commands.mend.rebuild_cli import chosen
+
+    lake, targets = chosen(context, table)
+    for target in targets:
+        new = detached(lake.runtime, target)
+        typer.echo(
+            f"{target.identifier} is {new} now; the next sync loads {target.identifier} from its files."
+        )

@@ -1,0 +1,136 @@
+"""`lake-assets quarantine …`: reads the command line, calls the command, prints the result.
+
+Here: options and output. Not here: what they do (`quarantine_commands.py`).
+"""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lake_assets.commands.show.console import messages, results
+from lake_assets.words import many
+
+if TYPE_CHECKING:
+    from lake_assets.bronze.quarantine.quarantine_log import Held
+    from lake_assets.lake import Lake
+
+quarantine = typer.Typer(no_args_is_help=True, help="Rows and files that were set aside.")
+
+Table = Annotated[str | None, typer.Option(help="Of this table: schema.table, or the silver table's name.")]
+Ids = Annotated[list[str] | None, typer.Argument(help="Ids, or their beginnings, as `list` prints them.")]
+
+
+@quarantine.command("list")
+def list_(
+    context: typer.Context,
+    table: Table = None,
+    every: Annotated[bool, typer.Option("--all", help="Released and discarded ones too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> None:
+    """What is set aside, a line each."""
+    from rich.table import Table as Columns
+
+    rows = _chosen(_lake(context), table, [], every=every)
+    if as_json:
+        typer.echo(json.dumps([_as_dict(held) for held in rows], indent=2))
+        return
+    if not rows:
+        typer.echo("Nothing is set aside.")
+        return
+    printed = Columns("id", "state", "table", "file", "line", "reason")
+    for held in rows:
+        printed.add_row(held.id, held.state, held.silver_table, held.key, _line(held), held.reason)
+    results(200).print(printed)
+
+
+@quarantine.command()
+def show(context: typer.Context, ids: Annotated[list[str], typer.Argument()]) -> None:
+    """Everything that is known of a row, its raw text included."""
+    for held in _chosen(_lake(context), None, ids, every=True):
+        for name, value in _as_dict(held).items():
+            typer.echo(f"{name}: {value}")
+        typer.echo("")
+
+
+@quarantine.command()
+def retry(
+    context: typer.Context,
+    ids: Ids = None,
+    table: Table = None,
+    later: Annotated[
+        bool, typer.Option("--later", help="Ask only: the next run of their tables reads them.")
+    ] = False,
+) -> None:
+    """Read rows again by the contract as lake.yaml has it now, and say what became of each."""
+    from lake_assets.commands.mend.quarantine_commands import read_again
+    from lake_assets.commands.mend.quarantine_commands import retry as ask_again
+    from lake_assets.spark.session import check_spark
+
+    lake = _lake(context)
+    if not later:
+        check_spark(lake.config)
+    rows = _chosen(lake, table, _some(ids, table))
+    logged = ask_again(lake.runtime, rows)
+    if later:
+        typer.echo(
+            f"{many(len(rows), 'row', 'are')} to be read again from {many(len(logged), 'file')}: run lake-assets sync, "
+            "or let the sensor."
+        )
+        return
+    outcome = read_again(lake, rows)
+    for held in outcome.held:
+        typer.echo(
+            f"{held.id} of {held.silver_table} is held again: {held.key}, {_place(held)}: {held.reason}"
+        )
+    for reason in outcome.stopped.values():
+        messages().print(reason)
+    typer.echo(
+        f"applied: {len(outcome.applied)}, held again: {len(outcome.held)}, superseded: {len(outcome.superseded)}, "
+        f"still to be read: {len(outcome.pending)}"
+    )
+    raise typer.Exit(outcome.exit_code)
+
+
+@quarantine.command()
+def discard(context: typer.Context, ids: Ids = None, table: Table = None) -> None:
+    """Give rows up: silver stays without them."""
+    from lake_assets.commands.mend.quarantine_commands import discard as give_up
+
+    lake = _lake(context)
+    rows = give_up(lake.runtime, _chosen(lake, table, _some(ids, table)))
+    typer.echo(f"{many(len(rows), 'row', 'are')} given up.")
+
+
+def _some(ids: list[str] | None, table: str | None) -> list[str]:
+    if not ids and table is None:
+        raise typer.BadParameter("name ids, or a table with --table")
+    return ids or []
+
+
+def _lake(context: typer.Context) -> "Lake":
+    from lake_assets.config.config_file import load_lake
+    from lake_assets.lake import open_lake
+
+    return open_lake(load_lake(context.obj))
+
+
+def _chosen(lake: "Lake", table: str | None, ids: list[str], *, every: bool = False) -> "list[Held]":
+    from lake_assets.commands.mend.quarantine_commands import chosen
+
+    return chosen(lake.runtime, table, ids, every=every)
+
+
+def _line(held: "Held") -> str:
+    if held.row is None:
+        return "whole file"
+    return str(held.line) if held.line is not None else f"row {held.row + 1}"
+
+
+def _place(held: "Held") -> str:
+    return f"line {held.line}" if held.row is not None and held.line is not None else _line(held)
+
+
+def _as_dict(held: "Held") -> dict[str, Any]:
+    return {"id": held.id, **asdict(held), "at": held.at.isoformat(timespec="seconds")}

@@ -1,0 +1,102 @@
+"""`lake-assets quarantine`: what is set aside, and what becomes of it.
+
+Here: choosing rows, and asking for them again. Not here: printing (`commands/show/show.py`), the table
+(`bronze/quarantine/quarantine_log.py`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lake_assets.bronze.log.copies import originals
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.quarantine.quarantine_log import Held, State
+from lake_assets.errors import LakeError
+from lake_assets.lake import Lake
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.words import many
+
+
+def chosen(runtime: LakeRuntime, table: str | None, ids: Sequence[str], *, every: bool = False) -> list[Held]:
+    """What is set aside (with `every`, what ever was) of a table (`schema.table`, or the silver table's name), and of
+    these ids or their beginnings. Raises LakeError for an id that is nobody's, or several rows'."""
+    rows = runtime.quarantine.all() if every else runtime.quarantine.open()
+    rows = [held for held in rows if table is None or table in (held.table, held.silver_table)]
+    if not ids:
+        return rows
+    found = []
+    for wanted in ids:
+        matching = [held for held in rows if held.id.startswith(wanted)]
+        if len(matching) != 1:
+            what = (
+                f"{many(len(matching), 'row', 'begin')} with it"
+                if matching
+                else "nothing that is set aside has it"
+            )
+            raise LakeError(f"{wanted}: {what}; `lake-assets quarantine list` names what there is.")
+        found += matching
+    return found
+
+
+def retry(runtime: LakeRuntime, rows: Sequence[Held]) -> list[LoggedFile]:
+    """Asks for the rows to be read again, by the contract that lake.yaml gives now; the next turn of their tables does.
+    A file that was written again meanwhile is pending anyway. Returns the records that the file log got."""
+    runtime.quarantine.becomes(rows, State.RETRIED)
+    newest: dict[tuple[str, str, str], LoggedFile] = {}
+    for source in {held.source for held in rows}:
+        for file in originals(runtime.file_log.files(source)):
+            newest[source, file.qualified_table, file.key] = file
+    files = {
+        (held.source, held.table, held.key): newest[held.source, held.table, held.key]
+        for held in rows
+        if newest[held.source, held.table, held.key].version == held.version
+    }
+    return runtime.file_log.ask_again([*files.values()])
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of rows that were asked for again."""
+
+    applied: list[Held] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
+    """Set aside again, each with the reason that it has now."""
+    superseded: list[Held] = field(default_factory=list)
+    """Their files were written again, or a reload has what they would have said."""
+    pending: list[Held] = field(default_factory=list)
+    """Still to be read."""
+    stopped: dict[str, str] = field(default_factory=dict)
+    """By silver table, why its turn did not come to them."""
+
+    @property
+    def exit_code(self) -> int:
+        return 1 if self.held or self.pending or self.stopped else 0
+
+
+def read_again(lake: Lake, rows: Sequence[Held]) -> Outcome:
+    """Gives the tables of rows that were asked for a turn, and says what became of each. A table that stops is in the
+    outcome; the others go on."""
+    wanted, outcome = {held.silver_table for held in rows}, Outcome()
+    targets = [target for target in lake.targets if target.identifier in wanted]
+    for result in apply_tables(lake.runtime, targets):
+        reason = str(result.error) if result.error is not None else result.waiting
+        if reason is not None:
+            outcome.stopped[result.target.identifier] = reason
+    for name in wanted - {target.identifier for target in targets}:
+        outcome.stopped[name] = (
+            f"{name}: lake.yaml does not have its table. Add it, and run lake-assets sync."
+        )
+    by_state = {
+        State.RELEASED: outcome.applied,
+        State.SUPERSEDED: outcome.superseded,
+        State.RETRIED: outcome.pending,
+    }
+    now = {held.id: held for held in lake.runtime.quarantine.all()}
+    for held in (now[one.id] for one in rows):
+        by_state.get(held.state, outcome.held).append(held)
+    return outcome
+
+
+def discard(runtime: LakeRuntime, rows: Sequence[Held]) -> list[Held]:
+    """Gives the rows up: silver stays without them."""
+    return runtime.quarantine.becomes(rows, State.DISCARDED)

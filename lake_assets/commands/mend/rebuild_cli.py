@@ -1,0 +1,93 @@
+"""`lake-assets rebuild` and `lake-assets replay`: read the command line, make tables anew, print what differed.
+
+Here: options and output. Not here: what is read again (`silver/apply/rebuild.py`).
+"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lake_assets.errors import LakeError
+from lake_assets.words import many
+
+if TYPE_CHECKING:
+    from lake_assets.lake import Lake
+    from lake_assets.silver.apply.rebuild import Rebuilt
+    from lake_assets.silver.table.targets import Target
+
+Name = Annotated[str, typer.Argument(help="schema.table of the source, or the silver table's name.")]
+Check = Annotated[bool, typer.Option("--check", help="Compare only, and leave the table as it is.")]
+Today = Annotated[
+    bool,
+    typer.Option(
+        "--by-todays-contract", help="Read every file by lake.yaml as it is now, not as it was then."
+    ),
+]
+
+
+def rebuild(context: typer.Context, table: Name, check: Check = False, today: Today = False) -> None:
+    """Make a silver table anew from its DMS files, and swap it in if it differs."""
+    from lake_assets.silver.apply import rebuild as silver
+
+    lake, targets = chosen(context, table)
+    differs = False
+    for target in targets:
+        found = silver.rebuild(lake.runtime, target, publish=not check, by_today=today)
+        typer.echo(_line(target, found, check))
+        differs |= not found.equal
+    raise typer.Exit(1 if check and differs else 0)
+
+
+def replay(
+    context: typer.Context,
+    table: Name,
+    first: Annotated[str, typer.Option("--from", help="A CDC file: its key below the source's location.")],
+    last: Annotated[
+        str | None, typer.Option("--to", help="The last one; by default the newest applied.")
+    ] = None,
+    check: Check = False,
+    today: Today = False,
+) -> None:
+    """Compute the rows anew that a range of CDC files speaks of, from all files."""
+    from lake_assets.config import Mode
+    from lake_assets.silver.apply import rebuild as silver
+
+    lake, targets = chosen(context, table)
+    # The further shapes of a table are logs, of which a range cannot be taken.
+    current = [target for target in targets if target.mode is Mode.CURRENT] or targets
+    differs = False
+    for target in current:
+        found = silver.replay(lake.runtime, target, first, last, publish=not check, by_today=today)
+        typer.echo(_line(target, found, check))
+        differs |= not found.equal
+    raise typer.Exit(1 if check and differs else 0)
+
+
+def chosen(context: typer.Context, table: str) -> "tuple[Lake, list[Target]]":
+    """The lake, and its silver tables that a name stands for. Raises LakeError without one."""
+    from lake_assets.commands.run.opening import opened
+
+    lake = opened(context.obj)
+    found = [target for target in lake.targets if target.is_called(table)]
+    if not found:
+        known = ", ".join(sorted({target.table for target in lake.targets}))
+        raise LakeError(f"{table} is no table of {context.obj}; it has {known}.")
+    return lake, found
+
+
+def _line(target: "Target", found: "Rebuilt", check: bool) -> str:
+    if found.equal:
+        return f"{target.identifier}: {many(found.files, 'file', 'give')} the very rows that it has; left as it is"
+    if found.reshaped and found.published is not None:
+        return (
+            f"{target.identifier}: {many(found.files, 'file')}, now as {target.mode}, "
+            f"{many(found.published.rows, 'row')}"
+        )
+    difference = (
+        f"{target.identifier}: {many(found.rows_only_before, 'row')} that the "
+        f"{many(found.files, 'file', 'do')} not give, "
+        f"{found.rows_only_after} that only they give"
+    )
+    if check or found.published is None:
+        return f"{difference}; left as it is"
+    return f"{difference}; replaced, {many(found.published.rows, 'row')} now"

@@ -1,0 +1,106 @@
+"""`lake-assets recover`: the catalog's own tables again, after they were dropped, rolled back or restored.
+
+First what is still there: metadata files of the tables that the catalog has lost, and a former state of the file log
+that all silver tables agree with. Only without one, a new log is made from the bucket, and the silver tables' positions
+are moved to it (`relog.py`). Here: the order of those steps. Not here: printing (`cli.py`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from lake_assets.bronze.log import file_log
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.log.log_recovery import former_state, go_back
+from lake_assets.commands.mend.relog import Positions, log_again
+from lake_assets.config import Column
+from lake_assets.errors import LakeError
+from lake_assets.iceberg.metadata_files import repaired
+from lake_assets.iceberg.ops_table import NAMESPACE
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.lake import Lake
+from lake_assets.runtime import LakeRuntime
+from lake_assets.schema.contract import Contracts, contract_of
+from lake_assets.schema.contract_log import new_version
+from lake_assets.silver.table.guard import source_table
+from lake_assets.silver.table.log_mark import why_other_log
+from lake_assets.silver.table.position import Position, PositionLost, read_position
+from lake_assets.silver.table.targets import Target
+
+OPS_TABLES = (file_log.TABLE, f"{NAMESPACE}.contracts", f"{NAMESPACE}.quarantine")
+
+
+def recover(lake: Lake) -> Iterator[str]:
+    """Mends what can be mended, and yields a sentence for each thing that was done. No other process may apply files
+    meanwhile. Raises LakeError for what cannot be mended."""
+    catalog = lake.runtime.catalog
+    for identifier in OPS_TABLES:
+        if address := repaired(catalog, identifier, missing_too=True):
+            yield f"{identifier}: the catalog names its newest metadata again, {address}"
+    own = {target.identifier: source_table(target) for target in lake.targets}
+    for identifier in [*own, *(mart.identifier for mart in lake.marts)]:
+        if address := repaired(catalog, identifier, missing_too=False, source_table=own.get(identifier)):
+            yield f"{identifier}: the catalog names its newest metadata again, {address}"
+    # What this process knew of them before is out of date.
+    runtime = LakeRuntime(lake.config)
+    positions = _positions(runtime, lake.targets)
+    yield from _log(lake, runtime, positions)
+    for target, position in positions:
+        if line := _contracts(runtime, target, position):
+            yield line
+
+
+def _positions(runtime: LakeRuntime, targets: Sequence[Target]) -> Positions:
+    found = []
+    for target in targets:
+        try:
+            position = read_position(load_table(runtime.catalog, target.identifier))
+        except PositionLost:
+            continue  # `rebuild` is what mends it
+        found.append((target, position))
+    return found
+
+
+def _log(lake: Lake, runtime: LakeRuntime, positions: Positions) -> Iterator[str]:
+    def agrees(log_id: str, records: Sequence[LoggedFile]) -> bool:
+        by_table: dict[tuple[str, str], list[LoggedFile]] = defaultdict(list)
+        for record in records:
+            by_table[record.source, record.qualified_table].append(record)
+        return not any(
+            why_other_log(p.log_offset, p.mark, log_id, by_table[target.source, target.table])
+            for target, p in positions
+        )
+
+    log = runtime.file_log
+    if agrees(log.identity(), log.files()):
+        return
+    if (state := former_state(runtime.catalog, agrees)) is not None:
+        go_back(runtime.catalog, state)
+        yield (
+            f"{file_log.TABLE}: it is again as it was when the tables were applied from it; the next look logs what "
+            "has come since"
+        )
+        return
+    yield from log_again(lake, runtime, positions)
+
+
+def _contracts(runtime: LakeRuntime, target: Target, position: Position) -> str | None:
+    """Records contracts that are lost for good, as lake.yaml and the silver table say them today."""
+    missing = position.contract_version - len(runtime.contracts.of(target.identifier).versions)
+    if missing <= 0:
+        return None
+    table = load_table(runtime.catalog, target.identifier)
+    if table is None:
+        raise LakeError(f"{target.identifier} was dropped while it was recovered: run again.")
+    configured = contract_of(target.config, target.dms)
+    own = {column.name for column in target.columns}
+    contract = configured
+    for field in table.schema().fields:
+        if field.name not in own:
+            # A file has brought it.
+            contract = contract.with_column(Column(name=field.name, type=str(field.field_type)))
+    for _ in range(missing):
+        known: Contracts = runtime.contracts.of(target.identifier)
+        version = new_version(contract, 0, "recovered from lake.yaml and the silver table", configured)
+        runtime.contracts.add(target.identifier, known, version)
+    how = "files that are read again are read by lake.yaml as it is now"
+    return f"{target.identifier}: lake_ops.contracts is lost; {how}"

@@ -1,0 +1,259 @@
+"""A new file log from the bucket, and silver positions in it.
+
+Which of the listed files a table has applied follows from its position: those that were flushed no later than the
+newest of its files. The position's checksum proves it, less a file or two that came late. Where it does not, files
+that were written after the last one was logged are pending, and computed again, which changes nothing where they
+were applied before. A record stands for what is gone, so that a file that needs it is held back rather than guessed.
+
+Here: that. Not here: finding a former log (`recover.py`), a batch.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import BinaryIO
+
+from pyspark.sql import functions as F
+
+from lake_assets.bronze.files.keys import DataFile, FileKind, TransactionFile
+from lake_assets.bronze.log.file_log import TABLE, LoggedFile, NewFile
+from lake_assets.bronze.scan.discovery import discover
+from lake_assets.bronze.scan.table_folders import TableFolders
+from lake_assets.errors import LakeError
+from lake_assets.iceberg.publish import attempt, with_properties
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.lake import Lake
+from lake_assets.rounds.arrivals import log_arrivals
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.plan.planner import living_files, made_of
+from lake_assets.silver.table.guard import refuse_foreign_commits
+from lake_assets.silver.table.log_mark import LogMark, mark_of, superfluous
+from lake_assets.silver.table.position import Position
+from lake_assets.silver.table.targets import Target
+from lake_assets.storage.object_store import ObjectStore, StoredObject
+
+Positions = Sequence[tuple[Target, Position]]
+OLDEST = datetime(1970, 1, 1, tzinfo=UTC)
+LOST = "files-before-the-log-was-recovered"
+"""The name, in the table's folder, of the record that stands for files that are gone."""
+
+
+def log_again(lake: Lake, runtime: LakeRuntime, positions: Positions) -> Iterator[str]:
+    """Makes the log, moves the positions, and yields a sentence for each. Raises LakeError for a table of an earlier
+    version, whose position does not say what it needs."""
+    applied = [(target, position) for target, position in positions if position.log_offset]
+    for target, position in applied:
+        if position.mark is None:
+            raise LakeError(
+                f"{target.identifier} was last applied by an earlier version, whose commits do not name the file log, "
+                "and no former state of the log is left. Drop that table to have it loaded again."
+            )
+    for target, _ in positions:
+        # The commit that moves a position would hide what is below it.
+        refuse_foreign_commits(target, load_table(runtime.catalog, target.identifier))
+    log = runtime.file_log
+    first = 1 + max([log.head(), *_offsets(runtime, applied)])
+    boundaries = _logged_again(runtime, applied, first)
+    yield f"{TABLE}: a new file log, from what the bucket has now"
+    for target, position in applied:
+        yield _moved(runtime, target, position, boundaries[target.source])
+
+
+def _logged_again(runtime: LakeRuntime, applied: Positions, first: int) -> dict[str, int]:
+    """Logs every source, first what the tables have applied. By source, the offset up to which that is.
+
+    By their names alone, files may be taken for applied that came late; then the tables' checksums do not agree. If no
+    one or two files make the difference, the dates of the objects decide as well.
+    """
+    log, doubt = runtime.file_log, _Doubt()
+    while True:
+        log.begin(first)
+        boundaries = {}
+        for name in runtime.lake.sources:
+            marks = [(t, p.mark) for t, p in applied if t.source == name and p.mark is not None]
+            _log_applied(runtime, name, marks, doubt)
+            boundaries[name] = log.head()
+        files, before = log.files(), doubt.size
+        for target, position in applied:
+            if (target.source, target.table) not in doubt.tables and position.mark is not None:
+                doubt.add(target, _superfluous(files, target, position.mark, boundaries[target.source]))
+        if doubt.size == before:
+            break
+    for name in runtime.lake.sources:
+        log_arrivals(runtime, name)
+    return boundaries
+
+
+@dataclass
+class _Doubt:
+    """What names do not tell: by source, keys that were not applied; and tables of which files are gone."""
+
+    keys: set[tuple[str, str]] = field(default_factory=set)
+    tables: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def size(self) -> int:
+        return len(self.keys) + len(self.tables)
+
+    def add(self, target: Target, found: Sequence[LoggedFile] | None) -> None:
+        if found is None:
+            self.tables.add((target.source, target.table))
+        else:
+            self.keys |= {(target.source, file.key) for file in found}
+
+
+def _offsets(runtime: LakeRuntime, applied: Positions) -> Iterator[int]:
+    """Every offset of the former log that something still names."""
+    for target, position in applied:
+        yield position.log_offset
+        yield from (version.from_offset for version in runtime.contracts.of(target.identifier).versions)
+
+
+@dataclass(frozen=True)
+class _Part(ObjectStore):
+    """Some objects of a store."""
+
+    store: ObjectStore
+    wanted: Callable[[StoredObject], bool]
+
+    @property
+    def location(self) -> str:
+        return self.store.location
+
+    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[StoredObject]:
+        return filter(self.wanted, self.store.list(prefix, start_after))
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        return self.store.left_out
+
+    def version(self, obj: StoredObject) -> str:
+        return self.store.version(obj)
+
+    def open(self, key: str, *, seekable: bool = False) -> AbstractContextManager[BinaryIO]:
+        return self.store.open(key, seekable=seekable)
+
+    def spark_uri(self, key: str) -> str:
+        return self.store.spark_uri(key)
+
+
+def _log_applied(
+    runtime: LakeRuntime,
+    source: str,
+    marks: Sequence[tuple[Target, LogMark]],
+    doubt: _Doubt,
+) -> None:
+    """Logs what the tables have applied; and for each table that is known to lack files, a record that stands for
+    them."""
+    config, log = runtime.lake.sources[source], runtime.file_log
+    folders = TableFolders(config)
+    until = {t.table: max(m.logged_at for o, m in marks if o.table == t.table) for t, _ in marks}
+    flushes = [(t.table, mark.flushed) for t, mark in marks if mark.flushed is not None]
+
+    def was_applied(obj: StoredObject) -> bool:
+        parsed = folders.parse(obj.key)
+        if isinstance(parsed, TransactionFile):
+            return any(parsed.flush_time <= flushed for _, flushed in flushes)
+        if not isinstance(parsed, DataFile) or parsed.qualified_table not in until:
+            return False
+        table, at = parsed.qualified_table, parsed.flush_time
+        if (source, obj.key) in doubt.keys:
+            return False
+        if (source, table) in doubt.tables and obj.last_modified > until[table]:
+            return False
+        return at is None or any(at <= flushed for own, flushed in flushes if own == table)
+
+    # Below the files, so that those of a table that is behind are above its position.
+    for table in {t.table for t, _ in marks if (source, t.table) in doubt.tables}:
+        log.append(source, [_lost(table, [mark for t, mark in marks if t.table == table])])
+    discover(source, config, _Part(runtime.store(source), was_applied), log)
+
+
+def _superfluous(
+    files: Sequence[LoggedFile], target: Target, mark: LogMark, boundary: int
+) -> list[LoggedFile] | None:
+    """Of the records up to the boundary, those that the table was not made of; None where others are missing."""
+    own = _applied(_of_table(files, target), mark, boundary)
+    if later := [file for file in own if _was_transferred_after(file, mark)]:
+        return later
+    living = living_files(own, target.mode, target.config.on_vanished)
+    epoch = max((file.epoch for file in living), default=0)
+    return superfluous(made_of(living, target.mode, epoch, _last(living)), mark.members)
+
+
+def _was_transferred_after(file: LoggedFile, mark: LogMark) -> bool:
+    """Whether a full-load part is of a transfer that the table cannot have applied. Of a large one, whose content is
+    not known, nothing else says so."""
+    at = file.first_commit_ts
+    return file.kind is FileKind.LOAD and at is not None and at > mark.logged_at
+
+
+def _lost(table: str, marks: Sequence[LogMark]) -> NewFile:
+    schema, _, name = table.partition(".")
+    return NewFile(
+        schema=schema,
+        table=name,
+        key=f"{schema}/{name}/{LOST}",
+        version=marks[0].log_id,
+        kind=FileKind.CDC,
+        format="csv",
+        compression="none",
+        size=0,
+        last_modified=OLDEST,
+        # A reload that begins later supersedes it.
+        flush_time=min(mark.flushed or mark.logged_at for mark in marks),
+        capture_date=OLDEST.date(),
+        rows=0,
+        columns=None,
+        first_commit_ts=None,
+    )
+
+
+def _moved(runtime: LakeRuntime, target: Target, position: Position, boundary: int) -> str:
+    """Repeats the table's position, in the new log, in a commit without rows."""
+    log = runtime.file_log
+    own = _of_table(log.files(), target)
+    applied = _applied(own, position.mark, boundary)
+    upto = _last(applied)
+    epoch = max((file.epoch for file in applied), default=1) if position.epoch else 0
+    living = living_files(applied, target.mode, target.config.on_vanished)
+    members = made_of(living, target.mode, epoch, upto)
+    mark = mark_of(log.identity(), upto, applied, members)
+    now = replace(position, log_offset=upto, epoch=epoch, mark=mark)
+    with runtime.sessions.isolated() as spark:
+        catalog = runtime.lake.catalog.name
+        with attempt(spark, catalog, target.identifier, position.snapshot_id) as current:
+            nothing = spark.table(current.table).filter(F.lit(False))
+            writer = with_properties(nothing.writeTo(current.address), now.properties())
+            writer.option("check-nullability", False).append()
+            current.publish()
+    pending = sum(file.offset > upto for file in own)
+    gone = any(file.key.endswith(LOST) for file in applied)
+    return (
+        f"{target.identifier}: {len(applied) - gone} of the listed files are applied and {pending} are pending"
+        + ("; others that it was made of are gone, so that a late file will be held back" if gone else "")
+    )
+
+
+def _of_table(files: Sequence[LoggedFile], target: Target) -> list[LoggedFile]:
+    return [f for f in files if (f.source, f.qualified_table) == (target.source, target.table)]
+
+
+def _applied(files: Sequence[LoggedFile], mark: LogMark | None, boundary: int) -> list[LoggedFile]:
+    """Of the records up to the boundary, those that the position covers: another shape of the table may be further."""
+    flushed = mark.flushed if mark is not None else None
+    return [
+        file
+        for file in files
+        if file.offset <= boundary
+        and (
+            file.flush_time is None
+            or file.key.endswith(LOST)
+            or (flushed is not None and file.flush_time <= flushed)
+        )
+    ]
+
+
+def _last(files: Sequence[LoggedFile]) -> int:
+    return max((file.offset for file in files), default=0)

@@ -1,0 +1,40 @@
+"""`lake-assets restore`: a silver table as the last commit of lake_assets left it.
+
+Here: finding that commit and moving main to it. Not here: computing a table again from its files
+(`silver/apply/rebuild.py`).
+"""
+
+from lake_assets.errors import LakeError
+from lake_assets.iceberg.restamp import bearer
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.rounds.upkeep import SILVER
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.table.guard import foreign_commits
+from lake_assets.silver.table.targets import Target
+from lake_assets.spark.sql import literal, sql
+
+
+def restore(runtime: LakeRuntime, target: Target) -> int:
+    """Takes back the commits of others above the last one of lake_assets. Returns how many they were. Raises LakeError
+    when that commit has been expired."""
+    table = load_table(runtime.catalog, target.identifier)
+    foreign = foreign_commits(table)
+    if not foreign or table is None:
+        return 0
+    last = bearer(table, SILVER)
+    if last is None:
+        raise LakeError(
+            f"{target.identifier}: the last commit of lake_assets was expired. Run `lake-assets rebuild "
+            f"{target.identifier}`."
+        )
+    # PyIceberg does not write metadata of format version 3.
+    with runtime.sessions.isolated() as spark:
+        spark.sql(
+            sql(
+                "CALL {catalog}.system.rollback_to_snapshot({table}, {snapshot})",
+                catalog=runtime.lake.catalog.name,
+                table=literal(target.identifier),
+                snapshot=last.snapshot_id,
+            )
+        )
+    return len(foreign)

@@ -1,0 +1,142 @@
+"""`lake-assets dev`: Dagster's UI and daemon on this lake, with the live feed of the demonstration beside it.
+
+Here: the processes and their end. Started from Python, because `dagster dev &` in a script or Makefile ignores the
+signals that should stop it.
+"""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import FrameType
+
+from lake_assets.commands.run.warm_spark import warm_spark
+from lake_assets.commands.setup.dagster_files import place
+from lake_assets.errors import LakeError
+from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.preflight import PreflightError, check_java, check_port
+
+GRACE_SECONDS = 15
+LOOK_SECONDS = 0.2
+"""Between two looks whether the server lives."""
+AGAIN_SECONDS = 5.0
+"""Before a server that could not be started is started again."""
+
+logger = logging.getLogger(__name__)
+
+
+def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callable[[], None]) -> int:
+    """Runs until interrupted or until Dagster ends; its exit code. `feed`: arguments of `demo feed`, None for none.
+    `started` is called once the processes are. Where lake.yaml lets LAKE_SPARK_MODE choose, or says `connect`, a Spark
+    Connect server on this machine comes first, and what this starts it also stops.
+
+    Writes workspace.yaml and dagster.yaml beside lake.yaml where they are missing. Raises PreflightError when the
+    machine lacks Java or the port is taken.
+    """
+    folder = config.absolute().parent
+    check_java()
+    check_port(port, "the Dagster UI")
+    server, chosen = warm_spark(config)
+    place(folder)
+    own = server if server is not None and server.running() is None else None
+    with kept_up(own) if own is not None else nullcontext():
+        return _run(config, port, feed, chosen, started)
+
+
+def _run(
+    config: Path,
+    port: int,
+    feed: Sequence[str] | None,
+    chosen: dict[str, str],
+    started: Callable[[], None],
+) -> int:
+    folder = config.absolute().parent
+    # Without DAGSTER_HOME, `dagster dev` makes one, which it leaves behind when it is killed. This folder has the very
+    # dagster.yaml that it would read.
+    environment = (
+        {"DAGSTER_HOME": str(folder)} | os.environ | {"LAKE_CONFIG": str(config.absolute())} | chosen
+    )
+    bin_folder = Path(sys.executable).parent
+    commands = [[str(bin_folder / "dagster"), "dev", "-w", "workspace.yaml", "-p", str(port)]]
+    if feed is not None:
+        commands.append([sys.executable, "-m", "lake_assets.cli", "--config", str(config.absolute()), *feed])
+    # Sessions of their own: Ctrl-C reaches this process only, which then stops them in order.
+    children = [
+        subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True) for command in commands
+    ]
+    started()
+    interrupted = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+    try:
+        while not interrupted and children[0].poll() is None:
+            time.sleep(0.2)
+        return 0 if interrupted else children[0].returncode
+    finally:
+        stop(children)
+
+
+@contextmanager
+def kept_up(server: ConnectServer) -> Iterator[None]:
+    """The server runs while the block does: it is started, started again whenever it has died, and stopped at the end.
+    Raises for the first start as `ConnectServer.start`; a later one that fails is logged and tried again."""
+    ended = threading.Event()
+    # A thread, so that the end of the block does not wait for a server that is coming up.
+    watch = threading.Thread(target=_watch, args=(server, ended), name="spark-connect", daemon=True)
+    try:
+        server.start()
+        watch.start()
+        yield
+    finally:
+        ended.set()
+        server.stop()
+        if watch.ident is not None:
+            watch.join()
+        server.stop()  # one that was being started
+
+
+def _watch(server: ConnectServer, ended: threading.Event) -> None:
+    while not ended.wait(LOOK_SECONDS):
+        if server.running() is not None:
+            continue
+        try:
+            again = server.start()
+        except (LakeError, PreflightError, OSError) as error:
+            if not ended.is_set():
+                logger.warning(
+                    "Spark Connect has died and cannot be started now: %s Another attempt follows.", error
+                )
+                ended.wait(AGAIN_SECONDS)
+        else:
+            logger.warning("Spark Connect had died: it runs again (process %d).", again.pid)
+
+
+def stop(children: Sequence["subprocess.Popen[bytes]"]) -> None:
+    """Interrupts each child and waits; whatever its process group still holds afterwards is killed.
+
+    Killing a run of the lake at any moment is harmless: it has published its batch, or nothing.
+    """
+    for child in children:
+        if child.poll() is None:
+            child.send_signal(signal.SIGINT)
+    end = time.monotonic() + GRACE_SECONDS
+    for child in children:
+        try:
+            child.wait(max(0.1, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            child.terminate()
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue

@@ -1,0 +1,71 @@
+"""`lake-assets maintain`: the upkeep of silver, marts and the platform's own tables.
+
+Here: which tables. Not here: the upkeep itself (`rounds/upkeep.py`, `iceberg/ops_upkeep.py`), printing
+(`maintain_cli.py`).
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+from pyiceberg.table import Table
+
+from lake_assets.bronze.log import file_log, file_log_upkeep
+from lake_assets.iceberg import findings
+from lake_assets.iceberg.ops_table import NAMESPACE
+from lake_assets.iceberg.ops_upkeep import tend_small_table
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.iceberg.table_maintenance import Upkeep
+from lake_assets.lake import Lake
+from lake_assets.rounds.upkeep import tend_mart, tend_silver
+from lake_assets.spark.causes import whole_story
+
+OPS: dict[str, Callable[[Table], None]] = {
+    file_log.TABLE: file_log_upkeep.tend,
+    f"{NAMESPACE}.quarantine": tend_small_table,
+    f"{NAMESPACE}.contracts": tend_small_table,
+    f"{NAMESPACE}.{findings.NAME}": tend_small_table,
+}
+
+logger = logging.getLogger(__name__)
+
+
+def maintain(lake: Lake, source: str | None = None, table: str | None = None) -> Iterator[Upkeep]:
+    """Tends one table after the other and yields what was done; a failure is in the result, the others go on.
+
+    With a source or a table (a name that `Target.is_called` knows), its silver tables only; without, also the marts and
+    `lake_ops`.
+    """
+    chosen = [
+        target
+        for target in lake.targets
+        if source in (None, target.source) and (table is None or target.is_called(table))
+    ]
+    for target in chosen:
+        yield tend_silver(lake.runtime, lake.marts, target)
+    if source is None and table is None:
+        for mart in lake.marts:
+            yield tend_mart(lake.runtime, mart)
+        for identifier, tend in OPS.items():
+            yield _maintain_ops(lake, identifier, tend)
+
+
+def _maintain_ops(lake: Lake, identifier: str, tend: Callable[[Table], None]) -> Upkeep:
+    start = time.perf_counter()
+    done = Upkeep(identifier)
+    try:
+        table = load_table(lake.runtime.catalog, identifier)
+        if table is not None and table.current_snapshot() is not None:
+            done.files_before, done.snapshots_before = _counts(table)
+            tend(table)
+            done.files_after, done.snapshots_after = _counts(table.refresh())
+            done.files_rewritten = max(0, done.files_before - done.files_after)
+    except Exception as error:  # noqa: BLE001  (one table's failure must not stop the others)
+        logger.debug("%s could not be tended:\n%s", identifier, whole_story(error))
+        done.error = error
+    done.seconds = round(time.perf_counter() - start, 3)
+    return done
+
+
+def _counts(table: Table) -> tuple[int, int]:
+    return len(list(table.scan().plan_files())), len(table.metadata.snapshots)

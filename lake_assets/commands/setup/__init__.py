@@ -1,0 +1,1 @@
+"""Commands that begin and check a lake: `init`, `import-endpoint`, `validate`, `schema`, `advise`."""

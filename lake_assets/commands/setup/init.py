@@ -1,0 +1,43 @@
+"""`lake-assets init`: a lake.yaml from a source database.
+
+Here: where it is written. Not here: what is in it (`onboarding/reflection/`), or printing (`cli.py`).
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from lake_assets.commands.setup.dagster_files import place
+from lake_assets.onboarding.reflection.lake_yaml_text import lake_yaml, open_decisions
+from lake_assets.onboarding.reflection.reflect import SourceError, read_tables
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written."""
+
+    engine: str
+    text: str
+    tables: int
+    columns: int
+    undecided: list[str]
+    """Each a sentence: what `validate` refuses until somebody has decided it."""
+
+
+def init(
+    address: str, output: Path | None, *, schemas: list[str], source: str, location: str | None
+) -> Written:
+    """Writes `output`, which must not exist, and what Dagster reads beside it; None leaves the text to the caller.
+    Raises SourceError."""
+    if not re.fullmatch(r"[a-z_][a-z0-9_]*", source):
+        raise SourceError(f"The source's name {source!r} must be lower case letters, digits and _.")
+    if output is not None and output.exists():
+        raise SourceError(f"{output} exists and is not overwritten: name another file with --output.")
+    engine, tables = read_tables(address, schemas)
+    text = lake_yaml(engine, source, location, tables)
+    if output is not None:
+        # `x`: a file that came into being meanwhile is not overwritten either.
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+        place(output.absolute().parent)
+    return Written(engine, text, len(tables), sum(len(t.columns) for t in tables), open_decisions(tables))

@@ -1,0 +1,62 @@
+"""`lake-assets schema plan`: what the next batch of each table would change about silver's columns.
+
+Here: deciding as a run would, and recording nothing. Not here: printing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from lake_assets.errors import TableStopped
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.lake import Lake
+from lake_assets.schema.contract import Contracts, ContractVersion
+from lake_assets.schema.silver_schema import Step, steps, version_of
+from lake_assets.silver.apply.evolve_table import batch_contracts
+from lake_assets.silver.plan.pending import TableState, table_states
+from lake_assets.silver.plan.planner import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSchema:
+    """One silver table."""
+
+    table: str
+    changes: tuple[str, ...]
+    """A sentence each, with why."""
+    stops: str | None
+    """Why the table would stop instead."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def plan(lake: Lake, tables: Sequence[str] = ()) -> list[PlannedSchema]:
+    """Every silver table whose columns would change, or that would stop for them; of these source tables
+    (`schema.table`), if any are named. Reads the lake only, and lists no bucket."""
+    targets = [target for target in lake.targets if not tables or target.table in tables]
+    found = [_plan(lake, state) for state in table_states(lake.runtime, targets, datetime.now(UTC))]
+    return [planned for planned in found if planned.changes or planned.stops]
+
+
+def _plan(lake: Lake, state: TableState) -> PlannedSchema:
+    target = state.target
+    files = state.next_batch.files if isinstance(state.next_batch, Batch) else ()
+    try:
+        contracts = batch_contracts(
+            lake.runtime, target, state.position, state.logged, files, _only_thought_of
+        )
+        table = load_table(lake.runtime.catalog, target.identifier)
+        todo = steps(target.table, version_of(table), contracts, target.schema_changes) if table else []
+    except TableStopped as error:
+        return PlannedSchema(target.identifier, (), str(error))
+    return PlannedSchema(target.identifier, tuple(_sentences(todo)), None)
+
+
+def _sentences(todo: Sequence[Step]) -> list[str]:
+    return [f"{change} ({step.origin})" for step in todo for change in step.changes]
+
+
+def _only_thought_of(known: Contracts, version: ContractVersion) -> Contracts:
+    return known.and_then(replace(version, number=len(known.versions) + 1))

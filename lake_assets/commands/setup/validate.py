@@ -1,0 +1,244 @@
+"""`lake-assets validate`: what lake.yaml says, held against Dagster, the marts and the files that are there.
+
+Here: what no model of lake.yaml can know by itself. Not here: those models (`config/`), printing (`cli.py`).
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+
+from pydantic import ValidationError
+
+from lake_assets.bronze.files.formats import added_names, has_operation
+from lake_assets.bronze.files.inspect import UnreadableFile, inspect_file
+from lake_assets.bronze.files.keys import DataFile, FileKind
+from lake_assets.bronze.log.file_log import FileLog
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.scan.table_folders import TableFolders
+from lake_assets.commands.setup.schema_plan import plan
+from lake_assets.config import SourceConfig, TableConfig, did_you_mean
+from lake_assets.config.config_file import Keys, mistakes_of
+from lake_assets.config.secrets import hidden_in
+from lake_assets.errors import TableStopped
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.lake import Lake
+from lake_assets.orchestration.definition_problems import refused_definitions, refused_owners
+from lake_assets.schema.contract import Contracts, contract_of
+from lake_assets.schema.evolve import file_types, observed
+from lake_assets.schema.names import naming
+from lake_assets.silver.table.partitioning import unapplied_partitions
+from lake_assets.spark.causes import root_cause
+from lake_assets.storage.object_store import StoredObject, StoreError
+
+MOST_LISTED = 1000
+"""Files of a table that are looked through for the newest one, where none is in the log."""
+MOST_BYTES = 64 << 20
+"""A larger file is not read for its header."""
+
+
+@dataclass(slots=True)
+class Checked:
+    """What was found."""
+
+    mistakes: dict[tuple[Keys, str], None] = field(default_factory=dict)
+    """The keys of lake.yaml, and what is wrong; each once."""
+    warnings: list[str] = field(default_factory=list)
+
+
+def check(lake: Lake) -> Checked:
+    """Every mistake. Reads the lake, the newest files of each table and nothing else; writes nothing."""
+    checked = Checked()
+    for keys, text in [*_start(lake), *_settings(lake), *refused_owners(lake)]:
+        checked.mistakes[keys, text] = None
+    if not checked.mistakes and (refusal := refused_definitions(lake)) is not None:
+        checked.mistakes[(), refusal] = None
+    log = _log(lake, checked)
+    for name, source in lake.config.sources.items():
+        newest = list(log.newest(name).values()) if log is not None else []
+        for table, config in source.tables.items():
+            try:
+                _table(lake, name, table, config, [f for f in newest if f.qualified_table == table], checked)
+            except (StoreError, OSError) as error:
+                checked.warnings.append(f"{name} {table}: its files could not be looked at: {error}")
+    if log is not None and log.head():
+        _pending(lake, checked)
+    return checked
+
+
+def _start(lake: Lake) -> Iterator[tuple[Keys, str]]:
+    today = datetime.now(UTC).date()
+    if lake.config.gold.start_date > today:
+        yield (
+            ("gold", "start_date"),
+            f"is in the future (today is {today}, UTC): there would be no day to compute",
+        )
+
+
+def _settings(lake: Lake) -> Iterator[tuple[Keys, str]]:
+    given = lake.config.gold.settings
+    known: set[str] = set()
+    for mart in lake.marts:
+        if mart.settings is None:
+            continue
+        known |= set(mart.settings.model_fields)
+        try:
+            mart.settings.model_validate(given)
+        except ValidationError as error:
+            for keys, text in mistakes_of(error, given):
+                yield ("gold", "settings", *keys), f"{text} (the mart {mart.name})"
+    for name in given:
+        if name not in known and (near := did_you_mean(name, known)):
+            yield ("gold", "settings", name), f"is no setting of a mart{near}"
+
+
+def _log(lake: Lake, checked: Checked) -> FileLog | None:
+    """The file log, if there is one. The lake may be on its way to its first run."""
+    catalog = lake.config.catalog
+    if catalog.type == "sqlite" and catalog.uri and not os.path.exists(catalog.uri.get_secret_value()):  # noqa: PTH110
+        return None
+    try:
+        log = FileLog(lake.runtime.catalog)
+        log.head()
+    except Exception as error:  # noqa: BLE001  (whatever a catalog's client raises: the files are there without it)
+        reason = hidden_in(lake.config, root_cause(error))
+        checked.warnings.append(f"the catalog could not be asked what was read before: {reason}")
+        return None
+    return log
+
+
+def _pending(lake: Lake, checked: Checked) -> None:
+    targets = {target.identifier: target for target in lake.targets}
+    for target in lake.targets:
+        note = unapplied_partitions(target, load_table(lake.runtime.catalog, target.identifier))
+        checked.warnings += [note] if note is not None else []
+    for planned in plan(lake):
+        if planned.stops is not None:
+            target = targets[planned.table]
+            checked.mistakes[("sources", target.source, "tables", target.table), planned.stops] = None
+
+
+def _table(
+    lake: Lake, name: str, table: str, config: TableConfig, logged: Sequence[LoggedFile], checked: Checked
+) -> None:
+    source = lake.config.sources[name]
+    files = logged or _peeked(lake, name, table)
+    newest = {
+        kind: max(of_kind, key=lambda file: file.written_at)
+        for kind in (FileKind.LOAD, FileKind.CDC)
+        if (of_kind := [file for file in files if file.kind is kind and file.columns is not None])
+    }
+    if not newest:
+        return
+    _headers(name, table, config, source, newest, checked)
+    if not logged:
+        _would_stop(name, table, config, source, newest, checked)
+
+
+def _would_stop(
+    name: str,
+    table: str,
+    config: TableConfig,
+    source: SourceConfig,
+    newest: dict[FileKind, LoggedFile],
+    checked: Checked,
+) -> None:
+    """What a first run would stop at, of files that no run has seen."""
+    contract = contract_of(config, source.settings(table))
+    rules = naming(Contracts(), contract, (config.mode, *config.also), drops=False)
+    for file in newest.values():
+        try:
+            observed(table, contract, file, config.schema_changes or source.schema_changes, {}, rules)
+        except TableStopped as stopped:
+            checked.mistakes[("sources", name, "tables", table), str(stopped)] = None
+
+
+def _headers(
+    name: str,
+    table: str,
+    config: TableConfig,
+    source: SourceConfig,
+    newest: dict[FileKind, LoggedFile],
+    checked: Checked,
+) -> None:
+    """Names of columns that DMS adds, against the newest files: a misspelt one takes a column of DMS's for one of the
+    source's."""
+    cdc = newest.get(FileKind.CDC)
+    some = cdc or newest[FileKind.LOAD]
+    dms = source.settings(table, some.flush_time)
+    known = {column.name for column in config.columns} | {*config.renamed_from.values(), *config.ignore}
+    there = {column: file for file in newest.values() for column in file_types(file)}
+    prefix = dms.before_image_prefix or ""
+    added = {
+        column
+        for then in contract_of(config, source.settings(table)).all_settings
+        for column in added_names(config.columns, then)
+    }
+    strange = [c for c in there if c not in known | added]
+    strange = [c for c in strange if not prefix or not c.startswith(prefix)]
+
+    def wrong(setting: str, text: str) -> None:
+        own = ("tables", table) if setting in config.dms else ()
+        checked.mistakes[("sources", name, *own, "dms", setting), text] = None
+
+    for setting in ("timestamp_column_name", "change_sequence_column"):
+        column = getattr(dms, setting)
+        if column is None or column in there:
+            continue
+        text = f"names {column}, which {some.key} does not have"
+        if strange:
+            near = did_you_mean(column, strange) or f"; lake.yaml does not know its {', '.join(strange)}"
+            wrong(setting, text + near)
+        else:
+            checked.warnings.append(f"{name} {table}: {setting} {text}")
+    if cdc is not None and has_operation(FileKind.CDC, dms) and dms.operation_column not in file_types(cdc):
+        near = did_you_mean(dms.operation_column, strange)
+        wrong("operation_column", f"is {dms.operation_column}, which {cdc.key} does not have{near}")
+    if prefix and cdc is not None and not any(f"{prefix}{c}" in there for c in known):
+        others = {
+            c.removesuffix(k) for c in strange for k in config.primary_key or known if c.endswith(k)
+        } - {""}
+        if others:
+            text = f"is {prefix}, with which no column of {cdc.key} begins"
+            wrong("before_image_prefix", f"{text}; did you mean {' or '.join(sorted(others))}?")
+
+
+def _peeked(lake: Lake, name: str, table: str) -> list[LoggedFile]:
+    """Some of the table's newest files as the log would have them."""
+    source, store = lake.config.sources[name], lake.runtime.store(name)
+    folders, found = TableFolders(source), dict[FileKind, tuple[StoredObject, DataFile]]()
+    for obj in islice(store.list(table.replace(".", "/") + "/"), MOST_LISTED):
+        parsed = folders.parse(obj.key)
+        if isinstance(parsed, DataFile) and parsed.qualified_table == table and obj.size <= MOST_BYTES:
+            found[parsed.kind] = (obj, parsed)
+    return [_as_logged(lake, name, obj, file) for obj, file in found.values()]
+
+
+def _as_logged(lake: Lake, name: str, obj: StoredObject, file: DataFile) -> LoggedFile:
+    dms = lake.config.sources[name].settings(file.qualified_table)
+    try:
+        columns = inspect_file(lake.runtime.store(name), file, dms).columns
+    except UnreadableFile:
+        columns = None
+    now = datetime.now(UTC)
+    return LoggedFile(
+        offset=0,
+        source=name,
+        schema=file.schema,
+        table=file.table,
+        key=obj.key,
+        version="",
+        kind=file.kind,
+        format=file.format,
+        compression=file.compression,
+        size=obj.size,
+        last_modified=obj.last_modified,
+        logged_at=now,
+        flush_time=file.flush_time,
+        capture_date=now.date(),
+        epoch=1,
+        rows=None,
+        columns=columns,
+        first_commit_ts=None,
+    )

@@ -1,0 +1,91 @@
+"""`lake-assets latency`: how long changes took from the source's commit to the file, to silver, to the marts.
+
+Here: the figures, over the snapshots that the tables still have. Not here: one snapshot's
+(`silver/table/batch_latency.py`, `gold/mart_latency.py`), printing (`show.py`).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from statistics import quantiles
+from typing import Any
+
+from lake_assets.gold.mart_latency import mart_passages
+from lake_assets.gold.table_snapshots import Look
+from lake_assets.lake import Lake
+from lake_assets.silver.table.batch_latency import Passage, passages
+
+BOUNDS = (0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+"""Of the histogram's bars, seconds; the last bar is what is above."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Seconds."""
+
+    p50: float
+    p90: float
+    p99: float
+    max: float
+
+    @classmethod
+    def of(cls, values: Iterable[float | None]) -> "Spread | None":
+        """None without values."""
+        found = sorted(value for value in values if value is not None)
+        if not found:
+            return None
+        cuts = quantiles(found, n=100, method="inclusive") if len(found) > 1 else found * 99
+        return cls(*(round(value, 2) for value in (cuts[49], cuts[89], cuts[98], found[-1])))
+
+
+@dataclass(frozen=True, slots=True)
+class TableLatency:
+    """Of one silver table or mart."""
+
+    table: str
+    commits: int
+    """Commits with changes that were looked at."""
+    to_file: Spread | None
+    """From the source's commit to the file: what DMS took."""
+    from_file: Spread | None
+    """From the file to where it can be read."""
+    from_commit: Spread | None
+    """From the source's commit to where it can be read."""
+    histogram: tuple[int, ...]
+    """Commits by `from_file`: up to each of BOUNDS, and above."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def latency(lake: Lake, since: datetime | None = None) -> list[TableLatency]:
+    """Every silver table and every mart that has a commit with changes; no Spark, no Dagster. `since`: of files that
+    were written later, UTC."""
+    look = Look(lake.runtime.catalog)
+    found = [
+        (target.identifier, list(passages(look.table(target.identifier)).values())) for target in lake.targets
+    ]
+    found += [(mart.identifier, mart_passages(look, mart)) for mart in lake.marts]
+    if since is not None:
+        found = [(name, [way for way in ways if way.landed >= since]) for name, ways in found]
+    return [of_table(name, ways) for name, ways in found if ways]
+
+
+def of_table(name: str, ways: Sequence[Passage]) -> TableLatency:
+    """The figures of one table."""
+    return TableLatency(
+        name,
+        len(ways),
+        Spread.of(way.to_file for way in ways),
+        Spread.of(way.from_file for way in ways),
+        Spread.of(way.from_commit for way in ways),
+        histogram(way.from_file for way in ways),
+    )
+
+
+def histogram(values: Iterable[float]) -> tuple[int, ...]:
+    """How many are up to each of BOUNDS and not to the one before, and how many above."""
+    counts = [0] * (len(BOUNDS) + 1)
+    for value in values:
+        counts[sum(value > bound for bound in BOUNDS)] += 1
+    return tuple(counts)

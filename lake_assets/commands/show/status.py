@@ -1,0 +1,184 @@
+"""`lake-assets status`: per silver table, how far it is and what it is waiting for.
+
+Here: the figures. Not here: printing them.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from lake_assets.bronze.quarantine.quarantine_log import Held
+from lake_assets.bronze.scan.strays import Strays
+from lake_assets.bronze.scan.vanished import before, still_vanished
+from lake_assets.commands.show.latency import Spread
+from lake_assets.config.secrets import hidden_in
+from lake_assets.iceberg.restamp import bearer
+from lake_assets.iceberg.table_io import applied_at, load_table, summary
+from lake_assets.lake import Lake
+from lake_assets.rounds.pending_work import set_aside_sentence, why_waiting
+from lake_assets.rounds.upkeep import SILVER
+from lake_assets.silver.apply.failures import Failure, failure_of, failures
+from lake_assets.silver.plan.pending import TableState, table_states
+from lake_assets.silver.plan.planner import Batch, Waiting
+from lake_assets.silver.table.batch_latency import passages
+from lake_assets.silver.table.position import BATCH
+from lake_assets.silver.table.unknown_rows import unknown_rows_sentence
+from lake_assets.spark.causes import root_cause
+
+MOST_KEYS = 20
+"""Keys of a source that are shown; `lake_ops.findings` and the check `known_files` have more."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """One silver table."""
+
+    table: str
+    state: str
+    """`up to date`, `pending`, `waiting`, `failing` or `stopped` (see `reason`), or `no files`."""
+    rows: int
+    position: int
+    pending_files: int
+    quarantined: int
+    """Rows and whole files that are set aside."""
+    lag_seconds: float | None
+    """Now minus the newest applied source commit."""
+    latency: Spread | None
+    """Seconds from a file to its rows, over the commits that the table still has."""
+    last_batch: dict[str, str] | None
+    """Kind, strategy, files, bytes and rows of the newest batch."""
+    last_applied: str | None
+    """When it was published, ISO 8601 UTC."""
+    reason: str | None
+    consistent_cut: str | None = None
+    """The table shows the transactions up to this commit time, ISO 8601 UTC; None: all that its files have."""
+    rows_waiting_for_cut: int = 0
+    unknown_rows: int = 0
+    """Since its full load, changes of rows that it did not have; without a full load, deletes count too."""
+    vanished: str | None = None
+    """Since when, ISO 8601 UTC, none of its files is in the bucket any more."""
+    source: str = ""
+    strays: int = 0
+    """Files in the location of its source that are in no table, as of the newest looks."""
+    stray_keys: Mapping[str, str] = field(default_factory=dict)
+    """The first of them, each with the reason."""
+    failing_since: str | None = None
+    """When its next batch failed for this `reason` first, ISO 8601 UTC."""
+
+    quarantined_files: int = 0
+    """Of `quarantined`, the whole files."""
+    source_table: str = ""
+    """`schema.table` of the source."""
+
+    @property
+    def set_aside(self) -> str | None:
+        """That some of it is set aside, with the command that names it."""
+        rows = self.quarantined - self.quarantined_files
+        return set_aside_sentence(self.table, self.source_table, rows, self.quarantined_files)
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether somebody has to do something."""
+        return self.state in ("failing", "stopped")
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def status(lake: Lake) -> list[TableStatus]:
+    """Every silver table, from the lake's tables alone: no Spark, no Dagster. Does not list the bucket."""
+    now = datetime.now(UTC)
+    held = defaultdict[str, list[Held]](list)
+    for row in lake.runtime.quarantine.open():
+        held[row.silver_table].append(row)
+    failed = failures(lake.runtime)
+    strays = {name: lake.runtime.strays.of(name) for name in lake.config.sources}
+    found = [
+        _table_status(lake, state, held[state.target.identifier], failure_of(state, failed), now)
+        for state in table_states(lake.runtime, lake.targets, now)
+    ]
+    return [
+        replace(
+            line,
+            strays=strays[line.source].number,
+            stray_keys=dict([*strays[line.source].keys.items()][:MOST_KEYS]),
+        )
+        for line in found
+    ]
+
+
+def stray_lines(lines: Sequence[TableStatus]) -> list[str]:
+    """A line for each source with files that are in no table, and one for each of the first of them."""
+    found = {line.source: Strays(line.stray_keys, line.strays) for line in lines if line.strays}
+    return [
+        text
+        for source, strays in found.items()
+        for text in (f"{source}: {strays.sentence}", *(f"  {entry}" for entry in strays.lines(MOST_KEYS)))
+    ]
+
+
+def _table_status(
+    lake: Lake, state: TableState, held: Sequence[Held], failure: Failure | None, now: datetime
+) -> TableStatus:
+    table = load_table(lake.runtime.catalog, state.target.identifier)
+    # Commits of maintenance above it say nothing of a batch.
+    snapshot = bearer(table, SILVER) if table is not None else None
+    batch = {k.removeprefix(BATCH): v for k, v in summary(snapshot).items() if k.startswith(BATCH)}
+    newest = state.position.max_commit_ts
+    applied = applied_at(snapshot) if snapshot is not None else None
+    mark = still_vanished(state.logged)
+    return TableStatus(
+        table=state.target.identifier,
+        state=_state(state) if failure is None else "failing",
+        rows=state.position.rows,
+        position=state.position.log_offset,
+        pending_files=len(state.pending),
+        quarantined=len(held),
+        quarantined_files=sum(row.row is None for row in held),
+        lag_seconds=round((now - newest).total_seconds(), 1) if newest is not None else None,
+        latency=Spread.of(way.from_file for way in passages(table).values()),
+        last_batch=batch or None,
+        last_applied=applied.isoformat(timespec="seconds") if applied is not None else None,
+        reason=(_reason(lake, state) or state.note)
+        if failure is None
+        else f"{failure.reason} {_try_again(lake, state)}",
+        consistent_cut=state.position.cut.isoformat() if state.position.cut is not None else None,
+        rows_waiting_for_cut=state.position.waiting,
+        unknown_rows=state.position.unknown_rows,
+        vanished=mark.last_modified.isoformat(timespec="seconds") if mark is not None else None,
+        source=state.target.source,
+        source_table=state.target.table,
+        failing_since=failure.since.isoformat(timespec="seconds") if failure is not None else None,
+    )
+
+
+def _reason(lake: Lake, state: TableState) -> str | None:
+    if state.error is not None:
+        return hidden_in(lake.config, root_cause(state.error))
+    if isinstance(state.next_batch, Batch) and state.next_batch.stop is not None:
+        return f"{state.next_batch.stop.reason} {state.next_batch.stop.next_step}"
+    mark = still_vanished(state.logged)
+    if mark is not None and not isinstance(state.next_batch, Waiting):
+        return f"{before(mark, state.logged)}; on_vanished is {state.target.config.on_vanished}"
+    return why_waiting(lake, state) or unknown_rows_sentence(state.target, state.position)
+
+
+def _try_again(lake: Lake, state: TableState) -> str:
+    source = f"--source {state.target.source} " if len(lake.config.sources) > 1 else ""
+    return f"To try again: lake-assets sync {source}--table {state.target.table}"
+
+
+def _state(state: TableState) -> str:
+    if state.error is not None:
+        return "stopped"
+    if isinstance(state.next_batch, Batch) and state.next_batch.stop is not None:
+        return "stopped"
+    if not state.logged:
+        return "no files"
+    if isinstance(state.next_batch, Waiting):
+        return "waiting"
+    if isinstance(state.next_batch, Batch):
+        return "pending"
+    return "up to date"

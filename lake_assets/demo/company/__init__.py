@@ -1,0 +1,1 @@
+"""The bike-sharing company: its riders, stations, trips and workshop."""

@@ -1,0 +1,162 @@
+"""`lake-assets demo`: the bike-sharing source, and the main job on its files with proof of the result.
+
+Here: where the demonstration keeps its source database, generating a history, comparing. Not here: the simulator
+(`lake_assets.demo`), printing (`cli.py`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.catalog import Catalog
+
+from lake_assets.config import LakeConfig, SourceConfig
+from lake_assets.demo.compare import TableComparison, compare_with_source
+from lake_assets.demo.dms.dms_settings import DmsWriterSettings
+from lake_assets.demo.dms.written_files import WrittenFiles
+from lake_assets.demo.feed import run_feed
+from lake_assets.demo.history import generate_history
+from lake_assets.errors import LakeError
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.lake import Lake
+
+SOURCE = "bikeshare"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMart:
+    """What the demonstration shows of a mart: the rows with the highest `by`."""
+
+    name: str
+    title: str
+    by: str
+    newest_day: bool
+    columns: tuple[str, ...]
+
+
+SHOWN = (
+    ShownMart(
+        "racks_empty_now",
+        "racks_empty_now: longest empty first",
+        "minutes_empty",
+        False,
+        ("station_id", "name", "empty_since", "minutes_empty", "state"),
+    ),
+    ShownMart(
+        "station_daily",
+        "station_daily: most minutes empty on the last day",
+        "minutes_empty",
+        True,
+        (
+            "day",
+            "name",
+            "trips_out",
+            "trips_in",
+            "minutes_empty",
+            "longest_empty_minutes",
+            "empty_limit_breaches",
+        ),
+    ),
+    ShownMart(
+        "trip_revenue_daily",
+        "trip_revenue_daily: highest revenue on the last day",
+        "revenue",
+        True,
+        ("day", "district", "trips", "revenue", "distance_km"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSource:
+    """The demonstration's source: where its database is and where its DMS files go."""
+
+    config: SourceConfig
+    database: Path
+
+    @property
+    def exists(self) -> bool:
+        return self.database.exists()
+
+    @property
+    def settings(self) -> DmsWriterSettings:
+        """The endpoint settings that lake.yaml declares, so that the files are what it says."""
+        dms = self.config.dms
+        return DmsWriterSettings(
+            data_format=dms.data_format,
+            compression=dms.compression_type,
+            add_column_name=dms.add_column_name,
+            csv_null_value=dms.csv_null_value,
+            rfc_4180=dms.rfc_4180,
+            timestamp_column_name=dms.timestamp_column_name or "",
+            change_sequence_column=dms.change_sequence_column,
+            before_image_prefix=dms.before_image_prefix,
+            include_op_for_full_load=dms.include_op_for_full_load,
+        )
+
+
+def demo_source(lake: LakeConfig) -> DemoSource:
+    """The source of a lake.yaml that has it. Raises LakeError for one without, or without a local catalog."""
+    if SOURCE not in lake.sources:
+        raise LakeError(
+            f"lake.yaml has no source {SOURCE}: the demonstration runs on the lake.yaml that came with lake_assets."
+        )
+    if lake.catalog.type != "sqlite" or lake.catalog.uri is None:
+        raise LakeError(
+            "the demonstration keeps its source database beside a sqlite catalog; lake.yaml has another one."
+        )
+    home = Path(lake.catalog.uri.get_secret_value()).parent
+    return DemoSource(lake.sources[SOURCE], home / "source.db")
+
+
+def generate(
+    source: DemoSource, *, changes: int, days: float, seed: int, told: Callable[[int, int], None]
+) -> WrittenFiles:
+    """Writes a history that ends now, unless there is one. A killed attempt is cleared away first.
+
+    Raises LakeError when files are there that no earlier attempt of ours left.
+    """
+    unfinished = source.database.with_name(f".{source.database.name}.unfinished")
+    try:
+        return generate_history(
+            source.config.location,
+            source.database,
+            seed=seed,
+            changes=changes,
+            days=days,
+            end=datetime.now(UTC),
+            settings=source.settings,
+            endpoint_url=source.config.s3.endpoint,
+            overwrite=unfinished.exists(),
+            progress=told,
+        )
+    except FileExistsError as error:
+        raise LakeError(f"{error}. Remove {source.config.location} if it is an old demonstration.") from error
+
+
+def flush_leftovers(source: DemoSource) -> bool:
+    """Writes what a killed live feed had committed but not flushed; False when a feed is running just now."""
+    try:
+        run_feed(source.config.location, source.database, duration=0, endpoint_url=source.config.s3.endpoint)
+    except RuntimeError:
+        return False
+    return True
+
+
+def compare(lake: Lake, source: DemoSource) -> list[TableComparison]:
+    """Every silver table of the demonstration against the source's own database, row by row, through PyIceberg."""
+    return compare_with_source(lake.runtime.catalog, f"silver_{SOURCE}", source.database)
+
+
+def top_rows(
+    catalog: Catalog, identifier: str, by: str, count: int, newest_day: bool
+) -> list[dict[str, Any]]:
+    """The `count` rows of a mart with the highest `by`; with `newest_day` those of its last day only."""
+    table = load_table(catalog, identifier)
+    rows: list[dict[str, Any]] = table.scan().to_arrow().to_pylist() if table is not None else []
+    if newest_day and rows:
+        last = max(row["day"] for row in rows)
+        rows = [row for row in rows if row["day"] == last]
+    return sorted(rows, key=lambda row: (row[by] is not None, row[by]), reverse=True)[:count]

@@ -1,0 +1,1 @@
+"""A DMS task that copies the database into files."""

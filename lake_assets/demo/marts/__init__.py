@@ -1,0 +1,1 @@
+"""The marts of the demonstration."""

@@ -1,0 +1,1 @@
+"""The company's database and its changes."""

@@ -1,0 +1,49 @@
+"""A mart's frame over its inputs as one view has them, and what its commit says.
+
+Here: that, whoever asks for it. Not here: what a mart computes, when (`orchestration/assets/mart_runs.py`), storing it
+(`gold/write_mart.py`).
+"""
+
+from datetime import date, datetime
+from typing import Any
+
+from lake_assets.gold.consumption import after_run
+from lake_assets.gold.mart import Mart, MartRequest
+from lake_assets.gold.view import MartView
+from lake_assets.gold.write_mart import Computed
+from lake_assets.iceberg.table_io import table_at
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.table.batch_latency import oldest
+
+
+def computed_mart(
+    runtime: LakeRuntime, mart: Mart, view: MartView, days: tuple[date, date] | None
+) -> tuple[Computed, dict[str, Any]]:
+    """The plan of a mart's rows, of the `days` or of an unpartitioned mart all, and metadata about it."""
+    spark, catalog = runtime.sessions.root(), runtime.lake.catalog.name
+    request = MartRequest(
+        inputs={
+            name: spark.sql(table_at(catalog, rule.identifier, view.snapshots[rule.identifier]))
+            for name, rule in mart.tables.items()
+        },
+        now=view.now,
+        first_day=days[0] if days else None,
+        last_day=days[1] if days else None,
+        settings=runtime.lake.gold.settings,
+    )
+    computed = [day for day in view.work if days is not None and days[0] <= day <= days[1]]
+    metadata = {
+        "days_still_pending": len(view.work) - len(computed),
+        "consumed": {table: str(snapshot) for table, snapshot in view.snapshots.items()},
+    }
+    state = after_run(view.work, computed, view.snapshots, view.now, view.settings, view.span)
+    frame = mart.compute(request)
+
+    def told(shown: datetime) -> dict[str, float]:
+        way = oldest(view.changes, shown)
+        return way.metadata() if way is not None else {}
+
+    done = Computed(
+        frame, mart.columns, properties=state.properties(), told=told, planned_from=view.mart_snapshot
+    )
+    return done, metadata

@@ -1,0 +1,147 @@
+"""One look at the lake's tables through PyIceberg: what their metadata says about snapshots and days, without Spark.
+
+Here: fetching summaries, file bounds, partitions. Not here: what follows from them (`changed_days.py`, `view.py`).
+"""
+
+import contextlib
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.conversions import from_bytes
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.types import DateType, NestedField, PrimitiveType
+
+from lake_assets.errors import LakeError
+from lake_assets.gold.changed_days import Commit
+from lake_assets.iceberg.table_io import applied_at, current_snapshot, load_table, summary
+from lake_assets.silver.table.position import read_position
+
+EPOCH = date(1970, 1, 1)
+
+
+class Look:
+    """The catalog at one moment: each table is loaded once, however many marts read it. To be made anew every time,
+    since nothing in it is ever loaded again."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._tables: dict[str, Table | None] = {}
+        self._now: dict[str, datetime | None] = {}
+
+    def table(self, identifier: str) -> Table | None:
+        if identifier not in self._tables:
+            self._tables[identifier] = load_table(self._catalog, identifier)
+        return self._tables[identifier]
+
+    def source_now(self, sources: Iterable[str]) -> datetime:
+        """The newest source commit applied to any silver table of the sources, UTC.
+
+        Where the files carry no commit times, the moment at which silver changed last stands for it.
+        """
+        names = [f"silver_{source}" for source in sources]
+        found = [now for name in names if (now := self._newest_commit(name)) is not None]
+        return max(found) if found else max(self._newest_snapshot(name) for name in names)
+
+    def _newest_commit(self, namespace: str) -> datetime | None:
+        if namespace not in self._now:
+            stamps = []
+            for table in self._namespace(namespace):
+                # A table that somebody else keeps there has no position, and is none of the source's.
+                with contextlib.suppress(LakeError):
+                    stamps.append(read_position(table).max_commit_ts)
+            self._now[namespace] = max((stamp for stamp in stamps if stamp is not None), default=None)
+        return self._now[namespace]
+
+    def _newest_snapshot(self, namespace: str) -> datetime:
+        current = [snapshot for table in self._namespace(namespace) if (snapshot := snapshot_of_rows(table))]
+        # Of a re-stamp, when what it repeats was committed: it changes nothing.
+        return max((applied_at(snapshot) for snapshot in current), default=datetime.fromtimestamp(0, UTC))
+
+    def _namespace(self, namespace: str) -> list[Table]:
+        found = [self.table(".".join(identifier)) for identifier in self._catalog.list_tables(namespace)]
+        return [table for table in found if table is not None]
+
+
+def snapshot_of_rows(table: Table | None) -> Snapshot | None:
+    """The newest snapshot but for maintenance, which changes no rows and carries no properties of ours; the oldest
+    one there is when the others were expired."""
+    snapshot = current_snapshot(table)
+    while table is not None and snapshot is not None and _commit(snapshot).operation == "replace":
+        parent = snapshot.parent_snapshot_id
+        before = table.snapshot_by_id(parent) if parent is not None else None
+        if before is None:
+            break
+        snapshot = before
+    return snapshot
+
+
+def commits_since(table: Table, consumed: int | None, upto: int) -> tuple[Commit, ...] | None:
+    """Commits after the consumed snapshot up to another, oldest first; None when the chain does not lead back to it."""
+    if consumed is None:
+        return None
+    commits: list[Commit] = []
+    # By id at once: asking the table for each of a thousand snapshots searches a thousand each time.
+    known = {found.snapshot_id: found for found in table.snapshots()}
+    snapshot = known.get(upto)
+    while snapshot is not None:
+        if snapshot.snapshot_id == consumed:
+            return tuple(reversed(commits))
+        commits.append(_commit(snapshot))
+        parent = snapshot.parent_snapshot_id
+        if parent == consumed:
+            # It may be expired itself: what came after it is known all the same.
+            return tuple(reversed(commits))
+        snapshot = known.get(parent) if parent is not None else None
+    return None
+
+
+def _commit(snapshot: Snapshot) -> Commit:
+    return Commit(snapshot.summary.operation.value if snapshot.summary else "unknown", summary(snapshot))
+
+
+def partitioned_by_day(table: Table, column: str | None) -> bool:
+    """Whether the table's commits name their days of the column as partitions."""
+    if column is None:
+        return False
+    source_id = table.schema().find_field(column).field_id
+    return any(f.source_id == source_id and str(f.transform) == "day" for f in table.spec().fields)
+
+
+def days_held(table: Table | None, partition_column: str) -> frozenset[date]:
+    """The partitions of a mart that have rows."""
+    if table is None or table.current_snapshot() is None:
+        return frozenset()
+    return frozenset(row["partition"][partition_column] for row in table.inspect.partitions().to_pylist())
+
+
+def column_bounds(table: Table, snapshot_id: int, column: str) -> frozenset[date] | None:
+    """First and last UTC days of a timestamp or date column in a snapshot's files; empty for one without values.
+    Deleted rows count, which costs a day more. None when a file does not tell: beyond the hundredth column of a table
+    Iceberg keeps no bounds."""
+    field = table.schema().find_field(column)
+    found: set[date] = set()
+    for task in table.scan(snapshot_id=snapshot_id).plan_files():
+        bounds = _file_bounds(task.file, field)
+        if bounds is None:
+            return None
+        found |= bounds
+    return frozenset(found)
+
+
+def _file_bounds(file: DataFile, field: NestedField) -> set[date] | None:
+    ends = [(bounds or {}).get(field.field_id) for bounds in (file.lower_bounds, file.upper_bounds)]
+    given = {_day(field, end) for end in ends if end is not None}
+    nulls = (file.null_value_counts or {}).get(field.field_id)
+    return None if not given and nulls != file.record_count else given
+
+
+def _day(field: NestedField, bound: bytes) -> date:
+    assert isinstance(field.field_type, PrimitiveType), "only timestamps and dates are followed"
+    value: Any = from_bytes(field.field_type, bound)
+    return EPOCH + timedelta(
+        days=value if isinstance(field.field_type, DateType) else value // 86_400_000_000
+    )

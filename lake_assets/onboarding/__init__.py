@@ -1,0 +1,1 @@
+"""From a source that exists to a source of lake.yaml."""

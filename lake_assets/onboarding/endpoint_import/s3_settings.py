@@ -1,0 +1,155 @@
+"""What an S3 target's settings mean in lake.yaml.
+
+Here: S3Settings of the API, and the same settings as extra connection attributes. Not here: what the task adds
+(`task_settings.py`, `table_mappings.py`).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lake_assets.errors import DocumentError
+from lake_assets.onboarding.endpoint_import.documents import Endpoint
+
+_FLAGS = {
+    "AddColumnName": "add_column_name",
+    "Rfc4180": "rfc_4180",
+    "IncludeOpForFullLoad": "include_op_for_full_load",
+    "CdcInsertsOnly": "cdc_inserts_only",
+    "CdcInsertsAndUpdates": "cdc_inserts_and_updates",
+    "PreserveTransactions": "preserve_transactions",
+    "DatePartitionEnabled": "date_partition_enabled",
+    "ParquetTimestampInMillisecond": "parquet_timestamp_in_millisecond",
+    "UseTaskStartTimeForFullLoadTimestamp": "use_task_start_time_for_full_load_timestamp",
+}
+_WORDS = {
+    "DataFormat": "data_format",
+    "CompressionType": "compression_type",
+    "DatePartitionSequence": "date_partition_sequence",
+    "DatePartitionDelimiter": "date_partition_delimiter",
+}
+_NAMES = {
+    "TimestampColumnName": "timestamp_column_name",
+    "CdcPath": "cdc_path",
+    "DatePartitionTimezone": "date_partition_timezone",
+}
+_TEXTS = {"CsvNullValue": "csv_null_value"}
+_DELIMITERS = {"CsvDelimiter": "csv_delimiter", "CsvRowDelimiter": "csv_row_delimiter"}
+_OTHER = ("BucketName", "BucketFolder", "UseCsvNoSupValue", "CsvNoSupValue", "AddTrailingPaddingCharacter")
+_WITHOUT_EFFECT = (
+    "ServiceAccessRoleArn", "ExternalTableDefinition", "EncryptionMode", "ServerSideEncryptionKmsKeyId", "EncodingType",
+    "DictPageSizeLimit", "RowGroupLength", "DataPageSize", "ParquetVersion", "EnableStatistics", "CannedAclForObjects",
+    "CdcMaxBatchInterval", "CdcMinFileSize", "MaxFileSize", "IgnoreHeaderRows", "ExpectedBucketOwner",
+    "GlueCatalogGeneration",
+)  # fmt: skip
+"""How files are written, not what is in them; or of S3 as a source."""
+_KNOWN = {
+    name.lower(): name
+    for name in (*_FLAGS, *_WORDS, *_NAMES, *_TEXTS, *_DELIMITERS, *_OTHER, *_WITHOUT_EFFECT)
+}
+_ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r"}
+
+
+def location(endpoint: Endpoint) -> str:
+    """`s3://bucket/folder`, below which are the schemas. Raises DocumentError for an endpoint without a bucket."""
+    settings, _ = _merged(endpoint)
+    if not (bucket := settings.get("BucketName")):
+        raise DocumentError(f"the endpoint {endpoint.name} names no bucket: its S3Settings need BucketName.")
+    folder = str(settings.get("BucketFolder") or "").strip("/")
+    return f"s3://{bucket}/{folder}" if folder else f"s3://{bucket}"
+
+
+def endpoint_settings(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
+    """Settings of `dms:` under their names there, and what could not be decided. Raises DocumentError for a value that
+    means nothing."""
+    settings, notes = _merged(endpoint)
+    found: dict[str, Any] = {}
+    ways: tuple[tuple[Mapping[str, str], Callable[[Any], Any]], ...] = (
+        (_FLAGS, _flag),
+        (_WORDS, lambda value: str(value).lower() or None),
+        (_NAMES, lambda value: str(value) or None),
+        (_TEXTS, str),
+        (_DELIMITERS, _unescaped),
+    )
+    for names, convert in ways:
+        for name, key in names.items():
+            if settings.get(name) is None:
+                continue
+            try:
+                value = convert(settings[name])
+            except ValueError as error:
+                raise DocumentError(f"the endpoint {endpoint.name}: {name} is {error}.") from error
+            if value is not None:
+                found[key] = value
+    if _flag(settings.get("UseCsvNoSupValue", False)):
+        if (marker := settings.get("CsvNoSupValue")) is not None:
+            found["csv_no_sup_value"] = str(marker)
+        else:
+            notes.append(
+                "UseCsvNoSupValue is on without CsvNoSupValue: set csv_no_sup_value to what a file has"
+            )
+    if _flag(settings.get("AddTrailingPaddingCharacter", False)):
+        notes.append(
+            "AddTrailingPaddingCharacter is on: strings come with the padding of their source columns"
+        )
+    if "csv_null_value" not in found and found.get("data_format", "csv") == "csv":
+        notes.append(
+            "CsvNullValue is not set: NULL is documented, and an empty field was seen; look into a file, and say "
+            'csv_null_value: "" if NULL is empty there'
+        )
+    if "timestamp_column_name" in found:
+        notes.append(
+            "an endpoint does not tell the zone of its commit times: timestamp_zone, unless it is UTC"
+        )
+    return found, notes
+
+
+def _merged(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
+    """S3Settings and the extra connection attributes, under the API's names."""
+    notes: list[str] = []
+    merged: dict[str, Any] = {}
+    for where, given in (
+        ("S3Settings", endpoint.settings),
+        ("ExtraConnectionAttributes", _attributes(endpoint.extra)),
+    ):
+        for name, value in given.items():
+            known = _KNOWN.get(name.lower())
+            if known is None:
+                notes.append(f"{name} of {where} is not known here: see whether it changes the files")
+            elif known in merged and str(merged[known]).lower() != str(value).lower():
+                notes.append(
+                    f"S3Settings and ExtraConnectionAttributes disagree about {known}, and the former was taken: look "
+                    "into a file"
+                )
+            else:
+                merged.setdefault(known, value)
+    return merged, notes
+
+
+def _attributes(text: str) -> dict[str, str]:
+    """`key=value;key=value`; a delimiter may itself be a semicolon, as in `csvDelimiter=;;`."""
+    found: dict[str, str] = {}
+    last = ""
+    for part in text.split(";"):
+        name, separator, value = part.partition("=")
+        if separator:
+            last = name.strip()
+            found[last] = value if value.isspace() else value.strip()
+        elif last and found[last] == "" and "delimiter" in last.lower():
+            found[last] = ";"
+    return {name: value for name, value in found.items() if name}
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = str(value).strip().lower()
+    if word not in ("true", "false", "y", "n", "yes", "no", "1", "0"):
+        raise ValueError(f"{value!r}, expected true or false")
+    return word in ("true", "y", "yes", "1")
+
+
+def _unescaped(value: Any) -> str:
+    text = str(value)
+    for written, meant in _ESCAPES.items():
+        text = text.replace(written, meant)
+    return text

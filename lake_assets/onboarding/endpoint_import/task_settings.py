@@ -1,0 +1,63 @@
+"""What a replication task's settings mean in lake.yaml.
+
+Here: LOB modes, batch apply, validation, what happens to a target that is loaded again. Not here: the endpoint's
+settings (`s3_settings.py`), or the rules of the table mapping (`table_mappings.py`).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lake_assets.onboarding.endpoint_import.documents import Task
+
+
+def task_settings(task: Task) -> tuple[dict[str, Any], list[str]]:
+    """Settings of `dms:` under their names there, and what could not be decided."""
+    found: dict[str, Any] = {}
+    notes: list[str] = []
+    target = _section(task.settings, "TargetMetadata")
+    if target:
+        found |= _lobs(target, notes)
+    else:
+        notes.append("the task's settings are not given: its LOB mode and BatchApplyEnabled are not known")
+    if target.get("BatchApplyEnabled"):
+        found["batch_apply_enabled"] = True
+    if target.get("TargetSchema"):
+        notes.append(f"TargetSchema is {target['TargetSchema']}: compare the schema's folder in the bucket")
+    if _section(task.settings, "ValidationSettings").get("EnableValidation"):
+        found["validation_enabled"] = True
+    if _section(task.settings, "BeforeImageSettings").get("EnableBeforeImage"):
+        notes.append(
+            "BeforeImageSettings has no effect on an S3 target: use an add-before-image-columns rule for updated keys"
+        )
+    if _section(task.settings, "FullLoadSettings").get("TargetTablePrepMode") == "DO_NOTHING":
+        notes.append(
+            "TargetTablePrepMode is DO_NOTHING: a reload leaves the parts of an earlier, bigger load; empty the "
+            "table's folder before it"
+        )
+    if task.migration_type == "cdc":
+        notes.append("the task has no full load: tables begin with its first change")
+    return found, notes
+
+
+def lob_mode(mode: str) -> str:
+    """A `lob-settings` mode of the table mapping, as lake.yaml has it."""
+    return {"unlimited": "full"}.get(mode, mode)
+
+
+def _lobs(target: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    if not target.get("SupportLobs", True):
+        return {"lob_mode": "none"}
+    if target.get("FullLobMode"):
+        return {"lob_mode": "full"}
+    notes.append(
+        "limited LOB mode cuts values: longest_lob in KB, for which the longest LOB at the source has to be measured "
+        "(0 where no column is a LOB)"
+    )
+    # 0 and a missing size leave DMS's default in force.
+    size = {"lob_max_size": target["LobMaxSize"]} if target.get("LobMaxSize") else {}
+    return {"lob_mode": "limited", **size}
+
+
+def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = settings.get(name)
+    return section if isinstance(section, dict) else {}

@@ -1,0 +1,95 @@
+"""The text of a lake.yaml for reflected tables.
+
+Here: names, quoting, and a comment wherever somebody has to decide. Not here: reading the source (`reflect.py`).
+Pure. Written as text and not dumped, because what it leaves open is said in comments.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from lake_assets.config.spelling import key, listed
+from lake_assets.onboarding.reflection.declared import UNDECIDED
+from lake_assets.onboarding.reflection.reflect import SourceColumn, SourceTable
+
+_SILVER_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+
+_HEAD = """\
+# Written by `lake-assets init` from the tables of a {engine} database. `lake-assets validate` names what is left to
+# decide: every `undecided`, and the settings of the endpoint below.
+catalog:
+  name: lake
+  type: sqlite                            # sqlite | jdbc | glue | rest
+  uri: ${{LAKE_HOME:-.lake}}/catalog.db
+  warehouse: ${{LAKE_HOME:-.lake}}/warehouse
+
+sources:
+  {source}:
+    location: {location}
+    dms:                                  # the S3 endpoint's settings under their DMS names; these are DMS's defaults
+      data_format: csv                    # csv | parquet
+      csv_null_value: "NULL"
+      add_column_name: false
+      include_op_for_full_load: false
+      # timestamp_column_name: commit_ts
+      # change_sequence_column: change_seq
+      # before_image_prefix: BI_
+    tables:
+"""
+
+
+def lake_yaml(engine: str, source: str, location: str | None, tables: Sequence[SourceTable]) -> str:
+    """The file's text. Without a location it asks the environment for DMS_LOCATION, and is refused without one."""
+    where = "${DMS_LOCATION}" if location is None else key(location)
+    names = _silver_names(tables)
+    text = _HEAD.format(engine=engine, source=source, location=where)
+    return text + "".join(line + "\n" for table in tables for line in _table(table, names))
+
+
+def open_decisions(tables: Sequence[SourceTable]) -> list[str]:
+    """What somebody has to decide before the file is valid, a sentence each."""
+    found = []
+    for table in tables:
+        place = f"{table.schema}.{table.name}"
+        if not table.primary_key:
+            found.append(f"{place} has no primary key: declare one, or its mode")
+        found += [
+            f"{place}.{c.name}: {c.declared.comment}" for c in table.columns if not c.declared.is_decided
+        ]
+    return found
+
+
+def _table(table: SourceTable, names: dict[tuple[str, str], str | None]) -> Iterator[str]:
+    yield f"      {key(f'{table.schema}.{table.name}')}:"
+    if (name := names[table.schema, table.name]) is not None:
+        yield f"        name: {name}"
+    if table.primary_key:
+        yield f"        primary_key: {listed(table.primary_key)}"
+    else:
+        yield "        # No primary key at the source: on some engines its changes then never arrive. Declare one"
+        yield "        # if some columns are one, else say mode: append_log (inserts only), full_row or change_log."
+        for unique in table.unique_keys:
+            yield f"        # Unique and NOT NULL at the source: primary_key: {listed(unique)}"
+        yield f"        mode: {UNDECIDED}"
+    yield "        columns:"
+    yield from map(_column, table.columns)
+
+
+def _column(column: SourceColumn) -> str:
+    declared = column.declared.type + (" not null" if column.required and column.declared.is_decided else "")
+    # A source's names may be of any letters: none of them ends a comment's line.
+    comment = " ".join((column.declared.comment or "").split())
+    return f"          {key(column.name)}: {declared}" + (f"  # {comment}" if comment else "")
+
+
+def _silver_names(tables: Sequence[SourceTable]) -> dict[tuple[str, str], str | None]:
+    """The `name:` of each table that needs one: its own is no silver name, or another schema's table has it too."""
+    own = [table.name.lower() for table in tables]
+    names: dict[tuple[str, str], str | None] = {}
+    for table, name in zip(tables, own, strict=True):
+        if own.count(name) > 1:
+            name = f"{table.schema.lower()}_{name}"
+        plain = re.sub(r"[^a-z0-9_]", "_", name)
+        if not _SILVER_NAME.fullmatch(plain):
+            plain = f"_{plain}"
+        names[table.schema, table.name] = None if plain == table.name.lower() else plain
+    return names

@@ -1,0 +1,210 @@
+"""A source database's tables as SQLAlchemy reflects them, with the types that lake.yaml declares them as.
+
+Here: connecting, which tables, and type objects as type names. Not here: what a name becomes (a module for each
+engine), or the text of lake.yaml (`lake_yaml_text.py`). Nothing of the address, least of all its password, leaves here.
+"""
+
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import cast
+from urllib.parse import quote, quote_plus
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import DOMAIN
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine.interfaces import ReflectedColumn
+
+from lake_assets.errors import LakeError
+from lake_assets.onboarding.reflection import mysql, oracle, postgresql, sql_server
+from lake_assets.onboarding.reflection.declared import Declared, TypeName, parse_type, undecided
+
+ENGINES: Mapping[str, tuple[str, Callable[[TypeName], Declared]]] = {
+    "postgresql": ("PostgreSQL", postgresql.declared_type),
+    "mysql": ("MySQL", mysql.declared_type),
+    "mariadb": ("MariaDB", mysql.declared_type),
+    "oracle": ("Oracle", oracle.declared_type),
+    "mssql": ("SQL Server", sql_server.declared_type),
+}
+"""By SQLAlchemy's name of the dialect."""
+
+_SYSTEM_SCHEMAS = re.compile(
+    r"information_schema|pg_.*|mysql|performance_schema|sys|guest|db_.*|INFORMATION_SCHEMA", re.ASCII
+)
+_CONTROL_TABLES = re.compile(r"awsdms_.*", re.IGNORECASE)
+_UNRECOGNISED = re.compile(r"Did not recognize type '(.*)' of column '(.*)'")
+
+
+EXAMPLE = "postgresql://user:password@host:5432/database"
+ESCAPE = "In its user and its password, write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25."
+
+
+class SourceError(LakeError):
+    """A source database cannot be read. The message has neither its address nor its password."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumn:
+    """One column, in the source's spelling."""
+
+    name: str
+    declared: Declared
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """One table, its columns in the source's order."""
+
+    schema: str
+    name: str
+    columns: tuple[SourceColumn, ...]
+    primary_key: tuple[str, ...]
+    unique_keys: tuple[tuple[str, ...], ...] = ()
+    """Of columns that are NOT NULL: what might serve as a key where there is none."""
+
+
+def read_tables(address: str, schemas: Sequence[str] = ()) -> tuple[str, list[SourceTable]]:
+    """The engine's name and the tables of the schemas (default: of all that are the user's own), by schema and name.
+
+    `address` is a SQLAlchemy URL. Raises SourceError.
+    """
+    url = _url(address)
+    if url.get_backend_name() not in ENGINES:
+        known = ", ".join(dict.fromkeys(name for name, _ in ENGINES.values()))
+        raise SourceError(
+            f"{url.get_backend_name()} is no engine whose types through DMS are known; known are {known}."
+        )
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")  # the driver that the extra `init` brings
+    try:
+        engine = sa.create_engine(url)
+        try:
+            inspector = sa.inspect(engine)
+            wanted = list(schemas) or _own_schemas(inspector)
+            tables = [table for schema in wanted for table in _tables(inspector, engine.dialect, schema)]
+        finally:
+            engine.dispose()
+    except ModuleNotFoundError as error:
+        raise SourceError(
+            f"The driver {error.name} is not installed: pip install 'lake_assets[init]' has PostgreSQL's, and another "
+            "is chosen by a URL such as mysql+pymysql://…"
+        ) from None
+    except sa.exc.SQLAlchemyError as error:
+        raise SourceError(f"The database cannot be read: {_without_secrets(error, url)}") from None
+    if not tables:
+        raise SourceError(
+            f"No tables in {', '.join(wanted) or 'any schema'}: name the schema with --schema, in the database's "
+            "spelling, and see that the user may read it."
+        )
+    return ENGINES[url.get_backend_name()][0], tables
+
+
+def _url(address: str) -> URL:
+    try:
+        url = make_url(address)
+    except (
+        sa.exc.ArgumentError,
+        ValueError,
+    ):  # ValueError: the port is no number, but a part of a password perhaps
+        raise SourceError(f"The address of the database is not a URL such as {EXAMPLE}. {ESCAPE}") from None
+    # With one such sign too many, what follows it in a password would be taken for the host or the database, which a
+    # driver names in its errors.
+    if "@" in address.partition("://")[2].partition("@")[2] or "@" in f"{url.host}{url.database}{url.query}":
+        raise SourceError(f"The address of the database can be read in two ways. {ESCAPE}")
+    return url
+
+
+def _without_secrets(error: sa.exc.SQLAlchemyError, url: URL) -> str:
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) and error.orig is not None else error
+    text = " ".join(str(cause).split()) or type(cause).__name__
+    known = [str(secret) for secret in (url.password, *url.query.values()) if secret]
+    # A driver may repeat them as they were written.
+    for secret in sorted((*known, *map(quote_plus, known), *map(quote, known)), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
+def _own_schemas(inspector: sa.Inspector) -> list[str]:
+    default = inspector.default_schema_name
+    if inspector.dialect.name in ("oracle", "mysql", "mariadb") and default:
+        # Every user and every database of the server is a schema there.
+        return [default]
+    return [name for name in sorted(inspector.get_schema_names()) if not _SYSTEM_SCHEMAS.fullmatch(name)]
+
+
+def _tables(inspector: sa.Inspector, dialect: sa.Dialect, schema: str) -> Iterator[SourceTable]:
+    # Oracle's names are upper case in the files, and lower case in SQLAlchemy.
+    spelt = cast("Callable[[str], str]", dialect.denormalize_name) if dialect.requires_name_normalize else str
+    domains = _domains(inspector) if dialect.name == "postgresql" else {}
+    for name in sorted(inspector.get_table_names(schema=schema)):
+        if _CONTROL_TABLES.fullmatch(name):
+            continue
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", sa.exc.SAWarning)
+            columns = inspector.get_columns(name, schema=schema)
+        found = (_UNRECOGNISED.match(str(warning.message)) for warning in caught)
+        unknown = {match[2]: match[1] for match in found if match is not None}
+        required = {column["name"] for column in columns if not column["nullable"]}
+        key = inspector.get_pk_constraint(name, schema=schema).get("constrained_columns") or []
+        unique = [tuple(u["column_names"]) for u in inspector.get_unique_constraints(name, schema=schema)]
+        yield SourceTable(
+            schema=spelt(schema),
+            name=spelt(name),
+            columns=tuple(
+                SourceColumn(
+                    spelt(column["name"]),
+                    _declared(column, unknown.get(column["name"]), dialect, domains),
+                    required=column["name"] in required or column["name"] in key,
+                )
+                for column in columns
+            ),
+            primary_key=tuple(map(spelt, key)),
+            unique_keys=tuple(tuple(map(spelt, names)) for names in unique if set(names) <= required),
+        )
+
+
+def _domains(inspector: sa.Inspector) -> dict[str, str]:
+    """PostgreSQL's domains with the text of their base types, of which SQLAlchemy drops the digits."""
+    query = "SELECT typname, format_type(typbasetype, typtypmod) FROM pg_catalog.pg_type WHERE typtype = 'd'"
+    with inspector.engine.connect() as connection:
+        return {row[0]: row[1] for row in connection.exec_driver_sql(query)}
+
+
+def _declared(
+    column: ReflectedColumn, unknown: str | None, dialect: sa.Dialect, domains: Mapping[str, str]
+) -> Declared:
+    if column.get("computed"):
+        return undecided(
+            "computed by the source: look whether DMS writes it; declare its type then, else remove it here"
+        )
+    if unknown is not None:
+        return ENGINES[dialect.name][1](parse_type(unknown))
+    return declared_type(column["type"], dialect, domains)
+
+
+def declared_type(
+    kind: sa.types.TypeEngine[object], dialect: sa.Dialect, domains: Mapping[str, str] = MappingProxyType({})
+) -> Declared:
+    """What a reflected column of this type is declared as; `domains` are the texts of domains' base types."""
+    declared = ENGINES[dialect.name][1]
+    if isinstance(kind, DOMAIN):
+        text = domains.get(kind.name or "")
+        if isinstance(kind.data_type, sa.Numeric) and text is not None:
+            base = declared(parse_type(text))
+        else:
+            base = declared_type(kind.data_type, dialect, domains)
+        return Declared(base.type, f"domain {kind.name}" + (f": {base.comment}" if base.comment else ""))
+    if isinstance(kind, sa.Enum):
+        return declared(TypeName("ENUM"))
+    if isinstance(kind, sa.ARRAY):
+        return declared(TypeName("ARRAY"))
+    if isinstance(kind, sa.types.NullType):
+        return undecided("SQLAlchemy does not know its type: look at what DMS writes, and declare that")
+    try:
+        return declared(parse_type(kind.compile(dialect=dialect)))
+    except sa.exc.UnsupportedCompilationError:
+        # Reflected, but in no DDL that SQLAlchemy writes: Oracle's BFILE.
+        return declared(parse_type(type(kind).__name__))

@@ -1,0 +1,63 @@
+"""SQL Server's types through DMS.
+
+By the DMS user guide, "Source data types for SQL Server" and "Target data types for S3 Parquet". Pure.
+"""
+
+from lake_assets.onboarding.reflection.declared import (
+    Declared,
+    TypeName,
+    by_name,
+    decimal,
+    fractional_seconds,
+    undecided,
+)
+
+_NAMES = {
+    "BIGINT": "long",
+    "INT": "int",
+    "INTEGER": "int",
+    "SMALLINT": "int",
+    "TINYINT": "int",
+    "BIT": "boolean",
+    "MONEY": "decimal(19, 4)",
+    "SMALLMONEY": "decimal(10, 4)",
+    "REAL": "float",
+    "DATE": "date",
+    "DATETIME": "timestamp",
+    "SMALLDATETIME": "timestamp",
+    "CHAR": "string",
+    "VARCHAR": "string",
+    "NCHAR": "string",
+    "NVARCHAR": "string",
+    "TEXT": "string",
+    "NTEXT": "string",
+    "XML": "string",
+    "HIERARCHYID": "string",
+    "GEOMETRY": "string",
+    "GEOGRAPHY": "string",
+    "UNIQUEIDENTIFIER": "uuid",
+    "BINARY": "binary",
+    "VARBINARY": "binary",
+    "IMAGE": "binary",
+    "TIMESTAMP": "binary",  # a row version, not a time
+    "ROWVERSION": "binary",
+}
+
+
+def declared_type(kind: TypeName) -> Declared:
+    """What a column of this type is declared as."""
+    match kind.name:
+        case "DECIMAL" | "NUMERIC":
+            digits = kind if kind.arguments else TypeName(kind.name, (18, 0))
+            return decimal(digits, undecided(f"{kind.text} is no type of SQL Server"))
+        case "FLOAT" | "DOUBLE PRECISION":
+            return Declared("float" if kind.arguments and kind.arguments[0] <= 24 else "double")
+        case "DATETIME2":
+            return fractional_seconds(kind, "timestamp", most=7, default=7)
+        case "TIME":
+            return fractional_seconds(kind, "time", most=7, default=7)
+        case "DATETIMEOFFSET":
+            return Declared("string", "datetimeoffset: DMS writes text with the offset")
+        case "SQL_VARIANT":
+            return undecided("DMS writes no table that has a sql_variant: remove the column at the source")
+    return by_name(kind, _NAMES, "SQL Server")

@@ -1,0 +1,1 @@
+"""Everything that is Dagster's: definitions, assets, checks, sensors, runs, the launcher."""

@@ -1,0 +1,1 @@
+"""Bronze, silver and gold as Dagster assets, and what their runs report."""

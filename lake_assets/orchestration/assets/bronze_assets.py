@@ -1,0 +1,92 @@
+"""Bronze in Dagster: one external asset per source table, and the events that say which files landed.
+
+Here: asset specs and runless events. Not here: listing (`bronze/scan/discovery.py`), reading
+(`bronze/reader/read_changes.py`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import dagster as dg
+
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.file_log import LoggedFile
+from lake_assets.config import LakeConfig
+from lake_assets.orchestration.shared.asset_keys import bronze_key
+from lake_assets.orchestration.shared.asset_metadata import column_schema
+from lake_assets.orchestration.shared.day_partitions import daily_partitions
+from lake_assets.words import many
+
+IO_MANAGER_KEY = "bronze_io_manager"
+LAST_OFFSET = "last_offset"
+"""Metadata of an event: the file log's offset up to which the table's files have been reported."""
+
+
+def bronze_specs(lake: LakeConfig) -> list[dg.AssetSpec]:
+    """An external asset per table: its partitions are the days on which its files were written by DMS (UTC)."""
+    partitions = daily_partitions(lake)
+    return [
+        dg.AssetSpec(
+            key=bronze_key(name, source, table),
+            description=config.description or f"DMS files of {table} as they landed.",
+            group_name="bronze",
+            partitions_def=partitions,
+            kinds={
+                "s3" if source.location.startswith("s3://") else "file",
+                source.settings(table).data_format,
+            },
+            owners=list(config.owners or source.owners),
+            tags={"layer": "bronze", "source": name, **config.tags},
+            metadata={
+                "dagster/uri": f"{source.location.rstrip('/')}/{table.replace('.', '/')}",
+                "dagster/column_schema": column_schema(config.columns),
+            },
+        ).with_io_manager_key(IO_MANAGER_KEY)
+        for name, source in lake.sources.items()
+        for table, config in source.tables.items()
+    ]
+
+
+def capture_day(file: LoggedFile) -> str:
+    """The bronze partition of a file."""
+    return file.capture_date.isoformat()
+
+
+def landed_events(
+    lake: LakeConfig, source_name: str, logged: Iterable[LoggedFile]
+) -> list[dg.AssetMaterialization]:
+    """One event per table and day for newly logged files: files, rows, bytes, first and last key.
+
+    None for tables that lake.yaml does not name: of a transaction file, the log has their shares as well. Rows are the
+    files' own count; files that the listing left uncounted for their size are named in `files_uncounted`.
+    The event that reports a table's highest offset comes last, so that after a death between two of them the rest can
+    be told (`bronze_reports.py`).
+    """
+    source = lake.sources[source_name]
+    groups: dict[tuple[str, str], list[LoggedFile]] = defaultdict(list)
+    for file in sorted(logged, key=lambda file: file.offset):
+        if file.qualified_table not in source.tables or file.kind is FileKind.VANISHED:
+            continue
+        groups[file.qualified_table, capture_day(file)].append(file)
+    return [
+        dg.AssetMaterialization(
+            asset_key=bronze_key(source_name, source, table),
+            partition=day,
+            description=f"{many(len(files), 'file')} of {table} landed",
+            metadata=_landed(files),
+        )
+        for (table, day), files in sorted(groups.items(), key=lambda group: group[1][-1].offset)
+    ]
+
+
+def _landed(files: Sequence[LoggedFile]) -> dict[str, dg.MetadataValue]:
+    uncounted = sum(file.rows is None for file in files)
+    return {
+        "files": dg.MetadataValue.int(len(files)),
+        "dagster/partition_row_count": dg.MetadataValue.int(sum(file.rows or 0 for file in files)),
+        "bytes": dg.MetadataValue.int(sum(file.size for file in files)),
+        "first_key": dg.MetadataValue.text(files[0].key),
+        "last_key": dg.MetadataValue.text(files[-1].key),
+        LAST_OFFSET: dg.MetadataValue.int(files[-1].offset),
+        **({"files_uncounted": dg.MetadataValue.int(uncounted)} if uncounted else {}),
+    }

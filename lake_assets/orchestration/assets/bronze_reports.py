@@ -1,0 +1,77 @@
+"""Which logged files Dagster has not been told of yet.
+
+Here: the file log against the bronze assets' own materializations. Not here: the events themselves
+(`bronze_assets.py`).
+
+Level-triggered, like the sensor that asks: a tick that died after it had logged files, files logged by a process
+without Dagster and a Dagster storage that was deleted are all made good by the next tick.
+"""
+
+import dagster as dg
+
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.file_log import LoggedFile
+from lake_assets.orchestration.assets.bronze_assets import LAST_OFFSET, capture_day
+from lake_assets.orchestration.shared.asset_keys import bronze_key
+from lake_assets.runtime import LakeRuntime
+
+MOST_EVENTS = 200
+"""For one tick: an event takes Dagster 10 ms, and what the tick requests waits for its events."""
+RECENT = 10
+"""Materializations looked through for one that names an offset: those reported by hand in the UI do not."""
+
+
+class UnreportedFiles:
+    """The logged files of one source that are in no bronze event yet."""
+
+    def __init__(self, runtime: LakeRuntime, source: str) -> None:
+        self._runtime = runtime
+        self._source = source
+        # Only to spare queries: what a sensor returned is not written yet, so nothing counts as reported before it is
+        # read back.
+        self._seen = 0
+        self._newest: dict[str, int] = {}
+        self._reported: dict[str, int] = {}
+
+    def take(self, instance: dg.DagsterInstance) -> list[LoggedFile]:
+        """By offset; as many as make up to MOST_EVENTS events."""
+        log = self._runtime.file_log
+        if log.head() < self._seen:
+            self._seen, self._newest, self._reported = 0, {}, {}  # the log was dropped and begins anew
+        # A transaction file has records of tables, too, that lake.yaml does not name (yet): they have no asset.
+        tables = self._runtime.lake.sources[self._source].tables
+        for file in log.files(self._source, after=self._seen):
+            self._seen = file.offset
+            if file.qualified_table in tables and _is_arrival(file):
+                self._newest[file.qualified_table] = file.offset
+        found: list[LoggedFile] = []
+        for table, newest in self._newest.items():
+            if self._reported.get(table, 0) < newest:
+                self._reported[table] = self._last_reported(instance, table, newest)
+                if self._reported[table] < newest:
+                    unreported = log.files(self._source, table, after=self._reported[table])
+                    found += [file for file in unreported if _is_arrival(file)]
+        return _first_events(sorted(found, key=lambda file: file.offset))
+
+    def _last_reported(self, instance: dg.DagsterInstance, table: str, newest: int) -> int:
+        key = bronze_key(self._source, self._runtime.lake.sources[self._source], table)
+        for record in instance.fetch_materializations(key, limit=RECENT).records:
+            event = record.asset_materialization
+            if event is not None and LAST_OFFSET in event.metadata:
+                offset = event.metadata[LAST_OFFSET].value
+                # An offset that this log does not have was reported of an earlier log.
+                return offset if isinstance(offset, int) and offset <= newest else 0
+        return 0
+
+
+def _is_arrival(file: LoggedFile) -> bool:
+    return not file.retry and file.kind is not FileKind.VANISHED
+
+
+def _first_events(files: list[LoggedFile]) -> list[LoggedFile]:
+    events: set[tuple[str, str]] = set()
+    for number, file in enumerate(files):
+        events.add((file.qualified_table, capture_day(file)))
+        if len(events) > MOST_EVENTS:
+            return files[:number]
+    return files

@@ -1,0 +1,90 @@
+"""Gold in Dagster: every mart as an asset, stored by the Iceberg IO manager.
+
+Here: the asset of a mart, and that it refuses inputs whose blocking check failed. Not here: what a mart computes, or
+when (`orchestration/sensors/mart_sensor.py`).
+"""
+
+from collections.abc import Iterable
+from datetime import date
+from typing import Any
+
+import dagster as dg
+
+from lake_assets.config.secrets import secrets_hidden
+from lake_assets.gold.compute_mart import computed_mart
+from lake_assets.gold.mart import Mart
+from lake_assets.gold.table_snapshots import Look
+from lake_assets.gold.view import mart_view
+from lake_assets.orchestration.checks.check_history import latest_evaluation
+from lake_assets.orchestration.checks.silver_checks import BLOCKING
+from lake_assets.orchestration.io_managers.iceberg_io_manager import PARTITION_COLUMN
+from lake_assets.orchestration.shared.asset_metadata import table_metadata
+from lake_assets.orchestration.shared.day_partitions import daily_partitions
+from lake_assets.orchestration.shared.heartbeat import Heartbeat
+from lake_assets.runtime import LakeRuntime
+
+IO_MANAGER_KEY = "iceberg_io_manager"
+
+
+def gold_assets(runtime: LakeRuntime, marts: Iterable[Mart]) -> list[dg.AssetsDefinition]:
+    """One asset for each mart, partitioned by day if the mart is."""
+    return [_mart_asset(runtime, mart) for mart in marts]
+
+
+def silver_keys(mart: Mart) -> list[dg.AssetKey]:
+    """The silver assets that a mart reads."""
+    return sorted({dg.AssetKey(["silver", rule.source, rule.table]) for rule in mart.rules})
+
+
+def failed_inputs(instance: dg.DagsterInstance, mart: Mart) -> list[str]:
+    """Inputs whose newest blocking check says that their last turn failed, as `asset: check`."""
+    failed = []
+    for key in silver_keys(mart):
+        for name in BLOCKING:
+            turn = latest_evaluation(instance, dg.AssetCheckKey(key, name))
+            if turn is not None and not turn.passed:
+                failed.append(f"{key.to_user_string()}: {name}")
+    return failed
+
+
+def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
+    partitioned = mart.partition_column is not None
+    metadata = table_metadata(runtime.lake, mart.identifier, mart.columns)
+
+    @dg.asset(
+        key=dg.AssetKey(mart.asset_key),
+        deps=silver_keys(mart),
+        description=mart.description,
+        group_name="gold",
+        kinds={"iceberg", "pyspark"},
+        owners=list(mart.owners),
+        tags={"layer": "gold", **mart.tags},
+        metadata=metadata | ({PARTITION_COLUMN: mart.partition_column} if partitioned else {}),
+        partitions_def=daily_partitions(runtime.lake) if partitioned else None,
+        backfill_policy=dg.BackfillPolicy.single_run() if partitioned else None,
+        io_manager_key=IO_MANAGER_KEY,
+    )
+    def compute(context: dg.AssetExecutionContext) -> Any:
+        if failed := failed_inputs(context.instance, mart):
+            raise dg.Failure(
+                f"{mart.identifier} is not computed while a check of its inputs fails: {', '.join(failed)}. "
+                "Its rows are as they were.",
+                allow_retries=False,
+            )
+        view = mart_view(Look(runtime.catalog), mart, runtime.lake.gold)
+        if view is None:
+            raise dg.Failure(
+                f"{mart.identifier}: an input has no rows yet; apply its files first.", allow_retries=False
+            )
+        days = None
+        if partitioned:
+            keys = context.partition_key_range
+            days = (date.fromisoformat(keys.start), date.fromisoformat(keys.end))
+        # Until the rows are on their way: computing and writing them has the IO manager's heartbeat.
+        beat = runtime.lake.automation.heartbeat_interval.total_seconds()
+        with secrets_hidden(runtime.lake), Heartbeat(context.instance, context.run.run_id, beat):
+            computed, metadata = computed_mart(runtime, mart, view, days)
+            context.add_output_metadata(metadata | {"source_now": dg.MetadataValue.timestamp(view.now)})
+            return computed
+
+    return compute

@@ -1,0 +1,132 @@
+"""What a table's turn looks like in Dagster: the metadata of its materialization, and an event for each change of its
+columns and for each time that all of its files had vanished.
+
+Here: figures into metadata, so that the UI plots them. Not here: taking the figures, yielding events
+(`silver_assets.py`).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import dagster as dg
+
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.scan.vanished import before
+from lake_assets.silver.table.position import Position
+from lake_assets.silver.write.batch import OPERATIONS, TableResult
+from lake_assets.words import many
+
+POSITION = "position"
+"""The file log's offset up to which the table's files are accounted for."""
+
+
+def state_metadata(position: Position) -> dict[str, Any]:
+    """What a table is at a position, whoever brought it there."""
+    metadata: dict[str, Any] = {
+        "dagster/row_count": position.rows,
+        POSITION: position.log_offset,
+        "epoch": position.epoch,
+        "snapshot_id": str(position.snapshot_id),
+    }
+    if position.cut is not None:
+        metadata["consistent_cut"] = dg.MetadataValue.timestamp(position.cut)
+        metadata["rows_waiting_for_cut"] = position.waiting
+    if position.max_commit_ts is not None:
+        metadata["newest_commit"] = dg.MetadataValue.timestamp(position.max_commit_ts)
+    return metadata
+
+
+def turn_observations(result: TableResult, logged: Sequence[LoggedFile]) -> Iterator[dg.AssetObservation]:
+    """What one turn of a table has to tell beside its materialization; `logged` are all files of the table."""
+    yield from schema_observations(result)
+    yield from vanished_observations(result, logged)
+
+
+def schema_observations(result: TableResult) -> Iterator[dg.AssetObservation]:
+    """One event for each change of the silver table's columns."""
+    for batch in result.batches:
+        for change in batch.schema_changes:
+            yield dg.AssetObservation(
+                dg.AssetKey(result.target.asset_key),
+                description=change,
+                metadata={"schema_change": change, **state_metadata(batch.position)},
+            )
+
+
+def vanished_observations(result: TableResult, logged: Sequence[LoggedFile]) -> Iterator[dg.AssetObservation]:
+    """One event for each time that the table's turn found all of its files gone; `logged` are all of them."""
+    policy = result.target.config.on_vanished
+    for batch in result.batches:
+        for mark in batch.vanished:
+            gone = before(mark, logged)
+            yield dg.AssetObservation(
+                dg.AssetKey(result.target.asset_key),
+                description=f"DMS deletes a table's files at TRUNCATE and DROP: {gone}; on_vanished is {policy}.",
+                metadata={
+                    "vanished_at": dg.MetadataValue.timestamp(gone.seen_at),
+                    "vanished_files": gone.files,
+                    "vanished_bytes": gone.bytes,
+                    "on_vanished": policy,
+                    "rows_removed": batch.rows_removed,
+                    **state_metadata(batch.position),
+                },
+            )
+
+
+def doubts(result: TableResult) -> Iterator[str]:
+    """What the turn's changes said that does not go with the table as it was, though they were applied."""
+    if unseen := sum(batch.unseen_updates for batch in result.batches):
+        yield (
+            f"{many(unseen, 'update', 'are')} of rows that the table did not have, and that no before image explains; "
+            "each "
+            "became a row. An earlier file may be missing, or before images of a key that changed."
+        )
+    if unmatched := sum(batch.unmatched for batch in result.batches):
+        yield (
+            f"{many(unmatched, 'row', 'were')} to be deleted or updated that the table did not have. The source may "
+            "not show "
+            "whole rows, an earlier file may be missing, or rows were changed while the full load ran."
+        )
+
+
+def materialization_metadata(result: TableResult, now: datetime) -> dict[str, Any]:
+    """Figures over all the batches of one turn. Lag is now minus the newest applied source commit, seconds."""
+    batches = result.batches
+    seconds: Counter[str] = Counter()
+    by_op: Counter[str] = Counter()
+    for batch in batches:
+        seconds.update(batch.seconds)
+        by_op.update(batch.by_op)
+    newest = result.position.max_commit_ts
+    metadata: dict[str, Any] = {
+        **state_metadata(result.position),
+        "rows_read": sum(b.rows_read for b in batches),
+        **{f"rows_{name}": by_op[op] for op, name in OPERATIONS.items()},
+        "rows_quarantined": sum(b.rows_quarantined for b in batches),
+        "files_quarantined": sum(b.files_quarantined for b in batches),
+        "rows_written": sum(b.rows_written for b in batches),
+        "rows_removed": sum(b.rows_removed for b in batches),
+        "files": sum(b.files for b in batches),
+        "bytes": sum(b.bytes for b in batches),
+        "batches": len(batches),
+        "kinds_of_batch": ", ".join(sorted({b.kind for b in batches})),
+        "strategies": ", ".join(sorted({b.strategy for b in batches})),
+        "unseen_updates": sum(b.unseen_updates for b in batches),
+        "unmatched": sum(b.unmatched for b in batches),
+        "bytes_replayed": sum(b.replayed_bytes for b in batches),
+        "files_superseded": sum(b.superseded_files for b in batches),
+        "seconds": round(sum(seconds.values()), 3),
+        **{f"seconds_{stage}": round(value, 3) for stage, value in sorted(seconds.items())},
+    }
+    if result.position.cut is not None:
+        metadata["rows_behind_cut"] = sum(b.rows_behind_cut for b in batches)
+    if changes := [change for batch in batches for change in batch.schema_changes]:
+        metadata["schema_changes"] = "\n".join(changes)
+    if ways := [batch.passage for batch in batches if batch.passage is not None]:
+        slowest = max(ways, key=lambda way: way.from_file)
+        metadata |= slowest.metadata()
+    if newest is not None:
+        metadata["lag_seconds"] = round((now - newest).total_seconds(), 3)
+    return metadata

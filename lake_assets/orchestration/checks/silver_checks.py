@@ -1,0 +1,219 @@
+"""The asset checks of a silver table: their names, specs and evaluations.
+
+Here: what each check says in Dagster. Not here: the figures (`silver/write/row_count.py`, `freshness_check.py`).
+
+`applied` and `row_count` block: a mart is not computed from a table whose last turn ended with a failure. They are
+logged by the writer itself, which knows, rather than found out by a query afterwards.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import dagster as dg
+
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.quarantine.quarantine_log import Held
+from lake_assets.errors import LakeError, RowCountMismatch, TableStopped
+from lake_assets.orchestration.checks.check_history import CheckTurn
+from lake_assets.orchestration.checks.freshness_check import FreshnessState, freshness
+from lake_assets.silver.plan.pending import TableState
+from lake_assets.silver.plan.planner import Batch, Waiting
+from lake_assets.silver.table.position import Position
+from lake_assets.silver.table.targets import Target
+from lake_assets.silver.table.unknown_rows import unknown_rows_sentence
+from lake_assets.silver.write.batch import TableResult
+from lake_assets.silver.write.row_count import LiveRows, live_rows_problem
+
+APPLIED = "applied"
+ROW_COUNT = "row_count"
+FRESHNESS = "freshness"
+QUARANTINE = "quarantine"
+KNOWN_ROWS = "known_rows"
+BLOCKING = (APPLIED, ROW_COUNT)
+
+
+def check_specs(target: Target) -> list[dg.AssetCheckSpec]:
+    """The checks that a silver table has in Dagster."""
+    key = dg.AssetKey(target.asset_key)
+    return [
+        dg.AssetCheckSpec(
+            APPLIED,
+            asset=key,
+            blocking=True,
+            description="The table has not stopped; otherwise why it has. Files that wait do not fail it.",
+        ),
+        dg.AssetCheckSpec(
+            ROW_COUNT,
+            asset=key,
+            blocking=True,
+            description=(
+                "Rows before + added - removed = rows after, rows read = rows that the files hold by their own count. "
+                "Evaluated before a batch is published; a batch that fails it is not. Executed by itself, it compares "
+                "the rows that the table holds with those after its newest batch."
+            ),
+        ),
+        dg.AssetCheckSpec(
+            QUARANTINE,
+            asset=key,
+            description="No row and no file of the table is set aside; `lake-assets quarantine list` names them.",
+        ),
+        dg.AssetCheckSpec(
+            KNOWN_ROWS,
+            asset=key,
+            description=(
+                "No change since the full load is of a row that the table never had; without a full load, no delete is "
+                "either, unless the table says cdc_only."
+            ),
+        ),
+        dg.AssetCheckSpec(
+            FRESHNESS,
+            asset=key,
+            description=(
+                f"No file waits longer than {target.freshness.max_pending_age} to be applied"
+                + (
+                    f", and the newest applied commit is no older than {target.freshness.max_source_lag}."
+                    if target.freshness.max_source_lag is not None
+                    else "."
+                )
+            ),
+        ),
+    ]
+
+
+def turn_evaluations(
+    result: TableResult, logged: Sequence[LoggedFile], held: Sequence[Held], now: datetime
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """All checks of a table after a turn, whoever took it. `logged`: all files of the table; `held`: what of it is set
+    aside."""
+    yield applied_evaluation(result)
+    yield row_count_evaluation(result)
+    yield quarantine_evaluation(result.target, held)
+    yield known_rows_evaluation(result.target, result.position)
+    yield freshness_evaluation(freshness(result.target, result.position, logged, now))
+
+
+def applied_evaluation(result: TableResult) -> dg.AssetCheckEvaluation:
+    """`applied`: fails with the error that stopped the table."""
+    metadata: dict[str, Any] = {"position": result.position.log_offset}
+    if result.error is not None:
+        metadata = {"error": dg.MetadataValue.text(str(result.error)), "kind": type(result.error).__name__}
+    if result.waiting is not None:
+        metadata["waiting"] = result.waiting
+    return _evaluation(result.target, APPLIED, result.error is None, metadata, blocking=True)
+
+
+def state_evaluation(state: TableState, last: CheckTurn | None) -> dg.AssetCheckEvaluation:
+    """`applied`, of a table that is looked at without a turn: fails while the table is stopped. Files that wait for
+    their turn do not stop it. `last`: the newest evaluation of the check; a failure holds until its batch is gone."""
+    waiting = state.next_batch.reason if isinstance(state.next_batch, Waiting) else None
+    result = TableResult(state.target, waiting=waiting, error=_stopped(state, last), position=state.position)
+    return applied_evaluation(result)
+
+
+def _stopped(state: TableState, last: CheckTurn | None) -> Exception | None:
+    """Why the table cannot go on, as far as a look at it shows."""
+    batch = state.next_batch
+    if state.error is not None or not isinstance(batch, Batch):
+        return state.error
+    if batch.stop is not None:
+        return TableStopped(state.target.table, batch.stop.reason, batch.stop.next_step)
+    if _unresolved(state, last):
+        assert last is not None, "what is unresolved has failed"
+        return LakeError(last.problem or "The last turn failed; its run says why.")
+    return None
+
+
+def _unresolved(state: TableState, last: CheckTurn | None) -> bool:
+    """Whether the last turn failed, and what it failed on may still be there."""
+    return last is not None and last.passed is False and isinstance(state.next_batch, Batch)
+
+
+def live_row_count_evaluation(
+    state: TableState, rows: LiveRows, last: CheckTurn | None
+) -> dg.AssetCheckEvaluation:
+    """`row_count`, of a table that is looked at without a turn: its rows as they are. `last`: as above."""
+    others = state.target.config.foreign_commits == "tolerate"
+    problem = live_rows_problem(rows, others_may_write=others)
+    if problem is None and _unresolved(state, last):
+        assert last is not None, "what is unresolved has failed"
+        problem = last.problem or "The rows of the last batch did not add up; its run says how."
+    metadata: dict[str, Any] = {"rows": rows.by_summary, "rows_in_files": rows.by_files}
+    if problem is not None:
+        metadata["problem"] = problem
+    return _evaluation(state.target, ROW_COUNT, problem is None, metadata, blocking=True)
+
+
+def row_count_evaluation(result: TableResult) -> dg.AssetCheckEvaluation:
+    """`row_count` of the turn's batches. A turn without one leaves the rows as they were counted when they were
+    published; whether it failed is for `applied` to say. Never left out: a check that its run has not evaluated is
+    shown as failed if the run fails, be it for another table."""
+    if isinstance(result.error, RowCountMismatch):
+        return _evaluation(result.target, ROW_COUNT, False, {"problem": str(result.error)}, blocking=True)
+    if not result.batches:
+        return published_row_count(result.target)
+    first, last = result.batches[0], result.batches[-1]
+    metadata = {
+        "rows_before": first.rows_before,
+        "rows_added": sum(batch.rows_written for batch in result.batches),
+        "rows_removed": sum(batch.rows_removed for batch in result.batches),
+        "rows_after": last.rows,
+        "rows_counted_in_files": sum(batch.rows_counted for batch in result.batches),
+        "rows_read": sum(batch.rows_read for batch in result.batches),
+    }
+    return _evaluation(result.target, ROW_COUNT, True, metadata, blocking=True)
+
+
+def published_row_count(target: Target) -> dg.AssetCheckEvaluation:
+    """`row_count` of what is found in the lake: it was counted, or it would not have been published."""
+    return _evaluation(target, ROW_COUNT, True, {"counted": "before each publish"}, blocking=True)
+
+
+def quarantine_evaluation(target: Target, held: Sequence[Held]) -> dg.AssetCheckEvaluation:
+    """`quarantine`: a warning; the rows that are not set aside are right."""
+    metadata: dict[str, Any] = {
+        "rows": sum(row.row is not None for row in held),
+        "files": sum(row.row is None for row in held),
+    }
+    if held:
+        metadata["newest"] = f"{held[-1].id}: {held[-1].reason}"
+        metadata["next_step"] = f"lake-assets quarantine list --table {target.table}"
+    return _evaluation(target, QUARANTINE, not held, metadata, severity=dg.AssetCheckSeverity.WARN)
+
+
+def known_rows_evaluation(target: Target, position: Position) -> dg.AssetCheckEvaluation:
+    """`known_rows`: a warning; what the files say is applied, and earlier ones may be missing."""
+    sentence = unknown_rows_sentence(target, position)
+    metadata: dict[str, Any] = {"unknown_rows": position.unknown_rows}
+    if sentence is not None:
+        metadata["reason"] = sentence
+    return _evaluation(target, KNOWN_ROWS, sentence is None, metadata, severity=dg.AssetCheckSeverity.WARN)
+
+
+def freshness_evaluation(state: FreshnessState) -> dg.AssetCheckEvaluation:
+    """`freshness`: a warning, since an old but right table is still right."""
+    metadata: dict[str, Any] = {"pending_files": state.pending_files, "state": state.sentence}
+    if state.pending_age is not None:
+        metadata["oldest_pending_seconds"] = round(state.pending_age.total_seconds(), 3)
+    if state.source_lag is not None:
+        metadata["lag_seconds"] = round(state.source_lag.total_seconds(), 3)
+    return _evaluation(state.target, FRESHNESS, state.fresh, metadata, severity=dg.AssetCheckSeverity.WARN)
+
+
+def _evaluation(
+    target: Target,
+    name: str,
+    passed: bool,
+    metadata: dict[str, Any],
+    *,
+    blocking: bool = False,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR,
+) -> dg.AssetCheckEvaluation:
+    return dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey(target.asset_key),
+        check_name=name,
+        passed=passed,
+        metadata=metadata,
+        severity=severity,
+        blocking=blocking,
+    )

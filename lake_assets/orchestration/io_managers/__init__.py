@@ -1,0 +1,1 @@
+"""IO managers: a bronze partition's DMS files, an Iceberg table."""

@@ -1,0 +1,66 @@
+"""The bronze IO manager: a day, or a range of days, of a table's DMS files as a typed PySpark DataFrame.
+
+For assets that want the changes themselves rather than what silver makes of them. Bronze is written by DMS, so there
+is nothing to store.
+"""
+
+import dagster as dg
+from pyspark.sql import DataFrame
+
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.files_of_days import files_of_days
+from lake_assets.bronze.reader.read_changes import read_changes
+from lake_assets.bronze.reader.recount import counted
+from lake_assets.iceberg.table_io import column_ddl
+from lake_assets.orchestration.shared.asset_keys import bronze_key
+from lake_assets.runtime import LakeRuntime
+from lake_assets.spark.sql import Sql, joined
+
+CHANGE_COLUMNS = Sql(
+    "_op string, _commit_ts timestamp, _sequence string, _file string, _row bigint, _bad string"
+)
+
+
+class BronzeIOManager(dg.IOManager):
+    """Hands an asset the changes of the partitions that its run maps to.
+
+    Columns: `_op` string, `_commit_ts` timestamp (UTC), `_sequence` string, `_file` string, `_row` long, `_bad` string
+    (a reason for a row that cannot be used, else NULL), and the table's columns with their declared types. Days
+    without a file have no rows. Only files that were logged by then are read (by the sensor, or `lake-assets sync`).
+    """
+
+    def __init__(self, runtime: LakeRuntime) -> None:
+        self._runtime = runtime
+
+    def handle_output(self, context: dg.OutputContext, obj: object) -> None:
+        raise dg.DagsterInvariantViolationError(
+            f"{context.asset_key.to_user_string()}: bronze is written by DMS; store this asset with another IO manager"
+        )
+
+    def load_input(self, context: dg.InputContext) -> DataFrame:
+        source_name, table = self._table(context.asset_key)
+        source = self._runtime.lake.sources[source_name]
+        first, last = None, None
+        if context.has_asset_partitions:
+            keys = context.asset_partition_key_range
+            first, last = keys.start, keys.end
+        spark, store = self._runtime.sessions.root(), self._runtime.store(source_name)
+        records = self._runtime.file_log.files(source_name, table)
+        logged = files_of_days([f for f in records if f.kind is not FileKind.VANISHED], first, last)
+        if not logged:
+            columns = (
+                column_ddl(column.model_copy(update={"required": False}))
+                for column in source.tables[table].columns
+            )
+            return spark.createDataFrame([], joined(", ", (CHANGE_COLUMNS, *columns)))
+        dms = source.settings(table)
+        files = [counted(store, file, dms, source.tables) for file in logged]
+        changes = read_changes(spark, store, files, name=table, table=source.tables[table], dms=dms)
+        return changes.select("_op", "_commit_ts", "_sequence", "_file", "_row", "_bad", "_image.*")
+
+    def _table(self, key: dg.AssetKey) -> tuple[str, str]:
+        for name, source in self._runtime.lake.sources.items():
+            for table in source.tables:
+                if bronze_key(name, source, table) == key:
+                    return name, table
+        raise dg.DagsterInvariantViolationError(f"{key.to_user_string()} is no bronze table of this lake")

@@ -1,0 +1,56 @@
+"""The only assembler: a lake's configuration in, Dagster's Definitions out.
+
+Every part can be replaced by a test through an argument; nothing here decides anything.
+"""
+
+import warnings
+
+import dagster as dg
+
+from lake_assets.lake import Lake, open_lake
+from lake_assets.orchestration.assets.bronze_assets import IO_MANAGER_KEY as BRONZE_IO_MANAGER_KEY
+from lake_assets.orchestration.assets.bronze_assets import bronze_specs
+from lake_assets.orchestration.assets.mart_assets import IO_MANAGER_KEY, gold_assets
+from lake_assets.orchestration.assets.silver_assets import silver_assets
+from lake_assets.orchestration.io_managers.bronze_io_manager import BronzeIOManager
+from lake_assets.orchestration.io_managers.iceberg_io_manager import IcebergIOManager
+from lake_assets.orchestration.runs.continuous_job import continuous_job, continuous_sensor
+from lake_assets.orchestration.sensors.file_sensor import file_sensor
+from lake_assets.orchestration.sensors.freshness_sensor import freshness_sensor
+from lake_assets.orchestration.sensors.mart_sensor import mart_sensor
+from lake_assets.silver.apply.engine import Progress
+
+__all__ = ["Lake", "build_definitions", "open_lake"]
+
+
+def build_definitions(lake: Lake, progress: Progress = lambda target, stage: None) -> dg.Definitions:
+    """Everything that Dagster sees of a lake; `progress` is told each table's stages as they begin."""
+    # Single-run backfills are in beta, and what we want: one run for a range of days.
+    warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
+    runtime = lake.runtime
+    sensors = [file_sensor(runtime, source, lake.targets, lake.marts) for source in lake.config.sources]
+    sensors.append(freshness_sensor(runtime, lake.targets))
+    if lake.marts:
+        sensors.append(mart_sensor(runtime, lake.marts))
+    jobs = []
+    if (continuous := lake.config.automation.continuous) is not None:
+        for source in lake.config.sources:
+            jobs.append(continuous_job(runtime, source, lake.targets, lake.marts, continuous))
+            sensors.append(continuous_sensor(runtime, source, jobs[-1]))
+    silver = silver_assets(runtime, lake.targets, progress)
+    return dg.Definitions(
+        assets=[
+            *bronze_specs(lake.config),
+            *(part for part in silver if not isinstance(part, dg.AssetChecksDefinition)),
+            *gold_assets(runtime, lake.marts),
+        ],
+        asset_checks=[part for part in silver if isinstance(part, dg.AssetChecksDefinition)],
+        sensors=sensors,
+        jobs=jobs,
+        resources={
+            IO_MANAGER_KEY: IcebergIOManager(runtime),
+            BRONZE_IO_MANAGER_KEY: BronzeIOManager(runtime),
+        },
+        # One process, so one Spark, for all the steps of a run.
+        executor=dg.in_process_executor,
+    )

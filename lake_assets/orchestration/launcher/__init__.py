@@ -1,0 +1,1 @@
+"""The run launcher that forks warm processes."""

@@ -1,0 +1,1 @@
+"""Runs: the continuous run, back-off, what is in flight."""

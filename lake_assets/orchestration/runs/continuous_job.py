@@ -1,0 +1,133 @@
+"""The continuous run in Dagster: a job for each source, and the sensor that starts it again.
+
+Here: how long it stays, what it leaves behind when it is told to stop, and whether one is alive. Not here: its rounds
+(`continuous_run.py`).
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+
+import dagster as dg
+
+from lake_assets.config import ContinuousConfig
+from lake_assets.gold.mart import Mart
+from lake_assets.orchestration.runs.backoff import starts_backing_off
+from lake_assets.orchestration.runs.continuous_run import Continuous
+from lake_assets.orchestration.runs.in_flight import unfinished_runs
+from lake_assets.orchestration.shared.heartbeat import Heartbeat
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.table.targets import Target
+from lake_assets.words import many
+
+LISTENING_SECONDS = 1.0
+"""A round without new files waits so long for S3's word, where there is a queue for it."""
+IDLE_SECONDS = 0.2
+"""Pause after a round in which there was nothing to do: a look costs a request."""
+
+
+def job_name(source: str) -> str:
+    """The job that keeps a source current."""
+    return f"{source}_continuous"
+
+
+def continuous_job(
+    runtime: LakeRuntime,
+    source: str,
+    targets: Sequence[Target],
+    marts: Sequence[Mart],
+    settings: ContinuousConfig,
+) -> dg.JobDefinition:
+    """An op rather than assets, which the UI would show in progress for hours."""
+
+    @dg.op(
+        name=f"keep_{source}_current",
+        description=f"Applies what lands of {source} at once, and refreshes the marts that show the present.",
+    )
+    def keep_current(context: dg.OpExecutionContext) -> None:
+        rounds = Continuous(runtime, source, targets, marts, context.instance, settings=settings)
+        beat = runtime.lake.automation.heartbeat_interval.total_seconds()
+        with Heartbeat(context.instance, context.run_id, beat):
+            told = _stay(context, rounds, settings)
+        context.log.info("%s; a fresh run takes over", many(told, "event"))
+
+    @dg.job(name=job_name(source), executor_def=dg.in_process_executor, tags={"source": source})
+    def continuous() -> None:
+        keep_current()
+
+    return continuous
+
+
+def _stay(context: dg.OpExecutionContext, rounds: Continuous, settings: ContinuousConfig) -> int:
+    """Round after round until it is time to hand over; the number of events. What has been applied is told whatever
+    ends it, also a termination, which is no Exception."""
+    began = reported = time.monotonic()
+    told = 0
+    try:
+        while (
+            time.monotonic() - began < settings.hand_over_after.total_seconds()
+            and told < settings.hand_over_events
+        ):
+            done = rounds.round(LISTENING_SECONDS)
+            if time.monotonic() - reported >= settings.report_every.total_seconds():
+                told += _tell(context, rounds)
+                reported = time.monotonic()
+            pause = settings.interval.total_seconds()
+            time.sleep(pause if done.batches or done.marts else max(pause, IDLE_SECONDS))
+    finally:
+        try:
+            told += _tell(context, rounds)
+        finally:
+            rounds.close()
+    return told
+
+
+def _tell(context: dg.OpExecutionContext, rounds: Continuous) -> int:
+    told = 0
+    for event in rounds.events():
+        # Stored at once, though the op goes on.
+        context.log_event(event)  # type: ignore[arg-type]  # it takes checks, too
+        told += 1
+    return told
+
+
+def continuous_sensor(runtime: LakeRuntime, source: str, job: dg.JobDefinition) -> dg.SensorDefinition:
+    """Starts the continuous run of a source unless one is alive; running by default."""
+
+    @dg.sensor(
+        name=f"{source}_stays_current",
+        job=job,
+        minimum_interval_seconds=1,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"Keeps one run of {job.name} alive.",
+        tags={"source": source},
+    )
+    def stays_current(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        runs = _unfinished(context.instance, runtime, source)
+        if begun := [run for run, has_begun in runs.items() if has_begun]:
+            return dg.SkipReason(f"run {begun[0][:8]} keeps {source} current")
+        if runs:
+            return dg.SkipReason(
+                f"run {min(runs)[:8]} waits in Dagster's queue: raise run_queue.max_concurrent_runs if it stays"
+            )
+        automation = runtime.lake.automation
+        wait = starts_backing_off(context.instance, job.name, automation.backoff_base, automation.backoff_max)
+        if wait > 0:
+            return dg.SkipReason(f"the last run died young; the next one is requested in {wait:.0f} s")
+        return dg.RunRequest(tags={"dagster/max_retries": "0"})
+
+    return stays_current
+
+
+def alive_runs(instance: dg.DagsterInstance, runtime: LakeRuntime, sources: Iterable[str]) -> list[str]:
+    """Continuous runs of the sources that have left the queue and give signs of life; those that do not are declared
+    failed."""
+    if runtime.lake.automation.continuous is None:
+        return []
+    return [
+        run for source in sources for run, begun in _unfinished(instance, runtime, source).items() if begun
+    ]
+
+
+def _unfinished(instance: dg.DagsterInstance, runtime: LakeRuntime, source: str) -> dict[str, bool]:
+    timeout = runtime.lake.automation.heartbeat_timeout.total_seconds()
+    return unfinished_runs(instance, timeout, job_name(source))

@@ -1,0 +1,224 @@
+"""A run that stays up: looks, applies, refreshes, round after round.
+
+It does what a sensor's run does, with the same code and without the start of a process, a run and a Spark for each
+file. What it knows is in the lake, so that a sensor's run beside it does no harm, and its death loses nothing. Here:
+the rounds of one source, and what Dagster is told of them. Not here: the job and its sensor (`continuous_job.py`).
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from lake_assets.config import ContinuousConfig
+from lake_assets.config.secrets import hidden_in
+from lake_assets.errors import SparkLost
+from lake_assets.gold.compute_mart import computed_mart
+from lake_assets.gold.mart import Mart
+from lake_assets.gold.table_snapshots import Look
+from lake_assets.gold.view import mart_view
+from lake_assets.gold.write_mart import overwrite
+from lake_assets.iceberg.publish import KeptBranches
+from lake_assets.iceberg.table_maintenance import Upkeep
+from lake_assets.orchestration.assets.bronze_assets import landed_events
+from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
+from lake_assets.orchestration.assets.silver_report import doubts, materialization_metadata, turn_observations
+from lake_assets.orchestration.checks.silver_checks import turn_evaluations
+from lake_assets.orchestration.runs.backoff import delay
+from lake_assets.rounds.arrivals import Arrivals
+from lake_assets.rounds.upkeep import Turns
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.plan.pending import table_states
+from lake_assets.silver.plan.planner import Batch
+from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write.batch import TableResult
+from lake_assets.spark.causes import root_cause, whole_story
+from lake_assets.spark.session import process_lost, server_lost
+from lake_assets.storage.object_store import StoreError
+from lake_assets.words import many
+
+Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Failure:
+    """Of a table that could not be applied, or a mart that could not be refreshed."""
+
+    times: int = 0
+    until: float = 0.0
+    """When it is tried again, by the process's clock."""
+
+
+@dataclass(slots=True)
+class Round:
+    """What one round did."""
+
+    files: int = 0
+    batches: int = 0
+    marts: int = 0
+    failed: list[str] = field(default_factory=list)
+    tended: list[Upkeep] = field(default_factory=list)
+
+
+class Continuous:
+    """The rounds of one process over one source."""
+
+    def __init__(
+        self,
+        runtime: LakeRuntime,
+        source: str,
+        targets: Sequence[Target],
+        marts: Sequence[Mart],
+        instance: dg.DagsterInstance,
+        clock: Callable[[], float] = time.monotonic,
+        settings: ContinuousConfig | None = None,
+    ) -> None:
+        self._runtime = runtime
+        runtime.branches = KeptBranches(runtime.lake.maintenance.abandoned_after)
+        self._source = source
+        self._targets = [target for target in targets if target.source == source]
+        self._marts = [mart for mart in marts if mart.sources == (source,) and mart.partition_column is None]
+        self._instance = instance
+        self._clock = clock
+        self._turns = Turns(runtime, self._targets, marts, settings or ContinuousConfig())
+        self._arrivals = Arrivals(runtime, source)
+        self._unreported = UnreportedFiles(runtime, source)
+        self._failures: dict[str, _Failure] = {}
+        self._results: dict[str, TableResult] = {}
+        """By table, what has not been told yet."""
+        self._refreshed: dict[str, tuple[int, dict[str, Any]]] = {}
+        """By mart, how often it was refreshed since it was told, and the newest metadata."""
+        self._dead: Exception | None = None
+        """By what it was seen that the Spark of this process is gone."""
+
+    def round(self, wait_seconds: float = 0.0) -> Round:
+        """One look, one turn of each table that has anything pending, one refresh of each mart that is stale. Never
+        raises for a fault of a table, a mart or the bucket: they are tried again, each at its own pace. Raises
+        SparkLost when the Spark of this process has died: another process has to go on."""
+        done = Round()
+        try:
+            done.files = len(self._arrivals.look(wait_seconds).logged)
+        except StoreError as error:
+            # What is logged already can be applied all the same.
+            logger.warning("%s", error)
+            done.failed.append(str(error))
+        states = table_states(self._runtime, self._targets, datetime.now(UTC))
+        ready = []
+        for state in states:
+            name = state.target.identifier
+            if state.error is None and state.next_batch is None and name in self._failures:
+                # It failed after it had published, or another process has applied what it could not.
+                self._applied(TableResult(state.target, position=state.position), done)
+            if isinstance(state.next_batch, Batch) and self._may(name):
+                ready.append(state.target)
+        for result in apply_tables(self._runtime, ready) if ready else ():
+            self._applied(result, done)
+        if self._dead is not None:
+            raise SparkLost("The Spark of this process has died: a fresh run goes on.") from self._dead
+        look = Look(self._runtime.catalog)
+        for mart in self._marts:
+            self._refresh(mart, look, done)
+        if (tended := self._turns.take()) is not None:
+            done.tended.append(tended)
+        return done
+
+    def close(self) -> None:
+        """At the end of the rounds: gives up what the process kept for the next one."""
+        branches, self._runtime.branches = self._runtime.branches, None
+        if branches is None:
+            return
+        try:
+            with self._runtime.sessions.isolated() as spark:
+                branches.drop(spark, self._runtime.lake.catalog.name)
+        except Exception:  # `lake-assets maintain` drops them
+            logger.warning("branches of %s are left over", self._source, exc_info=True)
+
+    def events(self) -> Iterator[Event]:
+        """What has happened since it was asked the last time: an event for each table, with the sums of its batches."""
+        yield from landed_events(self._runtime.lake, self._source, self._unreported.take(self._instance))
+        results, self._results = self._results, {}
+        now = datetime.now(UTC)
+        for result in results.values():
+            yield from self._told(result, now)
+        refreshed, self._refreshed = self._refreshed, {}
+        for mart in self._marts:
+            if mart.name in refreshed:
+                times, metadata = refreshed[mart.name]
+                yield dg.AssetMaterialization(
+                    dg.AssetKey(mart.asset_key), metadata={**metadata, "refreshed": times}
+                )
+
+    def _may(self, name: str) -> bool:
+        failure = self._failures.get(name)
+        return failure is None or self._clock() >= failure.until
+
+    def _failed(self, name: str, error: Exception, done: Round) -> None:
+        if self._runtime.lake.spark.mode == "embedded" and process_lost(error):
+            self._dead = error
+        automation = self._runtime.lake.automation
+        failure = self._failures.setdefault(name, _Failure())
+        failure.times += 1
+        pause = delay(failure.times, automation.backoff_base, automation.backoff_max)
+        failure.until = self._clock() + pause.total_seconds()
+        reason = hidden_in(self._runtime.lake, root_cause(error))
+        logger.error("%s failed, %s in a row: %s", name, many(failure.times, "time"), reason)
+        done.failed.append(reason)
+
+    def _applied(self, result: TableResult, done: Round) -> None:
+        name = result.target.identifier
+        done.batches += len(result.batches)
+        self._turns.committed(name, len(result.batches))
+        if result.error is not None:
+            self._failed(name, result.error, done)
+        else:
+            self._failures.pop(name, None)
+        for sentence in doubts(result):
+            logger.warning("%s: %s", name, sentence)
+        if (earlier := self._results.get(name)) is not None:
+            result.batches[:0] = earlier.batches
+        self._results[name] = result
+
+    def _told(self, result: TableResult, now: datetime) -> Iterator[Event]:
+        target = result.target
+        logged = self._runtime.file_log.files(target.source, target.table)
+        yield from turn_observations(result, logged)
+        if result.batches:
+            yield dg.AssetMaterialization(
+                dg.AssetKey(target.asset_key), metadata=materialization_metadata(result, now)
+            )
+        held = self._runtime.quarantine.open(target.identifier)
+        yield from turn_evaluations(result, logged, held, now)
+
+    def _refresh(self, mart: Mart, look: Look, done: Round) -> None:
+        if any(rule.identifier in self._failures for rule in mart.rules) or not self._may(mart.identifier):
+            return
+        try:
+            view = mart_view(look, mart, self._runtime.lake.gold)
+            if view is None or not view.stale:
+                return
+            computed, metadata = computed_mart(self._runtime, mart, view, None)
+            stored = overwrite(self._runtime, mart.identifier, computed)
+        except Exception as error:  # noqa: BLE001  (one mart's failure must not stop the others)
+            if server_lost(error):
+                self._runtime.sessions.forget()
+            logger.debug("%s could not be computed:\n%s", mart.identifier, whole_story(error))
+            self._failed(mart.identifier, error, done)
+            return
+        self._failures.pop(mart.identifier, None)
+        times = self._refreshed.get(mart.name, (0, {}))[0]
+        self._refreshed[mart.name] = (
+            times + 1,
+            {
+                **metadata,
+                "source_now": dg.MetadataValue.timestamp(view.now),
+                **stored,
+            },
+        )
+        self._turns.committed(mart.identifier)
+        done.marts += 1

@@ -1,0 +1,1 @@
+"""Sensors: new files, stale marts, checks and maintenance that are due."""

@@ -1,0 +1,144 @@
+"""The sensor for new DMS files of a source.
+
+It asks "is there a logged file above a table's position, no run under way for it, and is it not backing off?" at every
+look, and needs neither a cursor nor run keys: deleting Dagster's storage loses and repeats nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from lake_assets.bronze.scan.discovery import Discovery
+from lake_assets.gold.mart import Mart
+from lake_assets.orchestration.assets.bronze_assets import landed_events
+from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
+from lake_assets.orchestration.assets.silver_assets import batch_keys
+from lake_assets.orchestration.checks.silver_checks import APPLIED
+from lake_assets.orchestration.runs.backoff import check_backing_off
+from lake_assets.orchestration.runs.continuous_job import alive_runs
+from lake_assets.orchestration.runs.in_flight import assets_in_flight
+from lake_assets.orchestration.runs.marts_along import marts_along, may_go_along
+from lake_assets.orchestration.sensors.arrival_watch import ArrivalWatch
+from lake_assets.orchestration.sensors.polling import poll, sentence
+from lake_assets.orchestration.shared.run_tags import RUN_TAGS, SCOPE, mart_tag
+from lake_assets.rounds.arrivals import Arrivals, doubtful_sentence
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.plan.pending import table_states
+from lake_assets.silver.plan.planner import Batch, Waiting
+from lake_assets.silver.table.targets import Target
+from lake_assets.words import does, many
+
+
+def file_sensor(
+    runtime: LakeRuntime, source: str, targets: Sequence[Target], marts: Sequence[Mart] = ()
+) -> dg.SensorDefinition:
+    """The sensor of one source; running by default."""
+    own = [target for target in targets if target.source == source]
+    keys = [dg.AssetKey(target.asset_key) for target in own]
+    batches = batch_keys(source, targets, own)
+    along = [dg.AssetKey(mart.asset_key) for mart in marts if may_go_along(mart, source)]
+    watch = ArrivalWatch(look_by_look(runtime, source))
+    unreported = UnreportedFiles(runtime, source)
+
+    @dg.sensor(
+        name=f"{source}_files",
+        target=dg.AssetSelection.assets(*keys, *batches, *along),
+        minimum_interval_seconds=1,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"New DMS files of {source} become bronze events, and one run for all tables that have any.",
+        tags={"source": source},
+    )
+    def files(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        automation = runtime.lake.automation
+
+        def look() -> dg.SensorResult:
+            found = watch.poll(automation.poll_window.total_seconds())
+            events = landed_events(runtime.lake, source, unreported.take(context.instance))
+            ready, reasons = ready_targets(context.instance, runtime, own)
+            if ready:
+                found_along = marts_along(context.instance, runtime, source, marts, ready)
+                request = _request(source, targets, ready, found_along)
+                return dg.SensorResult(run_requests=[request], asset_events=events)
+            location = runtime.store(source).location
+            told_of = (
+                _found(found, location)
+                if found
+                else f"still looking through {location}: {watch.seconds:.0f} s"
+            )
+            return dg.SensorResult(
+                skip_reason=sentence(reasons, f"no file is pending: {told_of}"), asset_events=events
+            )
+
+        return poll(look, automation)
+
+    return files
+
+
+def look_by_look(runtime: LakeRuntime, source: str) -> Callable[[], Discovery]:
+    """Looks at the source, one after the other. Where S3 tells of new files, the wait for its word is the pause."""
+    opened: list[Arrivals] = []
+
+    def look() -> Discovery:
+        if not opened:
+            # Not before: to define the sensor needs neither the bucket nor the queue.
+            opened.append(Arrivals(runtime, source))
+        return opened[0].look(wait_seconds=1)
+
+    return look
+
+
+def ready_targets(
+    instance: dg.DagsterInstance, runtime: LakeRuntime, targets: Sequence[Target]
+) -> tuple[list[Target], list[str]]:
+    """Tables to be requested now, and for the other pending ones why not."""
+    automation = runtime.lake.automation
+    if alive := alive_runs(instance, runtime, sorted({target.source for target in targets})):
+        # Beside it nothing would be applied twice, and a process be started for nothing.
+        return [], [f"run {alive[0][:8]} keeps its tables current"]
+    keys = [dg.AssetKey(target.asset_key) for target in targets]
+    if in_flight := assets_in_flight(instance, keys, automation.heartbeat_timeout.total_seconds()):
+        # One run at a time for a source: each has a Spark of its own, and what comes meanwhile is the next one's.
+        runs = sorted({run for ids in in_flight.values() for run in ids})
+        return [], [
+            f"run {', '.join(run[:8] for run in runs)} is under way for {many(len(in_flight), 'table')}"
+        ]
+    ready, reasons = [], []
+    for state in table_states(runtime, targets, datetime.now(UTC)):
+        if isinstance(state.next_batch, Waiting):
+            reasons.append(f"{state.target.identifier}: {state.next_batch.reason}")
+        elif isinstance(state.next_batch, Batch):
+            key = dg.AssetCheckKey(dg.AssetKey(state.target.asset_key), APPLIED)
+            wait = check_backing_off(instance, key, automation.backoff_base, automation.backoff_max)
+            if wait > 0:
+                reasons.append(f"{state.target.identifier} failed and is tried again in {wait:.0f} s")
+            else:
+                ready.append(state.target)
+    return ready, reasons
+
+
+def _found(found: Discovery, location: str) -> str:
+    if found.doubtful:
+        return doubtful_sentence(*min(found.doubtful.items()))
+    if not found.listed:
+        return f"{location} holds no files"
+    strange = len(found.unknown) + sum(found.unconfigured.values())
+    if not strange:
+        return f"{many(found.listed, 'file')} in {location}"
+    example = found.unknown[0].key if found.unknown else f"files of {min(found.unconfigured)}"
+    return (
+        f"{many(found.listed, 'file')} in {location}, of which {strange} {does(strange, 'are')} of no configured "
+        "table, "
+        f"such as {example}"
+    )
+
+
+def _request(
+    source: str, targets: Sequence[Target], ready: Sequence[Target], along: Sequence[Mart]
+) -> dg.RunRequest:
+    selection = [dg.AssetKey(target.asset_key) for target in ready]
+    marts = [dg.AssetKey(mart.asset_key) for mart in along]
+    return dg.RunRequest(
+        asset_selection=[*selection, *sorted(batch_keys(source, targets, ready)), *marts],
+        tags={SCOPE: f"silver/{source}", **RUN_TAGS, **{mart_tag(mart.name): "1" for mart in along}},
+    )

@@ -1,0 +1,78 @@
+"""The sensor for freshness: the one check that must speak when nothing runs.
+
+A table that nothing is applied to evaluates no checks. So once a minute every table's freshness is looked at, and
+evaluated where it changed, or was not evaluated for an hour. What Dagster has missed of a table is told at the same
+time (`orchestration/runs/missed_checks.py`).
+"""
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from lake_assets.orchestration.assets.silver_assets import batch_key
+from lake_assets.orchestration.checks.check_history import latest_evaluation
+from lake_assets.orchestration.checks.freshness_check import freshness
+from lake_assets.orchestration.checks.silver_checks import FRESHNESS, freshness_evaluation
+from lake_assets.orchestration.checks.stray_check import strays_evaluation
+from lake_assets.orchestration.runs.continuous_job import alive_runs
+from lake_assets.orchestration.runs.missed_checks import Missed
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.plan.pending import TableState, table_states
+from lake_assets.silver.table.targets import Target
+from lake_assets.words import many
+
+REPEAT_SECONDS = 3600
+UNTOLD_SECONDS = 300.0
+"""A run that stays up is left so long to tell of a position, and two reports: it tells between rounds."""
+
+
+def freshness_sensor(runtime: LakeRuntime, targets: Sequence[Target]) -> dg.SensorDefinition:
+    """The sensor of all silver tables; running by default."""
+
+    missed, sources = Missed(), sorted({target.source for target in targets})
+    continuous = runtime.lake.automation.continuous
+    patience = UNTOLD_SECONDS + (2 * continuous.report_every.total_seconds() if continuous is not None else 0)
+
+    @dg.sensor(
+        name="freshness",
+        target=dg.AssetSelection.assets(*(dg.AssetKey(target.asset_key) for target in targets)),
+        minimum_interval_seconds=60,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Evaluates the freshness check of every silver table, also while nothing runs.",
+    )
+    def table_freshness(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        looked_at = time.time()
+        states = table_states(runtime, targets, datetime.now(UTC))
+        timeout = runtime.lake.automation.heartbeat_timeout.total_seconds()
+        kept = {source: patience for source in sources if alive_runs(context.instance, runtime, [source])}
+        for event in missed.events(context.instance, states, timeout, looked_at, kept):
+            context.instance.report_runless_asset_event(event)
+        for source in sources:
+            strays = strays_evaluation(context.instance, runtime, source, batch_key(source, 1))
+            if strays is not None:
+                context.instance.report_runless_asset_event(strays)
+        evaluations = changed_evaluations(context.instance, states)
+        for evaluation in evaluations:
+            context.instance.report_runless_asset_event(evaluation)
+        return dg.SkipReason(f"{len(evaluations)} of {many(len(targets), 'table')} evaluated")
+
+    return table_freshness
+
+
+def changed_evaluations(
+    instance: dg.DagsterInstance, states: Sequence[TableState]
+) -> list[dg.AssetCheckEvaluation]:
+    """Evaluations whose outcome differs from the newest one, or whose newest one is old."""
+    now = datetime.now(UTC)
+    found = []
+    for state in states:
+        if state.error is not None:
+            continue  # `applied` tells that; of what is pending nobody can tell
+        evaluation = freshness_evaluation(freshness(state.target, state.position, state.logged, now))
+        key = dg.AssetCheckKey(evaluation.asset_key, FRESHNESS)
+        last = latest_evaluation(instance, key)
+        if last is None or last.passed != evaluation.passed or time.time() - last.at > REPEAT_SECONDS:
+            found.append(evaluation)
+    return found

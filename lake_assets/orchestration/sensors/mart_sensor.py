@@ -1,0 +1,105 @@
+"""The sensor for marts: compares what each mart has consumed with the silver snapshots, and requests the difference.
+
+Level-triggered like the file sensor. A mart that reads a table whose blocking check failed is not requested, and one
+whose inputs are being applied waits for that, within reason (`mart_hold.py`).
+"""
+
+import time
+from collections.abc import Sequence
+
+import dagster as dg
+
+from lake_assets.gold.mart import Mart
+from lake_assets.gold.table_snapshots import snapshot_of_rows
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.orchestration.assets.mart_assets import failed_inputs, silver_keys
+from lake_assets.orchestration.assets.mart_runs import MartRun, mart_work
+from lake_assets.orchestration.runs.backoff import mart_backing_off
+from lake_assets.orchestration.runs.continuous_job import alive_runs
+from lake_assets.orchestration.runs.in_flight import assets_in_flight
+from lake_assets.orchestration.sensors.mart_hold import Hold
+from lake_assets.orchestration.sensors.polling import poll, sentence
+from lake_assets.orchestration.shared.run_tags import RUN_TAGS, SCOPE, mart_tag
+from lake_assets.runtime import LakeRuntime
+from lake_assets.words import many
+
+
+def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart]) -> dg.SensorDefinition:
+    """The sensor of all marts; running by default."""
+    keys = [dg.AssetKey(mart.asset_key) for mart in marts]
+    hold = Hold()
+
+    @dg.sensor(
+        name="marts",
+        target=dg.AssetSelection.assets(*keys),
+        minimum_interval_seconds=1,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Marts are computed for the days that silver commits touched, one run per contiguous stretch.",
+    )
+    def stale_marts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        def look() -> dg.SensorResult:
+            requests, reasons = mart_requests(context.instance, runtime, marts, hold)
+            if requests:
+                return dg.SensorResult(run_requests=requests)
+            return dg.SensorResult(skip_reason=sentence(reasons, "every mart is up to date"))
+
+        return poll(look, runtime.lake.automation)
+
+    return stale_marts
+
+
+def mart_requests(
+    instance: dg.DagsterInstance, runtime: LakeRuntime, marts: Sequence[Mart], hold: Hold
+) -> tuple[list[dg.RunRequest], list[str]]:
+    """The runs to request now, and why there are not more."""
+    automation = runtime.lake.automation
+    timeout = automation.heartbeat_timeout.total_seconds()
+
+    stale: set[str] = set()
+    sources = {source for mart in marts for source in mart.sources}
+    alive = {source: alive_runs(instance, runtime, [source]) for source in sources}
+
+    def refuse(mart: Mart) -> str | None:
+        stale.add(mart.name)
+        runs = [run for source in mart.sources for run in alive[source]]
+        if runs and (reason := _kept_current(runtime, mart, runs[0])) is not None:
+            return reason
+        applying = assets_in_flight(instance, silver_keys(mart), timeout).values()
+        held = hold.waits_for(mart.name, {run for ids in applying for run in ids})
+        if failed := failed_inputs(instance, mart):
+            return f"{mart.identifier} waits for {', '.join(failed)}"
+        if held:
+            return f"{mart.identifier} waits for run {held[0][:8]}, which is applying its inputs"
+        wait = mart_backing_off(instance, automation, mart)
+        return f"{mart.identifier} failed and is tried again in {wait:.0f} s" if wait > 0 else None
+
+    if assets_in_flight(instance, [dg.AssetKey(mart.asset_key) for mart in marts], timeout):
+        # Its commit decides what is left to do; asking before would compute days twice.
+        return [], ["a run of marts is under way"]
+    work = mart_work(runtime, marts, refuse)
+    requested = {name for run in work.runs for name in run.marts}
+    hold.forget({mart.name for mart in marts} - (stale - requested))
+    reasons = list(work.reasons)
+    if work.unpartitioned_days:
+        reasons.append(
+            f"{many(len(work.unpartitioned_days), 'changed day', 'lie')} outside the partitions: see gold.start_date"
+        )
+    return [_request(run) for run in work.runs], reasons
+
+
+def _kept_current(runtime: LakeRuntime, mart: Mart, run: str) -> str | None:
+    """Why a mart is left to the continuous run of its source, or is computed later."""
+    if mart.partition_column is None:
+        return f"{mart.identifier} is refreshed by run {run[:8]}" if len(mart.sources) == 1 else None
+    settings = runtime.lake.automation.continuous
+    newest = snapshot_of_rows(load_table(runtime.catalog, mart.identifier))
+    if settings is None or newest is None:
+        return None
+    age = time.time() - newest.timestamp_ms / 1000
+    left = settings.daily_marts_every.total_seconds() - age
+    return f"{mart.identifier} is computed again in {left:.0f} s (daily_marts_every)" if left > 0 else None
+
+
+def _request(run: MartRun) -> dg.RunRequest:
+    tags = {SCOPE: "gold", **RUN_TAGS, **{mart_tag(name): "1" for name in run.marts}, **run.tags}
+    return dg.RunRequest(asset_selection=run.keys, tags=tags)

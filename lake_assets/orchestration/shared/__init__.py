@@ -1,0 +1,1 @@
+"""Names, keys and metadata that several parts of the orchestration use."""

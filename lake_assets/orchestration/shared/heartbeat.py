@@ -1,0 +1,47 @@
+"""A run's sign of life.
+
+Dagster leaves a run STARTED for ever when its machine dies, and a sensor that waits for it would wait for ever. The run
+writes the time into its own tags; a sensor that finds it stale declares the run failed
+(`orchestration/runs/in_flight.py`).
+"""
+
+import logging
+import threading
+import time
+from types import TracebackType
+
+import dagster as dg
+
+HEARTBEAT = "lake_assets/heartbeat"
+
+logger = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """Context manager: beats from a thread every `interval` seconds while the block runs."""
+
+    def __init__(self, instance: dg.DagsterInstance, run_id: str, interval: float) -> None:
+        self._instance = instance
+        self._run_id = run_id
+        self._interval = interval
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def __enter__(self) -> "Heartbeat":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join(timeout=self._interval)
+
+    def _beat(self) -> None:
+        while True:
+            try:
+                self._instance.add_run_tags(self._run_id, {HEARTBEAT: f"{time.time():.3f}"})
+            except Exception:  # a missed beat is made good by the next one
+                logger.warning("heartbeat of run %s could not be written", self._run_id, exc_info=True)
+            if self._stop.wait(self._interval):
+                return

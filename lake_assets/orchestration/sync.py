@@ -1,0 +1,166 @@
+"""`lake-assets sync`: list, apply, compute the marts. The main job, without a UI.
+
+It runs the very assets that the UI shows, in this process, and reports to the same Dagster instance. Here: the order of
+the work. Not here: the look before it (`rounds/pending_work.py`), printing (`cli.py`), the progress bar's looks
+(`commands/run/progress.py`).
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import dagster as dg
+
+from lake_assets.lake import Lake
+from lake_assets.orchestration.assets.bronze_assets import landed_events
+from lake_assets.orchestration.assets.mart_assets import failed_inputs
+from lake_assets.orchestration.assets.mart_runs import MartRun, mart_work
+from lake_assets.orchestration.assets.silver_assets import batch_keys
+from lake_assets.orchestration.checks.silver_checks import APPLIED
+from lake_assets.orchestration.lake_definitions import build_definitions
+from lake_assets.rounds.pending_work import Looked, Progress, SyncResult, look, set_aside_sentence
+from lake_assets.silver.table.targets import Target
+from lake_assets.spark.causes import root_cause_in
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+ROUNDS = 3
+"""Marts are planned again after they ran; more rounds than this only happen while others apply files meanwhile."""
+
+logger = logging.getLogger(__name__)
+
+
+def sync(
+    lake: Lake,
+    instance: dg.DagsterInstance,
+    *,
+    source: str | None = None,
+    table: str | None = None,
+    gold: bool = True,
+    progress: Progress | None = None,
+    looked: Looked | None = None,
+) -> SyncResult:
+    """Applies everything that is pending. A failing table is in the result; the others are applied.
+
+    `table` is a name that `Target.is_called` knows; with it or `source`, only those are applied. `looked`: what a look
+    has found, if there was one.
+    """
+    bar = progress or Progress()
+    looked = looked or look(lake, source=source, table=table, gold=gold, progress=bar)
+    result = looked.result
+    for name, found in looked.found.items():
+        for event in landed_events(lake.config, name, found.logged):
+            instance.report_runless_asset_event(event)
+    start = time.perf_counter()
+    if looked.ready:
+        _apply(lake, instance, looked.ready, result, bar)
+    result.seconds["silver"] = time.perf_counter() - start
+    if looked.marts:
+        start = time.perf_counter()
+        _compute_marts(lake, instance, result, bar)
+        result.seconds["gold"] = time.perf_counter() - start
+    return result
+
+
+def _apply(
+    lake: Lake, instance: dg.DagsterInstance, ready: Sequence[Target], result: SyncResult, bar: Progress
+) -> None:
+    bar.begin("silver", len(ready))
+
+    def told(target: Target, stage: str) -> None:
+        if stage == "done":
+            bar.done("silver")
+        else:
+            bar.stage("silver", f"{target.name}: {stage}")
+
+    keys = [dg.AssetKey(target.asset_key) for target in ready] + sorted(
+        key for name in lake.config.sources for key in batch_keys(name, lake.targets, ready)
+    )
+    run = _execute(lake, instance, keys, {}, told)
+    by_key = {dg.AssetKey(target.asset_key): target.identifier for target in ready}
+    for key, metadata in _materialized(run):
+        if key in by_key:
+            result.applied[by_key[key]] = metadata
+    by_name = {target.identifier: target for target in ready}
+    for name, metadata in sorted(result.applied.items()):
+        rows, files = metadata["rows_quarantined"], metadata["files_quarantined"]
+        if sentence := set_aside_sentence(name, by_name[name].table, rows, files):
+            result.set_aside.append(sentence)
+    told_tables = set()
+    for evaluation in run.get_asset_check_evaluations():
+        if evaluation.check_name == APPLIED and evaluation.asset_key in by_key:
+            told_tables.add(evaluation.asset_key)
+            if not evaluation.passed:
+                result.failed[by_key[evaluation.asset_key]] = str(evaluation.metadata["error"].value)
+    for key in set(by_key) - told_tables:
+        result.failed[by_key[key]] = _failure(run) or "its run ended before the table had its turn"
+
+
+def _compute_marts(lake: Lake, instance: dg.DagsterInstance, result: SyncResult, bar: Progress) -> None:
+    attempted: set[MartRun] = set()
+    for _ in range(ROUNDS):
+        work = mart_work(lake.runtime, lake.marts, lambda mart: _blocked(instance, mart))
+        runs = [run for run in work.runs if run not in attempted]
+        for reason in work.reasons:
+            result.waiting[reason.split(" ")[0]] = reason
+        if work.unpartitioned_days:
+            first, last = work.unpartitioned_days[0], work.unpartitioned_days[-1]
+            result.waiting["gold.start_date"] = (
+                f"days from {first} to {last} changed but have no partition: move gold.start_date in lake.yaml"
+            )
+        if not runs:
+            return
+        bar.begin("gold", sum(len(run.marts) for run in runs))
+        for run in runs:
+            attempted.add(run)
+            bar.stage("gold", ", ".join(run.marts))
+            executed = _execute(lake, instance, run.keys, run.tags)
+            done = {key.path[-1]: metadata for key, metadata in _materialized(executed)}
+            result.marts |= done
+            for mart in run.marts:
+                bar.done("gold")
+                if mart not in done:
+                    result.failed[f"gold.{mart}"] = _failure(executed) or "its run ended without it"
+
+
+def _blocked(instance: dg.DagsterInstance, mart: Any) -> str | None:
+    failed = failed_inputs(instance, mart)
+    return f"{mart.identifier} waits for {', '.join(failed)}" if failed else None
+
+
+def _execute(
+    lake: Lake,
+    instance: dg.DagsterInstance,
+    keys: Sequence[dg.AssetKey],
+    tags: dict[str, str],
+    told: Callable[[Target, str], None] = lambda target, stage: None,
+) -> dg.ExecuteInProcessResult:
+    job = build_definitions(lake, told).resolve_implicit_global_asset_job_def()
+    return job.execute_in_process(
+        instance=instance, asset_selection=list(keys), tags=tags, run_config=QUIET, raise_on_error=False
+    )
+
+
+def _materialized(run: dg.ExecuteInProcessResult) -> list[tuple[dg.AssetKey, dict[str, Any]]]:
+    return [
+        (event.asset_key, {key: value.value for key, value in event.materialization.metadata.items()})
+        for event in run.get_asset_materialization_events()
+        if event.asset_key is not None
+    ]
+
+
+def _failure(run: dg.ExecuteInProcessResult) -> str | None:
+    """The innermost cause of the first failed step, in one line."""
+    for event in run.all_events:
+        if event.is_step_failure:
+            error = event.step_failure_data.error
+            while error is not None and error.cause is not None:
+                error = error.cause
+            described = event.step_failure_data.user_failure_data
+            if described is not None and described.description:
+                return described.description.strip()
+            if error is None:
+                return None
+            logger.debug("a step failed:\n%s", error.to_string())
+            return root_cause_in(error.message) or error.message.strip().partition("\n")[0]
+    return None

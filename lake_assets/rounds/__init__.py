@@ -1,0 +1,1 @@
+"""A round: scan the bucket, plan, apply, compute marts, look after tables. Without Dagster."""

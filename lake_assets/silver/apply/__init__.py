@@ -1,0 +1,1 @@
+"""Applying batches: the order of the steps, the retries, a rebuild."""

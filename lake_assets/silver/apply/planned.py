@@ -1,0 +1,212 @@
+"""One planned batch: its contracts and columns, a Spark session, and what its failure means.
+
+Here: what surrounds applying a batch. Not here: planning it (`engine.py`, `rebuild.py`), applying it
+(`apply_batch.py`).
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+from pyiceberg.table import Table
+from pyspark.sql import SparkSession
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_random_exponential,
+)
+
+from lake_assets.bronze.files.content import FilesUnusable, UnreadableFile
+from lake_assets.bronze.log.file_log import LoggedFile
+from lake_assets.bronze.quarantine.damage import unreadable_files
+from lake_assets.bronze.quarantine.quarantine_log import State
+from lake_assets.bronze.scan.vanished import missing_files
+from lake_assets.config.secrets import hidden_in
+from lake_assets.errors import ApplyConflict, LakeError, SparkLost, TableStopped
+from lake_assets.iceberg.publish import Attempt, lost_race
+from lake_assets.runtime import LakeRuntime
+from lake_assets.schema.contract import Contracts
+from lake_assets.silver.apply.apply_batch import apply_batch
+from lake_assets.silver.apply.evolve_table import batch_contracts, evolved
+from lake_assets.silver.plan.planner import Batch
+from lake_assets.silver.table.position import Position
+from lake_assets.silver.table.shape import reshaped
+from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write.batch import BatchResult
+from lake_assets.silver.write.batch_work import Damaged, Work
+from lake_assets.spark.causes import root_cause
+from lake_assets.spark.preflight import PreflightError
+from lake_assets.spark.session import SparkRefused, server_lost
+from lake_assets.storage.object_store import ObjectStore, StoreError
+from lake_assets.words import does, many
+
+ATTEMPTS = 5
+PENDING = "Its files are pending; the next turn applies them."
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A batch of a table, and what it was planned from."""
+
+    target: Target
+    table: Table | None
+    position: Position
+    batch: Batch
+    logged: Sequence[LoggedFile]
+    """All files of the table in the log, as far as the plan knows."""
+    again: bool = False
+    """Whether its files were applied before, and their keys are computed anew."""
+    by_today: bool = False
+    """Whether all files are read by the newest contract, rather than each by its own."""
+    reshape: bool = False
+    """Whether the table has another shape until the batch is published: none of its rows is read, all are replaced."""
+
+
+def retrying(target: Target, call: Callable[[], T]) -> T:
+    """Plans and applies again, a few times, what lost a race or has files that cannot be used. Raises ApplyConflict,
+    with what to do, when every attempt has lost."""
+    policy = Retrying(
+        retry=retry_if_exception_type((ApplyConflict, FilesUnusable, SparkLost)),
+        stop=stop_after_attempt(ATTEMPTS),
+        wait=_pause,
+        reraise=True,
+    )
+    try:
+        return policy(call)
+    except ApplyConflict as error:
+        raise ApplyConflict(
+            f"{target.identifier}: other processes committed to it first, {ATTEMPTS} times in a row ({error}). Nothing "
+            "was applied twice or lost: its files are pending, and the next run applies them. If this comes again, "
+            "find who else writes to the table, or run maintenance when fewer batches arrive."
+        ) from error
+
+
+def _pause(attempt: RetryCallState) -> float:
+    error = attempt.outcome.exception() if attempt.outcome is not None else None
+    if isinstance(error, SparkLost):
+        # A server that is being started again answers after some seconds.
+        return min(2.0**attempt.attempt_number, 8.0)
+    return wait_random_exponential(multiplier=0.2, max=5)(attempt)
+
+
+def known_damage(runtime: LakeRuntime, target: Target) -> Damaged:
+    """The files that are set aside whole: a reader would fail on them again."""
+    return {
+        (held.key, held.version): UnreadableFile(held.key, held.reason)
+        for held in runtime.quarantine.all(target.identifier)
+        if held.row is None and held.state in (State.HELD, State.DISCARDED)
+    }
+
+
+def apply_planned(
+    runtime: LakeRuntime,
+    planned: Planned,
+    damaged: Damaged,
+    stage: Callable[[str], None],
+    before_publish: Callable[[Work, Attempt], None] = lambda work, current: None,
+) -> BatchResult:
+    """Applies and publishes the batch. `before_publish` may raise, and nothing is published. Raises LakeError of every
+    kind; FilesUnusable when the batch may be tried again without some of its files, which `damaged` then has."""
+    target, position, batch = planned.target, planned.position, planned.batch
+    with ExitStack() as held:
+        spark = _session(runtime, target, held)
+        record = partial(runtime.contracts.add, target.identifier)
+        contracts = batch_contracts(runtime, target, position, planned.logged, batch.files, record)
+        contracts = contracts.upto(max(batch.upto, position.log_offset + 1))
+        if planned.by_today:
+            contracts = Contracts((replace(contracts.versions[-1], from_offset=0),))
+        try:
+            work = Work(
+                runtime,
+                spark,
+                target.under(contracts),
+                position,
+                batch,
+                planned.logged,
+                contracts,
+                planned.table,
+                stage,
+                damaged,
+                again=planned.again,
+                fresh=planned.reshape,
+                before_publish=before_publish,
+            )
+            with ExitStack() as around:
+                if planned.reshape and planned.table is not None:
+                    catalog = runtime.lake.catalog.name
+                    around.enter_context(reshaped(spark, catalog, work.target, planned.table))
+                changes = around.enter_context(evolved(work, planned.table))
+                result = apply_batch(work)
+            return replace(result, schema_changes=changes, vanished=batch.vanished)
+        except FilesUnusable as unusable:
+            _without(unusable, batch, damaged)
+            raise
+        except SparkLost as lost:
+            raise SparkLost(f"{target.identifier}: {lost} {PENDING}") from lost
+        except LakeError:
+            raise
+        except Exception as error:
+            cause = error
+            if not server_lost(error) and not lost_race(error):
+                store = runtime.store(target.source)
+                try:
+                    found = unreadable_files(
+                        spark, store, batch.files, lambda f: contracts.at(f.offset).contract.dms
+                    )
+                except StoreError:
+                    _refuse_gone(target, store, batch)
+                    raise
+                except Exception as again:  # noqa: BLE001  (not the files; this is what stands in the way)
+                    cause, found = again, []
+                if found and _without(broken := FilesUnusable(found), batch, damaged):
+                    raise broken from error
+            raise _told(runtime, target, batch, cause) from cause
+
+
+def _refuse_gone(target: Target, store: ObjectStore, batch: Batch) -> None:
+    """Raises TableStopped when files of the batch are gone from the bucket."""
+    if missing := missing_files(store, batch.files):
+        raise TableStopped(
+            target.table,
+            f"{len(missing)} of the {many(len(batch.files), 'file')} of the next batch of {target.identifier} "
+            f"{does(len(missing), 'are')} gone from the bucket, the first of them {missing[0].key}.",
+            "Put them back, or have DMS reload the table.",
+        )
+
+
+def _told(runtime: LakeRuntime, target: Target, batch: Batch, error: Exception) -> LakeError:
+    """What a batch failed of, in the words of the lake."""
+    reason = hidden_in(runtime.lake, root_cause(error))
+    if server_lost(error):
+        runtime.sessions.forget()
+        return SparkLost(
+            f"{target.identifier}: Spark at {runtime.lake.spark.address} was lost amid a batch ({reason}). {PENDING}"
+        )
+    if lost_race(error):
+        return ApplyConflict(f"{target.identifier}: another run committed first")
+    files = f"{batch.files[0].key} to {batch.files[-1].key}" if batch.files else "no file"
+    return LakeError(f"{target.identifier}: the batch of {files} failed: {reason}")
+
+
+def _session(runtime: LakeRuntime, target: Target, held: ExitStack) -> SparkSession:
+    """A session of the batch's own, until the end of `held`."""
+    try:
+        return held.enter_context(runtime.sessions.isolated())
+    except PreflightError as error:
+        if runtime.lake.spark.mode != "connect" or isinstance(error, SparkRefused):
+            raise
+        raise SparkLost(f"{target.identifier}: {error}") from error
+
+
+def _without(unusable: FilesUnusable, batch: Batch, damaged: Damaged) -> bool:
+    """The next attempt leaves these files out. Whether this is news."""
+    versions = {file.key: file.version for file in batch.files}
+    new = {(file.key, versions[file.key]): file for file in unusable.files}
+    known = damaged.keys() >= new.keys()
+    damaged.update(new)
+    return not known

@@ -1,0 +1,244 @@
+"""A silver table made anew from its files, or some of its keys.
+
+The new rows are written to a branch and compared with the table; one fast-forward makes them the table, so that a
+reader has the old rows or the new ones. Here: what is read again, and the comparison. Not here: applying
+(`apply_batch.py`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from pyiceberg.table import Table
+
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.file_log import LoggedFile
+from lake_assets.bronze.scan.vanished import missing_files
+from lake_assets.config import Mode
+from lake_assets.errors import LakeError, TableStopped
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.iceberg.table_io import current_snapshot, live_rows, load_table, summary
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, retrying
+from lake_assets.silver.plan.full_load_gate import next_batch
+from lake_assets.silver.plan.planner import Batch, epoch_members, living_files, newest_versions, with_requests
+from lake_assets.silver.plan.rewritten import lost_contents
+from lake_assets.silver.table.guard import foreign_commits, refuse_other_source
+from lake_assets.silver.table.log_mark import why_other_log
+from lake_assets.silver.table.position import Position, PositionLost, read_position
+from lake_assets.silver.table.shape import has_other_shape, refuse_other_shape
+from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write.batch import BatchResult
+from lake_assets.silver.write.batch_work import Work
+from lake_assets.spark.sql import quoted
+from lake_assets.words import does, many
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What became of a table that was made anew."""
+
+    files: int
+    rows_only_before: int
+    """Rows that the table had and the files do not give."""
+    rows_only_after: int
+    reshaped: bool
+    """Whether the table had another shape before, so that its rows cannot be compared."""
+    published: BatchResult | None
+    """None when nothing differs, or nothing was to be published."""
+
+    @property
+    def equal(self) -> bool:
+        return not (self.rows_only_before or self.rows_only_after or self.reshaped)
+
+
+class _NotPublished(LakeError):
+    """The comparison is known, and the branch is not wanted."""
+
+
+def rebuild(
+    runtime: LakeRuntime,
+    target: Target,
+    *,
+    publish: bool = True,
+    by_today: bool = False,
+    stage: Callable[[str], None] = lambda name: None,
+) -> Rebuilt:
+    """The whole table from its files, each read by the contract that it was first read by (`by_today`: all by that of
+    lake.yaml). Files that are pending stay so. Starts over when another run publishes meanwhile. Raises TableStopped
+    when files are gone, ApplyConflict after some attempts."""
+
+    def plan(position: Position, logged: Sequence[LoggedFile]) -> Batch:
+        if target.mode is Mode.CHANGE_LOG:
+            members = with_requests(newest_versions(logged), logged)
+        else:
+            members = epoch_members(logged, position.epoch, position.log_offset)
+        return Batch("full_load", members, position.log_offset, position.epoch, cut=position.cut)
+
+    return retrying(target, lambda: _again(runtime, target, plan, publish, by_today, stage))
+
+
+def replay(
+    runtime: LakeRuntime,
+    target: Target,
+    first: str,
+    last: str | None = None,
+    *,
+    publish: bool = True,
+    by_today: bool = False,
+    stage: Callable[[str], None] = lambda name: None,
+) -> Rebuilt:
+    """The keys of which the files from `first` to `last` (keys in the bucket, in the order of the log) speak, from all
+    files. Raises as `rebuild`, and for a table that is no table of current rows."""
+    if target.mode is not Mode.CURRENT:
+        raise TableStopped(
+            target.table,
+            f"{target.identifier} is a {target.mode.value}, whose rows have no keys to replay.",
+            "Use lake-assets rebuild.",
+        )
+
+    def plan(position: Position, logged: Sequence[LoggedFile]) -> Batch:
+        members = epoch_members(logged, position.epoch, position.log_offset)
+        bounds = [_offset(target, members, key) for key in (first, last or members[-1].key)]
+        files = tuple(file for file in members if bounds[0] <= file.offset <= bounds[1])
+        if any(file.kind is FileKind.LOAD for file in files):
+            raise TableStopped(
+                target.table, "the files from there on include the full load.", "Use lake-assets rebuild."
+            )
+        return Batch("cdc", files, position.log_offset, position.epoch, cut=position.cut)
+
+    return retrying(target, lambda: _again(runtime, target, plan, publish, by_today, stage))
+
+
+def _again(
+    runtime: LakeRuntime,
+    target: Target,
+    plan: Callable[[Position, Sequence[LoggedFile]], Batch],
+    publish: bool,
+    by_today: bool,
+    stage: Callable[[str], None],
+) -> Rebuilt:
+    table = load_table(runtime.catalog, target.identifier)
+    refuse_other_source(target, table)
+    position, batch, logged = _planned(runtime, target, table, plan)
+    if not publish and table is not None:
+        refuse_other_shape(target, table)  # to compare, columns would have to be changed
+    damaged = known_damage(runtime, target)
+    needed = [file for file in batch.files if (file.key, file.version) not in damaged]
+    if missing := missing_files(runtime.store(target.source), needed):
+        raise TableStopped(
+            target.table,
+            f"{len(missing)} of the {many(len(needed), 'file')} that it was made of {does(len(missing), 'are')} gone "
+            "from the bucket, the first of "
+            f"them {missing[0].key}.",
+            "Put them back, or have DMS reload the table.",
+        )
+    if lost := lost_contents(batch.files, logged, damaged):
+        raise TableStopped(
+            target.table,
+            f"{lost[0].key} was written again after its rows had been applied to {target.identifier}, and is set "
+            "aside: what it said before is only in that table now.",
+            "Retry it (lake-assets quarantine retry) to have the table follow the file as it is, and then rebuild.",
+        )
+    found: list[tuple[int, int]] = []
+
+    reshape = table is not None and has_other_shape(target, table)
+
+    def compare(work: Work, current: Attempt) -> None:
+        found.append((0, 0) if reshape else _differences(work, current))
+        # A commit of somebody else's is covered by one of ours, whether or not it changed anything that counts.
+        needed = found[-1] != (0, 0) or reshape or foreign_commits(table) or not position.log_offset
+        if not publish or not needed:
+            raise _NotPublished(target.identifier)
+        _refuse_loss(target, logged, found[-1][0])
+
+    planned = Planned(target, table, position, batch, logged, again=True, by_today=by_today, reshape=reshape)
+    try:
+        result = apply_planned(runtime, planned, damaged, stage, compare)
+    except _NotPublished:
+        result = None
+    return Rebuilt(len(batch.files), *found[-1], reshape, result)
+
+
+def _planned(
+    runtime: LakeRuntime,
+    target: Target,
+    table: Table | None,
+    plan: Callable[[Position, Sequence[LoggedFile]], Batch],
+) -> tuple[Position, Batch, list[LoggedFile]]:
+    """The table's position, what it is to be computed from, and its files up to there."""
+    try:
+        position = read_position(table)
+    except PositionLost:
+        return _from_the_beginning(runtime, target, table)
+    if position.snapshot_id is None or not position.log_offset:
+        raise TableStopped(
+            target.table,
+            f"{target.identifier} has nothing to compare with yet.",
+            "Run lake-assets sync first.",
+        )
+    # A copy that came later says where the content of an earlier file is now.
+    files = [
+        file
+        for file in runtime.file_log.files(target.source, target.table)
+        if file.offset <= position.log_offset or file.copy_of is not None
+    ]
+    if (
+        other := why_other_log(position.log_offset, position.mark, runtime.file_log.identity(), files)
+    ) is not None:
+        raise TableStopped(target.table, f"{target.identifier}: {other}", "Run `lake-assets recover`.")
+    logged = living_files(files, target.mode, target.config.on_vanished)
+    return position, plan(position, logged), logged
+
+
+def _from_the_beginning(
+    runtime: LakeRuntime, target: Target, table: Table | None
+) -> tuple[Position, Batch, list[LoggedFile]]:
+    """Of a table whose position is lost: as if it were empty."""
+    head = current_snapshot(table)
+    assert head is not None, "its rows are in a snapshot"
+    files = runtime.file_log.files(target.source, target.table)
+    batch = next_batch(runtime, target, Position(), files, datetime.now(UTC), at_once=True)
+    if not isinstance(batch, Batch):
+        raise TableStopped(
+            target.table,
+            f"{target.identifier} cannot be computed from its files yet: {batch.reason if batch else 'it has none'}.",
+            "Run it again when they are there.",
+        )
+    if batch.stop is not None:
+        raise TableStopped(target.table, batch.stop.reason, batch.stop.next_step)
+    position = Position(snapshot_id=head.snapshot_id, rows=live_rows(summary(head)))
+    logged = living_files(files, target.mode, target.config.on_vanished)
+    return position, replace(batch, kind="full_load"), logged
+
+
+def _differences(work: Work, current: Attempt) -> tuple[int, int]:
+    """Rows of the table that the branch does not have, and the other way round."""
+    tables = [work.spark.table(name) for name in (current.table, current.address)]
+    columns = [quoted(column.name) for column in work.target.columns]
+    before, after = (table.select(*columns) for table in tables)
+    return before.exceptAll(after).count(), after.exceptAll(before).count()
+
+
+def _refuse_loss(target: Target, logged: Sequence[LoggedFile], lost: int) -> None:
+    """A change log keeps the rows of files that were written again: they are in no file any more."""
+    newest = newest_versions(logged)
+    again = {file.key for file in logged} & {f.key for f in set(logged) - set(newest) if not f.retry}
+    if lost and again and target.mode is Mode.CHANGE_LOG:
+        raise TableStopped(
+            target.table,
+            f"{target.identifier} has rows of files that were written again since, the first of them {min(again)}; "
+            f"{many(lost, 'row', 'are')} in no file any more.",
+            "They are only in that table now, which stays as it is.",
+        )
+
+
+def _offset(target: Target, members: Sequence[LoggedFile], key: str) -> int:
+    for file in members:
+        if file.key == key:
+            return file.offset
+    raise TableStopped(
+        target.table,
+        f"{key} is no file that {target.identifier} is made of.",
+        "Name its key below the source's location, as `lake-assets status` and the events of bronze do.",
+    )

@@ -1,0 +1,139 @@
+"""From changes to the state of each key: the rule that silver is computed by.
+
+Every DMS row becomes events of a key: an image or a tombstone; a key update with a before image is a tombstone of the
+old key and an image of the new one. A key's state is its event with the highest sequence, but for keys of which that
+cannot be said from their last event alone: they are marked, and settled by `key_moves.py`. Here: that rule, and the
+figures of a batch. Not here: which files, or how the state reaches the table. DataFrame API only.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lake_assets.bronze.reader.typed_rows import SYNTHETIC_TAIL
+from lake_assets.silver.table.change_events import (
+    COMMIT_DIGITS,
+    DELETED,
+    INSERTED,
+    MOVED_AWAY,
+    MOVED_HERE,
+    UPDATED,
+    ChangeFigures,
+    key_columns,
+)
+from lake_assets.spark.checkpoint import Observed
+
+
+def observe_changes(changes: DataFrame) -> tuple[DataFrame, Observed]:
+    """The same rows, and the observation that counts them while they are read for the first time: no second read."""
+    seen = Observed()
+    bad = F.col("_bad").isNotNull()
+    observed = seen.on(
+        changes,
+        F.count(F.lit(1)).alias("rows"),
+        *(F.count_if(F.col("_op") == op).alias(f"op_{op}") for op in "IUD"),
+        # Full-load rows have the empty sequence; the lowest one that counts is that of a change.
+        F.min(F.when(F.col("_sequence") != "", F.col("_sequence"))).alias("min_sequence"),
+        F.max("_sequence").alias("max_sequence"),
+        F.max(F.unix_micros("_commit_ts")).alias("max_commit_micros"),
+        F.min(F.when(F.col("_sequence") != "", F.unix_micros("_commit_ts"))).alias("min_commit_micros"),
+        F.count_if(bad).alias("bad_rows"),
+        F.min(F.when(F.col("_op") != "I", F.col("_file"))).alias("first_change_file"),
+    )
+    return observed, seen
+
+
+def observe_used(changes: DataFrame) -> tuple[DataFrame, Observed]:
+    """The same rows, and the observation that counts them."""
+    used = Observed()
+    return used.on(changes, F.count(F.lit(1)).alias("rows")), used
+
+
+def figures(changes: Observed, used: Observed) -> ChangeFigures:
+    """The figures of observations whose rows have been read. Blocks until they are known."""
+    seen = changes.get
+    micros, first = seen["max_commit_micros"], seen["min_commit_micros"]
+    return ChangeFigures(
+        rows=seen["rows"],
+        by_op={op: seen[f"op_{op}"] for op in "IUD"},
+        min_sequence=seen["min_sequence"] or "",
+        max_sequence=seen["max_sequence"] or "",
+        max_commit_ts=None if micros is None else _instant(micros),
+        min_commit_ts=None if first is None else _instant(first),
+        used=used.get["rows"],
+        bad_rows=seen["bad_rows"],
+        first_change_file=seen["first_change_file"],
+    )
+
+
+def _instant(micros: int) -> datetime:
+    seconds, rest = divmod(micros, 1_000_000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
+
+
+def events(
+    changes: DataFrame, key: Sequence[str], *, before_images: bool, carry: Sequence[str] = ()
+) -> DataFrame:
+    """One row per event: `_key_0`, `_key_1`… (the key's values), `_kind` string, `_tombstone` boolean, `_order` struct,
+    `_image`, `_unsupplied` array of the columns that the image lacks, and the columns `carry` of its change."""
+    image = F.col("_image")
+    values = [image[name] for name in key]
+    kind, moved = F.col("_op"), F.lit(False)
+    if before_images:
+        old = [F.coalesce(F.col("_before")[name], image[name]) for name in key]
+        differs = reduce(or_, (before != now for before, now in zip(old, values, strict=True)))
+        # Some engines fill before images always: only one that differs is a key update.
+        moved = F.coalesce(differs & (F.col("_op") == UPDATED), F.lit(False))
+        kind = F.when(moved, F.lit(MOVED_HERE)).otherwise(kind)
+    found: Column = F.array(_event(values, kind))
+    if before_images:
+        found = F.when(moved, F.array(_event(values, kind), _event(old, F.lit(MOVED_AWAY)))).otherwise(found)
+    nothing = F.array().cast("array<string>")
+    lacking = F.col("_unsupplied") if "_unsupplied" in changes.columns else nothing
+    each = changes.select(
+        F.explode(found).alias("_event"), order_of_change(), "_image", lacking.alias("_unsupplied"), *carry
+    )
+    tombstone = F.col("_event._kind").isin(DELETED, MOVED_AWAY).alias("_tombstone")
+    return each.select("_event.*", tombstone, "_order", "_image", "_unsupplied", *carry)
+
+
+def order_of_change() -> Column:
+    """`_order`, by which changes are sorted: the sequence; of rows that have none of their own, the time in the file's
+    name (folders of dates may sort otherwise); then file and line, so that no two rows are level."""
+    in_name = F.regexp_extract("_file", r"(\d{8}-?\d{9,10})\.[^/]*$", 1)
+    flushed = F.when(F.col("_sequence").endswith(SYNTHETIC_TAIL), F.regexp_replace(in_name, "-", ""))
+    return F.struct("_sequence", F.coalesce(flushed, F.lit("")).alias("_flushed"), "_file", "_row").alias(
+        "_order"
+    )
+
+
+def _event(values: Sequence[Column], kind: Column) -> Column:
+    keys = (value.alias(name) for name, value in zip(key_columns(values), values, strict=True))
+    return F.struct(*keys, kind.alias("_kind"))
+
+
+def collapse(found: DataFrame, key: Sequence[str], *, applied_commit: str = "") -> DataFrame:
+    """The state of each key that the events mention: `_key_0`…, `_tombstone`, `_image` struct, `_first` (the kind of
+    its first event) and `_doubtful` boolean.
+
+    Doubtful is a key whose last event does not say what it is. One that loses a row in the very transaction in which it
+    got one may have had two for a moment (a swap, `id = id + 1`): then the older is gone. So may one that loses a row
+    in a transaction of which a part was applied before, up to `applied_commit`. And an image may lack columns.
+    """
+    keys = key_columns(key)
+    commit = F.substring("_order._sequence", 1, COMMIT_DIGITS)
+    image = F.struct("_tombstone", "_image", commit.alias("_commit"))
+    states = found.groupBy(*keys).agg(
+        F.max_by(image, F.col("_order")).alias("_last"),
+        F.min_by("_kind", F.col("_order")).alias("_first"),
+        F.max(F.when(F.col("_kind").isin(INSERTED, MOVED_HERE), commit)).alias("_arrived"),
+        F.bool_or(~F.col("_tombstone") & (F.size("_unsupplied") > 0)).alias("_partial"),
+    )
+    last = F.col("_last._commit")
+    lost = F.col("_last._tombstone") & ((F.col("_arrived") == last) | (last <= applied_commit))
+    doubtful = F.coalesce(lost, F.lit(False)) | F.col("_partial")
+    return states.select(*keys, "_last._tombstone", "_last._image", "_first", doubtful.alias("_doubtful"))

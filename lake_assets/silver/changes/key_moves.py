@@ -1,0 +1,139 @@
+"""The state of keys that their last event does not tell: rows are followed from key to key.
+
+Here: bringing the events of those keys to `row_lineage.py`, and its answer to images. Not here: which keys are doubtful
+(`collapse.py`), which files tell about them (`silver/write/replay_basis.py`). DataFrame API only.
+"""
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lake_assets.bronze.reader.typed_rows import has_own_sequence
+from lake_assets.errors import NotTold, TableStopped
+from lake_assets.silver.changes.collapse import events
+from lake_assets.silver.changes.row_lineage import Step, Undecidable, survivors
+from lake_assets.silver.table.change_events import MOVED_AWAY, MOVED_HERE, key_columns
+from lake_assets.silver.table.targets import Target
+from lake_assets.spark.checkpoint import checkpointed
+from lake_assets.spark.sql import quoted
+
+MOST_STEPS = 3_000_000
+"""Events of doubtful keys in one batch, which are followed in this process' memory."""
+
+
+def settled(
+    spark: SparkSession, target: Target, changes: DataFrame, keys: DataFrame, base: DataFrame | None
+) -> DataFrame:
+    """The states of `keys` (`_key_0`…), as `collapse` makes them: `_key_0`…, `_tombstone`, `_image`.
+
+    `changes` are all changes since the table was as `base` is, or since it was empty. Raises TableStopped for changes
+    that do not tell.
+    """
+    found = events(changes, target.key, before_images=target.before_images)
+    numbered = _numbered(target, found, keys)
+    names = key_columns(target.key)
+    steps = found.join(F.broadcast(numbered), on=names)
+    if base is not None:
+        steps = steps.unionByName(_base_events(target, base, numbered))
+    steps = checkpointed(steps)
+    try:
+        images = survivors(_steps(target, steps))
+    except Undecidable as unclear:
+        raise _stopped(target, numbered, unclear) from unclear
+    parts = [(key, *place) for key, places in images.items() for place in places]
+    chosen = spark.createDataFrame(parts, "_survivor bigint, _sequence string, _file string, _row bigint")
+    own = steps.filter(~F.col("_tombstone")).select("_order", "_image", "_unsupplied")
+    place = ["_sequence", "_file", "_row"]
+    placed = own.withColumns({name: F.col(f"_order.{name}") for name in place})
+    rows = placed.join(F.broadcast(chosen), on=place)
+    state = rows.groupBy("_survivor").agg(_image(target).alias("_image"))
+    both = numbered.join(state, F.col("_number") == F.col("_survivor"), "left")
+    return both.select(*names, F.col("_survivor").isNull().alias("_tombstone"), "_image")
+
+
+def _numbered(target: Target, found: DataFrame, keys: DataFrame) -> DataFrame:
+    """The keys with a number each; and those from which a row moved to one of them by a change that lacks columns."""
+    names = key_columns(target.key)
+    known = checkpointed(keys.select(*names))
+    while target.may_be_partial and target.before_images:
+        moves = found.filter((F.col("_kind") == MOVED_HERE) & (F.size("_unsupplied") > 0))
+        here = moves.join(F.broadcast(known), on=names, how="left_semi").select("_order")
+        away = found.filter(F.col("_kind") == MOVED_AWAY).join(here, on="_order", how="left_semi")
+        more = checkpointed(away.select(*names).distinct().join(known, on=names, how="left_anti"))
+        if more.isEmpty():
+            break
+        known = checkpointed(known.unionByName(more))
+    return checkpointed(known.withColumn("_number", F.monotonically_increasing_id()))
+
+
+def _base_events(target: Target, base: DataFrame, numbered: DataFrame) -> DataFrame:
+    """The keys' rows in the table as inserts before every change, each in a place of its own that is no file's."""
+    image = F.struct(*(F.col(quoted(column.name)) for column in target.image_columns))
+    nowhere = F.lit(0).cast("bigint").alias("_row")
+    rows = base.select(
+        F.lit("I").alias("_op"),
+        F.lit("").alias("_sequence"),
+        F.lit("").alias("_file"),
+        nowhere,
+        image.alias("_image"),
+    )
+    own = events(rows, target.key, before_images=False).join(
+        F.broadcast(numbered), on=key_columns(target.key)
+    )
+    place = F.concat(F.lit("table "), F.col("_number").cast("string"))
+    return own.withColumn("_order", F.col("_order").withField("_file", place))
+
+
+def _steps(target: Target, steps: DataFrame) -> list[Step]:
+    flat = steps.select(
+        "_number",
+        "_kind",
+        "_order.*",
+        (F.size("_unsupplied") > 0).alias("_partial"),
+        has_own_sequence(F.col("_order._sequence")).alias("_repeats"),
+    )
+    rows = flat.limit(MOST_STEPS + 1).toArrow().to_pylist()
+    if len(rows) > MOST_STEPS:
+        raise TableStopped(
+            target.table,
+            f"more than {MOST_STEPS:,} changes move rows between keys inside of their transactions.",
+            "Lower automation.max_files_per_batch, or have DMS reload the table.",
+        )
+    return [
+        Step(
+            key=row["_number"],
+            kind=row["_kind"],
+            sequence=row["_sequence"],
+            flushed=row["_flushed"],
+            file=row["_file"],
+            row=row["_row"],
+            partial=row["_partial"],
+            repeats=row["_repeats"],
+        )
+        for row in rows
+    ]
+
+
+def _image(target: Target) -> Column:
+    """Of the changes of one row: each column as the newest that has it says."""
+    if not target.may_be_partial:
+        return F.max_by("_image", F.col("_order"))
+
+    def newest(name: str) -> Column:
+        has_it = ~F.array_contains("_unsupplied", name)
+        return F.max_by(F.col("_image")[name], F.when(has_it, F.col("_order"))).alias(name)
+
+    return F.struct(*(newest(column.name) for column in target.image_columns))
+
+
+def _stopped(target: Target, numbered: DataFrame, unclear: Undecidable) -> NotTold:
+    step = unclear.step
+    row = numbered.filter(F.col("_number") == step.key).first()
+    assert row is not None, "every step's key has a number"
+    key = ", ".join(
+        f"{name} = {row[held]}" for name, held in zip(target.key, key_columns(target.key), strict=True)
+    )
+    return NotTold(
+        target.table,
+        f"{unclear} ({key}, in {step.file}, sequence {step.sequence or 'of a full load'}).",
+        "The table goes on by itself if an earlier file that tells is still to come; else have DMS reload it.",
+    )

@@ -1,0 +1,180 @@
+"""A batch's files being read, with a witness of what was seen of them.
+
+Here: the usable changes of some files, each file by the contract that holds for it, and the refusal of files whose rows
+went missing. Not here: what becomes of the changes (`silver/write/upsert.py`, `silver/write/log_tables.py`), or of rows
+that cannot be used (`silver/write/setting_aside.py`).
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial, reduce
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lake_assets.bronze.log.file_log import LoggedFile
+from lake_assets.bronze.quarantine.bad_rows import stop_for_missing_rows
+from lake_assets.bronze.reader.places import in_places, placed, plain
+from lake_assets.bronze.reader.read_changes import read_changes
+from lake_assets.config import Mode
+from lake_assets.schema.contract import Contracts, ContractVersion
+from lake_assets.schema.images import today
+from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used
+from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut, add_sides, in_cut, observe_sides
+from lake_assets.silver.plan.parts import Part
+from lake_assets.silver.table.change_events import ChangeFigures
+from lake_assets.silver.table.targets import Target
+from lake_assets.spark.checkpoint import Observed, checkpointed
+from lake_assets.storage.object_store import ObjectStore
+
+ONE_TASK_BYTES = 2 * 2**20
+"""Files of together no more bytes are read by one task."""
+
+
+class Reading:
+    """The changes of `parts`: compute something from `good`, then ask for `figures`."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        store: ObjectStore,
+        target: Target,
+        parts: Sequence[Part],
+        contracts: Contracts,
+        cut: RowCut = ALL_ROWS,
+    ) -> None:
+        """`parts` of files with their own row counts, at least one, of which rows outside of the cut are passed over.
+        Raises TableStopped when a file's columns do not fit the contract."""
+        self._table = target.table
+        self._store = store
+        self.parts = parts
+        self.cut = cut
+        self._frames = partial(self._grouped, spark, target, contracts)
+        self._groups = self._frames()
+        self._all = reduce(_union, (rows.drop("_place") for _, rows in self._groups))
+        if sum(part.file.size for part in parts) <= ONE_TASK_BYTES:
+            # Nothing is shuffled then: a stage costs more than so few rows.
+            self._all = self._all.coalesce(1)
+        self.changes = self._all
+        """Every row within the cut, unusable ones included."""
+        self._sides: Observed | None = None
+        if cut is not ALL_ROWS:
+            self.changes, self._sides = observe_sides(self._all)
+        observed, self._observation = observe_changes(self.changes)
+        self.good, self._used = observe_used(observed.filter(F.col("_bad").isNull()))
+        """The changes as `bronze.reader` describes them, without the unusable."""
+
+    def _grouped(
+        self, spark: SparkSession, target: Target, contracts: Contracts, *, explain: bool = False
+    ) -> "list[tuple[Sequence[LoggedFile], DataFrame]]":
+        """The rows of files that are read alike."""
+        store, cut = self._store, self.cut
+        groups: dict[tuple[int, frozenset[str], str, bool], dict[str, list[Part]]] = defaultdict(dict)
+        for part in self.parts:
+            version = contracts.at(part.file.offset)
+            # A file of which single rows are read stands beside the same file without them.
+            which = "only" if part.only is not None else "without" if part.without else "all"
+            gone, reopened = version.contract.gone_at(part.file.written_at), part.file.offset in cut.reopened
+            group = groups[version.number, gone, which, reopened]
+            group.setdefault(part.file.path, []).append(part)
+        found: list[tuple[Sequence[LoggedFile], DataFrame]] = []
+        for version in contracts.versions:
+            for (number, gone, which, reopened), by_path in groups.items():
+                if number == version.number:
+                    files = [parts[0].file for parts in by_path.values()]
+                    rows = self._read(spark, target, files, contracts, version, gone, explain=explain)
+                    if which != "all":
+                        places = {
+                            store.spark_uri(path): {
+                                place for part in parts for place in (part.only or part.without)
+                            }
+                            for path, parts in by_path.items()
+                        }
+                        rows = in_places(spark, rows, places, others=which == "without")
+                    if cut is not ALL_ROWS:
+                        rows = rows.withColumn("_side", cut.side(reopened=reopened))
+                    found.append((files, rows))
+        return found
+
+    def _read(
+        self,
+        spark: SparkSession,
+        target: Target,
+        files: Sequence[LoggedFile],
+        contracts: Contracts,
+        version: ContractVersion,
+        gone: frozenset[str],
+        *,
+        explain: bool,
+    ) -> DataFrame:
+        contract = version.contract
+        table = contract.table(target.config, gone)
+        changes = read_changes(
+            spark,
+            self._store,
+            files,
+            name=target.table,
+            table=table,
+            dms=contract.dms,
+            partial=target.mode is Mode.CURRENT,
+            explain=explain,
+        )
+        if contract.columns == target.image_columns:
+            return changes
+        names = contracts.names_today(version.number, drops=target.schema_changes.dropped == "drop")
+        return today(
+            changes, contract.columns, names, target.image_columns, target.matched_by, target.config.defaults
+        )
+
+    def checkpointed(self, rows: DataFrame, *observed: Observed) -> DataFrame:
+        """Rows computed from `good`, which are computed now; fills the observations that are in their plan."""
+        sides = () if self._sides is None else (self._sides,)
+        return checkpointed(rows, (*sides, self._observation, self._used, *observed))
+
+    @property
+    def rows_counted(self) -> int:
+        """Rows of the files by their own count, made without Spark."""
+        return sum(part.rows for part in self.parts)
+
+    def bad_rows(self, most: int | None = None) -> list[tuple[LoggedFile, list[tuple[int, str]]]]:
+        """The rows that cannot be used, at most so many of the first ones: by record of the log, their places (from 0)
+        and all that is wrong with each; reads the files once more."""
+        found: dict[int, list[tuple[int, str]]] = defaultdict(list)
+        by_address: dict[tuple[int, str], LoggedFile] = {}
+        frames = []
+        for number, (files, rows) in enumerate(self._frames(explain=True)):
+            by_address |= {(number, plain(self._store.spark_uri(file.path))): file for file in files}
+            bad = placed(in_cut(rows)).filter(F.col("_bad").isNotNull()).select("_file", "_place", "_bad")
+            frames.append(bad.withColumn("_group", F.lit(number)))
+        bad = reduce(DataFrame.unionByName, frames)
+        if most is not None:
+            bad = bad.orderBy("_file", "_place").limit(most)
+        for row in bad.collect():
+            file = by_address[row["_group"], plain(unquote(row["_file"]))]
+            found[file.offset].append((row["_place"], row["_bad"]))
+        files_by_offset = {file.offset: file for file in by_address.values()}
+        return [(files_by_offset[offset], sorted(found[offset])) for offset in sorted(found)]
+
+    def figures(self) -> ChangeFigures:
+        """What was seen while `good` was computed; blocks until it has been. Raises RowCountMismatch when the files
+        hold more or fewer rows by their own count."""
+        seen = figures(self._observation, self._used)
+        if self._sides is not None:
+            add_sides(seen, self._sides)
+            again = (part.rows for part in self.parts if part.file.offset in self.cut.reopened)
+            seen.read_before = sum(again)
+        if seen.rows != self.rows_counted:
+            counted: dict[str, int] = defaultdict(int)
+            for part in self.parts:
+                counted[self._store.spark_uri(part.file.path)] += part.rows
+            stop_for_missing_rows(self._table, counted, self._all)
+        return seen
+
+
+def _union(one: DataFrame, other: DataFrame) -> DataFrame:
+    """Contracts of one table may differ in whether a marker for what is not supplied is known."""
+    both = one.unionByName(other, allowMissingColumns=True)
+    if one.columns == other.columns or "_unsupplied" not in both.columns:
+        return both
+    return both.withColumn("_unsupplied", F.coalesce("_unsupplied", F.array().cast("array<string>")))

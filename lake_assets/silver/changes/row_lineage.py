@@ -1,0 +1,133 @@
+"""Which row of the source each change belongs to, where a key alone does not tell.
+
+A database checks its keys at a transaction's end, so that inside of one a key may have several rows: in a swap, or in
+`id = id + 1`, a row moves to a key before the row that had it has moved away. And an update that names some of its
+columns only goes on with what its row was before, wherever that row was. Both are told by following the rows.
+
+Here: that, for the few keys concerned, without their values. Not here: which keys those are (`collapse.py`), where the
+steps come from and what becomes of the answer (`key_moves.py`). Pure.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lake_assets.silver.table.change_events import (
+    DELETED,
+    INSERTED,
+    MOVED_AWAY,
+    MOVED_HERE,
+    UPDATED,
+    commit_of,
+)
+
+Place = tuple[str, str, int]
+"""Sequence, file and row of a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event of a key."""
+
+    key: int
+    """A number that stands for the key."""
+    kind: str
+    sequence: str
+    flushed: str
+    file: str
+    row: int
+    partial: bool = False
+    """Whether the image lacks columns."""
+    repeats: bool = False
+    """Whether a change with the same sequence is the same change: it is DMS's own."""
+
+    @property
+    def place(self) -> Place:
+        return self.sequence, self.file, self.row
+
+    @property
+    def order(self) -> tuple[str, str, str, int, bool]:
+        # A row leaves its old key before it is at the new one.
+        return self.sequence, self.flushed, self.file, self.row, self.kind != MOVED_AWAY
+
+
+class Undecidable(Exception):
+    """The changes do not say which of two rows is meant, or what a row was before."""
+
+    def __init__(self, step: Step, reason: str) -> None:
+        super().__init__(reason)
+        self.step = step
+
+
+@dataclass(slots=True)
+class _Row:
+    """A row of the source: the changes that make its image, the oldest one complete."""
+
+    images: list[Step] = field(default_factory=list)
+    perhaps: list[Step] = field(default_factory=list)
+    """Updates that may be this row's, and that no later image of all columns has made indifferent."""
+
+    def takes(self, step: Step) -> None:
+        if not step.partial:
+            self.images.clear()
+            self.perhaps.clear()
+        self.images.append(step)
+
+
+def _commit_ends(present: list[_Row]) -> None:
+    """Between two transactions a key has one row. Where there are more, the others were never there together with it:
+    updates that came to all of them were the last one's."""
+    if len(present) > 1:
+        del present[:-1]
+        updates, present[0].perhaps = present[0].perhaps, []
+        for step in updates:
+            present[0].takes(step)
+
+
+def survivors(steps: Iterable[Step]) -> dict[int, list[Place]]:
+    """For each key that has a row in the end, the changes that its image is made of, the oldest first.
+
+    A key that loses a row loses the one that it has had longest: a row that moves in during a swap is not the one that
+    moves out. Between two transactions a key has one row at most; where it seems to have more, because a full load has
+    read rows that later changes speak of, the last one counts. Raises Undecidable for a row that may be the one of
+    several which an update meant, and for a row of which nothing but a partial image is known.
+    """
+    rows: dict[int, list[_Row]] = {}
+    commits: dict[int, str] = {}
+    moving: dict[Place, _Row] = {}
+    told: set[tuple[int, str, str]] = set()
+    for step in sorted(steps, key=lambda s: s.order):
+        if step.repeats:
+            if (change := (step.key, step.kind, step.sequence)) in told:
+                continue
+            told.add(change)
+        present = rows.setdefault(step.key, [])
+        if commits.get(step.key) != commit_of(step.sequence):
+            commits[step.key] = commit_of(step.sequence)
+            _commit_ends(present)
+        if step.kind in (DELETED, MOVED_AWAY):
+            gone = present.pop(0) if present else _Row()
+            if step.kind == MOVED_AWAY:
+                moving[step.place] = gone
+        elif step.kind in (INSERTED, MOVED_HERE):
+            row = moving.pop(step.place, None) or _Row()
+            row.takes(step)
+            present.append(row)
+        else:
+            assert step.kind == UPDATED, step
+            if not present:
+                present.append(_Row())
+            if len(present) == 1:
+                present[0].takes(step)
+            for row in present if len(present) > 1 else ():
+                row.perhaps.append(step)
+    for present in rows.values():
+        _commit_ends(present)
+    found = {key: present[0] for key, present in rows.items() if present}
+    for row in found.values():
+        if row.perhaps:
+            raise Undecidable(
+                row.perhaps[0], "an update does not say which of the rows it is about that have its key then"
+            )
+        if (first := row.images[0]).partial:
+            raise Undecidable(first, "an update lacks columns, and what its row was before is not known")
+    return {key: [step.place for step in row.images] for key, row in found.items()}

@@ -1,0 +1,1 @@
+"""Which files a table's next batch takes, or why it waits."""

@@ -1,0 +1,148 @@
+"""Whether a full load's parts are all there: what DMS says of it, and what the bucket has that the log has not.
+
+Here: both questions for one table, and a table's next batch with their answers. Not here: planning (`planner.py`),
+asking (`storage/dms_tasks.py`, `bronze/scan/discovery.py`).
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+
+from lake_assets.bronze.log.file_log import LoggedFile
+from lake_assets.bronze.scan.discovery import unlogged_parts
+from lake_assets.config import DmsTask
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.plan.cut import NO_CUT, Cut
+from lake_assets.silver.plan.planner import Batch, Gate, Stop, Waiting, plan_batch
+from lake_assets.silver.table.log_mark import why_other_log
+from lake_assets.silver.table.position import Position
+from lake_assets.silver.table.targets import Target
+from lake_assets.storage.dms_tasks import DmsUnavailable, TableLoad, TaskReport
+from lake_assets.storage.object_store import StoreError
+from lake_assets.words import does, many
+
+LOADED = "table completed"
+"""DMS's state of a table whose full load is over, without regard to case."""
+
+
+def next_batch(
+    runtime: LakeRuntime,
+    target: Target,
+    position: Position,
+    logged: Sequence[LoggedFile],
+    now: datetime,
+    *,
+    at_once: bool = False,
+    cut: Cut = NO_CUT,
+) -> Batch | Waiting | None:
+    """A table's next batch, or None; `logged` are all its files in the log, `now` is UTC. `at_once`: all that is
+    pending, however many files."""
+    if (reason := _why_lost(runtime, target, position, logged)) is not None:
+        stop = Stop(f"{target.identifier}: {reason}", "Run `lake-assets recover`.")
+        return Batch("cdc", (), position.log_offset, position.epoch, stop=stop)
+    return plan_batch(
+        position,
+        logged,
+        mode=target.mode,
+        policy=target.config.full_load_complete,
+        now=now,
+        max_files=None if at_once else runtime.lake.automation.max_files_per_batch,
+        on_vanished=target.config.on_vanished,
+        gate=_gate(runtime, target, logged),
+        cut=cut,
+        task_start=target.dms.use_task_start_time_for_full_load_timestamp,
+    )
+
+
+def _why_lost(
+    runtime: LakeRuntime, target: Target, position: Position, logged: Sequence[LoggedFile]
+) -> str | None:
+    """Why what the table was applied with is not what `lake_ops` has now; None if it is."""
+    log = runtime.file_log
+    if why_other_log(position.log_offset, position.mark, log.identity(), logged) is not None:
+        # Another process may have logged files and applied them since the log was read.
+        newer = log.files(target.source, target.table)
+        if other := why_other_log(position.log_offset, position.mark, log.identity(), newer):
+            return other
+    if position.contract_version > len(runtime.contracts.of(target.identifier).versions):
+        return (
+            f"it has rows of contract {position.contract_version}, and lake_ops.contracts does not have that contract: "
+            "the table was dropped, rolled back or restored."
+        )
+    return None
+
+
+def _gate(runtime: LakeRuntime, target: Target, logged: Sequence[LoggedFile]) -> Gate | None:
+    policy, source = target.config.full_load_complete.when, runtime.lake.sources[target.source]
+    if policy == "dms" and (task := source.task(target.table)) is not None:
+        return partial(_asked, runtime, target, logged, task)
+    return partial(_unlogged, runtime, target, logged) if policy == "first_cdc" else None
+
+
+def _asked(
+    runtime: LakeRuntime,
+    target: Target,
+    logged: Sequence[LoggedFile],
+    task: DmsTask,
+    parts: Sequence[LoggedFile],
+) -> str | None:
+    try:
+        # An answer from before the newest part may be about the load before.
+        report = runtime.dms_tasks.report(task, newer_than=max(part.logged_at for part in parts))
+    except DmsUnavailable as error:
+        return f"full load of {many(len(parts), 'file')}: {error}"
+    if (problem := load_problem(report, target.table, parts)) is not None:
+        return f"full load of {many(len(parts), 'file')}: {problem}"
+    # Only now: what was written before DMS said so is in the bucket, but need not have been seen by the last look.
+    return _unlogged(runtime, target, logged, parts)
+
+
+def load_problem(report: TaskReport, table: str, parts: Sequence[LoggedFile]) -> str | None:
+    """Why, by what DMS says, these need not be all parts of the table's full load; None if they are."""
+    own = _own(report, table)
+    if own is not None:
+        return _table_problem(own, table, parts)
+    if report.tables:
+        return f"the DMS task has no table {table}"
+    if report.errored:
+        which = "and without dms:DescribeTableStatistics nobody knows which"
+        return (
+            f"{many(report.errored, 'table')} of the DMS task {does(report.errored, 'have')} failed, {which}"
+        )
+    if report.percent != 100 or report.loading:
+        loading = f", {many(report.loading, 'table', 'are')} loading or queued" if report.loading else ""
+        return f"DMS has done {report.percent or 0} % of its task's full load{loading}"
+    return None
+
+
+def _table_problem(own: TableLoad, table: str, parts: Sequence[LoggedFile]) -> str | None:
+    if own.state.lower() != LOADED:
+        return f"DMS says of {table}: {own.state}"
+    begun = max(min(part.first_commit_ts or part.last_modified, part.last_modified) for part in parts)
+    if own.ended is not None and own.ended < begun:
+        return f"the load of {table} that DMS says ended at {own.ended:%Y-%m-%d %H:%M:%S} is one before these files"
+    older = [p for p in parts if own.started is not None and p.last_modified < own.started]
+    if older:
+        return (
+            f"{older[0].key} is older than the load of {table}, which DMS began at {own.started:%Y-%m-%d %H:%M:%S}: "
+            "remove what an earlier load has left"
+        )
+    return None
+
+
+def _own(report: TaskReport, table: str) -> TableLoad | None:
+    """The table's own entry; a mapping may have changed the case of its name."""
+    exact = report.tables.get((table.partition(".")[0], table.partition(".")[2]))
+    alike = [load for name, load in report.tables.items() if ".".join(name).casefold() == table.casefold()]
+    return exact or (alike[0] if len(alike) == 1 else None)
+
+
+def _unlogged(
+    runtime: LakeRuntime, target: Target, logged: Sequence[LoggedFile], parts: Sequence[LoggedFile]
+) -> str | None:
+    source, store = runtime.lake.sources[target.source], runtime.store(target.source)
+    try:
+        found = unlogged_parts(source, store, parts, logged)
+    except StoreError as error:
+        return f"full load of {many(len(parts), 'file')}: {error}"
+    return f"full load of {many(len(parts), 'file')}: {found[0]} is yet to be logged" if found else None

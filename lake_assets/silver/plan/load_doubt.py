@@ -1,0 +1,169 @@
+"""Full-load files that nobody but the user can give to a full load: a pure decision.
+
+A wrong guess loses rows: a part that is taken for a reload's supersedes all changes before it, and one that is taken
+for the standing load's brings deleted rows back. Here: which parts are doubtful, and why. Not here: the epochs that
+they were logged with (`bronze/log/admission.py`), the answer (`commands/mend/full_load_decision.py`).
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lake_assets.bronze.files.keys import FileKind, same_name
+from lake_assets.bronze.log.epochs import is_of_same_load, load_end
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.silver.table.position import Position
+from lake_assets.words import many
+
+LOADS_APART = timedelta(hours=6)
+"""Parts of one full load are not transferred so long after each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Parts of which nothing says whether they belong to the load that they were logged with."""
+
+    parts: tuple[LoggedFile, ...]
+    reason: str
+    """A sentence for the user."""
+    came_late: bool = False
+    """They came after their load had been applied, under keys never seen before."""
+    repeats: bool = False
+    """They may repeat parts of the load before the one that they were logged with."""
+
+
+def doubtful_parts(
+    files: Sequence[LoggedFile], epoch: int, position: Position, *, task_start: bool
+) -> Doubt | None:
+    """What is doubtful about a full load that is pending, or None. `files` are the table's records without copies, by
+    offset; `task_start`: whether their stamps are the task's start."""
+    records = [file for file in files if file.kind is FileKind.LOAD and not file.retry]
+    own = [file for file in records if file.epoch == epoch]
+    parts = list({file.path: file for file in own}.values())
+    new = [part for part in parts if part.offset > position.log_offset and not _decided(part, records)]
+    same_stamps = task_start or _may_have_the_tasks_start(parts)
+    return (
+        _rewritten(new, own, same_stamps)
+        or _without_later_stamps(new, records, epoch, position)
+        or _loads_apart(new, parts, epoch, position)
+        or _late(new, parts, records, files, epoch, position)
+    )
+
+
+def _decided(part: LoggedFile, records: Sequence[LoggedFile]) -> bool:
+    """Whether the same object was logged before: somebody has decided (`lake-assets full-load`). One that was written
+    again with the same bytes has a later date."""
+    same = (part.key, part.version, part.last_modified)
+    return any((f.key, f.version, f.last_modified) == same and f.offset < part.offset for f in records)
+
+
+def _may_have_the_tasks_start(parts: Sequence[LoggedFile]) -> bool:
+    """Whether the parts, and the rows of each as far as is known, have one stamp, so that it may be no time of
+    transfer."""
+    stamps = {part.first_commit_ts for part in parts}
+    return len(stamps) == 1 and all(part.one_stamp is not False for part in parts)
+
+
+def _rewritten(new: Sequence[LoggedFile], own: Sequence[LoggedFile], same_stamps: bool) -> Doubt | None:
+    """Parts with other content than their keys had in the same load, unless their stamps say that it is the same
+    transfer, corrected in place."""
+    doubtful = []
+    for part in new:
+        former = [f for f in own if f.path == part.path and f.offset < part.offset]
+        if not former or part.first_commit_ts is None:
+            continue
+        if part.first_commit_ts != former[-1].first_commit_ts or same_stamps:
+            doubtful.append(part)
+    if not doubtful:
+        return None
+    return Doubt(
+        tuple(doubtful),
+        f"{doubtful[0].key} was written again with other rows, and its timestamps do not tell whether it was "
+        f"transferred again ({_files(doubtful)}).",
+    )
+
+
+def _without_later_stamps(
+    new: Sequence[LoggedFile], records: Sequence[LoggedFile], epoch: int, position: Position
+) -> Doubt | None:
+    """Parts of a reload with stamps that are not later than the former load's: nothing says when it began."""
+    if position.epoch >= epoch:
+        return None
+    own = {(part.key, part.version) for part in new}
+    former = [f for f in records if f.epoch < epoch and (f.key, f.version) not in own]
+    stamps = [f.first_commit_ts for f in former]
+    doubtful = [part for part in new if _is_no_later(part, stamps, former)]
+    if not doubtful:
+        return None
+    return Doubt(
+        tuple(doubtful),
+        f"{doubtful[0].key} was written again, and nothing in it says that it was transferred later than the full load "
+        f"before it ({_files(doubtful)}).",
+        repeats=True,
+    )
+
+
+def _is_no_later(part: LoggedFile, stamps: Sequence[datetime | None], former: Sequence[LoggedFile]) -> bool:
+    contents = [f for f in former if f.path == part.path]
+    if part.first_commit_ts is None:
+        # A copy of a file that could not be compared, because it is large or was logged by an earlier version.
+        unread = [f for f in former if None in (f.content, part.content) and f.first_commit_ts is None]
+        alike = [f for f in unread if same_name(f.key, part.key) and f.format == part.format]
+        return any(f.size == part.size or f.compression != part.compression for f in alike)
+    back = any(f.content is not None and f.content == part.content for f in contents)
+    return not back and any(stamp is not None and stamp >= part.first_commit_ts for stamp in stamps)
+
+
+def _loads_apart(
+    new: Sequence[LoggedFile], parts: Sequence[LoggedFile], epoch: int, position: Position
+) -> Doubt | None:
+    """Parts of a load that was never applied, and that were transferred long after its others."""
+    if position.epoch >= epoch or any(part not in new for part in parts):
+        return None
+    times = {part.offset: time for part in parts if (time := _transferred(part, epoch)) is not None}
+    ordered = sorted(times.values())
+    wide = [later for earlier, later in itertools.pairwise(ordered) if later - earlier > LOADS_APART]
+    if not wide:
+        return None
+    doubtful = tuple(part for part in parts if part.offset in times and times[part.offset] >= wide[-1])
+    return Doubt(
+        doubtful,
+        f"{doubtful[0].key} was transferred more than {LOADS_APART.seconds // 3600} hours after other parts of its "
+        f"full load, so that they may be of two loads ({_files(doubtful)}).",
+    )
+
+
+def _transferred(part: LoggedFile, epoch: int) -> datetime | None:
+    """By the part's own stamp. Only a reload without stamps is told by the date of its objects."""
+    return part.first_commit_ts or (part.last_modified if epoch > 1 else None)
+
+
+def _late(
+    new: Sequence[LoggedFile],
+    parts: Sequence[LoggedFile],
+    records: Sequence[LoggedFile],
+    files: Sequence[LoggedFile],
+    epoch: int,
+    position: Position,
+) -> Doubt | None:
+    """Parts under keys never seen, of a load that the table stands on."""
+    applied = [part for part in parts if part.offset <= position.log_offset]
+    if epoch != position.epoch or not applied:
+        return None
+    changes = list({f.path: f for f in files if f.kind is FileKind.CDC and not f.retry}.values())
+    end = load_end(applied, changes, [f for f in records if f.epoch < epoch])
+    known = {f.path for f in records if f.offset <= position.log_offset}
+    doubtful = [p for p in new if p.path not in known and not is_of_same_load(p, applied, end)]
+    if not doubtful:
+        return None
+    return Doubt(
+        tuple(doubtful),
+        f"{doubtful[0].key} came after its full load of {many(len(applied), 'file')} had been applied, and nothing "
+        f"tells whether it is a late part of it or of a reload ({_files(doubtful)}).",
+        came_late=True,
+    )
+
+
+def _files(parts: Sequence[LoggedFile]) -> str:
+    return many(len(parts), "such file")

@@ -1,0 +1,313 @@
+"""What the next batch of a silver table is: a pure decision over its position and the file log.
+
+Here: full load or CDC, which files, whether the full load is complete, what a table does whose files have vanished. Not
+here: reading or writing anything, asking DMS (`full_load_gate.py`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Literal
+
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.copies import originals
+from lake_assets.bronze.log.epochs import epoch_start, load_end
+from lake_assets.bronze.log.file_log import LoggedFile
+from lake_assets.config import FullLoadComplete, Mode, OnVanished
+from lake_assets.silver.plan.cut import NO_CUT, Cut, may_wait, why_nothing
+from lake_assets.silver.plan.load_doubt import doubtful_parts
+from lake_assets.silver.table.position import Position
+from lake_assets.words import does, many
+
+__all__ = [
+    "Batch",
+    "Gate",
+    "Stop",
+    "Waiting",
+    "epoch_members",
+    "epoch_start",
+    "newest_versions",
+    "plan_batch",
+]
+
+Gate = Callable[[Sequence[LoggedFile]], str | None]
+"""Asked of a full load's parts before they are applied: why they cannot be yet, None if they can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """What must be decided before a batch may be applied: sentences for the user."""
+
+    reason: str
+    next_step: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Files to be applied in one commit. `files` is empty when all that is pending is superseded."""
+
+    kind: Literal["full_load", "cdc", "truncate", "drop"]
+    """`full_load` replaces the table, `truncate` empties it, `drop` drops it once it is empty."""
+    files: tuple[LoggedFile, ...]
+    upto: int
+    """The table's log offset once the batch is applied."""
+    epoch: int
+    superseded_files: int = 0
+    """Files left out: flushed before the epoch began, so that the full load holds what they say, or rewritten since."""
+    vanished: tuple[LoggedFile, ...] = ()
+    """Records that the batch passes, which say that all files before them have vanished."""
+    stop: Stop | None = None
+    cut: datetime | None = None
+    """The commit up to which rows are applied, UTC; later ones wait. None: all are applied."""
+    reopened: frozenset[int] = frozenset()
+    """Offsets of those of `files` that an earlier batch has read, and of which rows wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Nothing can be applied yet, and why; a sentence for the user."""
+
+    reason: str
+
+
+def plan_batch(
+    position: Position,
+    files: Sequence[LoggedFile],
+    *,
+    mode: Mode,
+    policy: FullLoadComplete,
+    now: datetime,
+    max_files: int | None,
+    on_vanished: OnVanished = "keep",
+    gate: Gate | None = None,
+    cut: Cut = NO_CUT,
+    task_start: bool = False,
+) -> Batch | Waiting | None:
+    """The next batch, or None when nothing is pending.
+
+    `files` are all files of the table in the log, by offset; `now` is UTC. An unlogged file does not exist here.
+    `max_files`: None for all that is pending in one batch, a full load with the changes since. `task_start`: whether
+    the stamps of full-load rows are the task's start (UseTaskStartTimeForFullLoadTimestamp).
+    """
+    marks = [file for file in files if file.kind is FileKind.VANISHED]
+    if marks and _empties(mode, on_vanished) and _is_there(position):
+        emptied = _emptied(position, files, marks, on_vanished)
+        if emptied is not None:
+            return emptied
+    living = living_files(files, mode, on_vanished)
+    passed = [] if _empties(mode, on_vanished) else marks
+    pending = sorted((f for f in (*living, *passed) if f.offset > position.log_offset), key=_offset)
+    upto = cut.of(position)
+    if (reason := why_nothing(position, pending, upto)) is not None:
+        return Waiting(reason)
+    if not (pending or position.waiting):
+        return None
+    at_once = max_files is None
+    chunk = pending[: _enough(position, living, pending, max_files)]
+    batch = _batch(position, living, chunk, mode, policy, now, gate, at_once=at_once, task_start=task_start)
+    if isinstance(batch, Waiting):
+        return batch
+    if batch.kind == "cdc" and position.waiting:
+        batch = _reopening(batch, position, living, mode, cut.margin)
+    batch = replace(batch, cut=upto)
+    own = tuple(mark for mark in passed if position.log_offset < mark.offset <= batch.upto)
+    return replace(batch, vanished=own, stop=batch.stop or _unreadable(batch, marks))
+
+
+def _batch(
+    position: Position,
+    files: Sequence[LoggedFile],
+    chunk: Sequence[LoggedFile],
+    mode: Mode,
+    policy: FullLoadComplete,
+    now: datetime,
+    gate: Gate | None,
+    *,
+    at_once: bool,
+    task_start: bool,
+) -> Batch | Waiting:
+    upto = chunk[-1].offset if chunk else position.log_offset
+    newest = newest_versions(files)
+    own = sum(file.kind is not FileKind.VANISHED for file in chunk)
+    if mode is Mode.CHANGE_LOG:
+        # Every change is kept, whatever epoch it belongs to: nothing to wait for and nothing superseded.
+        held = {(f.key, f.version) for f in files if f.offset <= position.log_offset}
+        wanted = tuple(
+            f
+            for f in with_requests(newest, files)
+            if position.log_offset < f.offset <= upto and (f.retry or (f.key, f.version) not in held)
+        )
+        epochs = (position.epoch, *(file.epoch for file in chunk[-1:]))
+        return Batch("cdc", wanted, upto, max(epochs), own - len(wanted))
+
+    loads = [file for file in files if file.kind is FileKind.LOAD]
+    epoch = max((file.epoch for file in loads), default=0)
+    parts = newest_versions(file for file in loads if file.epoch == epoch)
+    decided = with_requests(parts, loads)
+    load_pending = epoch > position.epoch or any(part.offset > position.log_offset for part in decided)
+    if load_pending:
+        earlier = [file for file in loads if file.epoch < epoch]
+        end = load_end(parts, [f for f in newest if f.kind is FileKind.CDC], earlier)
+        upto = max(upto if at_once else position.log_offset, *(part.offset for part in decided))
+        batch = Batch("full_load", epoch_members(files, epoch, upto), upto=upto, epoch=epoch)
+        if (stop := _undecided(position, files, epoch, policy, task_start=task_start)) is not None:
+            return Batch("full_load", (), upto, epoch, stop=stop)
+        reason = _load_incomplete(parts, end, policy, now) or (gate(parts) if gate is not None else None)
+        return Waiting(reason) if reason is not None else batch
+
+    members = epoch_members(files, position.epoch, upto)
+    wanted = tuple(f for f in members if f.offset > position.log_offset and f.kind is FileKind.CDC)
+    applied = {f.path for f in files if f.offset <= position.log_offset}
+    left_out = own - len(wanted)
+    if any(f.path in applied and not f.retry for f in wanted):
+        # What its rows said before cannot be told from the file as it is now, so that the table is made anew.
+        return Batch("full_load", members, upto, position.epoch, left_out)
+    return Batch("cdc", wanted, upto, position.epoch, left_out)
+
+
+def _enough(
+    position: Position,
+    files: Sequence[LoggedFile],
+    pending: Sequence[LoggedFile],
+    max_files: int | None,
+) -> int | None:
+    """How many pending files a batch takes: if rows wait in a file that was written anew, all up to its new content,
+    because the rows that waited are nowhere any more."""
+    if max_files is None or not position.waiting:
+        return max_files
+    read = {file.key for file in files if file.offset <= position.log_offset}
+    anew = [n for n, file in enumerate(pending, start=1) if file.key in read and not file.retry]
+    return max(max_files, *anew) if anew else max_files
+
+
+def _reopening(
+    batch: Batch, position: Position, files: Sequence[LoggedFile], mode: Mode, margin: timedelta
+) -> Batch:
+    """The batch with the files of which rows wait for its cut."""
+    if mode is Mode.CHANGE_LOG:
+        members = with_requests(newest_versions(files), files)
+    else:
+        members = epoch_members(files, position.epoch, position.log_offset)
+    again = [file for file in members if may_wait(file, position, margin)]
+    return replace(
+        batch,
+        files=tuple(sorted((*again, *batch.files), key=_offset)),
+        reopened=frozenset(file.offset for file in again),
+    )
+
+
+def living_files(files: Sequence[LoggedFile], mode: Mode, on_vanished: OnVanished) -> list[LoggedFile]:
+    """The files that the table's state can be a function of, in the order of `files`: of a table that is emptied when
+    its files vanish, those logged since."""
+    marks = [file.offset for file in files if file.kind is FileKind.VANISHED]
+    since = max(marks, default=0) if _empties(mode, on_vanished) else 0
+    return [f for f in originals(files) if f.kind is not FileKind.VANISHED and f.offset > since]
+
+
+def _empties(mode: Mode, on_vanished: OnVanished) -> bool:
+    """A change log is what happened: that the rows are gone takes nothing of it back."""
+    return on_vanished != "keep" and mode is not Mode.CHANGE_LOG
+
+
+def _is_there(position: Position) -> bool:
+    return position.snapshot_id is not None
+
+
+def _emptied(
+    position: Position, files: Sequence[LoggedFile], marks: Sequence[LoggedFile], on_vanished: OnVanished
+) -> Batch | None:
+    """The batch of a table whose files have vanished, if it still has to be emptied or dropped. What was pending before
+    cannot be read any more, and would go all the same."""
+    upto = marks[-1].offset
+    if position.log_offset < upto:
+        passed = tuple(mark for mark in marks if mark.offset > position.log_offset)
+        skipped = sum(position.log_offset < f.offset < upto and f not in passed for f in files)
+        return Batch("truncate", (), upto, position.epoch, skipped, passed)
+    if on_vanished == "drop" and position.log_offset == upto == files[-1].offset:
+        return Batch("drop", (), upto, position.epoch)
+    return None
+
+
+def _unreadable(batch: Batch, marks: Sequence[LoggedFile]) -> Stop | None:
+    """Of a batch that needs files which have vanished."""
+    last = max((mark.offset for mark in marks), default=0)
+    gone = [file for file in batch.files if file.offset < last]
+    if not gone:
+        return None
+    return Stop(
+        f"{many(len(gone), 'file')} that it needs {does(len(gone), 'have')} vanished from the bucket, the first of "
+        "them "
+        f"{gone[0].key}.",
+        "Put them back or have DMS reload the table; with on_vanished: truncate it begins anew without them.",
+    )
+
+
+def _undecided(
+    position: Position,
+    files: Sequence[LoggedFile],
+    epoch: int,
+    policy: FullLoadComplete,
+    *,
+    task_start: bool,
+) -> Stop | None:
+    """Of a full load with parts that may as well be another's."""
+    doubt = doubtful_parts(files, epoch, position, task_start=task_start)
+    if doubt is None or (policy.when == "immediately" and doubt.came_late):
+        return None
+    return Stop(doubt.reason, "Say so: lake-assets full-load TABLE --reload, or --same-load.")
+
+
+def epoch_members(files: Sequence[LoggedFile], epoch: int, upto: int) -> tuple[LoggedFile, ...]:
+    """Every record that the table's state at log offset `upto` is a function of, in log order."""
+    newest = newest_versions(files)
+    parts = [f for f in newest if f.kind is FileKind.LOAD and f.epoch == epoch and f.offset <= upto]
+    earlier = [f for f in files if f.kind is FileKind.LOAD and f.epoch < epoch]
+    start = epoch_start(parts, earlier)
+    cdc = [f for f in newest if f.kind is FileKind.CDC and f.offset <= upto and not _superseded(f, start)]
+    return tuple(f for f in with_requests([*parts, *cdc], files) if f.offset <= upto)
+
+
+def made_of(files: Sequence[LoggedFile], mode: Mode, epoch: int, upto: int) -> tuple[LoggedFile, ...]:
+    """The records that a table's state at log offset `upto` is a function of; `files` are living ones."""
+    if mode is Mode.CHANGE_LOG:
+        return newest_versions(file for file in files if file.offset <= upto)
+    return epoch_members(files, epoch, upto)
+
+
+def newest_versions(files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:
+    """One record per object, the newest, in log order: the bucket holds one object under a key, so that an older record
+    names content that is gone. A request for rows that were set aside brings no content, and hides none."""
+    return tuple(sorted({f.path: f for f in sorted(files, key=_offset) if not f.retry}.values(), key=_offset))
+
+
+def with_requests(members: Iterable[LoggedFile], files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:
+    """The members and the records that ask again for rows of theirs, in log order."""
+    at = {(member.key, member.version): member for member in members}
+    requests = (f for f in files if f.retry and (f.key, f.version) in at)
+    asking = [f for f in requests if f.offset > at[f.key, f.version].offset]
+    return tuple(sorted([*at.values(), *asking], key=_offset))
+
+
+def _offset(file: LoggedFile) -> int:
+    return file.offset
+
+
+def _superseded(file: LoggedFile, start: datetime | None) -> bool:
+    return start is not None and file.flush_time is not None and file.flush_time < start
+
+
+def _load_incomplete(
+    parts: Sequence[LoggedFile], end: datetime | None, policy: FullLoadComplete, now: datetime
+) -> str | None:
+    """Why the full load must be waited for by the log alone; None when it may be published."""
+    if policy.when in ("immediately", "dms") or (policy.when == "first_cdc" and end is not None):
+        return None
+    quiet = now - max(part.last_modified for part in parts)
+    if quiet >= policy.quiet:
+        return None
+    until = "the first CDC file or " if policy.when == "first_cdc" else ""
+    left = int((policy.quiet - quiet).total_seconds())
+    return (
+        f"full load of {many(len(parts), 'file')}: waiting for {until}{many(left, 'more second')} without a new LOAD "
+        "file"
+    )

@@ -1,0 +1,78 @@
+"""How long changes took from the source's commit to the bucket, and from there to silver.
+
+Each batch's commit says when the oldest of its files was written and when the oldest of its changes was committed, so
+that the table's own snapshots tell, without Dagster. Here: the properties, and reading them back. Not here: what a
+mart adds (`gold/mart_latency.py`), printing. Times are UTC; S3 tells when an object was written to the second.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyiceberg.table import Table
+
+from lake_assets.iceberg.retention import main_chain
+from lake_assets.iceberg.table_io import RESTAMP_OF, committed_at, summary
+
+FIRST_FILE = "lake.first-file-at"
+FIRST_COMMIT = "lake.first-commit-at"
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """The way of the changes of one commit; the oldest of them counts."""
+
+    landed: datetime
+    """When the oldest file was written."""
+    shown: datetime
+    """When the rows became readable."""
+    committed: datetime | None = None
+    """The source's oldest commit; None without a timestamp column."""
+
+    @property
+    def from_file(self) -> float:
+        """Seconds."""
+        return (self.shown - self.landed).total_seconds()
+
+    @property
+    def from_commit(self) -> float | None:
+        """Seconds."""
+        return None if self.committed is None else (self.shown - self.committed).total_seconds()
+
+    @property
+    def to_file(self) -> float | None:
+        """Seconds from the commit to the file: what DMS took."""
+        return None if self.committed is None else (self.landed - self.committed).total_seconds()
+
+    def metadata(self) -> dict[str, float]:
+        """The seconds, as they stand in an asset's metadata."""
+        found = {
+            "latency_commit_to_file_seconds": self.to_file,
+            "latency_file_to_table_seconds": self.from_file,
+            "latency_commit_to_table_seconds": self.from_commit,
+        }
+        return {name: round(value, 3) for name, value in found.items() if value is not None}
+
+
+def properties(landed: datetime | None, committed: datetime | None) -> dict[str, str]:
+    """The summary properties of a batch."""
+    found = {FIRST_FILE: landed, FIRST_COMMIT: committed}
+    return {name: at.astimezone(UTC).isoformat() for name, at in found.items() if at is not None}
+
+
+def oldest(summaries: Iterable[Mapping[str, str]], shown: datetime) -> Passage | None:
+    """The way of all changes of some commits to where they were shown at last; None without CDC files among them."""
+    given = [found for found in summaries if RESTAMP_OF not in found]
+    landed = [datetime.fromisoformat(found[FIRST_FILE]) for found in given if FIRST_FILE in found]
+    committed = [datetime.fromisoformat(found[FIRST_COMMIT]) for found in given if FIRST_COMMIT in found]
+    return Passage(min(landed), shown, min(committed, default=None)) if landed else None
+
+
+def passages(table: Table | None) -> dict[int, Passage]:
+    """By snapshot, the ways of the batches that the table still has commits of; the newest first."""
+    found = {}
+    for snapshot in main_chain(table) if table is not None else ():
+        passage = oldest([summary(snapshot)], committed_at(snapshot))
+        if passage is not None:
+            found[snapshot.snapshot_id] = passage
+    return found

@@ -1,0 +1,126 @@
+"""How far a silver table has come, read from the commit that brought it there.
+
+The snapshot that carries a batch's rows carries the position in its summary, so that there is no second place to
+disagree with. Here: the property names, reading and writing them. Not here: deciding what to apply next
+(`silver/plan/planner.py`).
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from lake_assets.errors import LakeError
+from lake_assets.iceberg.table_io import current_snapshot, live_rows, summary
+from lake_assets.silver.table.log_mark import LogMark
+from lake_assets.words import many
+
+LOG_OFFSET = "lake.log-offset"
+MAX_SEQUENCE = "lake.max-sequence"
+EPOCH = "lake.epoch"
+MAX_COMMIT_TS = "lake.max-commit-ts"
+CONTRACT_VERSION = "lake.contract-version"
+CUT = "lake.cut"
+CUT_WAITING = "lake.cut-waiting"
+TOUCHED_DAYS = "lake.touched-days."
+"""Prefix; the rest is a column's name in lower case, the value days such as `2026-03-01,2026-03-02` or `all`."""
+ALL = "all"
+"""Every day."""
+UNKNOWN_ROWS = "lake.unknown-rows"
+BATCH = "lake.batch."
+"""Prefix of the batch's own figures."""
+
+
+def touched_days_property(column: str) -> str:
+    """The summary property for one column. Spark's writer options, through which it gets there, have no case."""
+    return f"{TOUCHED_DAYS}{column.lower()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """State of a silver table as of one snapshot."""
+
+    log_offset: int = 0
+    """Every file of the table up to this offset of the file log is accounted for."""
+    epoch: int = 0
+    """Number of the full load that the table stands on; 0 before the first."""
+    max_sequence: str = ""
+    max_commit_ts: datetime | None = None
+    """Newest source commit applied, UTC."""
+    snapshot_id: int | None = None
+    """The snapshot a batch is planned from; None for a table without one."""
+    rows: int = 0
+    """Live rows at that snapshot."""
+    contract_version: int = 0
+    """The newest contract that the table has rows of; 0 where a commit does not say."""
+
+    cut: datetime | None = None
+    """The table shows the transactions that were committed up to here, UTC; None: all that its files have."""
+    waiting: int = 0
+    """Rows of its files that were committed after the cut, and are not applied yet."""
+    unknown_rows: int = 0
+    """Since the full load, changes of rows that the table did not have; without one, deletes count too."""
+    mark: LogMark | None = None
+    """The log that the offset is of; None where a commit does not say."""
+
+    def properties(self) -> dict[str, str]:
+        """The summary properties that a commit which brings the table here must carry."""
+        properties = {
+            LOG_OFFSET: str(self.log_offset),
+            EPOCH: str(self.epoch),
+            MAX_SEQUENCE: self.max_sequence,
+        }
+        if self.max_commit_ts is not None:
+            properties[MAX_COMMIT_TS] = self.max_commit_ts.astimezone(UTC).isoformat()
+        if self.contract_version:
+            properties[CONTRACT_VERSION] = str(self.contract_version)
+        if self.cut is not None:
+            properties |= {CUT: self.cut.astimezone(UTC).isoformat(), CUT_WAITING: str(self.waiting)}
+        if self.unknown_rows:
+            properties[UNKNOWN_ROWS] = str(self.unknown_rows)
+        return properties | (self.mark.properties() if self.mark is not None else {})
+
+
+class PositionLost(LakeError):
+    """A table has rows, and no snapshot says up to which file."""
+
+
+def read_position(table: Table | None) -> Position:
+    """The position that the table's current snapshot stands for.
+
+    Maintenance commits do not carry positions, so the nearest ancestor that does is asked; what other commits are in
+    between, `guard.py` asks. Raises PositionLost for a table with rows of which no snapshot has a position: applying
+    to it could double them.
+    """
+    current = current_snapshot(table)
+    if table is None or current is None:
+        return Position()
+    snapshot: Snapshot | None = current
+    while snapshot is not None:
+        properties = summary(snapshot)
+        if LOG_OFFSET in properties:
+            commit_ts, cut = properties.get(MAX_COMMIT_TS), properties.get(CUT)
+            return Position(
+                log_offset=int(properties[LOG_OFFSET]),
+                epoch=int(properties[EPOCH]),
+                max_sequence=properties[MAX_SEQUENCE],
+                max_commit_ts=datetime.fromisoformat(commit_ts) if commit_ts else None,
+                snapshot_id=current.snapshot_id,
+                rows=live_rows(summary(current)),
+                contract_version=int(properties.get(CONTRACT_VERSION, "0")),
+                cut=datetime.fromisoformat(cut) if cut else None,
+                waiting=int(properties.get(CUT_WAITING, "0")),
+                unknown_rows=int(properties.get(UNKNOWN_ROWS, "0")),
+                mark=LogMark.read(properties),
+            )
+        parent = snapshot.parent_snapshot_id
+        snapshot = table.snapshot_by_id(parent) if parent is not None else None
+    rows = live_rows(summary(current))
+    if rows:
+        name = ".".join(table.name())
+        raise PositionLost(
+            f"{name} has {many(rows, 'row')}, and none of its snapshots has {LOG_OFFSET}: lake_assets did not write "
+            f"it, or another tool expired its snapshots. Run `lake-assets rebuild {name}` to load it from its files."
+        )
+    return Position(snapshot_id=current.snapshot_id)

@@ -1,0 +1,88 @@
+"""Whether an existing silver table has the shape that lake.yaml asks for.
+
+A table keeps the shape it was made with: rows of two shapes in one table would be neither. Here: how a table says which
+one it has, and its columns around a rebuild in another. Not here: the rebuild (`silver/apply/rebuild.py`).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyiceberg.table import Table
+
+from lake_assets.config import SHAPE_COLUMNS, Mode
+from lake_assets.errors import TableStopped
+from lake_assets.iceberg.table_io import added_column, relaxed_column, set_property
+from lake_assets.silver.table.targets import Target
+from lake_assets.spark.sql import Sql, sql, table_address
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHAPE = "lake.shape"
+"""Table property: the mode that the table was created with."""
+
+
+def refuse_other_shape(target: Target, table: Table | None) -> None:
+    """Raises TableStopped when the table was made with another mode than the target's."""
+    if table is None or not has_other_shape(target, table):
+        return
+    raise TableStopped(
+        target.table,
+        f"{target.identifier} was made with mode: {_shape(target, table)}, and lake.yaml says {target.mode}.",
+        f"Run `lake-assets rebuild {target.table}` to have it built in the new shape from its files, or set the mode "
+        "back.",
+    )
+
+
+def has_other_shape(target: Target, table: Table) -> bool:
+    """Whether the table was made with another mode than the target's."""
+    return _shape(target, table) not in (None, target.mode)
+
+
+@contextmanager
+def reshaped(spark: "SparkSession", catalog: str, target: Target, table: Table) -> Iterator[None]:
+    """Around the publish of a table's rows in another shape: adds that shape's columns before it, and drops the former
+    shape's after it. Readers have the old rows with columns that are NULL, then the new rows. Done again after a kill,
+    it changes what is left to change. Raises TableStopped for a change log, which is partitioned otherwise."""
+    former = _shape(target, table)
+    if Mode.CHANGE_LOG in (target.mode, former):
+        raise TableStopped(
+            target.table,
+            f"{target.identifier} was made with mode: {former}, and a change log is no table of another shape.",
+            "Set the mode back and add `also: [change_log]`, or drop the table to have it built anew.",
+        )
+    address = table_address(catalog, target.identifier)
+
+    def alter(change: Sql) -> None:
+        spark.sql(sql("ALTER TABLE {table} {change}", table=address, change=change))
+
+    there = {field.name for field in table.schema().fields}
+    for column in SHAPE_COLUMNS.get(target.mode, ()):
+        if column.name not in there:
+            alter(added_column(column.name, column.type))
+    for columns in (columns for mode, columns in SHAPE_COLUMNS.items() if mode is not target.mode):
+        # They may be required, and the new rows do not have them.
+        for column in (column for column in columns if column.required and column.name in there):
+            alter(relaxed_column(column.name))
+    yield
+    alter(set_property(SHAPE, target.mode))
+    own = {column.name for column in target.columns}
+    for columns in SHAPE_COLUMNS.values():
+        for column in (column for column in columns if column.name in there - own):
+            alter(sql("DROP COLUMN {column}", column=column.name))
+
+
+def _shape(target: Target, table: Table) -> str | None:
+    """None where nobody can tell: a table of an earlier version, without a property, that has no columns of a shape is
+    current or an append log."""
+    if (said := table.properties.get(SHAPE)) is not None:
+        return said
+    names = {field.name for field in table.schema().fields}
+    own = {column.name for column in target.image_columns}
+    for mode, columns in SHAPE_COLUMNS.items():
+        wanted = {column.name for column in columns}
+        if wanted <= names and not wanted & own:
+            return mode
+    plain = target.mode not in SHAPE_COLUMNS
+    return None if plain else f"{Mode.CURRENT} or {Mode.APPEND_LOG}"

@@ -1,0 +1,173 @@
+"""Which silver tables a source has: its tables, and the further shapes that `also:` asks for.
+
+Here: names and contract of each silver table. Not here: its state, or how it is written.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lake_assets.config import (
+    FURTHER_SHAPES,
+    SHAPE_COLUMNS,
+    Column,
+    DmsSettings,
+    Freshness,
+    LakeConfig,
+    Mode,
+    SchemaChanges,
+    SourceConfig,
+    TableConfig,
+)
+from lake_assets.schema.contract import Contracts
+from lake_assets.silver.table.change_events import key_columns
+from lake_assets.spark.sql import Sql, joined, quoted, sql
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One silver table to be kept from one source table's DMS files."""
+
+    source: str
+    table: str
+    """`schema.table` at the source, as in lake.yaml."""
+    name: str
+    """Name of the Iceberg table within its namespace."""
+    mode: Mode
+    config: TableConfig
+    dms: DmsSettings
+    freshness: Freshness
+    schema_changes: SchemaChanges
+    kept: tuple[Column, ...] = ()
+    """Columns that the silver table has beside the source's: dropped there, and kept."""
+    before_images: bool = False
+    """Whether some of its files may have before images."""
+    may_be_partial: bool = False
+    """Whether updates in some of its files may lack columns, and say which."""
+    track_days: tuple[str, ...] = ()
+    """Timestamp columns whose touched days each commit must name, because a mart's days follow them."""
+
+    @property
+    def namespace(self) -> str:
+        return f"silver_{self.source}"
+
+    @property
+    def identifier(self) -> str:
+        """`namespace.table`, as PyIceberg and Iceberg's procedures take it."""
+        return f"{self.namespace}.{self.name}"
+
+    def is_called(self, name: str) -> bool:
+        """Whether a user may mean it by the name: `schema.table` of the source, the silver table's own name, or that
+        with its namespace."""
+        return name in (self.table, self.name, self.identifier)
+
+    @property
+    def asset_key(self) -> tuple[str, str, str]:
+        return ("silver", self.source, self.name)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The silver table's columns: the source's own, and what the shape adds."""
+        return (*self._own_columns(self.config.columns), *self.kept)
+
+    def _own_columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:
+        if self.mode is Mode.CHANGE_LOG:
+            # A delete carries its key only, so no column of a change log can be required.
+            return SHAPE_COLUMNS[self.mode] + tuple(Column(name=c.name, type=c.type) for c in columns)
+        return (*columns, *SHAPE_COLUMNS.get(self.mode, ()))
+
+    @property
+    def image_columns(self) -> tuple[Column, ...]:
+        """The source's columns as silver has them, the kept ones included."""
+        return (*self.config.columns, *self.kept)
+
+    def under(self, contracts: Contracts) -> "Target":
+        """The table as the newest of these contracts has it, rather than lake.yaml."""
+        newest = contracts.versions[-1].contract
+        settings = [dms for version in contracts.versions for dms in version.contract.all_settings]
+        return replace(
+            self,
+            config=newest.table(self.config),
+            dms=newest.dms,
+            kept=contracts.kept(drops=self.schema_changes.dropped == "drop"),
+            before_images=any(dms.before_image_prefix is not None for dms in settings),
+            may_be_partial=any(v.contract.dms.csv_no_sup_value is not None for v in contracts.versions),
+        )
+
+    def created_with(self, contracts: Contracts) -> tuple[Column, ...]:
+        """The columns that the table is created with: its first contract's, so that built anew it gets the field ids
+        that it had."""
+        return self._own_columns(contracts.versions[0].contract.columns)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.config.primary_key
+
+    @property
+    def matched_by(self) -> tuple[str, ...]:
+        """The columns by which a change finds its row."""
+        if self.config.mode is Mode.FULL_ROW:
+            return tuple(column.name for column in self.image_columns)
+        return self.key
+
+    def key_matches(self, state: str, table: str) -> Sql:
+        """The SQL condition that a state of `collapse` and a row of the silver table, by their aliases, share a key."""
+        pairs = zip(key_columns(self.key), self.key, strict=True)
+        return joined(
+            " AND ",
+            (
+                sql("{held} = {column}", held=quoted(state, held), column=quoted(table, name))
+                for held, name in pairs
+            ),
+        )
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        return ("day(_commit_ts)",) if self.mode is Mode.CHANGE_LOG else self.config.partition_by
+
+
+def source_targets(
+    name: str, source: SourceConfig, track_days: Mapping[str, tuple[str, ...]] | None = None
+) -> list[Target]:
+    """The silver tables of one source; `track_days` maps a silver table's name to its columns to track."""
+    tracked = track_days or {}
+    targets = []
+    for table, config in source.tables.items():
+        base = config.name or table.split(".")[1].lower()
+        for shape in (config.mode, *config.also):
+            silver = base if shape is config.mode else base + FURTHER_SHAPES[shape]
+            targets.append(
+                Target(
+                    source=name,
+                    table=table,
+                    name=silver,
+                    mode=shape,
+                    config=config,
+                    dms=source.settings(table),
+                    freshness=config.freshness or source.freshness,
+                    schema_changes=_policies(config, source),
+                    track_days=tracked.get(silver, ()),
+                )
+            )
+    return targets
+
+
+def _policies(config: TableConfig, source: SourceConfig) -> SchemaChanges:
+    policies = config.schema_changes or source.schema_changes
+    if config.mode is Mode.FULL_ROW:
+        # Rows that have a column which the source has no more would be found by no change.
+        return policies.model_copy(update={"dropped": "drop"})
+    return policies
+
+
+def lake_targets(
+    lake: LakeConfig, track_days: Mapping[tuple[str, str], tuple[str, ...]] | None = None
+) -> list[Target]:
+    """Every silver table of the lake; `track_days` maps (source, silver table) to the columns to track."""
+    tracked = track_days or {}
+    return [
+        target
+        for name, source in lake.sources.items()
+        for target in source_targets(
+            name, source, {table: columns for (owner, table), columns in tracked.items() if owner == name}
+        )
+    ]

@@ -1,0 +1,211 @@
+"""The commit of a batch that bears its position, and the row count over all the batch's commits.
+
+Here: what the summary says, and the proof that the rows add up before anything is published. Not here: the rows.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lake_assets.errors import ApplyConflict, RowCountMismatch
+from lake_assets.iceberg.publish import Attempt, with_properties
+from lake_assets.iceberg.table_io import APPLIED_AT, RESTAMP_OF, committed_at, live_rows, load_table, summary
+from lake_assets.silver.changes.touched_days import all_days
+from lake_assets.silver.plan.planner import Batch
+from lake_assets.silver.table.change_events import ChangeFigures
+from lake_assets.silver.table.log_mark import LogMark
+from lake_assets.silver.table.position import Position, touched_days_property
+from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write.batch import REWRITE, BatchResult, Written, nothing_readable
+from lake_assets.silver.write.row_count import RowCounts, row_count_problem
+from lake_assets.spark.sql import quoted
+
+
+def next_position(
+    position: Position,
+    batch: Batch,
+    seen: ChangeFigures,
+    contract_version: int,
+    mark: LogMark | None = None,
+    *,
+    again: bool = False,
+) -> Position:
+    """Where the batch, with rows of that contract, brings the table. A full load starts anew; CDC never moves a maximum
+    back. `mark`: the log's record at that offset; `again`: the batch's files were applied before."""
+    sequences = [seen.max_sequence]
+    stamps = [seen.max_commit_ts]
+    if batch.kind == "cdc":
+        sequences.append(position.max_sequence)
+        stamps.append(position.max_commit_ts)
+    return Position(
+        log_offset=batch.upto,
+        epoch=batch.epoch,
+        max_sequence=max(sequences),
+        max_commit_ts=_latest(stamps),
+        contract_version=contract_version,
+        mark=mark,
+        cut=batch.cut,
+        unknown_rows=position.unknown_rows if batch.kind == "cdc" else 0,
+        # Some keys that are computed again take nothing from what waits.
+        waiting=position.waiting if again and batch.kind == "cdc" else seen.waiting,
+    )
+
+
+def _latest(stamps: list[datetime | None]) -> datetime | None:
+    return max((stamp for stamp in stamps if stamp is not None), default=None)
+
+
+def branch_head(catalog: Catalog, current: Attempt, target: Target) -> tuple[Table, Snapshot]:
+    """The table as it is now, and the snapshot that the attempt's branch is at. Raises ApplyConflict without the
+    branch."""
+    table = load_table(catalog, target.identifier)
+    ref = table.metadata.refs.get(current.branch) if table is not None else None
+    head = table.snapshot_by_id(ref.snapshot_id) if table is not None and ref is not None else None
+    if table is None or head is None:
+        raise ApplyConflict(f"{target.identifier}: the branch of the attempt was dropped")
+    return table, head
+
+
+def stamp(
+    spark: SparkSession, current: Attempt, target: Target, result: BatchResult, written: Written
+) -> None:
+    """Writes what is left of the batch's rows, possibly none, in the commit that bears the position.
+
+    It is always the branch's last commit: an append, or of a small table the overwrite of all its rows. Never a delete:
+    one that happens to touch metadata only would lose the properties.
+    """
+    if written.images is not None:
+        images = in_table_columns(written.images, target)
+    else:
+        images = spark.table(current.table).filter(F.lit(False))
+    properties = _properties(result, written)
+    writer = with_properties(images.writeTo(current.address), properties).option("check-nullability", False)
+    if written.strategy == REWRITE:
+        writer.overwrite(F.lit(True))
+    else:
+        writer.append()
+
+
+def with_unknown_rows(result: BatchResult, unknown: int) -> BatchResult:
+    """The result with so many more changes of rows that the table did not have."""
+    position = replace(result.position, unknown_rows=result.position.unknown_rows + unknown)
+    return replace(result, position=position)
+
+
+def stamp_again(
+    spark: SparkSession,
+    catalog: Catalog,
+    current: Attempt,
+    target: Target,
+    result: BatchResult,
+    written: Written,
+) -> None:
+    """A commit without rows, for what was known only when the rows had been written."""
+    _, head = branch_head(catalog, current, target)
+    nothing = spark.table(current.table).filter(F.lit(False))
+    properties = _properties(result, written) | {
+        RESTAMP_OF: str(head.snapshot_id),
+        APPLIED_AT: committed_at(head).isoformat(),
+    }
+    with_properties(nothing.writeTo(current.address), properties).option("check-nullability", False).append()
+
+
+def _properties(result: BatchResult, written: Written) -> dict[str, str]:
+    properties = result.position.properties() | result.properties()
+    return properties | {touched_days_property(column): days for column, days in written.touched.items()}
+
+
+def write_all(rows: DataFrame, current: Attempt, target: Target) -> None:
+    """The rows, instead of all that are on the branch."""
+    writer = in_table_columns(rows, target).writeTo(current.address)
+    writer.option("check-nullability", False).overwrite(F.lit(True))
+
+
+def write_nothing(spark: SparkSession, current: Attempt, target: Target) -> Written:
+    """No row, instead of all that are on the branch."""
+    write_all(spark.table(current.table).limit(0), current, target)
+    return nothing_readable("overwrite", all_days(target))
+
+
+def in_table_columns(rows: DataFrame, target: Target) -> DataFrame:
+    """The rows in the columns of the silver table."""
+    # By text: of a thousand columns, the API takes seconds to name them.
+    return rows.selectExpr(*(quoted(column.name) for column in target.columns))
+
+
+def count_rows(
+    catalog: Catalog,
+    current: Attempt,
+    target: Target,
+    planned: Position,
+    result: BatchResult,
+    written: Written,
+    before: int | None,
+    *,
+    again: bool = False,
+) -> BatchResult:
+    """The result with the rows that Iceberg counted; `again` as above. `before`: the branch's head before its last
+    commit. Raises RowCountMismatch, before anything is published, and ApplyConflict when the branch was dropped."""
+    table, head = branch_head(catalog, current, target)
+    if head.parent_snapshot_id != before:
+        # Iceberg begins a branch that is not there anew, at main: without what was deleted on it.
+        raise ApplyConflict(
+            f"{target.identifier}: the branch of the attempt was dropped while it was written to"
+        )
+    commits = branch_commits(table, current.branch, planned.snapshot_id)
+    seen, expected_waiting = written.changes, None
+    # Rows that a rewrite has kept were dropped with their files, and added with others.
+    kept = int(written.kept.get["rows"]) if written.kept is not None else 0
+    if result.kind == "cdc" and not again:
+        new = seen.rows - seen.read_before
+        expected_waiting = planned.waiting + new - seen.used - result.rows_quarantined
+    counts = RowCounts(
+        counted_in_files=result.rows_counted,
+        read=result.rows_read,
+        used=seen.used,
+        quarantined=result.rows_quarantined,
+        passed_over=seen.passed_over,
+        waiting=seen.waiting,
+        keys=result.keys,
+        written=result.rows_written,
+        taken_back=written.taken_back,
+        followed=written.followed,
+        added=sum(int(commit.get("added-records", "0")) for commit in commits) - kept,
+        removed=sum(rows_removed(commit) for commit in commits) - kept,
+        before=planned.rows,
+        after=live_rows(commits[0]),
+        replaced=written.replaced,
+        versions=written.versions,
+        expected_waiting=expected_waiting,
+    )
+    replaces = written.strategy in ("overwrite", "delete")
+    if (problem := row_count_problem(counts, replaces=replaces)) is not None:
+        raise RowCountMismatch(
+            target.table,
+            f"{problem}. The batch from {result.first_key} to {result.last_key} was not published.",
+            "A file that was still being written is read whole by the next run; if this repeats, inspect those files.",
+        )
+    return replace(result, rows_removed=counts.removed, position=replace(result.position, rows=counts.after))
+
+
+def rows_removed(commit: dict[str, str]) -> int:
+    """Rows that a commit deleted: newly marked positions, and rows of dropped files that were not marked before."""
+    marked = int(commit.get("added-position-deletes", "0")) - int(commit.get("removed-position-deletes", "0"))
+    return marked + int(commit.get("deleted-records", "0"))
+
+
+def branch_commits(table: Table, branch: str, planned: int | None) -> list[dict[str, str]]:
+    """Summaries of the branch's own commits, newest first."""
+    found = []
+    snapshot_id: int | None = table.metadata.refs[branch].snapshot_id
+    while snapshot_id is not None and snapshot_id != planned:
+        snapshot = table.snapshot_by_id(snapshot_id)
+        assert snapshot is not None, "no snapshot of a living branch is expired"
+        found.append(summary(snapshot))
+        snapshot_id = snapshot.parent_snapshot_id
+    return found

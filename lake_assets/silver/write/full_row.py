@@ -1,0 +1,190 @@
+"""A batch of a table without a key whose rows are found by all of their columns.
+
+Such a table may have the same row twice, so that what it holds is how often there is each row. An insert adds one, a
+delete takes one away, an update does both: the row before it, and the row after it. A row that is not there is not
+taken away, which is counted: the source has not shown the whole row, or changes were made while the full load ran.
+
+Here: those counts, and what changes in the table. Not here: the order of the steps (`silver/apply/apply_batch.py`),
+which changes are repetitions (`log_tables.py`). DataFrame API only.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver.changes.collapse import order_of_change
+from lake_assets.silver.changes.touched_days import all_days
+from lake_assets.silver.plan.planner import epoch_members
+from lake_assets.silver.table.change_events import UPDATED
+from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write.batch import Written, nothing_readable
+from lake_assets.silver.write.batch_work import Work
+from lake_assets.silver.write.commit import write_all, write_nothing
+from lake_assets.silver.write.late_batch import refuse_missing
+from lake_assets.silver.write.log_tables import each_once
+from lake_assets.spark.checkpoint import Observed, checkpointed
+from lake_assets.spark.sql import Sql, joined, quoted, sql
+
+VIEW = "batch_rows"
+
+
+def replace_rows(work: Work, current: Attempt) -> Written:
+    """Deletes on the branch the rows of which there are to be more or fewer; all of them that are to be there are left
+    to the commit that bears the position."""
+    target, reading = work.target, work.read_batch()
+    if reading is None:
+        return nothing_readable()
+    work.stage("read")
+    with work.watch.stage("read"):
+        batch = reading.checkpointed(each_once(reading.good))
+    seen = work.seen(reading)
+    events = _events(batch)
+    before = _there(work, current)
+    if seen.is_late(work.position.max_sequence) or work.retries or work.again:
+        work.stage("replay")
+        with work.watch.stage("replay"):
+            members = epoch_members(work.logged, work.batch.epoch, work.batch.upto)
+            refuse_missing(work, reading, members)
+            again = work.read_again(members)
+            assert again is not None, "the batch's own files are among them"
+            affected = checkpointed(events.select("_value").distinct())
+            all_events = _events(each_once(again.good))
+            same = all_events["_value"].eqNullSafe(affected["_value"])
+            events = again.checkpointed(all_events.join(affected, on=same, how="left_semi"))
+            again.figures()
+            counts, figures = _counted(_counts(events, before, since_then=False))
+    else:
+        counts, figures = _counted(_counts(events, before, since_then=True))
+    changed = counts.filter("_before != _after")
+    work.stage("write")
+    changed.createOrReplaceTempView(VIEW)
+    if work.position.snapshot_id is not None:
+        with work.watch.stage("delete"):
+            work.spark.sql(
+                sql(
+                    "DELETE FROM {branch} AS t WHERE EXISTS (SELECT 1 FROM {rows} AS k WHERE {matches})",
+                    branch=current.address,
+                    rows=VIEW,
+                    matches=_matches(target),
+                )
+            )
+    work.spark.catalog.dropTempView(VIEW)
+    return Written(
+        strategy="delete_and_append",
+        changes=seen,
+        rows_counted=reading.rows_counted,
+        keys=figures["keys"],
+        rows=figures["rows"],
+        images=_copies(changed),
+        replaced=figures["replaced"],
+        versions=figures["rows"],
+        touched=all_days(target),
+        unmatched=figures["unmatched"],
+    )
+
+
+def replace_all_rows(work: Work, current: Attempt) -> Written:
+    """A full load and the CDC that belongs to it: the whole table anew, in one pass."""
+    target, reading = work.target, work.read_batch()
+    if reading is None:  # a table without a full load, of whose changes none can be read any more
+        return write_nothing(work.spark, current, target)
+    observed = Observed()
+    counts = _observed(_counts(_events(each_once(reading.good)), None, since_then=False), observed)
+    work.stage("write")
+    with work.watch.stage("write"):
+        write_all(_copies(counts), current, target)
+    seen = work.seen(reading)
+    figures = observed.get
+    # What the position needs is known only now, so that the commit that bears it comes second, without rows.
+    return Written(
+        strategy="overwrite",
+        changes=seen,
+        rows_counted=reading.rows_counted,
+        keys=seen.used,
+        rows=figures["rows"],
+        touched=all_days(target),
+        unmatched=figures["unmatched"],
+    )
+
+
+def _events(changes: DataFrame) -> DataFrame:
+    """`_value` struct, `_delta` (1 or -1) and `_order` struct, in which a row is taken away before another comes."""
+
+    def event(value: str, delta: int) -> Column:
+        return F.struct(F.col(value).alias("_value"), F.lit(delta).alias("_delta"))
+
+    found = (
+        F.when(F.col("_op") == UPDATED, F.array(event("_before", -1), event("_image", 1)))
+        .when(F.col("_op") == "D", F.array(event("_image", -1)))
+        .otherwise(F.array(event("_image", 1)))
+    )
+    each = changes.select(F.explode(found).alias("_event"), order_of_change())
+    return each.select("_event._value", "_event._delta", F.struct("_order", "_event._delta").alias("_order"))
+
+
+def _there(work: Work, current: Attempt) -> DataFrame | None:
+    """How often the table has each of its rows: `_value`, `_there`."""
+    if work.position.snapshot_id is None or work.fresh:
+        return None
+    value = F.struct(*(F.col(quoted(column.name)) for column in work.target.image_columns))
+    rows = work.spark.table(current.table).select(value.alias("_value"))
+    return rows.groupBy("_value").agg(F.count(F.lit(1)).alias("_there"))
+
+
+def _counts(events: DataFrame, there: DataFrame | None, *, since_then: bool) -> DataFrame:
+    """Of each row that the events are about: `_value`, `_before` and `_after`, how often it is in the table and how
+    often it is to be; `_unmatched`, how often it was to be taken away and was not there. The events are those
+    `since_then`, or all that there ever were."""
+    own = events.groupBy("_value").agg(
+        F.array_sort(F.collect_list(F.struct("_order", "_delta"))).alias("_events"),
+        F.sum("_delta").alias("_sum"),
+    )
+    if there is None:
+        own = own.withColumn("_before", F.lit(0).cast("bigint"))
+    else:
+        same = own["_value"].eqNullSafe(there["_value"])
+        own = own.join(there, on=same, how="left").select(
+            own["_value"], "_events", "_sum", F.coalesce("_there", F.lit(0)).cast("bigint").alias("_before")
+        )
+    start = F.col("_before") if since_then else F.lit(0).cast("bigint")
+
+    def next_count(count: Column, event: Column) -> Column:
+        return F.greatest(count + event["_delta"], F.lit(0).cast("bigint"))
+
+    counted = own.withColumn("_after", F.aggregate("_events", start, next_count))
+    return counted.select(
+        "_value", "_before", "_after", (F.col("_after") - start - F.col("_sum")).alias("_unmatched")
+    )
+
+
+def _observed(counts: DataFrame, observed: Observed) -> DataFrame:
+    changed = F.col("_before") != F.col("_after")
+    return observed.on(
+        counts,
+        F.count(F.lit(1)).alias("keys"),
+        F.coalesce(F.sum(F.when(changed, F.col("_after"))), F.lit(0)).alias("rows"),
+        F.coalesce(F.sum(F.when(changed, F.col("_before"))), F.lit(0)).alias("replaced"),
+        F.coalesce(F.sum("_unmatched"), F.lit(0)).alias("unmatched"),
+    )
+
+
+def _counted(counts: DataFrame) -> tuple[DataFrame, dict[str, int]]:
+    observed = Observed()
+    done = checkpointed(_observed(counts, observed), [observed])
+    return done, dict(observed.get)
+
+
+def _copies(counts: DataFrame) -> DataFrame:
+    """Each row as often as it is to be there, in the table's columns."""
+    present = counts.filter("_after > 0")
+    return present.select("_value", F.explode(F.sequence(F.lit(1).cast("bigint"), "_after"))).select(
+        "_value.*"
+    )
+
+
+def _matches(target: Target) -> Sql:
+    same = (
+        sql("{value} <=> {column}", value=quoted("k", "_value", c.name), column=quoted("t", c.name))
+        for c in target.image_columns
+    )
+    return joined(" AND ", same)

@@ -1,0 +1,121 @@
+"""What a machine needs before a lake can run on it.
+
+Here: questions about the machine with a yes, or one sentence that says what is missing and how to get it. Not here:
+mistakes in lake.yaml (`config/config_file.py`), or anything about the lake's data.
+"""
+
+import contextlib
+import errno
+import os
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+SUPPORTED_JAVA = (17, 21)
+"""What Spark 4.1 runs on (its documentation, "Downloading"); Iceberg 1.12 needs 17 or later."""
+
+_INSTALL = "install OpenJDK 17, for example with `apt-get install openjdk-17-jre-headless`"
+_VERSION = re.compile(r'^\S+ version "(?P<version>[^"]+)"', re.MULTILINE)
+
+
+class PreflightError(Exception):
+    """The machine lacks something; the text is one sentence for the person at it."""
+
+
+def check_java(environ: Mapping[str, str] | None = None) -> None:
+    """Raises PreflightError unless Spark would start a Java that it supports.
+
+    Looks where Spark's launcher looks: JAVA_HOME when it is set, else the `java` on PATH. `environ` stands in for
+    os.environ.
+    """
+    environ = os.environ if environ is None else environ
+    java, origin = _find_java(environ)
+    version = _java_version(java, origin, environ)
+    if java_feature(version) not in SUPPORTED_JAVA:
+        raise PreflightError(
+            f"{origin} is Java {version}, and Spark 4.1 needs Java 17 or 21: {_INSTALL}, and point JAVA_HOME to it."
+        )
+
+
+def java_feature(version: str) -> int | None:
+    """The feature release of a version as `java -version` prints it: 17 for `17.0.15`, 8 for `1.8.0_392`, 21 for
+    `21-ea`; None for text that is no version."""
+    match = re.match(r"(?:1\.)?(\d+)", version)
+    return int(match[1]) if match else None
+
+
+def check_port(port: int, what: str, *, flag: str = "--port", host: str = "127.0.0.1") -> None:
+    """Raises PreflightError unless `what` can listen on the port; the sentence names the flag that changes it."""
+    if not 0 <= port <= 65535:
+        raise PreflightError(f"{what} cannot use port {port}: choose one from 1 to 65535 with {flag}.")
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As a server does: a port whose last connections are still in TIME_WAIT is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            reason = (
+                "is in use" if error.errno == errno.EADDRINUSE else f"cannot be opened ({error.strerror})"
+            )
+            raise PreflightError(
+                f"Port {port} on {host} {reason}: choose another for {what} with {flag}."
+            ) from error
+
+
+def free_port(*preferred: int) -> int:
+    """The first of the ports that nobody on this machine listens on, or any such. Raises PreflightError if there is
+    none."""
+    for port in (*preferred, 0):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
+    raise PreflightError("This machine has no free port.")
+
+
+def _find_java(environ: Mapping[str, str]) -> tuple[Path, str]:
+    """The program, and the words that say where it was found."""
+    if home := environ.get("JAVA_HOME"):
+        java = Path(home) / "bin" / "java"
+        if not os.access(java, os.X_OK) or not java.is_file():
+            raise PreflightError(
+                f"JAVA_HOME is {home}, but there is no bin/java in it: point it to the folder of a Java 17 or 21, or "
+                "unset it so that the java on PATH is used."
+            )
+        return java, f"{java} (from JAVA_HOME)"
+    found = shutil.which("java", path=environ.get("PATH", os.defpath))
+    if found is None:
+        raise PreflightError(
+            f"No Java found on PATH, and JAVA_HOME is not set: {_INSTALL}, or set JAVA_HOME to the folder of an "
+            "installed Java 17 or 21."
+        )
+    return Path(found), f"{found} (from PATH)"
+
+
+def _java_version(java: Path, origin: str, environ: Mapping[str, str]) -> str:
+    try:
+        # Java prints its version to stderr, after whatever JAVA_TOOL_OPTIONS makes it say first.
+        done = subprocess.run(
+            [java, "-version"],
+            capture_output=True,
+            env=dict(environ),
+            timeout=60,
+            check=False,
+            text=True,
+            errors="replace",
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PreflightError(
+            f"{origin} does not run ({error}): {_INSTALL}, and point JAVA_HOME to it."
+        ) from error
+    match = _VERSION.search(done.stderr) or _VERSION.search(done.stdout)
+    if done.returncode != 0 or match is None:
+        # macOS ships a `java` that only says that there is none.
+        said = next(iter((done.stderr or done.stdout).strip().splitlines()), f"exit code {done.returncode}")
+        raise PreflightError(
+            f"{origin} is no working Java ({said[:200]}): {_INSTALL}, and point JAVA_HOME to it."
+        )
+    return match["version"]

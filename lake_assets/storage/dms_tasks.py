@@ -1,0 +1,153 @@
+"""What AWS DMS says of a replication task: how far its full load is, as a whole and table by table.
+
+Here: asking, and remembering an answer for some seconds. Not here: what an
+answer means for a table's parts (`silver/plan/full_load_gate.py`). Needs dms:DescribeReplicationTasks, and
+dms:DescribeTableStatistics so that a table need not wait for the others of its task.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Any
+
+from lake_assets.config import DmsTask
+from lake_assets.errors import LakeError
+from lake_assets.storage.aws_client import aws_errors, client, explained
+
+REMEMBERED_SECONDS = 10.0
+"""A sensor looks twice a second, and the API is throttled."""
+SILENT_SECONDS = 60.0
+"""A service that does not answer is asked again after so long: each question may take ten."""
+PAGE = 500
+"""Tables an answer, the most that DescribeTableStatistics gives."""
+_ADVICE = {
+    "AccessDeniedException": "grant dms:DescribeReplicationTasks and dms:DescribeTableStatistics",
+    "ResourceNotFoundFault": "correct dms_task.arn",
+    "UnrecognizedClientException": "renew the credentials",
+    "ExpiredTokenException": "renew the credentials",
+}
+
+
+class DmsUnavailable(LakeError):
+    """DMS did not say. The message is one sentence: which task, what is wrong, what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableLoad:
+    """A table's own full load. Times are UTC, on DMS's clock."""
+
+    state: str
+    """DMS's word, such as `Full load`, `Table is being reloaded`, `Table completed`, `Table error`."""
+    started: datetime | None
+    ended: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """One answer of DMS."""
+
+    asked_at: datetime
+    """Before the question was sent."""
+    status: str
+    percent: int | None
+    """FullLoadProgressPercent."""
+    loading: int
+    """Tables that are being loaded, or wait to be."""
+    errored: int
+    tables: Mapping[tuple[str, str], TableLoad] = field(default_factory=dict)
+    """By schema and table as the source spells them; empty where DMS does not say."""
+
+
+class TaskReports:
+    """Asks for many tables at once. May be shared between threads: they wait for one answer instead of asking again."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._locks: dict[DmsTask, Lock] = {}
+        self._answers: dict[DmsTask, tuple[float, TaskReport | DmsUnavailable]] = {}
+        self._guard = Lock()
+
+    def report(self, task: DmsTask, newer_than: datetime) -> TaskReport:
+        """What DMS says of the task, asked after `newer_than`. Raises DmsUnavailable, for some seconds without asking
+        again."""
+        with self._guard:
+            lock = self._locks.setdefault(task, Lock())
+        with lock:
+            at, answer = self._answers.get(task, (float("-inf"), None))
+            lasts = SILENT_SECONDS if isinstance(answer, DmsUnavailable) else REMEMBERED_SECONDS
+            fresh = self._clock() - at < lasts
+            if (
+                answer is None
+                or not fresh
+                or (isinstance(answer, TaskReport) and answer.asked_at <= newer_than)
+            ):
+                try:
+                    answer = ask(task)
+                except DmsUnavailable as error:
+                    answer = error
+                self._answers[task] = self._clock(), answer
+        if isinstance(answer, DmsUnavailable):
+            raise answer
+        return answer
+
+
+def ask(task: DmsTask) -> TaskReport:
+    """Raises DmsUnavailable."""
+    dms, asked_at = _client(task), datetime.now(UTC)
+    with _errors(task):
+        answer = dms.describe_replication_tasks(
+            Filters=[{"Name": "replication-task-arn", "Values": [task.arn]}], WithoutSettings=True
+        )
+    found = [entry for entry in answer["ReplicationTasks"] if entry["ReplicationTaskArn"] == task.arn]
+    if not found:
+        raise DmsUnavailable(f"DMS knows no task {task.arn}: correct dms_task.arn, or its region.")
+    stats = found[0].get("ReplicationTaskStats", {})
+    return TaskReport(
+        asked_at,
+        status=found[0].get("Status", "unknown"),
+        percent=stats.get("FullLoadProgressPercent"),
+        loading=stats.get("TablesLoading", 0) + stats.get("TablesQueued", 0),
+        errored=stats.get("TablesErrored", 0),
+        tables=_tables(dms, task),
+    )
+
+
+def _tables(dms: Any, task: DmsTask) -> dict[tuple[str, str], TableLoad]:
+    found, page = {}, {"ReplicationTaskArn": task.arn, "MaxRecords": PAGE}
+    try:
+        with _errors(task):
+            while True:
+                answer = dms.describe_table_statistics(**page)
+                for entry in answer.get("TableStatistics", ()):
+                    found[entry["SchemaName"], entry["TableName"]] = TableLoad(
+                        entry.get("TableState", ""),
+                        _utc(entry.get("FullLoadStartTime")),
+                        _utc(entry.get("FullLoadEndTime")),
+                    )
+                if not (marker := answer.get("Marker")):
+                    return found
+                page |= {"Marker": marker}
+    except DmsUnavailable:
+        # Not permitted, or not to be had: what the task says as a whole is stricter.
+        return {}
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return moment.astimezone(UTC) if moment is not None else None
+
+
+@contextmanager
+def _errors(task: DmsTask) -> Iterator[None]:
+    try:
+        yield
+    except aws_errors() as error:
+        said = explained(error, "DMS", task.arn, f"{task.arn}: DMS", _ADVICE, "dms_task.endpoint")
+        raise DmsUnavailable(said) from error
+
+
+def _client(task: DmsTask) -> Any:
+    retries = {"mode": "standard", "max_attempts": 2}
+    return client("dms", task, region=task.its_region, retries=retries, connect_timeout=5, read_timeout=20)

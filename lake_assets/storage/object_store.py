@@ -1,0 +1,133 @@
+"""Where the files of a source are: a local folder or an S3 prefix, behind one small interface.
+
+Here: opening a location, and S3. Not here: what a key means (`bronze/files/keys.py`), what
+a file contains (`bronze/files/inspect.py`), what is already known (`bronze/log/file_log.py`).
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from datetime import UTC
+from typing import Any, BinaryIO, cast
+
+from lake_assets.config import S3Config
+from lake_assets.storage.aws_client import aws_errors, client, code_of, explained
+from lake_assets.storage.local_store import LocalStore
+from lake_assets.storage.range_reader import RangeReader
+from lake_assets.storage.stored_object import ObjectGone, ObjectStore, StoredObject, StoreError
+
+__all__ = ["LocalStore", "ObjectGone", "ObjectStore", "S3Store", "StoreError", "StoredObject", "open_store"]
+
+_GONE = {"NoSuchKey", "404", "PreconditionFailed", "412"}
+_ADVICE = {
+    "NoSuchBucket": "create the bucket or correct the source's location",
+    **dict.fromkeys(
+        ("AccessDenied", "AllAccessDisabled", "Forbidden", "403"),
+        "grant s3:ListBucket on the bucket and s3:GetObject on its objects",
+    ),
+    **dict.fromkeys(
+        ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"),
+        "renew the credentials",
+    ),
+    **dict.fromkeys(
+        ("PermanentRedirect", "AuthorizationHeaderMalformed", "301"), "set s3.region to the bucket's"
+    ),
+}
+
+
+def open_store(location: str, s3: S3Config) -> ObjectStore:
+    """The store of `s3://bucket/prefix`, or else of a local folder (a path, or `file:///…`)."""
+    scheme, separator, rest = location.partition("://")
+    if not separator or scheme == "file":
+        return LocalStore(rest if separator else location)
+    if scheme in ("s3", "s3a"):
+        return S3Store(rest, s3)
+    raise StoreError(f"{location}: use s3://bucket/prefix or a local folder as location.")
+
+
+class S3Store:
+    """A prefix of a bucket. Safe to use from several threads."""
+
+    def __init__(self, bucket_and_prefix: str, s3: S3Config) -> None:
+        self._bucket, _, prefix = bucket_and_prefix.partition("/")
+        self._prefix = f"{prefix.rstrip('/')}/" if prefix.rstrip("/") else ""
+        if not self._bucket:
+            raise StoreError(f"s3://{bucket_and_prefix} names no bucket: use s3://bucket/prefix as location.")
+        self._client = _client(s3)
+
+    @property
+    def location(self) -> str:
+        return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        return {}
+
+    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[StoredObject]:
+        request: dict[str, Any] = {"Bucket": self._bucket, "Prefix": self._prefix + prefix}
+        if start_after:
+            request["StartAfter"] = self._prefix + start_after
+        while True:
+            with self._errors():
+                page = self._client.list_objects_v2(**request)
+            for entry in page.get("Contents", ()):
+                if key := entry["Key"].removeprefix(self._prefix):
+                    etag = entry.get("ETag", "").strip('"') or None
+                    yield StoredObject(key, entry["Size"], entry["LastModified"].astimezone(UTC), etag)
+            if not page.get("IsTruncated"):
+                return
+            request = request | {"ContinuationToken": page["NextContinuationToken"]}
+
+    def version(self, obj: StoredObject) -> str:
+        if not obj.etag:
+            raise StoreError(
+                f"{self.location}/{obj.key} was listed without an ETag: use a store that has them."
+            )
+        return obj.etag
+
+    @contextmanager
+    def open(self, key: str, *, seekable: bool = False) -> Iterator[BinaryIO]:
+        address = {"Bucket": self._bucket, "Key": self._prefix + key}
+        with self._errors(key):
+            if seekable:
+                head = self._client.head_object(**address)
+                # Ranges of two different contents would make a third.
+                pinned = address | {"IfMatch": head["ETag"]}
+                yield cast(
+                    BinaryIO, RangeReader(head["ContentLength"], lambda a, b: self._range(pinned, a, b))
+                )
+            else:
+                with closing(self._client.get_object(**address)["Body"]) as body:
+                    yield cast(BinaryIO, body)
+
+    def _range(self, address: dict[str, str], first: int, last: int) -> bytes:
+        # Told here: a reader of the format would take a time-out, which is an OSError, for damage.
+        with (
+            self._errors(address["Key"].removeprefix(self._prefix)),
+            closing(self._client.get_object(**address, Range=f"bytes={first}-{last}")["Body"]) as body,
+        ):
+            return cast(bytes, body.read())
+
+    def spark_uri(self, key: str) -> str:
+        return f"s3a://{self._bucket}/{self._prefix}{key}"
+
+    @contextmanager
+    def _errors(self, key: str = "") -> Iterator[None]:
+        where = f"{self.location}/{key}" if key else self.location
+        try:
+            yield
+        except aws_errors() as error:
+            if key and code_of(error) in _GONE:
+                raise ObjectGone(f"{where} vanished or changed: run again.") from error
+            raise StoreError(explained(error, "S3", where, where, _ADVICE, "s3.endpoint")) from error
+
+
+def _client(s3: S3Config) -> Any:
+    return client(
+        "s3",
+        s3,
+        retries={"mode": "standard", "max_attempts": 4},
+        connect_timeout=10,
+        read_timeout=60,
+        max_pool_connections=32,
+        s3={"addressing_style": "path"} if s3.path_style else {},
+    )
