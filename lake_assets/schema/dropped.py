@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from lake_assets.bronze.files.parquet_columns import parquet_columns
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.reader.parquet_types import parquet_columns
 from lake_assets.config import Policy, SchemaChanges
 from lake_assets.schema.contract import Contract
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lake_assets.bronze.files.formats import added_names
+from lake_assets.bronze.files.parquet_columns import parquet_columns
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.reader.parquet_types import parquet_columns
 from lake_assets.config import Column, Policy, SchemaChanges
 from lake_assets.config.spelling import listed
 from lake_assets.errors import TableStopped

@@ -11,7 +11,7 @@ from pyiceberg.catalog import Catalog
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.copies import originals
 from lake_assets.bronze.log.file_log import FileLog, LoggedFile
-from lake_assets.bronze.scan.discovery import discover
+from lake_assets.bronze.scan.discovery import anything_unlogged, discover, unlogged_parts
 from lake_assets.config import S3Config, SourceConfig
 from lake_assets.storage.object_store import LocalStore, open_store
 from lake_assets_tests.dms_files import put
@@ -106,10 +106,46 @@ def test_equal_changes_under_another_name_are_changes(place: Place) -> None:
     assert place.look() == [("20260301-130000000.csv", 1, None)]
 
 
-def test_a_copy_beside_the_original_is_a_file_of_its_own(place: Place) -> None:
-    """A full load of a table without a key may have two equal parts."""
-    put(place.folder, f"{ITEMS}/p0/LOAD00000001.csv", LOADED)
-    assert place.look() == [("LOAD00000001.csv", 1, None)]
+def test_equal_parts_are_two_where_their_rows_may_be_equal(place: Place) -> None:
+    """A full load of a table without a key may have two equal parts, if its rows have one timestamp."""
+    equal = rows("I,2026-03-01 11:00:00.000000,1", "I,2026-03-01 11:00:00.000000,1")
+    put(place.folder, f"{ITEMS}/p0/LOAD00000002.csv", equal)
+    put(place.folder, f"{ITEMS}/p1/LOAD00000002.csv", equal)
+    assert place.look() == [("LOAD00000002.csv", 1, None), ("LOAD00000002.csv", 1, None)]
+
+
+def test_a_part_whose_rows_have_times_of_their_own_is_there_once(place: Place) -> None:
+    copy = f"{ITEMS}/p0/LOAD00000001.csv"
+    put(place.folder, copy, LOADED)
+    assert place.look() == []
+    (place.folder / LOAD).unlink()
+    assert place.look() == [("LOAD00000001.csv", 1, 1)], "it was moved"
+
+
+def test_a_copy_of_what_the_load_before_said_is_no_part_of_the_reload(place: Place) -> None:
+    put(place.folder, f"{LOAD}.gz", LOADED)
+    assert place.look() == []
+    put(place.folder, LOAD, LOADED.replace(b"11:00:0", b"12:30:0"))
+    assert sorted(place.look()) == [("LOAD00000001.csv", 2, None), ("LOAD00000001.csv.gz", 1, 1)]
+    # And the reload's part takes its place.
+    put(place.folder, f"{LOAD}.gz", (place.folder / LOAD).read_bytes())
+    (place.folder / LOAD).unlink()
+    (found,) = place.look()
+    assert found[:2] == ("LOAD00000001.csv.gz", 2)
+    assert place.look() == [], "what is known stays known"
+
+
+def test_what_is_there_twice_is_not_waited_for(place: Place) -> None:
+    put(place.folder, f"{LOAD}.gz", LOADED)
+    place.look()
+    files = place.log.files("shop")
+    parts = [file for file in files if file.kind is FileKind.LOAD]
+    store = LocalStore(place.folder)
+    assert unlogged_parts(place.source, store, parts, files) == []
+    assert not anything_unlogged("shop", place.source, store, place.log)
+    put(place.folder, f"{ITEMS}/LOAD00000002.csv", CHANGED)
+    assert unlogged_parts(place.source, store, parts, files) == [f"{ITEMS}/LOAD00000002.csv"]
+    assert anything_unlogged("shop", place.source, store, place.log)
 
 
 def test_a_corrected_part_stays_in_its_load(place: Place) -> None:

@@ -16,11 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from lake_assets.commands.mend import quarantine_commands as quarantine
 from lake_assets.commands.mend.full_load_decision import decide
 from lake_assets.commands.mend.recover import recover
 from lake_assets.commands.mend.relog import LOST
 from lake_assets.commands.mend.restore import restore
+from lake_assets.config.evolution import QuarantineLimits
 from lake_assets.errors import LakeError
+from lake_assets.lake import open_lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.apply.rebuild import rebuild
@@ -31,6 +34,7 @@ from lake_assets_tests.soak import bucket as storage
 from lake_assets_tests.soak import truth
 from lake_assets_tests.soak.run import History, Outcome, Wrong, _compare, history
 from lake_assets_tests.soak.story import told
+from lake_assets_tests.soak.writer import ITEMS
 
 WITHOUT = ("kills", "rewritten", "again", "new_parts", "unseen_parts")
 """Features of a history that say the same as an action, or that nobody could decide together with one."""
@@ -46,12 +50,12 @@ class Outside(Outcome):
     mended: Counter[str] = field(default_factory=Counter)
     """By command, how often it was needed."""
     needs_reload: bool = False
-    """Files of a lost log are gone for good, and a late file would need them: the table has stopped, unchanged, and
-    asks for a reload by DMS, which ends the history."""
+    """Files of a lost log are gone for good, and a late file would need them; or rows of a change log whose position is
+    lost are in no file any more. The table has stopped, unchanged, and says so, which ends the history."""
 
 
 class _NeedsReload(Exception):
-    """The table asks for what only DMS can do."""
+    """The table asks for what only DMS can do, or for a new table beside it."""
 
 
 def quiet() -> None:
@@ -145,10 +149,14 @@ def _mend(place: Place, target: Target, said: str, outcome: Outside, story: list
         "lake-assets restore": lambda: [restore(used.runtime, each) for each in used.targets],
         "lake-assets rebuild": lambda: rebuild(used.runtime, target),
         "lake-assets full-load": lambda: decide(used, target.table, None, reload=False),
+        "raise the limit": lambda: _raise_limit(place),
+        "waiting for": lambda: _wait(place),
         "Put them back": lambda: _put_back(place, said),
         "Put it back": lambda: _put_back(place, said),
         "is gone from the bucket": lambda: _put_back(place, said),
     }
+    if "in no file any more" in said:
+        raise _NeedsReload
     for name, command in commands.items():
         if name not in said:
             continue
@@ -164,9 +172,30 @@ def _mend(place: Place, target: Target, said: str, outcome: Outside, story: list
     return None
 
 
+def _raise_limit(place: Place) -> None:
+    """As somebody does who has looked at the files, and takes them as they are now."""
+    config = place.used.config
+    source = config.sources["shop"]
+    table = source.tables[ITEMS].model_copy(update={"quarantine": QuarantineLimits()})
+    changed = source.model_copy(update={"tables": source.tables | {ITEMS: table}})
+    place.used = open_lake(config.model_copy(update={"sources": {"shop": changed}}), marts=place.used.marts)
+    _applied(place)
+    # What is set aside for want of an expired file says so.
+    _restore_removed(place)
+    quarantine.retry(place.used.runtime, quarantine.chosen(place.used.runtime, None, ()))
+
+
+def _wait(place: Place) -> None:
+    place.used = storage.quiet(place.used)
+
+
 def _put_back(place: Place, said: str) -> None:
     if not place.removed:
         raise _NeedsReload if LOST in said else Wrong("files are asked for that nobody has removed")
+    _restore_removed(place)
+
+
+def _restore_removed(place: Place) -> None:
     for path, content in place.removed.items():
         if not path.exists():
             path.write_bytes(content)

@@ -104,3 +104,11 @@ def _inflated(stream: BinaryIO, key: str) -> Iterator[bytes]:
         raise UnreadableFile(key, f"the gzip stream is damaged or incomplete ({error})") from error
     if not member.eof:
         raise UnreadableFile(key, "the gzip stream is damaged or incomplete (it ends too early)")
+
+
+def content_digest(store: ObjectStore, key: str, compression: str) -> str:
+    """The digest of an object's content, decompressed. Raises as `chunks`."""
+    digest = ContentDigest()
+    for chunk in chunks(store, key, compression):
+        digest.add(chunk)
+    return digest.hex

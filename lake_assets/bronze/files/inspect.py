@@ -30,13 +30,11 @@ from lake_assets.bronze.files.csv_structure import BOM, StructureScan, count_rec
 from lake_assets.bronze.files.formats import has_operation
 from lake_assets.bronze.files.json_lines import JsonScan
 from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.files.parquet_columns import INT96
 from lake_assets.config import DmsSettings
 from lake_assets.storage.object_store import ObjectStore
 
-__all__ = ["INT96", "FileInspection", "UnreadableFile", "count_records", "inspect_file"]
-
-INT96 = "int96"
-"""The type of a Parquet column of INT96 timestamps, as the file log has it."""
+__all__ = ["FileInspection", "UnreadableFile", "count_records", "inspect_file"]
 
 LARGEST_IRREGULAR = 64 << 20
 """Bytes of text, decompressed, up to which an irregular file is read record by record, in memory; above it is

@@ -28,6 +28,11 @@ def content_of(file: File) -> Content:
     return file.schema, file.table, name_of(file.key), file.content
 
 
+def _place(file: File) -> str:
+    """The key without its ending."""
+    return file.key.partition(".")[0]
+
+
 @dataclass(slots=True)
 class Known:
     """What the log holds of one source."""
@@ -76,7 +81,7 @@ class Known:
             self.contents[content_of(record)] = record
         before = self.places.get(original)
         self.places[original] = record.key
-        if before is not None and before != record.key:
+        if before is not None and before != record.key and self.newest[before].content == record.content:
             # One that is put back there is news.
             self.newest[before] = replace(self.newest[before], version=MOVED, size=-1)
 
@@ -88,33 +93,38 @@ class Known:
 
     def repeated(self, file: NewFile, absent: Collection[str]) -> LoggedFile | None:
         """The newest record with the content that an object has too, or None. Under another key, equal content is a
-        move only if the name is the same but for folder and ending, and the former object is gone: two changes without
-        a timestamp may be equal, and so may two parts of a full load."""
+        move only if the name is the same but for folder and ending, and the former object is gone or has other content
+        by now: two changes without a timestamp may be equal, and so may two parts of a full load."""
         if file.content is None or file.format == TRANSACTIONS or file.kind is FileKind.VANISHED:
             return None
-        own = self.newest.get(file.key)
+        own, other = self.newest.get(file.key), self.contents.get(content_of(file))
         if own is not None and not self.has_vanished(own):
-            return own if own.content == file.content and own.version != file.version else None
-        other = self.contents.get(content_of(file))
-        if other is None or self.has_vanished(other) or other.key not in absent:
+            if own.content == file.content:
+                return own if own.version != file.version else None
+            # A file that is compressed may take the place of an older copy.
+            if other is None or other.key == file.key or _place(other) != _place(file):
+                return None
+        if other is None or self.has_vanished(other):
             return None
-        return other if self.newest[other.key] is other else None
+        if self.newest[other.key] is other:
+            return other if other.key in absent else None
+        # A reload without timestamps may bring the rows of a load before the last one.
+        return other if file.kind is FileKind.CDC or file.first_commit_ts is not None else None
 
     def doubled(self, files: Sequence[NewFile], absent: Collection[str]) -> set[tuple[str, str]]:
-        """(key, version) of objects that lie beside one with their content, folder and name, and another ending:
-        somebody is about to replace it. They become copies once it is gone."""
-        there = {
-            (f.key.partition(".")[0], f.content): f.key for f in sorted(files, key=_by_key, reverse=True)
-        }
+        """(key, version) of objects that are there twice: beside one with their content, folder and name, and another
+        ending; or a full-load part in another folder whose rows have times of their own, so that DMS has transferred
+        them once. They become copies once the other one is gone."""
+        there = {(_place(f), f.content): f.key for f in sorted(files, key=_by_key, reverse=True)}
         found = set()
         for file in files:
             if file.content is None or file.format == TRANSACTIONS or file.key in self.newest:
                 continue
             other = self.contents.get(content_of(file))
             known = other is not None and other.key not in absent and self.newest[other.key] is other
-            place = file.key.partition(".")[0]
-            beside = known and other is not None and other.key.partition(".")[0] == place
-            if beside or there[place, file.content] != file.key:
+            beside = known and other is not None and _place(other) == _place(file)
+            twice = known and file.kind is FileKind.LOAD and file.one_stamp is False
+            if beside or twice or there[_place(file), file.content] != file.key:
                 found.add((file.key, file.version))
         return found
 

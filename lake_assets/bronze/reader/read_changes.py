@@ -16,6 +16,7 @@ from pyspark.sql.types import StringType, StructType
 
 from lake_assets.bronze.files.formats import Layout, added_names, file_layout
 from lake_assets.bronze.files.keys import TRANSACTIONS
+from lake_assets.bronze.files.parquet_columns import ParquetColumn, parquet_columns, spark_name
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.reader.file_facts import file_facts
 from lake_assets.bronze.reader.headerless import (
@@ -24,13 +25,7 @@ from lake_assets.bronze.reader.headerless import (
     layouts_by_row,
     refuse_open_layout,
 )
-from lake_assets.bronze.reader.parquet_types import (
-    READ_OPTIONS,
-    ParquetColumn,
-    parquet_columns,
-    read_schema,
-    read_type,
-)
+from lake_assets.bronze.reader.parquet_types import READ_OPTIONS, read_schema
 from lake_assets.bronze.reader.places import plain
 from lake_assets.bronze.reader.recount import counted
 from lake_assets.bronze.reader.strict_rows import strict_rows
@@ -193,7 +188,7 @@ def _named_layout(
 
 def _refuse_unreadable(name: str, key: str, columns: Sequence[ParquetColumn]) -> None:
     for column in columns:
-        if read_type(column.arrow) is None:
+        if spark_name(column.arrow) is None:
             raise TableStopped(
                 name,
                 f"{key} has the column {column.name} of Parquet type {column.arrow}, which no type of lake.yaml holds.",

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from lake_assets.bronze.files.content import content_digest
 from lake_assets.bronze.files.inspect import (
     FileInspection,
     UnreadableFile,
@@ -22,6 +23,7 @@ from lake_assets.bronze.files.keys import (
     IgnoredKey,
     TransactionFile,
     UnknownKey,
+    same_name,
 )
 from lake_assets.bronze.log.file_log import FileLog, LoggedFile, NewFile
 from lake_assets.bronze.scan.object_listing import Listing
@@ -207,25 +209,44 @@ def unlogged_parts(
     epoch = max(part.epoch for part in parts)
     prefixes = {"/".join(folder) + "/" for part in parts if (folder := folder_of(part.key))}
     found = []
-    for obj in (obj for prefix in sorted(prefixes) for obj in store.list(prefix)):
+    listed = {obj.key: obj for prefix in sorted(prefixes) for obj in store.list(prefix)}
+    for obj in listed.values():
         parsed, known = folders.parse(obj.key), newest.get(obj.key)
         if not isinstance(parsed, DataFile) or parsed.kind is not FileKind.LOAD:
             continue
         # One with the bytes that it had in the load before is logged again.
         stale = known is not None and known.epoch < epoch and obj.last_modified > known.last_modified
-        if stale or not _is_logged(obj, known, {}, store):
+        if stale or not (_is_logged(obj, known, {}, store) or _is_there_twice(parsed, newest, listed, store)):
             found.append(obj.key)
     return found
+
+
+def _is_there_twice(
+    file: DataFile, newest: Mapping[str, LoggedFile], listed: Collection[str], store: ObjectStore
+) -> bool:
+    """Whether an object that is not logged has the content of one that is, and that the bucket has too: see
+    `Known.doubled`."""
+    others = [newest[key] for key in listed if key != file.key and key in newest and same_name(key, file.key)]
+    if not others:
+        return False
+    try:
+        content = content_digest(store, file.key, "none" if file.format == "parquet" else file.compression)
+    except UnreadableFile:
+        return False
+    return any(other.content == content for other in others)
 
 
 def anything_unlogged(source_name: str, source: SourceConfig, store: ObjectStore, log: FileLog) -> bool:
     """Whether the bucket has files of the source's tables that the log does not have as they are now. Raises
     StoreError."""
     folders, newest, marks = TableFolders(source), log.newest(source_name), log.vanished(source_name)
+    listed = {obj.key: obj for obj in store.list()}
+    parsed = ((obj, folders.parse(obj.key)) for obj in listed.values())
     return any(
-        isinstance(folders.parse(obj.key), (DataFile, TransactionFile))
+        isinstance(file, (DataFile, TransactionFile))
         and not _is_logged(obj, newest.get(obj.key), marks, store)
-        for obj in store.list()
+        and not (isinstance(file, DataFile) and _is_there_twice(file, newest, listed, store))
+        for obj, file in parsed
     )
 
 

@@ -153,13 +153,14 @@ def _log_applied(
 
     def was_applied(obj: StoredObject) -> bool:
         parsed = folders.parse(obj.key)
+        if (source, obj.key) in doubt.keys:
+            return False
         if isinstance(parsed, TransactionFile):
-            return any(parsed.flush_time <= flushed for _, flushed in flushes)
+            late = any(obj.last_modified > until[t] for t in until if (source, t) in doubt.tables)
+            return not late and any(parsed.flush_time <= flushed for _, flushed in flushes)
         if not isinstance(parsed, DataFile) or parsed.qualified_table not in until:
             return False
         table, at = parsed.qualified_table, parsed.flush_time
-        if (source, obj.key) in doubt.keys:
-            return False
         if (source, table) in doubt.tables and obj.last_modified > until[table]:
             return False
         return at is None or any(at <= flushed for own, flushed in flushes if own == table)

@@ -1,6 +1,7 @@
 """The check by which a run fails when one of its tables failed, after all the others had their turn.
 
-Here: the check of a batch asset. Not here: the turn, and each table's own checks (`silver_assets.py`, `orchestration/checks/`).
+Here: the check of a batch asset. Not here: the turn, and each table's own checks (`silver_assets.py`,
+`orchestration/checks/`).
 """
 
 import dagster as dg

@@ -276,8 +276,12 @@ def made_of(files: Sequence[LoggedFile], mode: Mode, epoch: int, upto: int) -> t
 
 def newest_versions(files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:
     """One record per object, the newest, in log order: the bucket holds one object under a key, so that an older record
-    names content that is gone. A request for rows that were set aside brings no content, and hides none."""
-    return tuple(sorted({f.path: f for f in sorted(files, key=_offset) if not f.retry}.values(), key=_offset))
+    names content that is gone, unless it was moved before. A request for rows that were set aside brings no content,
+    and hides none."""
+    ordered = [file for file in sorted(files, key=_offset) if not file.retry]
+    newest = {file.key: file.offset for file in ordered}
+    there = (file for file in ordered if file.moved_to is not None or newest[file.key] == file.offset)
+    return tuple(sorted({file.path: file for file in there}.values(), key=_offset))
 
 
 def with_requests(members: Iterable[LoggedFile], files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.silver.table import batch_latency as latency
@@ -18,7 +17,11 @@ from lake_assets.silver.table.batch_latency import Passage
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.position import BATCH, Position
 from lake_assets.silver.table.targets import Target
-from lake_assets.spark.checkpoint import Observed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lake_assets.spark.checkpoint import Observed
 
 NO_CHANGES = "none"
 """As the lowest sequence of a batch that has no changes."""
@@ -39,7 +42,7 @@ class Written:
     keys: int
     """Distinct keys after the collapse; an upper bound for a full load, the rows for a log."""
     rows: int
-    images: DataFrame | None = None
+    images: "DataFrame | None" = None
     """Rows still to be appended; None when they are on the branch already."""
     replaced: int | None = None
     """Rows that the written ones stand for, by reading them; None where nobody needs to read those."""
@@ -51,7 +54,7 @@ class Written:
     """Keys among `keys` that no change of the batch names: its rows came from there."""
     taken_back: int = 0
     """Rows among `rows` that were written by a first pass and taken back by a second."""
-    kept: Observed | None = None
+    kept: "Observed | None" = None
     """`rows`: those among `images`, beside `rows`, that were there before: the commit replaces the whole table."""
     unseen_updates: Callable[[int], int] = lambda removed: 0
     """Of a batch that has removed so many rows; until it is published."""

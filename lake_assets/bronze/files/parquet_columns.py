@@ -1,0 +1,85 @@
+"""Parquet columns: their types in the file log, and which Spark type each is read as.
+
+The log has a footer's types under Arrow's names. A file is read with them and never with types that Spark infers: for
+one column of TIME (milliseconds) or of a timestamp in nanoseconds Spark refuses the whole file. Here: that mapping, by
+name. Pure. Not here: what the values mean (`bronze/reader/parquet_types.py`), footers (`inspect.py`).
+
+Arrow's names give the physical unit (seen: a column of seconds is written, and named, in milliseconds); only Spark's
+and Hive's old INT96 timestamps are named by their physical type.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+INT96 = "int96"
+"""The type of a Parquet column of INT96 timestamps, as the file log has it."""
+
+_TYPES: dict[str, str] = {
+    "bool": "boolean",
+    "int8": "byte",
+    "int16": "short",
+    "int32": "integer",
+    "int64": "long",
+    "uint8": "short",
+    "uint16": "integer",
+    "uint32": "long",
+    "uint64": "decimal(20,0)",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "large_string": "string",
+    "string_view": "string",
+    "extension<arrow.json>": "string",
+    "binary": "binary",
+    "large_binary": "binary",
+    "binary_view": "binary",
+    "extension<arrow.uuid>": "binary",
+    "date32[day]": "date",
+    "time32[ms]": "integer",
+    "time64[us]": "long",
+    "time64[ns]": "long",
+    INT96: "timestamp",
+    "null": "integer",
+}
+_DECIMAL = re.compile(r"decimal\d+\((\d+), (\d+)\)")
+TIMESTAMP = re.compile(r"timestamp\[(ms|us|ns)(, tz=[^\]]+)?\]")
+DICTIONARY = re.compile(r"dictionary<values=([^<>]+), indices=\w+, ordered=\d>")
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetColumn:
+    """One column of a Parquet file."""
+
+    name: str
+    arrow: str
+    """Arrow's name of its type, or `int96`."""
+
+
+def parquet_columns(logged: Sequence[str]) -> tuple[ParquetColumn, ...]:
+    """A file's columns from the file log's `name:type` entries. Either part may contain colons."""
+    return tuple(_column(entry) for entry in logged)
+
+
+def _column(entry: str) -> ParquetColumn:
+    for colon in (match.start() for match in re.finditer(":", entry)):
+        if spark_name(entry[colon + 1 :]) is not None:
+            return ParquetColumn(entry[:colon], entry[colon + 1 :])
+    name, _, arrow = entry.partition(":")
+    return ParquetColumn(name, arrow)
+
+
+def spark_name(arrow: str) -> str | None:
+    """The Spark type to read a column of this Arrow type as, by the name that it has in a schema's JSON; None for one
+    that no column of lake.yaml can be."""
+    if (match := DICTIONARY.fullmatch(arrow)) is not None:
+        return spark_name(match[1])
+    if (match := _DECIMAL.fullmatch(arrow)) is not None:
+        return f"decimal({match[1]},{match[2]})" if int(match[1]) <= 38 else None
+    if (match := TIMESTAMP.fullmatch(arrow)) is not None:
+        if match[1] == "ns":
+            return "long"
+        return "timestamp_ntz" if match[2] is None else "timestamp"
+    if arrow.startswith("fixed_size_binary["):
+        return "binary"
+    return _TYPES.get(arrow)

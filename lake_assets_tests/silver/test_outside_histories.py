@@ -1,0 +1,27 @@
+"""Random histories with operators' actions between their turns, some of which were wrong once.
+
+Here: those seeds. Not here: new ones (`python -m lake_assets_tests.outside`), single actions
+(`test_outside_changes.py`).
+"""
+
+import pytest
+
+from lake_assets_tests.outside.run import run
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SEEDS = {
+    14: "recover moved a position above a stranger's delete",
+    3087: "recover took a transaction file that came late for one that was applied",
+    3113: "a CDC file was encoded again after its table was rolled back, and the one before it expired",
+    3114: "a full load was waited for because a part of it was there twice",
+    3135: "a copy of a part went to another folder, and was a part of its own",
+    3187: "a copy of the load before lay beside the reload, which was then compressed over it",
+    3265: "the reload's part went to another folder, and the load before was looked for under its name",
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_was_wrong_once(seed: int) -> None:
+    outcome = run(seed)
+    assert outcome.failure is None, outcome.failure
