@@ -229,8 +229,8 @@ def _refuse_loss(target: Target, logged: Sequence[LoggedFile], lost: int) -> Non
             target.table,
             f"{target.identifier} has rows of files that were written again since, the first of them {min(again)}; "
             f"{many(lost, 'row', 'are')} in no file any more.",
-            "They are only in that table now, which stays as it is. To go on without them, rename it (ALTER TABLE … RENAME "
-            "TO …) and run lake-assets sync, which makes a new table from the files.",
+            "They are only in that table now, which stays as it is. To go on without them, rename it (ALTER TABLE … "
+            "RENAME TO …) and run lake-assets sync, which makes a new table from the files.",
         )
 
 
