@@ -66,8 +66,9 @@ bench-latency: $(JARS)  ## how long after a file is visible silver and a mart ha
 chaos: $(JARS)  ## a lake on bad days: Spark, Dagster, S3 and SQS fail at random (MINUTES=10 SEED=0 OPTIONS=--continuous)
 	.venv/bin/python -m lake_assets_tests.chaos --minutes $(MINUTES) --seed $(SEED) $(OPTIONS)
 
-lint: $(INSTALLED)  ## style, formatting and types
+lint: $(INSTALLED)  ## style, formatting, layers and types
 	.venv/bin/ruff check
+	.venv/bin/lint-imports
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 

@@ -4,6 +4,7 @@ A module for each part of the file. Not here: reading the file and the environme
 setting.
 """
 
+from lake_assets.config.automation import ContinuousConfig, MaintenanceConfig
 from lake_assets.config.base import (
     UNDECIDED,
     Duration,
@@ -15,11 +16,10 @@ from lake_assets.config.base import (
 )
 from lake_assets.config.columns import Column, parse_column
 from lake_assets.config.consistent_cut import ConsistentCut
-from lake_assets.config.continuous import ContinuousConfig
 from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import has_operation_in_cdc
 from lake_assets.config.evolution import EarlierLayout, Policy, QuarantineLimits, SchemaChanges
-from lake_assets.config.lake import (
+from lake_assets.config.lake_config import (
     AutomationConfig,
     CatalogConfig,
     GoldConfig,
@@ -28,7 +28,6 @@ from lake_assets.config.lake import (
     SparkConfig,
 )
 from lake_assets.config.listing import ListingConfig, NotificationsConfig
-from lake_assets.config.maintenance import MaintenanceConfig
 from lake_assets.config.tables import (
     FURTHER_SHAPES,
     ICEBERGS_OWN,

@@ -1,7 +1,7 @@
 """Endpoint settings that DMS refuses together, that lose data, or that leave the order of changes open.
 
 Here: one rule for each, over the settings in force for one table. Not here: what a single setting may be (`dms.py`),
-or where in lake.yaml it was written (`lake.py`).
+or where in lake.yaml it was written (`lake_config.py`).
 """
 
 from collections.abc import Iterator

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote, urlsplit
 
-from lake_assets.config.lake import CatalogConfig, LakeConfig
+from lake_assets.config.lake_config import CatalogConfig, LakeConfig
 from lake_assets.errors import LakeError
 
 _SECRET_KEY = re.compile(r"secret|passw|token|credential|access[._-]?key", re.IGNORECASE)

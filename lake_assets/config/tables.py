@@ -1,6 +1,6 @@
 """A table's contract: columns and types, key, shape, partitions, limits.
 
-Not here: the source it belongs to (`lake.py`), or how the engine uses it.
+Not here: the source it belongs to (`lake_config.py`), or how the engine uses it.
 """
 
 import re

@@ -28,7 +28,7 @@ from lake_assets.orchestration.definition_problems import refused_definitions, r
 from lake_assets.schema.contract import Contracts, contract_of
 from lake_assets.schema.evolve import file_types, observed
 from lake_assets.schema.names import naming
-from lake_assets.silver.table.partitioning import unapplied_partitions
+from lake_assets.silver.table.partition_edits import unapplied_partitions
 from lake_assets.spark.causes import root_cause
 from lake_assets.storage.object_store import StoredObject, StoreError
 

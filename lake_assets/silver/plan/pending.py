@@ -17,7 +17,7 @@ from lake_assets.silver.plan.cut import Cut, source_cut
 from lake_assets.silver.plan.full_load_gate import next_batch
 from lake_assets.silver.plan.planner import Batch, Waiting, living_files
 from lake_assets.silver.table.guard import refuse_unfit
-from lake_assets.silver.table.partitioning import unapplied_partitions
+from lake_assets.silver.table.partition_edits import unapplied_partitions
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets.silver.table.targets import Target
 

@@ -10,14 +10,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from lake_assets.config.automation import ContinuousConfig, MaintenanceConfig
 from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, refuse
 from lake_assets.config.consistent_cut import ConsistentCut
-from lake_assets.config.continuous import ContinuousConfig
 from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import conflicts
 from lake_assets.config.evolution import SchemaChanges
 from lake_assets.config.listing import ListingConfig, NotificationsConfig
-from lake_assets.config.maintenance import MaintenanceConfig
 from lake_assets.config.tables import FURTHER_SHAPES, TIMED_MODES, Freshness, TableConfig
 
 SESSION_ZONE = "spark.sql.session.timeZone"
@@ -241,7 +240,7 @@ class AutomationConfig(Model):
     """Whether a sensor's run that applies tables computes the marts without days that read them, too; a mart that takes
     minutes is better left to a run of its own."""
     continuous: ContinuousConfig | None = None
-    """Whether a run of each source stays up and applies what lands at once; see `config/continuous.py`."""
+    """Whether a run of each source stays up and applies what lands at once; see `config/automation.py`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "AutomationConfig":
