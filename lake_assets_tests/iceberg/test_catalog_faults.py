@@ -17,9 +17,9 @@ from lake_assets.config import S3Config
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog_faults import fault_of
 from lake_assets.spark.preflight import free_port
-from lake_assets_tests.contract.conftest import PASSWORD, postgresql  # noqa: F401  (a fixture)
+from lake_assets_tests.commands.test_cli import call
 from lake_assets_tests.lakes import DMS, ITEMS
-from lake_assets_tests.test_cli import call
+from lake_assets_tests.onboarding.reflection.conftest import PASSWORD, postgresql  # noqa: F401  (a fixture)
 
 COMMANDS = (["status"], ["sync"], ["maintain"], ["quarantine", "list"], ["latency"])
 SECRET = "hush-hush"

@@ -123,9 +123,14 @@ def _turn(place: Place, outcome: Outside, story: list[str]) -> dict[str, TableRe
     for _ in range(ATTEMPTS):
         results = _applied(place)
         stopped = [r for r in results.values() if isinstance(r.error, LakeError)]
-        if not stopped:
+        if not stopped and not place.used.runtime.quarantine.open():
             return results
         place.used = storage.reopened(place.used)
+        if not stopped:
+            story.append("something is set aside -> lake-assets quarantine retry")
+            outcome.mended["lake-assets quarantine"] += 1
+            _retry(place)
+            continue
         mended = {_mend(place, result.target, str(result.error), outcome, story) for result in stopped}
         if mended == {None}:
             return results
@@ -179,8 +184,10 @@ def _raise_limit(place: Place) -> None:
     table = source.tables[ITEMS].model_copy(update={"quarantine": QuarantineLimits()})
     changed = source.model_copy(update={"tables": source.tables | {ITEMS: table}})
     place.used = open_lake(config.model_copy(update={"sources": {"shop": changed}}), marts=place.used.marts)
-    _applied(place)
-    # What is set aside for want of an expired file says so.
+
+
+def _retry(place: Place) -> None:
+    """What is set aside for want of an expired file says so."""
     _restore_removed(place)
     quarantine.retry(place.used.runtime, quarantine.chosen(place.used.runtime, None, ()))
 

@@ -24,7 +24,7 @@ from lake_assets_tests.bank import quiet
 from lake_assets_tests.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.lakes import lake_config
 from lake_assets_tests.silver.bench import Bench
-from lake_assets_tests.silver.planning import IMMEDIATELY, NOON, logged
+from lake_assets_tests.silver.plan.planning import IMMEDIATELY, NOON, logged
 from lake_assets_tests.silver.test_random_histories import Killed
 
 SETTINGS = ConsistentCut(interval=timedelta(seconds=60), margin=timedelta(seconds=10))

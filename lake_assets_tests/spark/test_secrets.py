@@ -10,7 +10,7 @@ import pytest
 
 from lake_assets.spark.properties import properties_file
 from lake_assets_tests.spark.embedded_secrets import KEYS, SECRET
-from lake_assets_tests.test_cli import ROOT
+from lake_assets_tests.commands.test_cli import ROOT
 
 
 @pytest.mark.spark

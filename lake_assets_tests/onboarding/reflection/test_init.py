@@ -1,0 +1,356 @@
+"""`lake-assets init` on a real PostgreSQL server, and the text of the file for other sources' oddities.
+
+Here: database to file, and that the file loads. Not here: single types (`test_types.py`).
+"""
+
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import oracle
+
+from lake_assets import cli
+from lake_assets.config import LakeConfig, Mode
+from lake_assets.config.config_file import ConfigError, load_lake
+from lake_assets.onboarding.reflection.declared import UNDECIDED, Declared, undecided
+from lake_assets.onboarding.reflection.lake_yaml_text import lake_yaml
+from lake_assets.onboarding.reflection.reflect import (
+    SourceColumn,
+    SourceError,
+    SourceTable,
+    _own_schemas,
+    _tables,
+    _without_secrets,
+    read_tables,
+)
+from lake_assets_tests.dagster_dev import ROOT
+from lake_assets_tests.onboarding.reflection.conftest import PASSWORD
+
+DECIDABLE = """
+CREATE TYPE mood AS ENUM ('fine', 'so so');
+CREATE DOMAIN price AS numeric(8, 2) CHECK (VALUE > 0);
+CREATE TABLE everything (
+    id bigint, small smallint NOT NULL, whole integer, amount numeric(38, 10), wide numeric(40, 2), cash money,
+    nearly real, twice double precision, flag boolean NOT NULL, code char(4), name varchar(20), note text, raw bytea,
+    born date, wakes time(3), local timestamp(3), instant timestamptz, lasts interval, feels mood, cost price,
+    one uuid, doc json, docs jsonb, list integer[], net inet, bits bit(3), doc_x xml, spot point, words tsvector,
+    "Odd: name # of" text, "true" int, "$" text, PRIMARY KEY (small, id)
+);
+CREATE TABLE "Mixed Case" (id int PRIMARY KEY);
+CREATE TABLE awsdms_status (id int PRIMARY KEY);
+CREATE VIEW seen AS SELECT id FROM everything;
+CREATE SCHEMA archive;
+CREATE TABLE archive.everything ("${HOME}" int PRIMARY KEY);
+"""
+
+EVERYTHING = {
+    "id": "long not null",
+    "small": "int not null",
+    "whole": "int",
+    "amount": "decimal(38, 10)",
+    "wide": "string",
+    "cash": "decimal(38, 4)",
+    "nearly": "float",
+    "twice": "double",
+    "flag": "boolean not null",
+    "code": "string",
+    "name": "string",
+    "note": "string",
+    "raw": "binary",
+    "born": "date",
+    "wakes": "time",
+    "local": "timestamp",
+    "instant": "timestamptz",
+    "lasts": "string",
+    "feels": "string",
+    "cost": "decimal(8, 2)",
+    "one": "uuid",
+    "doc": "json",
+    "docs": "json",
+    "list": "string",
+    "net": "string",
+    "bits": "string",
+    "doc_x": "string",
+    "spot": "string",
+    "words": "string",
+    "Odd: name # of": "string",
+    "true": "int",
+    "$": "string",
+}
+
+UNDECIDABLE = """
+CREATE TABLE ledger (
+    id int PRIMARY KEY, amount numeric NOT NULL, at time with time zone,
+    double_id int GENERATED ALWAYS AS (id * 2) STORED, span tstzrange
+);
+CREATE TABLE events (at timestamptz NOT NULL, what text NOT NULL UNIQUE, more text UNIQUE);
+"""
+
+
+def call(folder: Path, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """`lake-assets init` in this process, in the folder; its exit code."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["lake-assets", "init", *arguments])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    return int(end.value.code or 0)
+
+
+def test_a_real_table_to_a_lake_that_loads(
+    new_database: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    address = new_database(DECIDABLE)
+    arguments = ("--from-database", address, "--source", "shop", "--location", "bronze")
+    assert call(tmp_path, *arguments, monkeypatch=monkeypatch) == 0
+    printed = capsys.readouterr()
+    assert "lake.yaml: 3 tables, 34 columns of PostgreSQL" in printed.out
+    assert printed.err == ""
+    for name in ("workspace.yaml", "dagster.yaml"):
+        assert (tmp_path / name).read_bytes() == (ROOT / name).read_bytes()
+
+    lake = load_lake(tmp_path / "lake.yaml")
+    source = lake.sources["shop"]
+    assert source.location == str(tmp_path / "bronze")
+    assert list(source.tables) == ["archive.everything", "public.Mixed Case", "public.everything"]
+    table = source.tables["public.everything"]
+    declared = {c.name: c.type + (" not null" if c.required else "") for c in table.columns}
+    assert list(declared.items()) == list(EVERYTHING.items())
+    assert table.primary_key == ("small", "id")
+    assert table.mode is Mode.CURRENT
+    assert source.tables["archive.everything"].primary_key == ("${HOME}",)
+    assert [t.name for t in source.tables.values()] == [
+        "archive_everything",
+        "mixed_case",
+        "public_everything",
+    ]
+
+    monkeypatch.setattr(sys, "argv", ["lake-assets", "validate"])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert not end.value.code
+    assert "1 source, 3 tables" in capsys.readouterr().out
+
+    only = ("--from-database", address, "--schema", "archive", "--output", "-")
+    assert call(tmp_path, *only, monkeypatch=monkeypatch) == 0
+    printed = capsys.readouterr()
+    assert "archive.everything" in printed.out
+    assert "public" not in printed.out
+    assert "location: ${DMS_LOCATION}" in printed.out
+
+
+def test_what_takes_a_human_is_refused_by_its_place(
+    new_database: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    address = new_database(UNDECIDABLE)
+    arguments = ("--from-database", address, "--location", "bronze")
+    assert call(tmp_path, *arguments, monkeypatch=monkeypatch) == 0
+    told = capsys.readouterr().err
+    for place in ("ledger.amount: numeric without", "ledger.at: time with", "ledger.double_id: computed"):
+        assert f"to decide: public.{place}" in told
+    assert "to decide: public.events has no primary key" in told
+
+    with pytest.raises(ConfigError) as refused:
+        load_lake(tmp_path / "lake.yaml")
+    text = str(refused.value)
+    for column in ("amount", "at", "double_id", "span"):
+        assert f"tables[\"public.ledger\"].columns.{column}: 'undecided' is not a type" in text
+    assert 'tables["public.events"].mode: expected' in text
+
+    written = (tmp_path / "lake.yaml").read_text(encoding="utf-8")
+    assert "primary_key: [what]" in written
+    assert "primary_key: [more]" not in written
+    assert "append_log (inserts only)" in written
+    # Decided, it is a lake.
+    for column, kind in {
+        "amount": "decimal(28, 6) not null",
+        "at": "time",
+        "double_id": "int",
+        "span": "string",
+    }.items():
+        written = written.replace(f" {column}: undecided", f" {column}: {kind}")
+    written = written.replace("mode: undecided", "mode: append_log")
+    (tmp_path / "lake.yaml").write_text(written, encoding="utf-8")
+    assert load_lake(tmp_path / "lake.yaml").sources["source"].tables["public.events"].mode is Mode.APPEND_LOG
+
+
+def test_nothing_of_the_address_is_told(
+    new_database: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    address = new_database("CREATE TABLE items (id int PRIMARY KEY)")
+    database = address.rsplit("/shop_", 1)[1].split("?")[0]
+    monkeypatch.setenv("LAKE_SOURCE_URL", address)
+    assert call(tmp_path, monkeypatch=monkeypatch) == 0
+    written = (tmp_path / "lake.yaml").read_text(encoding="utf-8")
+    again = call(tmp_path, monkeypatch=monkeypatch)
+    wrong = address.replace("owner:", "owner:wrong-")
+    refused = call(tmp_path, "--from-database", wrong, "--output", "new.yaml", monkeypatch=monkeypatch)
+    garbled = call(
+        tmp_path, "--from-database", f"owner:{PASSWORD}@host", "--output", "new.yaml", monkeypatch=monkeypatch
+    )
+    nothing = call(tmp_path, "--schema", "none", "--output", "new.yaml", monkeypatch=monkeypatch)
+    assert (again, refused, garbled, nothing) == (1, 1, 1, 1)
+    printed = capsys.readouterr()
+    told = " ".join((written, printed.out, printed.err))
+    for part in (PASSWORD, address.split(":")[2].split("@")[0], "wrong-", "owner:", f"shop_{database}"):
+        assert part not in told
+    assert "lake.yaml exists and is not overwritten" in printed.err
+    assert "The database cannot be read: " in printed.err
+    assert "password authentication failed" in printed.err
+    assert "is not a URL such as" in printed.err
+    assert "No tables in none" in printed.err
+    assert not (tmp_path / "new.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("sqlite://", "sqlite is no engine whose types through DMS are known"),
+        ("mysql+nosuchdriver://u:p@h/d", "The database cannot be read"),
+        ("mysql+mysqldb://u:secret@h/d", "driver MySQLdb is not installed"),
+    ],
+)
+def test_what_cannot_be_read_says_why(address: str, said: str) -> None:
+    with pytest.raises(SourceError, match=said) as refused:
+        read_tables(address)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "password",
+    ["se@cret", "se@cr/et", "s/e@cret", "@secret", "secret@", "se@cr@et", "se@cr?et", "se@cr:et", "se@c#t"],
+)
+@pytest.mark.parametrize("user", ["owner", "ow/ner"])
+def test_nothing_of_a_password_that_is_not_escaped_is_told(
+    password: str,
+    user: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    address = f"postgresql://{user}:{password}@localhost:1/shop"
+    assert call(tmp_path, "--from-database", address, monkeypatch=monkeypatch) == 1
+    printed = capsys.readouterr()
+    assert "write @ as %40, / as %2F" in printed.err
+    assert not any(part in printed.err + printed.out for part in ("se@", "cret", "c#t", "et@", "cr"))
+
+
+@pytest.mark.parametrize(
+    "address", ["postgresql://ow/ner:secret@localhost:1/shop", "postgresql://owner:p:secret/shop"]
+)
+def test_nor_of_one_that_is_taken_for_something_else(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(tmp_path, "--from-database", address, monkeypatch=monkeypatch) == 1
+    printed = capsys.readouterr()
+    assert "write @ as %40, / as %2F" in printed.err
+    assert "secret" not in printed.err + printed.out
+
+
+@pytest.mark.parametrize("password", ["se%40cr%2Fet", "se/cr?et", "se:cret", "se%25cret"])
+def test_a_password_that_is_escaped_reaches_the_driver(password: str) -> None:
+    with pytest.raises(SourceError, match="The database cannot be read: ") as refused:
+        read_tables(f"postgresql://owner:{password}@localhost:1/shop")
+    assert "cr" not in str(refused.value)
+    assert "port 1" in str(refused.value), "it is the host that was asked"
+
+
+def _table(schema: str, name: str, *columns: SourceColumn, key: tuple[str, ...] = ("id",)) -> SourceTable:
+    return SourceTable(schema, name, columns or (SourceColumn("id", Declared("int"), True),), key)
+
+
+def _loaded(folder: Path, *tables: SourceTable) -> LakeConfig:
+    (folder / "lake.yaml").write_text(lake_yaml("Oracle", "shop", "bronze", tables), encoding="utf-8")
+    return load_lake(folder / "lake.yaml")
+
+
+def test_names_of_any_letters(tmp_path: Path) -> None:
+    names = [
+        'a"b',
+        "a: b",
+        "# no comment",
+        "ünï 😀",
+        "null",
+        "1",
+        "- x",
+        "a\tb",
+        "${A}",
+        "é\n# x",
+        "[x]",
+        "*a",
+        "~",
+    ]
+    columns = [SourceColumn(name, Declared("int", f"of {name}"), True) for name in names]
+    lake = _loaded(tmp_path, _table("S x", "T-1", *columns, key=tuple(names)))
+    table = lake.sources["shop"].tables["S x.T-1"]
+    assert [column.name for column in table.columns] == names
+    assert table.primary_key == tuple(names)
+    assert table.name == "t_1"
+
+
+def test_tables_of_one_name(tmp_path: Path) -> None:
+    lake = _loaded(tmp_path, _table("A", "T"), _table("B", "T"), _table("B", "U"), _table("B", "9"))
+    names = {name: table.name for name, table in lake.sources["shop"].tables.items()}
+    assert names == {"A.T": "a_t", "B.T": "b_t", "B.U": None, "B.9": "_9"}
+
+
+def test_an_undecided_column_is_never_declared(tmp_path: Path) -> None:
+    column = SourceColumn("n", undecided("number without digits"), True)
+    with pytest.raises(ConfigError, match=r"columns\.n: 'undecided' is not a type"):
+        _loaded(tmp_path, _table("A", "T", SourceColumn("id", Declared("int"), True), column))
+
+
+def test_a_drivers_message_is_told_without_the_password() -> None:
+    """PostgreSQL's own driver does not repeat it; others' messages may."""
+    url = sa.make_url("mysql://owner:s3cret%40@host/shop?ssl_key=hidden")
+    error = sa.exc.OperationalError("", {}, RuntimeError("cannot connect with pwd=s3cret@;\n key=hidden"))
+    assert _without_secrets(error, url) == "cannot connect with pwd=***; key=***"
+
+
+class OracleInspector:
+    """What SQLAlchemy tells of an Oracle database, which cannot be had here: names that it has put in lower case."""
+
+    dialect = oracle.dialect()
+    default_schema_name = "shop"
+
+    def get_table_names(self, schema: str) -> list[str]:
+        return ["orders", "Mixed"]
+
+    def get_columns(self, name: str, schema: str) -> list[dict[str, Any]]:
+        warnings.warn("Did not recognize type 'XMLTYPE' of column 'doc'", sa.exc.SAWarning, stacklevel=1)
+        return [
+            {"name": "id", "type": oracle.NUMBER(9, 0), "nullable": False},
+            {"name": "doc", "type": sa.types.NullType(), "nullable": True},
+            {"name": "total", "type": oracle.NUMBER(9, 2), "nullable": True, "computed": {"sqltext": "1"}},
+        ]
+
+    def get_pk_constraint(self, name: str, schema: str) -> dict[str, Any]:
+        return {"constrained_columns": ["id"]}
+
+    def get_unique_constraints(self, name: str, schema: str) -> list[dict[str, Any]]:
+        return []
+
+
+def test_oracles_names_are_as_in_the_files() -> None:
+    inspector: Any = OracleInspector()
+    assert _own_schemas(inspector) == ["shop"]
+    mixed, orders = _tables(inspector, inspector.dialect, "shop")
+    assert (orders.schema, orders.name, orders.primary_key) == ("SHOP", "ORDERS", ("ID",))
+    assert (mixed.schema, mixed.name) == ("SHOP", "Mixed")
+    assert [(c.name, c.declared.type) for c in orders.columns] == [
+        ("ID", "int"),
+        ("DOC", "string"),
+        ("TOTAL", UNDECIDED),
+    ]

@@ -1,0 +1,143 @@
+"""What the IO manager tells of the rows that it stores, and the columns and values that it refuses."""
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+import pytest
+from pyspark.sql import DataFrame
+
+from lake_assets.config import Column, parse_column
+from lake_assets.errors import ColumnMismatch
+from lake_assets.gold.write_mart import Computed
+from lake_assets.orchestration.lake_definitions import Lake
+from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
+from lake_assets_tests.orchestration.io_managers.daily_marts import (
+    ALL,
+    COLUMNS,
+    OLD,
+    Rows,
+    branches,
+    frame,
+    mart,
+    run,
+    snapshot,
+)
+
+
+def test_metadata_counts_rows(lake: Lake, instance: dg.DagsterInstance) -> None:
+    rows: Rows = OLD
+    asset = mart("counted", lambda: frame(lake, rows))
+    run(lake, instance, asset, ALL)
+    rows = [(2, 1, "a"), (2, 2, "b"), (3, 1, "c")]
+    result = run(lake, instance, asset, "2024-03-02..2024-03-03")
+    for event in result.get_asset_materialization_events():
+        metadata: dict[str, Any] = {
+            name: value.value for name, value in event.materialization.metadata.items()
+        }
+        assert metadata["dagster/row_count"] == 6
+        assert metadata["rows_written"] == 3
+        assert metadata["days"] == "2024-03-02 to 2024-03-03"
+        assert metadata["snapshot_id"] == str(snapshot(lake, "counted"))
+        assert metadata["seconds_compute"] > 0
+        assert metadata["seconds_write"] > 0
+
+
+def test_a_plain_dataframe_of_any_types(lake: Lake, instance: dg.DagsterInstance) -> None:
+    """An asset of a user's own, in a namespace of its own, that knows nothing of this project."""
+
+    @dg.asset(key=["mine", "deep", "table"], io_manager_key="io")
+    def table() -> DataFrame:
+        return lake.runtime.sessions.root().sql(
+            "SELECT 1 AS id, 2L AS big, 1.50BD AS price, timestamp'2024-03-01 10:00:00' AS at, true AS yes, "
+            "timestamp_ntz'2024-03-01 10:00:00' AS local, array(1, 2) AS many, named_struct('a', 1) AS nested"
+        )
+
+    run(lake, instance, table)
+    found = lake.runtime.catalog.load_table("mine_deep.table")
+    assert [str(field.field_type) for field in found.schema().fields[:6]] == [
+        *("int", "long", "decimal(3, 2)", "timestamptz", "boolean", "timestamp"),
+    ]
+    (row,) = found.scan().to_arrow().to_pylist()
+    assert row["at"] == datetime(2024, 3, 1, 10, tzinfo=UTC)
+    assert (row["big"], row["many"], row["nested"]) == (2, [1, 2], {"a": 1})
+
+
+MISMATCHES: dict[str, tuple[tuple[Column, ...], str]] = {
+    "frame lacks a column": (
+        (*COLUMNS, parse_column("more", "int")),
+        "computed frame lacks more, which its asset",
+    ),
+    "frame has another column": (COLUMNS[:2], "computed frame has word, which its asset does not declare"),
+}
+
+
+@pytest.mark.parametrize("name", MISMATCHES)
+def test_columns_that_are_not_the_declared_ones_are_refused(
+    lake: Lake, instance: dg.DagsterInstance, name: str
+) -> None:
+    columns, message = MISMATCHES[name]
+    asset = mart("columns", lambda: Computed(frame(lake, OLD), columns))
+    with pytest.raises(ColumnMismatch, match=message):
+        run(lake, instance, asset, ALL)
+    assert lake.runtime.catalog.table_exists("gold.columns") is False
+
+
+def test_a_table_of_an_older_definition_is_refused(lake: Lake, instance: dg.DagsterInstance) -> None:
+    session = lake.runtime.sessions.root()
+    run(lake, instance, mart("evolved", lambda: Computed(frame(lake, OLD), COLUMNS)), ALL)
+    before = snapshot(lake, "evolved")
+    columns = (*COLUMNS[:2], parse_column("other", "string"))
+    wide = mart(
+        "evolved",
+        lambda: Computed(session.sql("SELECT date'2024-03-01' AS day, 1 AS id, 'x' AS other"), columns),
+    )
+    with pytest.raises(
+        ColumnMismatch, match=r"table gold\.evolved lacks other, .* declares and has word, which"
+    ):
+        run(lake, instance, wide, ALL)
+    assert snapshot(lake, "evolved") == before
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("SELECT date'2024-03-02' AS day, CAST(NULL AS int) AS id, 'x' AS word", "NOT_NULL_ASSERT_VIOLATION"),
+        ("SELECT date'2024-03-02' AS day, 'seven' AS id, 'x' AS word", "CANNOT_SAFELY_CAST"),
+        ("SELECT date'2024-03-02' AS day, 99999999999L AS id, 'x' AS word", "CAST_OVERFLOW"),
+    ],
+)
+def test_values_that_the_declared_columns_cannot_hold_are_refused(
+    lake: Lake, instance: dg.DagsterInstance, query: str, why: str
+) -> None:
+    session = lake.runtime.sessions.root()
+    asset = mart("values", lambda: Computed(session.sql(query), COLUMNS))
+    with pytest.raises(Exception, match=why):
+        run(lake, instance, asset, "2024-03-02")
+    assert snapshot(lake, "values") is None
+    assert branches(lake, "values") == set()
+
+
+def test_what_it_cannot_store(lake: Lake, instance: dg.DagsterInstance) -> None:
+    with pytest.raises(Exception, match="stores Spark DataFrames, not list"):
+        run(lake, instance, mart("list", lambda: [1, 2]), "2024-03-02")
+    with pytest.raises(Exception, match="name its date column in metadata"):
+        run(lake, instance, mart("nameless", lambda: frame(lake, OLD), metadata={}), ALL)
+
+
+def test_the_heart_beats_while_the_rows_are_computed(lake: Lake, instance: dg.DagsterInstance) -> None:
+    """The frame is a plan, and its rows are computed after the asset's own code has ended."""
+    ended = []
+
+    def compute() -> DataFrame:
+        ended.append(time.time())
+        slow = "reflect('java.lang.Thread', 'sleep', 1500L)"
+        return lake.runtime.sessions.root().sql(
+            f"SELECT day, 1 AS id, CAST({slow} AS string) AS word FROM VALUES (date'2024-03-02') AS t(day)"
+        )
+
+    result = run(lake, instance, mart("slow", compute), "2024-03-02")
+    beaten = instance.get_run_by_id(result.run_id)
+    assert beaten is not None
+    assert float(beaten.tags[HEARTBEAT]) > ended[0] + 1

@@ -1,0 +1,294 @@
+"""The run that stays up: its rounds, what Dagster is told of them, and its end.
+
+Here: rounds in this process, and the job in Dagster's own executor. Not here: applying (`silver/`), real daemons.
+"""
+
+import itertools
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.errors import DagsterExecutionInterruptedError
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lake_assets.config import ContinuousConfig, parse_column
+from lake_assets.errors import LakeError
+from lake_assets.gold.mart import Input, Mart, MartRequest
+from lake_assets.iceberg.publish import KeptBranches
+from lake_assets.orchestration.lake_definitions import build_definitions, open_lake
+from lake_assets.orchestration.runs.continuous_job import alive_runs, continuous_job, continuous_sensor
+from lake_assets.orchestration.runs.continuous_run import Continuous
+from lake_assets.orchestration.sensors.file_sensor import ready_targets
+from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
+from lake_assets.rounds.upkeep import APART
+from lake_assets.silver.apply import engine
+from lake_assets_tests.dagster_dev import ROOT
+from lake_assets_tests.dms_files import Clock, cdc_file
+from lake_assets_tests.shop import ORIGIN
+from lake_assets_tests.silver.bench import Bench
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ITEMS, NOTES = "public.items", "public.notes"
+TABLE = {"columns": {"id": "long not null", "v": "string"}, "primary_key": ["id"]}
+BRIEF = ContinuousConfig(hand_over_after=timedelta(seconds=1), report_every=timedelta(0))
+
+
+def count(request: MartRequest) -> Any:
+    return request.inputs["items"].agg(F.count(F.lit(1)).alias("items"), F.lit(request.now).alias("as_of"))
+
+
+ITEMS_NOW = Mart(
+    name="items_now",
+    description="How many there are.",
+    inputs={"items": Input("shop", "items")},
+    columns=(parse_column("items", "long"), parse_column("as_of", "timestamptz")),
+    compute=count,
+    partition_column=None,
+)
+
+
+class Kept:
+    """A lake with two tables and a mart that is kept current."""
+
+    def __init__(self, folder: Path, **automation: Any) -> None:
+        sections = {"automation": {"continuous": True, **automation}}
+        self.bench = Bench(folder, {ITEMS: TABLE, NOTES: TABLE}, sections=sections)
+        self.bench.lake = open_lake(self.bench.lake.config, marts=(ITEMS_NOW,))
+        self.instance = dg.DagsterInstance.ephemeral()
+        self.clock, self.now = Clock(), 0.0
+        lake = self.bench.lake
+        self.rounds = Continuous(
+            lake.runtime, "shop", lake.targets, lake.marts, self.instance, lambda: self.now
+        )
+
+    def put(self, table: str, *numbers: int) -> None:
+        rows = [self.clock.change("I", {"id": number, "v": "new"}) for number in numbers]
+        self.bench.put(cdc_file(table, self.clock.now, rows))
+
+    def items(self) -> int:
+        table = self.bench.lake.runtime.catalog.load_table("gold.items_now")
+        (row,) = table.scan().to_arrow().to_pylist()
+        return int(row["items"])
+
+    def branches(self) -> dict[str, int]:
+        """How many a table has beside main."""
+        catalog = self.bench.lake.runtime.catalog
+        names = ("silver_shop.items", "gold.items_now")
+        return {name: len(catalog.load_table(name).refs()) - 1 for name in names}
+
+    def told(self) -> dict[str, dict[str, Any]]:
+        return {
+            event.asset_key.to_user_string(): {name: value.value for name, value in event.metadata.items()}
+            for event in self.rounds.events()
+            if isinstance(event, dg.AssetMaterialization)
+        }
+
+
+@pytest.fixture
+def kept(spark: SparkSession, tmp_path: Path) -> Kept:
+    return Kept(tmp_path)
+
+
+def test_rounds_are_told_as_one(kept: Kept) -> None:
+    for number in range(3):
+        kept.put(ITEMS, 10 * number, 10 * number + 1)
+        done = kept.rounds.round()
+        assert (done.files, done.batches, done.marts, done.failed) == (1, 1, 1, [])
+        assert kept.items() == 2 * (number + 1)
+    kept.put(NOTES, 1)
+    assert kept.rounds.round().batches == 1
+    told = kept.told()
+    assert (told["silver/shop/items"]["batches"], told["silver/shop/items"]["rows_read"]) == (3, 6)
+    assert told["silver/shop/notes"]["rows_read"] == 1
+    assert told["gold/items_now"]["refreshed"] >= 3
+    assert {"bronze/shop/items", "bronze/shop/notes"} <= set(told)
+    done = kept.rounds.round()
+    assert (done.files, done.batches, done.marts) == (0, 0, 0)
+    assert not [key for key in kept.told() if key.startswith(("silver", "gold"))]
+    assert kept.branches() == {"silver_shop.items": 1, "gold.items_now": 1}, "gone on with"
+    kept.rounds.close()
+    assert kept.branches() == {"silver_shop.items": 0, "gold.items_now": 0}
+
+
+def test_a_table_that_fails_is_tried_again_later_and_stops_nobody(kept: Kept) -> None:
+    kept.put(ITEMS, 1)
+    kept.bench.put_text(
+        "public/notes/20260301-120000000.csv", "Op,commit_ts,change_seq", "I,2026-03-01 12:00:00,"
+    )
+    done = kept.rounds.round()
+    assert (done.batches, done.marts, len(done.failed)) == (1, 1, 1)
+    checks = {
+        (event.asset_key.path[-1], event.check_name): event.passed
+        for event in kept.rounds.events()
+        if isinstance(event, dg.AssetCheckEvaluation)
+    }
+    assert checks["notes", "applied"] is False
+    assert checks["items", "applied"] is True
+    kept.put(ITEMS, 2)
+    done = kept.rounds.round()
+    assert (done.batches, done.failed) == (1, [])
+    kept.now += 3600
+    assert len(kept.rounds.round().failed) == 1
+
+
+def test_tables_stay_small_between_rounds(spark: SparkSession, tmp_path: Path) -> None:
+    """A table that is large to the engine gets a file and two snapshots a batch."""
+    kept = Kept(tmp_path, rewrite_below_mb=0)
+    settings = ContinuousConfig(tend_after=4, keep_commits=4)
+    lake = kept.bench.lake
+    kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
+    tended, most = [], {"files": 0, "snapshots": 0, "of the mart": 0}
+    for number in range(26):
+        kept.put(ITEMS, number)
+        done = kept.rounds.round()
+        assert (done.batches, done.marts, done.failed) == (1, 1, [])
+        tended += [(number, upkeep.table) for upkeep in done.tended]
+        assert [upkeep.error for upkeep in done.tended] == [None] * len(done.tended)
+        table = kept.bench.table()
+        most["files"] = max(most["files"], int(kept.bench.summary()["total-data-files"]))
+        most["snapshots"] = max(most["snapshots"], len(table.metadata.snapshots))
+        mart = lake.runtime.catalog.load_table("gold.items_now")
+        most["of the mart"] = max(most["of the mart"], len(mart.metadata.snapshots))
+    numbers = [number for number, _ in tended]
+    assert len(numbers) >= 5
+    assert all(later - earlier >= APART for earlier, later in itertools.pairwise(numbers)), tended
+    assert {table for _, table in tended} == {"silver_shop.items", "gold.items_now"}
+    assert most["files"] <= 2 * APART + settings.tend_after, most
+    assert most["snapshots"] <= 2 * (2 * APART + settings.tend_after + settings.keep_commits), most
+    assert most["of the mart"] <= 2 * APART + settings.tend_after + settings.keep_commits, most
+    assert kept.bench.rows() == kept.bench.truth(ITEMS)
+    assert kept.items() == 26
+
+
+def test_the_job_hands_over_and_tells_what_it_did(kept: Kept) -> None:
+    lake = kept.bench.lake
+    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, BRIEF)
+    kept.put(ITEMS, 1, 2, 3)
+    run = job.execute_in_process(instance=kept.instance)
+    assert run.success
+    record = kept.instance.get_run_record_by_id(run.run_id)
+    assert record is not None
+    assert HEARTBEAT in record.dagster_run.tags
+    event = kept.instance.get_latest_materialization_event(dg.AssetKey(["silver", "shop", "items"]))
+    assert event is not None
+    assert event.run_id == run.run_id
+    assert kept.items() == 3
+
+
+def test_a_terminated_run_tells_what_it_has_applied(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, real = kept.bench.lake, Continuous.round
+
+    def interrupted(self: Continuous, wait_seconds: float = 0.0) -> Any:
+        real(self, 0.0)
+        raise DagsterExecutionInterruptedError
+
+    monkeypatch.setattr(Continuous, "round", interrupted)
+    settings = ContinuousConfig()
+    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, settings)
+    kept.put(ITEMS, 1)
+    with pytest.raises(DagsterExecutionInterruptedError):
+        job.execute_in_process(instance=kept.instance)
+    assert (
+        kept.instance.get_latest_materialization_event(dg.AssetKey(["silver", "shop", "items"])) is not None
+    )
+
+
+def test_one_run_is_kept_alive_and_the_sensors_stand_by(kept: Kept) -> None:
+    lake, instance = kept.bench.lake, kept.instance
+    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, BRIEF)
+    sensor = continuous_sensor(lake.runtime, "shop", job)
+    context = dg.build_sensor_context(instance=instance)
+    assert isinstance(sensor(context), dg.RunRequest)
+    run = instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED)
+    kept.put(ITEMS, 1)
+    kept.bench.look()
+    assert alive_runs(instance, lake.runtime, ["shop"]) == [run.run_id]
+    assert isinstance(sensor(context), dg.SkipReason)
+    ready, reasons = ready_targets(instance, lake.runtime, lake.targets)
+    assert ready == []
+    assert "keeps its tables current" in reasons[0]
+    instance.add_run_tags(run.run_id, {HEARTBEAT: "1.0"})
+    long_silent = lake.config.automation.model_copy(update={"heartbeat_timeout": timedelta(seconds=-1)})
+    lake.runtime.lake = lake.config.model_copy(update={"automation": long_silent})
+    refusal = sensor(context)
+    assert isinstance(refusal, dg.SkipReason), "it is declared failed"
+    assert "died young" in str(refusal.skip_message)
+    at_once = long_silent.model_copy(update={"backoff_base": timedelta(0)})
+    lake.runtime.lake = lake.config.model_copy(update={"automation": at_once})
+    assert isinstance(sensor(context), dg.RunRequest), "it is started anew"
+    assert [target.name for target in ready_targets(instance, lake.runtime, lake.targets)[0]] == ["items"]
+
+
+def test_jobs_and_sensors_are_there_only_if_wanted(kept: Kept, tmp_path: Path) -> None:
+    definitions = build_definitions(kept.bench.lake)
+    assert definitions.resolve_job_def("shop_continuous").name == "shop_continuous"
+    without = Bench(tmp_path / "other", {ITEMS: TABLE}).lake
+    assert "shop_stays_current" not in [sensor.name for sensor in build_definitions(without).sensors or ()]
+
+
+def test_a_queued_run_keeps_nothing_current(kept: Kept) -> None:
+    """All slots may be taken for hours; the sensors go on meanwhile."""
+    lake, instance = kept.bench.lake, kept.instance
+    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, BRIEF)
+    instance.create_run_for_job(job, status=dg.DagsterRunStatus.QUEUED, remote_job_origin=ORIGIN)
+    refusal = continuous_sensor(lake.runtime, "shop", job)(dg.build_sensor_context(instance=instance))
+    assert isinstance(refusal, dg.SkipReason)
+    assert "max_concurrent_runs" in str(refusal.skip_message)
+    kept.put(ITEMS, 1)
+    kept.bench.look()
+    assert [target.name for target in ready_targets(instance, lake.runtime, lake.targets)[0]] == ["items"]
+
+
+def test_what_fails_after_the_commit_keeps_no_mart_waiting(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.put(ITEMS, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "_is_all", lambda *given: 1 / 0)
+        assert kept.rounds.round().failed == ["silver_shop.items: division by zero (ZeroDivisionError)"]
+    assert kept.bench.rows() != []
+    assert kept.rounds.round().failed == []
+    assert kept.items() == 1
+    checks = [event for event in kept.rounds.events() if isinstance(event, dg.AssetCheckEvaluation)]
+    assert [event.passed for event in checks if event.check_name == "applied"] == [True]
+
+
+def test_a_process_without_its_spark_ends(tmp_path: Path) -> None:
+    """It cannot start another; a fresh run can."""
+    own = {name: value for name, value in os.environ.items() if "SPARK" not in name}
+    done = subprocess.run(
+        [sys.executable, "-m", "lake_assets_tests.orchestration.dying_spark", str(tmp_path)],
+        cwd=ROOT,
+        env=own,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "SparkLost" in done.stdout
+
+
+def test_a_table_that_cannot_be_tended_stops_no_round(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = kept.bench.lake
+    settings = ContinuousConfig(tend_after=1)
+    kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
+    lost = LakeError("the server is gone: StatusCode.UNAVAILABLE")
+
+    def fails(*given: Any) -> Any:
+        raise lost
+
+    monkeypatch.setattr(KeptBranches, "drop", fails)
+    tended = []
+    for number in range(APART + 1):
+        kept.put(ITEMS, number)
+        tended += kept.rounds.round().tended
+    assert [upkeep.error for upkeep in tended] == [lost]
+    assert len(kept.bench.rows()) == APART + 1

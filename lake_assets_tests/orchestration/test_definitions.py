@@ -1,0 +1,262 @@
+"""What Dagster sees of the shipped lake.yaml: every asset with what the UI shows of it, checks and sensors."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
+
+from lake_assets.config.config_file import load_lake
+from lake_assets.orchestration.lake_definitions import build_definitions, open_lake
+from lake_assets_tests.lakes import small_lake
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLES = ["app_events", "bikes", "maintenance_tickets", "members", "station_status", "stations", "trips"]
+MARTS = {
+    "racks_empty_now": {"station_status", "station_status_changes", "stations"},
+    "station_daily": {"station_status_changes", "stations", "trips"},
+    "trip_revenue_daily": {"stations", "trips"},
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lake")
+
+
+@pytest.fixture(scope="module")
+def definitions(home: Path) -> dg.Definitions:
+    return build_definitions(open_lake(load_lake(ROOT / "lake.yaml", environ={"LAKE_HOME": str(home)})))
+
+
+@pytest.fixture(scope="module")
+def graph(definitions: dg.Definitions) -> AssetGraph:
+    return definitions.get_repository_def().asset_graph
+
+
+def bronze(table: str) -> dg.AssetKey:
+    return dg.AssetKey(["bronze", "bikeshare", table])
+
+
+def silver(table: str) -> dg.AssetKey:
+    return dg.AssetKey(["silver", "bikeshare", table])
+
+
+def gold(mart: str) -> dg.AssetKey:
+    return dg.AssetKey(["gold", mart])
+
+
+SILVER = [*TABLES, "station_status_changes"]
+BATCH = dg.AssetKey(["lake_ops", "bikeshare_batch"])
+
+
+# --- assets
+
+
+def test_every_table_has_its_assets(graph: AssetGraph) -> None:
+    expected = {*map(bronze, TABLES), *map(silver, SILVER), *map(gold, MARTS), BATCH}
+    assert set(graph.get_all_asset_keys()) == expected
+
+
+def test_lineage_from_bronze_to_gold(graph: AssetGraph) -> None:
+    for table in SILVER:
+        assert graph.get(silver(table)).parent_keys == {bronze(table.removesuffix("_changes"))}
+    for mart, tables in MARTS.items():
+        assert graph.get(gold(mart)).parent_keys == set(map(silver, tables))
+    for table in TABLES:
+        assert graph.get(bronze(table)).parent_keys == set()
+        assert graph.get(bronze(table)).is_external
+    assert not graph.get(BATCH).parent_keys
+
+
+def test_groups_kinds_owners_and_descriptions(graph: AssetGraph) -> None:
+    for key in graph.get_all_asset_keys():
+        node = graph.get(key)
+        layer = key.path[0]
+        assert node.group_name == layer
+        assert node.description
+        assert node.kinds == ({"file", "csv"} if layer == "bronze" else node.kinds)
+        if layer in ("silver", "gold"):
+            assert node.kinds == {"iceberg", "pyspark"}
+        if layer != "lake_ops":
+            assert node.owners
+            assert node.tags["layer"] == layer
+    assert graph.get(silver("trips")).owners == ["team:data-platform"]
+    assert graph.get(silver("members")).tags["personal_data"] == "true"
+    assert graph.get(silver("station_status_changes")).tags["mode"] == "change_log"
+    assert "every change" in str(graph.get(silver("station_status_changes")).description)
+
+
+def test_where_a_table_is_and_what_its_columns_are(graph: AssetGraph, home: Path) -> None:
+    metadata = graph.get(silver("trips")).metadata
+    assert metadata["dagster/table_name"] == "lake.silver_bikeshare.trips"
+    assert metadata["dagster/uri"] == f"file://{home}/warehouse/silver_bikeshare/trips"
+    assert metadata["dagster/storage_kind"] == "iceberg"
+    schema = metadata["dagster/column_schema"]
+    assert [(c.name, c.type, c.constraints.nullable) for c in schema.columns][-2:] == [
+        ("distance_km", "double", True),
+        ("fare", "decimal(10, 2)", True),
+    ]
+    assert not schema.columns[0].constraints.nullable
+    assert metadata["primary_key"] == "trip_id"
+    landed = graph.get(bronze("trips")).metadata
+    assert landed["dagster/uri"] == f"{home}/bronze/public/trips"
+    assert landed["dagster/column_schema"] == schema
+    mart = graph.get(gold("station_daily")).metadata
+    assert mart["dagster/table_name"] == "lake.gold.station_daily"
+    assert [column.name for column in mart["dagster/column_schema"].columns][:2] == ["day", "station_id"]
+    changes = graph.get(silver("station_status_changes")).metadata["dagster/column_schema"]
+    assert [column.name for column in changes.columns][:3] == ["_op", "_commit_ts", "_sequence"]
+
+
+def test_what_is_partitioned_by_day(graph: AssetGraph) -> None:
+    for key in [bronze("trips"), gold("station_daily"), gold("trip_revenue_daily")]:
+        partitions = graph.get(key).partitions_def
+        assert isinstance(partitions, dg.DailyPartitionsDefinition)
+        assert partitions.get_first_partition_key() == "2026-10-01"
+        assert partitions.timezone == "UTC"
+    for key in [silver("trips"), gold("racks_empty_now"), BATCH]:
+        assert graph.get(key).partitions_def is None
+
+
+# --- checks and sensors
+
+
+def test_every_silver_table_has_its_checks(definitions: dg.Definitions, graph: AssetGraph) -> None:
+    expected = {
+        dg.AssetCheckKey(silver(t), name)
+        for t in SILVER
+        for name in ("applied", "row_count", "quarantine", "known_rows", "freshness")
+    }
+    assert set(graph.asset_check_keys) == expected | {
+        dg.AssetCheckKey(BATCH, name) for name in ("no_table_failed", "known_files")
+    }
+    blocking = {key.name for key in graph.asset_check_keys if graph.get_check_spec(key).blocking}
+    assert blocking == {"applied", "row_count", "no_table_failed"}
+    assert all(graph.get_check_spec(key).description for key in graph.asset_check_keys)
+
+
+def test_sensors_run_by_default(definitions: dg.Definitions) -> None:
+    repository = definitions.get_repository_def()
+    sensors = {sensor.name: sensor for sensor in repository.sensor_defs}
+    assert set(sensors) == {"bikeshare_files", "marts", "freshness"}
+    for sensor in sensors.values():
+        assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+        assert sensor.description
+    # What they may request: silver by its files, with the mart of the present; gold by what silver commits.
+    targets = {
+        name: repository.get_job(str(sensor.job_name)).asset_layer.selected_asset_keys
+        for name, sensor in sensors.items()
+        if name != "freshness"
+    }
+    files = {*map(silver, SILVER), BATCH, gold("racks_empty_now")}
+    assert targets == {"bikeshare_files": files, "marts": {*map(gold, MARTS)}}
+
+
+# --- other lakes
+
+
+def test_120_tables_are_three_steps(tmp_path: Path) -> None:
+    columns = {"id": "long not null"}
+    tables = {f"public.t{number:03d}": {"columns": columns, "primary_key": ["id"]} for number in range(120)}
+    graph = build_definitions(small_lake(tmp_path, tables)).get_repository_def().asset_graph
+    steps = {
+        definition.node_def.name: definition
+        for definition in graph.assets_defs
+        if definition.keys and definition.is_executable
+    }
+    assert {name: len(definition.keys) for name, definition in steps.items()} == {
+        "silver_shop": 51,
+        "silver_shop_2": 51,
+        "silver_shop_3": 21,
+    }
+    assert {
+        check.asset_key.path[-1] for check in graph.asset_check_keys if check.name == "no_table_failed"
+    } == {
+        "shop_batch",
+        "shop_batch_2",
+        "shop_batch_3",
+    }
+
+
+def test_a_lake_without_marts_has_no_mart_sensor(tmp_path: Path) -> None:
+    repository = build_definitions(small_lake(tmp_path)).get_repository_def()
+    assert {sensor.name for sensor in repository.sensor_defs} == {"shop_files", "freshness"}
+
+
+def test_two_sources_have_a_sensor_and_a_batch_each(tmp_path: Path) -> None:
+    one = small_lake(tmp_path).config
+    depot = one.sources["shop"].model_copy(update={"location": str(tmp_path / "depot")})
+    both = one.model_copy(update={"sources": {**one.sources, "depot": depot}})
+    graph = build_definitions(open_lake(both)).get_repository_def()
+    assert {sensor.name for sensor in graph.sensor_defs} == {"shop_files", "depot_files", "freshness"}
+    keys = set(graph.asset_graph.get_all_asset_keys())
+    assert {dg.AssetKey(["lake_ops", "shop_batch"]), dg.AssetKey(["lake_ops", "depot_batch"])} <= keys
+
+
+# --- as Dagster loads it
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder as a user has it: the configuration, and the package on the path."""
+    for name in ("workspace.yaml", "dagster.yaml", "lake.yaml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def run(folder: Path, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("DAGSTER_", "LAKE_"))}
+    environment |= {"PYTHONPATH": str(ROOT), "LAKE_HOME": str(folder / "home")}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_the_workspace_validates(folder: Path) -> None:
+    # Not the program `dagster`: it may be another environment's.
+    command = [sys.executable, "-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"]
+    validated = run(folder, command)
+    assert validated.returncode == 0, validated.stderr
+    assert "Validation successful for code location lake_assets" in validated.stdout + validated.stderr
+
+
+def test_a_workspace_with_a_misspelt_setting_says_which(folder: Path) -> None:
+    lake = folder / "lake.yaml"
+    lake.write_text(lake.read_text().replace("primary_key: [bike_id]", "primary_keys: [bike_id]"))
+    command = [sys.executable, "-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"]
+    validated = run(folder, command)
+    assert validated.returncode != 0
+    assert "primary_keys" in validated.stdout + validated.stderr
+
+
+LOADING = """
+import json, sys, threading, time
+began = time.perf_counter()
+import lake_assets.definitions
+seconds = time.perf_counter() - began
+from pyspark import SparkContext
+print(json.dumps({
+    "seconds": seconds,
+    "jvm": SparkContext._gateway is not None,
+    "threads": [thread.name for thread in threading.enumerate()],
+    "modules": [name for name in ("boto3", "botocore", "duckdb", "moto", "dagster_aws") if name in sys.modules],
+}))
+"""
+
+
+def test_loading_opens_nothing(folder: Path) -> None:
+    loaded = run(folder, [sys.executable, "-W", "error::DeprecationWarning:lake_assets", "-c", LOADING])
+    assert loaded.returncode == 0, loaded.stderr
+    report: dict[str, Any] = json.loads(loaded.stdout)
+    report.pop("seconds")
+    assert report == {"jvm": False, "threads": ["MainThread"], "modules": []}
+    assert not (folder / "home").exists()
+    assert not (folder / ".lake").exists()

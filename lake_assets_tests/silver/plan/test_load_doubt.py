@@ -1,0 +1,105 @@
+"""Which full-load files are asked about: decisions on cases."""
+
+from datetime import timedelta
+
+import pytest
+
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.silver.plan.load_doubt import doubtful_parts
+from lake_assets.silver.table.position import Position
+from lake_assets_tests.silver.plan.planning import AT, LOADED, NOON, logged
+
+APPLIED = Position(log_offset=1, epoch=1, snapshot_id=1)
+START = NOON - timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("case", "files", "position", "expected"),
+    [
+        ("a corrected part has its former stamp", [*LOADED, logged(4, "LOAD2", minute=1)], AT, []),
+        ("older content was put back", [*LOADED, logged(4, "LOAD2", minute=0.5)], AT, [4]),
+        (
+            "all parts have the task's start",
+            [
+                logged(1, "LOAD1", first_commit_ts=START),
+                logged(2, "LOAD2", first_commit_ts=START),
+                logged(3, "LOAD1", first_commit_ts=START),
+            ],
+            Position(2, 1, snapshot_id=1),
+            [3],
+        ),
+        (
+            "two loads, seen together",
+            [logged(1, "LOAD1", minute=7 * 60), logged(2, "LOAD2")],
+            Position(),
+            [1],
+        ),
+        ("one load of an hour", [logged(1, "LOAD1"), logged(2, "LOAD2", minute=60)], Position(), []),
+        (
+            "somebody has said that it is one",
+            [
+                logged(1, "LOAD1", minute=7 * 60, version="v"),
+                logged(2, "LOAD2"),
+                logged(3, "LOAD1", minute=7 * 60, version="v"),
+            ],
+            Position(),
+            [],
+        ),
+        (
+            "a first load without stamps may have been copied for days",
+            [
+                logged(1, "LOAD1", first_commit_ts=None),
+                logged(2, "LOAD2", minute=7 * 60, first_commit_ts=None),
+            ],
+            Position(),
+            [],
+        ),
+        (
+            "a reload without stamps, and a part that was touched long before",
+            [
+                logged(1, "LOAD1", first_commit_ts=None),
+                logged(2, "LOAD1", minute=1000, epoch=2, first_commit_ts=None, content="b"),
+                logged(3, "LOAD2", minute=100, epoch=2, first_commit_ts=None, content="c"),
+            ],
+            APPLIED,
+            [2],
+        ),
+        (
+            "a reload whose stamps are no later",
+            [logged(1, "LOAD1", minute=9), logged(2, "p0/LOAD1", minute=3, epoch=2)],
+            APPLIED,
+            [2],
+        ),
+        (
+            "the same file that had vanished is back",
+            [logged(1, "LOAD1", content="a"), logged(2, "LOAD1", epoch=2, content="a", version="other")],
+            APPLIED,
+            [],
+        ),
+        (
+            "too large to be compared, no stamps, the same size",
+            [
+                logged(1, "LOAD1", first_commit_ts=None, rows=None),
+                logged(2, "LOAD1", epoch=2, first_commit_ts=None, rows=None),
+            ],
+            APPLIED,
+            [2],
+        ),
+    ],
+)
+def test_cases(case: str, files: list[LoggedFile], position: Position, expected: list[int]) -> None:
+    epoch = max(file.epoch for file in files)
+    doubt = doubtful_parts(files, epoch, position, task_start=False)
+    assert ([part.offset for part in doubt.parts] if doubt is not None else []) == expected
+
+
+@pytest.mark.parametrize(
+    ("one_stamp", "task_start", "asked"),
+    [(False, False, False), (False, True, True), (True, False, True), (None, False, True)],
+)
+def test_equal_stamps_that_may_be_the_tasks_start_say_nothing(
+    one_stamp: bool | None, task_start: bool, asked: bool
+) -> None:
+    files = [logged(n, "LOAD1", first_commit_ts=START, one_stamp=one_stamp) for n in (1, 2)]
+    doubt = doubtful_parts(files, 1, APPLIED, task_start=task_start)
+    assert ([part.offset for part in doubt.parts] if doubt is not None else []) == ([2] if asked else [])

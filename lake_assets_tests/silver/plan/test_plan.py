@@ -1,0 +1,137 @@
+"""The next batch of a silver table, case by case; no Spark, no files."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from lake_assets.config import Mode, OnVanished
+from lake_assets.silver.plan.planner import Batch, Waiting, epoch_members, epoch_start
+from lake_assets.silver.table.position import Position
+from lake_assets_tests.silver.plan.plan_cases import CASES
+from lake_assets_tests.silver.plan.planning import (
+    AT,
+    AT_QUIET,
+    IMMEDIATELY,
+    LOADED,
+    NOON,
+    QUIET,
+    QUIET_TABLE,
+    logged,
+    outcome,
+    plan,
+    vanished,
+)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_next_batch(name: str) -> None:
+    found, expected = CASES[name]
+    assert outcome(found) == expected
+
+
+def test_waiting_says_what_for_and_how_long() -> None:
+    waiting = plan(LOADED[:2], minute=2)
+    assert isinstance(waiting, Waiting)
+    assert waiting.reason == (
+        "full load of 2 files: waiting for the first CDC file or 240 more seconds without a new LOAD file"
+    )
+    waiting = plan(LOADED, minute=2, policy=QUIET)
+    assert isinstance(waiting, Waiting)
+    assert "waiting for 240 more seconds" in waiting.reason
+
+
+def test_left_out_files_are_counted() -> None:
+    batch = plan(
+        [*LOADED, logged(4, "c4", minute=-1), logged(5, "c5", minute=9), logged(6, "c6", minute=-2)], AT
+    )
+    assert isinstance(batch, Batch)
+    assert batch.superseded_files == 2
+
+
+@pytest.mark.parametrize("max_files", [1, 2, 3, 100])
+@pytest.mark.parametrize("mode", Mode)
+def test_batches_end_and_account_for_every_file(mode: Mode, max_files: int) -> None:
+    files = [
+        *LOADED,
+        logged(4, "c4", minute=6),
+        logged(5, "c3", minute=5),
+        logged(6, "LOAD3", minute=7),
+        logged(7, "c7", minute=-1),
+        logged(8, "c8", minute=8),
+        logged(9, "LOAD1", minute=20, epoch=2),
+        logged(10, "c10", minute=19, epoch=2),
+        logged(11, "c11", minute=21, epoch=2),
+    ]
+    position, batches = Position(), 0
+    while (batch := plan(files, position, mode=mode, policy=IMMEDIATELY, max_files=max_files)) is not None:
+        assert isinstance(batch, Batch)
+        assert batch.upto > position.log_offset
+        assert all(file.offset <= batch.upto for file in batch.files)
+        position, batches = Position(log_offset=batch.upto, epoch=batch.epoch), batches + 1
+        assert batches <= len(files)
+    assert (position.log_offset, position.epoch) == (11, 2)
+
+
+def test_members_are_what_the_table_stands_on() -> None:
+    files = [
+        *LOADED,
+        logged(4, "c4", minute=-1),
+        logged(5, "LOAD1", minute=20, epoch=2),
+        logged(6, "c6", minute=21),
+    ]
+    assert [file.offset for file in epoch_members(files, 1, 4)] == [2, 3]
+    assert [file.offset for file in epoch_members(files, 2, 6)] == [5, 6]
+
+
+def test_a_request_for_held_rows_hides_no_content() -> None:
+    """Wherever a batch ends, the file is there; of one that was written again, nothing is asked for."""
+    cdc = logged(3, "c3", minute=6)
+    other = logged(4, "c4", minute=7)
+    asked = replace(cdc, offset=5, retry=True)
+    files = [*LOADED, cdc, other, asked]
+    assert [[f.offset for f in epoch_members(files, 1, upto)] for upto in (3, 4, 5)] == [
+        [1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4, 5]
+    ]  # fmt: skip
+    position = Position(log_offset=2, epoch=1)
+    assert outcome(plan(files, position, max_files=1)) == ("cdc", [3], 3, 1)
+    assert outcome(plan(files, Position(log_offset=4, epoch=1))) == ("cdc", [5], 5, 1)
+    assert outcome(plan(files, position, mode=Mode.CHANGE_LOG, max_files=1)) == ("cdc", [3], 3, 1)
+    rewritten = [*files, logged(6, "c3", minute=6)]
+    assert [f.offset for f in epoch_members(rewritten, 1, 6)] == [1, 2, 4, 6]
+    part = replace(LOADED[0], offset=7, retry=True)
+    assert outcome(plan([*files, part], Position(log_offset=5, epoch=1)))[0] == "full_load"  # type: ignore[index]
+
+
+def test_an_epoch_starts_with_its_first_transfer() -> None:
+    parts = [
+        logged(1, "LOAD1", minute=3),
+        logged(2, "LOAD2", minute=2),
+        logged(3, "LOAD3", first_commit_ts=None),
+    ]
+    assert epoch_start(parts) == NOON + timedelta(minutes=2)
+    assert epoch_start([]) is None
+
+
+def test_what_is_to_be_decided_is_said() -> None:
+    batch = plan([*QUIET_TABLE, logged(3, "p0/LOAD1", minute=40)], AT_QUIET, minute=60)
+    assert isinstance(batch, Batch)
+    assert batch.stop is not None
+    assert batch.stop.reason == (
+        "p0/LOAD1 came after its full load of 2 files had been applied, and nothing tells whether it is a late part of "
+        "it or of a reload (1 such file)."
+    )
+    batch = plan([*LOADED, logged(4, "c4", minute=6), vanished(5)], AT)
+    assert isinstance(batch, Batch)
+    assert batch.stop is not None
+    assert batch.stop.reason.startswith(
+        "1 file that it needs has vanished from the bucket, the first of them c4"
+    )
+
+
+def test_a_batch_names_the_times_that_all_files_had_vanished() -> None:
+    policies: tuple[OnVanished, ...] = ("keep", "truncate")
+    for policy in policies:
+        batch = plan([*LOADED, vanished(4), vanished(5)], AT, on_vanished=policy)
+        assert isinstance(batch, Batch)
+        assert [mark.offset for mark in batch.vanished] == [4, 5]
