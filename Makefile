@@ -1,7 +1,7 @@
 # The whole project from a fresh clone: `make demo` shows it, `make dev` opens it, `make test` proves it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev test test-long test-connect soak chaos bench-latency lint clean
+.PHONY: help install demo dev docs test test-long test-connect soak chaos bench-latency lint clean
 
 # The first of these that is Python 3.11 or later makes .venv; `make install PYTHON=/path/to/python` chooses another.
 PYTHON ?= python3.11
@@ -66,6 +66,10 @@ bench-latency: $(JARS)  ## how long after a file is visible silver and a mart ha
 chaos: $(JARS)  ## a lake on bad days: Spark, Dagster, S3 and SQS fail at random (MINUTES=10 SEED=0 OPTIONS=--continuous)
 	.venv/bin/python -m lake_assets_tests.chaos --minutes $(MINUTES) --seed $(SEED) $(OPTIONS)
 
+docs: $(INSTALLED)  ## the reference of lake.yaml and of the commands, and the site in site/
+	.venv/bin/python -m lake_assets.reference docs/reference
+	.venv/bin/mkdocs build --strict
+
 lint: $(INSTALLED)  ## style, formatting, layers and types
 	.venv/bin/ruff check
 	.venv/bin/lint-imports
@@ -73,5 +77,5 @@ lint: $(INSTALLED)  ## style, formatting, layers and types
 	.venv/bin/mypy
 
 clean:  ## remove .venv and caches; the lake in .lake stays
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
+	rm -rf .venv .import_linter_cache .mypy_cache .pytest_cache .ruff_cache site .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -not -path './.lake/*' -prune -exec rm -rf {} +

@@ -8,7 +8,7 @@ import gc
 import json
 import logging
 import sys
-import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,8 +17,10 @@ import typer
 from lake_assets.commands.mend.mending_cli import detach, full_load, recover, restore
 from lake_assets.commands.mend.quarantine_cli import quarantine
 from lake_assets.commands.mend.rebuild_cli import rebuild, replay
+from lake_assets.commands.run.demo_cli import demo, generate_history
 from lake_assets.commands.run.maintain_cli import maintain
 from lake_assets.commands.run.spark_cli import spark
+from lake_assets.commands.run.sync_cli import run_sync
 from lake_assets.commands.setup.advise_cli import advise
 from lake_assets.commands.setup.schema_cli import schema
 from lake_assets.commands.show.console import messages, results
@@ -28,18 +30,14 @@ from lake_assets.spark.preflight import PreflightError
 from lake_assets.words import many
 
 if TYPE_CHECKING:
-    from lake_assets.commands.run.progress import ProgressBar
-    from lake_assets.lake import Lake
-    from lake_assets.rounds.pending_work import Looked, SyncResult
+    pass
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     # A traceback must not quote variables: an address may be among them, with its password.
     pretty_exceptions_show_locals=False,
     help="A lakehouse from AWS DMS files.",
 )
-demo = typer.Typer(no_args_is_help=True, help="The bike-sharing demonstration.")
 app.add_typer(demo, name="demo")
 app.add_typer(quarantine, name="quarantine")
 app.add_typer(schema, name="schema")
@@ -59,8 +57,20 @@ err = messages()
 Config = Annotated[Path | None, typer.Option("--config", help="The lake.yaml to use; also LAKE_CONFIG.")]
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        out.print(version("lake_assets"))
+        raise typer.Exit
+
+
 @app.callback()
-def options(context: typer.Context, config: Config = None) -> None:
+def options(
+    context: typer.Context,
+    config: Config = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """A lakehouse from AWS DMS files."""
     context.obj = lake_path(config)
 
@@ -153,7 +163,7 @@ def sync(
     gold: Annotated[bool, typer.Option(help="Compute the marts too.")] = True,
 ) -> None:
     """List, apply and compute: the main job without a UI."""
-    raise typer.Exit(_sync(context.obj, source, table, gold))
+    raise typer.Exit(run_sync(context.obj, source, table, gold))
 
 
 @app.command()
@@ -206,159 +216,12 @@ def dev(
     arguments = None
     if feed:
         if not demo_source(lake).exists:
-            _generate(context.obj, changes=200_000, days=7, seed=1)
+            generate_history(context.obj, changes=200_000, days=7, seed=1)
         arguments = ["demo", "feed", "--rate", str(rate)]
     told = f"Dagster's UI comes up on http://localhost:{port}; Ctrl-C stops it" + (
         " and the live feed." if feed else "."
     )
     raise typer.Exit(run_dev(context.obj, port=port, feed=arguments, started=lambda: err.print(told)))
-
-
-Changes = Annotated[int, typer.Option(help="At least so many changes.", min=1000)]
-Days = Annotated[float, typer.Option(help="Days that the history covers; it ends now.", min=0.1)]
-Seed = Annotated[int, typer.Option(help="The same seed and end give the same files.")]
-
-
-@demo.command()
-def generate(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed: Seed = 1) -> None:
-    """Write a history of the source: a full load and CDC files."""
-    _generate(context.obj, changes, days, seed)
-
-
-@demo.command()
-def feed(
-    context: typer.Context,
-    rate: Annotated[float, typer.Option(help="Changes a second.")] = 20.0,
-    flush_seconds: Annotated[
-        float, typer.Option(help="Seconds from the first commit in a file to the file.")
-    ] = 5.0,
-    duration: Annotated[float | None, typer.Option(help="Seconds; without it until stopped.")] = None,
-) -> None:
-    """Go on with the source in real time."""
-    from lake_assets.demo.demo_commands import demo_source
-    from lake_assets.demo.feed import run_feed
-
-    source = demo_source(load_lake(context.obj))
-    run_feed(
-        source.config.location,
-        source.database,
-        rate=rate,
-        flush_seconds=flush_seconds,
-        duration=duration,
-        endpoint_url=source.config.s3.endpoint,
-    )
-
-
-@demo.command()
-def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed: Seed = 1) -> None:
-    """Generate a history unless there is one, run the main job, compare silver with the source."""
-    from lake_assets.commands.show.show import show_comparison, show_rows
-    from lake_assets.demo import demo_commands as demonstration
-    from lake_assets.lake import open_lake
-    from lake_assets.spark.session import check_spark
-
-    config = load_lake(context.obj)
-    check_spark(config)
-    source = demonstration.demo_source(config)
-    if source.exists:
-        flushed = demonstration.flush_leftovers(source)
-    else:
-        flushed = True
-        _generate(context.obj, changes, days, seed)
-    code = _sync(context.obj, None, None, True, layers=True)
-    lake = open_lake(config)
-    if not flushed:
-        err.print(
-            "A live feed is running: its source is ahead of its files, so silver is not compared with it."
-        )
-        raise typer.Exit(code)
-    comparisons = demonstration.compare(lake, source)
-    show_comparison(out, comparisons)
-    catalog = lake.runtime.catalog
-    for mart in demonstration.SHOWN:
-        rows = demonstration.top_rows(catalog, f"gold.{mart.name}", mart.by, 5, mart.newest_day)
-        show_rows(out, mart.title, rows, mart.columns)
-    raise typer.Exit(code if all(found.equal for found in comparisons) else 1)
-
-
-def _generate(config: Path, changes: int, days: float, seed: int) -> None:
-    from lake_assets.commands.run.progress import ProgressBar
-    from lake_assets.demo.demo_commands import demo_source
-    from lake_assets.demo.demo_commands import generate as generate_demo
-
-    source = demo_source(load_lake(config))
-    if source.exists:
-        err.print(f"{source.database} is there already: the source goes on from it.")
-        return
-    with ProgressBar(err) as bar:
-        bar.begin("history", changes)
-        written = generate_demo(
-            source, changes=changes, days=days, seed=seed, told=lambda done, asked: bar.at("history", done)
-        )
-    ops = written.ops
-    out.print(
-        f"source: {many(sum(written.load_rows.values()), 'row')} in {many(written.load_files, 'full-load file')}, "
-        f"{many(sum(written.rows.values()), 'change')} ({ops['I']:,} I, {ops['U']:,} U, {ops['D']:,} D) of "
-        f"{many(written.transactions, 'transaction')} in {many(written.cdc_files, 'CDC file')}, {written.seconds:.1f} s"
-    )
-
-
-def _sync(path: Path, source: str | None, table: str | None, gold: bool, layers: bool = False) -> int:
-    from lake_assets.commands.run.opening import opened
-    from lake_assets.commands.run.progress import ProgressBar
-    from lake_assets.rounds.pending_work import look
-
-    lake = opened(path, source, table, spark=False)
-    start = time.perf_counter()
-    with ProgressBar(err) as bar:
-        looked = look(lake, source=source, table=table, gold=gold, progress=bar)
-        result = looked.result if looked.idle else _work(path, lake, looked, bar)
-    if not result.nothing_pending:
-        from lake_assets.commands.show.show import show_sync
-
-        show_sync(out, result)
-    for sentence in result.set_aside:
-        err.print(sentence)
-    for name, reason in sorted(result.waiting.items()):
-        err.print(f"{name}: {reason}")
-    for note in result.notes:
-        err.print(f"note: {note}")
-    for name, reason in sorted((result.failed | result.unlisted).items()):
-        err.print(f"{name} failed: ", style="bold", end="")
-        err.print(reason)
-    if layers:
-        from lake_assets.commands.show.show import show_layers
-
-        silver = sum(data["rows_read"] for data in result.applied.values())
-        written = sum(data["rows_written"] for data in result.marts.values())
-        show_layers(
-            out,
-            result,
-            {
-                "bronze": (sum(result.files.values()), sum(result.file_rows.values())),
-                "silver": (sum(data["files"] for data in result.applied.values()), silver),
-                "gold": (None, written),
-            },
-        )
-    if result.nothing_pending:
-        out.print("Nothing was pending; nothing was committed.")
-    else:
-        out.print(
-            f"{many(len(result.applied), 'table')} and {many(len(result.marts), 'mart')} in "
-            f"{time.perf_counter() - start:.1f} s"
-        )
-    return result.exit_code
-
-
-def _work(path: Path, lake: "Lake", looked: "Looked", bar: "ProgressBar") -> "SyncResult":
-    from lake_assets.orchestration.instance import dagster_instance
-    from lake_assets.orchestration.sync import sync as work
-    from lake_assets.spark.session import check_spark
-
-    if looked.ready or looked.marts:
-        check_spark(lake.config)
-    with dagster_instance(path.absolute().parent) as instance:
-        return work(lake, instance, progress=bar, looked=looked)
 
 
 def main() -> None:

@@ -214,6 +214,7 @@ def test_help_names_every_target(clone):
         "install",
         "demo",
         "dev",
+        "docs",
         "test",
         "test-connect",
         "test-long",

@@ -3,8 +3,9 @@
 Not here: a run's rounds (`orchestration/runs/continuous_run.py`), maintenance (`iceberg/table_maintenance.py`).
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -46,6 +47,10 @@ class MaintenanceConfig(Model):
 
 
 class ContinuousConfig(Model):
+    """A run of each source that stays up."""
+
+    short_form: ClassVar[Mapping[str, Any] | None] = {"const": True}
+
     interval: Duration = timedelta(0)
     """Pause between two rounds; 0s: as fast as it can."""
     report_every: Duration = timedelta(seconds=30)

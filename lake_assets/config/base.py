@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$")
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -51,7 +51,11 @@ def parse_duration(value: Any) -> Any:
     return value
 
 
-Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(parse_duration),
+    WithJsonSchema({"type": ["string", "number"], "pattern": r"^\d+(\.\d+)?\s*(ms|s|m|h|d)$"}),
+]
 
 
 class Model(BaseModel):
@@ -62,3 +66,5 @@ class Model(BaseModel):
 
     parts: ClassVar[Mapping[str, "type[Model]"]] = {}
     """Keys whose value is a mapping with some of another model's keys."""
+    short_form: ClassVar[Mapping[str, Any] | None] = None
+    """The JSON schema of what may stand in place of the keys."""

@@ -6,7 +6,7 @@ Here: its declaration in lake.yaml. Not here: the table (`tables.py`), or what S
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from lake_assets.config.base import UNDECIDED, Model
 
@@ -57,5 +57,10 @@ def _by_name(value: Any) -> Any:
     return tuple(value.items()) if isinstance(value, dict) else value
 
 
-Columns = Annotated[tuple[Column, ...], Field(min_length=1), BeforeValidator(_by_name)]
+Columns = Annotated[
+    tuple[Column, ...],
+    Field(min_length=1),
+    BeforeValidator(_by_name),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1}),
+]
 """Of a file or a table, in the source's order; in lake.yaml `name: declaration`."""

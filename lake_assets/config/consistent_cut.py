@@ -3,8 +3,9 @@
 Not here: finding the cut (`silver/plan/cut.py`).
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -22,6 +23,8 @@ class ConsistentCut(Model):
     """A new cut at most so often: each is a tag on every table of the source."""
     keep: int = Field(default=20, ge=1)
     """Tags of earlier cuts that stay on a table."""
+
+    short_form: ClassVar[Mapping[str, Any] | None] = {"const": True}
 
     @model_validator(mode="before")
     @classmethod

@@ -5,7 +5,8 @@ Not here: which settings go together (`dms_rules.py`), or what they mean for a k
 """
 
 import re
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -43,6 +44,8 @@ class DmsTask(AwsAccess):
     """The replication task that writes files; asked how far its full load is (`full_load_complete: dms`)."""
 
     arn: str
+
+    short_form: ClassVar[Mapping[str, Any] | None] = {"type": "string"}
 
     @model_validator(mode="before")
     @classmethod

@@ -52,6 +52,8 @@ class SchemaChanges(Model):
     widened: Policy = Policy.EVOLVE
     """evolve: silver's column is promoted. ignore: it stays, and a value that does not fit is a bad row."""
 
+    short_form: ClassVar[Mapping[str, Any] | None] = {"enum": [policy.value for policy in Policy]}
+
     @model_validator(mode="before")
     @classmethod
     def _one_word(cls, value: Any) -> Any:

@@ -103,6 +103,17 @@ class FullLoadComplete(Model):
     quiet: Duration = timedelta(minutes=5)
     """Without a newer LOAD file for this long; also the fallback of first_cdc for a table that never changes."""
 
+    short_form: ClassVar[Mapping[str, Any] | None] = {
+        "anyOf": [
+            {"enum": ["first_cdc", "quiet_period", "immediately", "dms"]},
+            {
+                "type": "object",
+                "required": ["quiet_period"],
+                "properties": {"quiet_period": {"type": "string"}},
+            },
+        ]
+    }
+
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: Any) -> Any:

@@ -142,14 +142,15 @@ def _positions(place: Place) -> list[int]:
 
 
 def drop_log(place: Place) -> str | None:
-    """The file log is dropped; its files stay."""
-    return _dropped(place, LOG)
+    """The file log is dropped; its files stay. Not before the tables stand on it: until then nothing else knows which
+    parts were there before a reload, and parts of two loads a few minutes apart look like one load."""
+    return _dropped(place, LOG) if _positions(place) else None
 
 
 def purge_log(place: Place) -> str | None:
     """The file log is dropped with its files."""
     table = load_table(place.used.runtime.catalog, LOG)
-    if table is None:
+    if table is None or not _positions(place):
         return None
     folder = Path(table.location().removeprefix("file://"))
     place.used.runtime.catalog.drop_table(LOG)
@@ -159,7 +160,7 @@ def purge_log(place: Place) -> str | None:
 
 def roll_back_log(place: Place) -> str | None:
     """The file log goes back some commits."""
-    return _rolled_back(place, LOG)
+    return _rolled_back(place, LOG) if _positions(place) else None
 
 
 def drop_contracts(place: Place) -> str | None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lake_assets.spark.properties import properties_file
-from lake_assets_tests.spark.embedded_secrets import KEYS, SECRET
 from lake_assets_tests.commands.test_cli import ROOT
+from lake_assets_tests.spark.embedded_secrets import KEYS, SECRET
 
 
 @pytest.mark.spark

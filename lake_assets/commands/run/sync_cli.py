@@ -1,0 +1,78 @@
+"""`lake-assets sync` on the command line: its progress, what it prints, its exit code.
+
+Not here: the work (`orchestration/sync.py`).
+"""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lake_assets.commands.show.console import messages, results
+from lake_assets.words import many
+
+if TYPE_CHECKING:
+    from lake_assets.commands.run.progress import ProgressBar
+    from lake_assets.lake import Lake
+    from lake_assets.rounds.pending_work import Looked, SyncResult
+
+out = results()
+err = messages()
+
+
+def run_sync(path: Path, source: str | None, table: str | None, gold: bool, layers: bool = False) -> int:
+    """Applies what is pending, of a source, of a table; prints what was done. Returns the exit code."""
+    from lake_assets.commands.run.opening import opened
+    from lake_assets.commands.run.progress import ProgressBar
+    from lake_assets.rounds.pending_work import look
+
+    lake = opened(path, source, table, spark=False)
+    start = time.perf_counter()
+    with ProgressBar(err) as bar:
+        looked = look(lake, source=source, table=table, gold=gold, progress=bar)
+        result = looked.result if looked.idle else _work(path, lake, looked, bar)
+    if not result.nothing_pending:
+        from lake_assets.commands.show.show import show_sync
+
+        show_sync(out, result)
+    for sentence in result.set_aside:
+        err.print(sentence)
+    for name, reason in sorted(result.waiting.items()):
+        err.print(f"{name}: {reason}")
+    for note in result.notes:
+        err.print(f"note: {note}")
+    for name, reason in sorted((result.failed | result.unlisted).items()):
+        err.print(f"{name} failed: ", style="bold", end="")
+        err.print(reason)
+    if layers:
+        from lake_assets.commands.show.show import show_layers
+
+        silver = sum(data["rows_read"] for data in result.applied.values())
+        written = sum(data["rows_written"] for data in result.marts.values())
+        show_layers(
+            out,
+            result,
+            {
+                "bronze": (sum(result.files.values()), sum(result.file_rows.values())),
+                "silver": (sum(data["files"] for data in result.applied.values()), silver),
+                "gold": (None, written),
+            },
+        )
+    if result.nothing_pending:
+        out.print("Nothing was pending; nothing was committed.")
+    else:
+        out.print(
+            f"{many(len(result.applied), 'table')} and {many(len(result.marts), 'mart')} in "
+            f"{time.perf_counter() - start:.1f} s"
+        )
+    return result.exit_code
+
+
+def _work(path: Path, lake: "Lake", looked: "Looked", bar: "ProgressBar") -> "SyncResult":
+    from lake_assets.orchestration.instance import dagster_instance
+    from lake_assets.orchestration.sync import sync as work
+    from lake_assets.spark.session import check_spark
+
+    if looked.ready or looked.marts:
+        check_spark(lake.config)
+    with dagster_instance(path.absolute().parent) as instance:
+        return work(lake, instance, progress=bar, looked=looked)
