@@ -133,24 +133,24 @@ def _positions(place: Place) -> list[int]:
     for target in place.used.targets:
         table = load_table(place.used.runtime.catalog, target.identifier)
         if table is None:
-            return []
+            return [0]
         try:
             found.append(read_position(table).log_offset)
         except PositionLost:
-            return []
+            return [0]
     return found
 
 
 def drop_log(place: Place) -> str | None:
     """The file log is dropped; its files stay. Not before the tables stand on it: until then nothing else knows which
     parts were there before a reload, and parts of two loads a few minutes apart look like one load."""
-    return _dropped(place, LOG) if _positions(place) else None
+    return _dropped(place, LOG) if all(_positions(place)) else None
 
 
 def purge_log(place: Place) -> str | None:
     """The file log is dropped with its files."""
     table = load_table(place.used.runtime.catalog, LOG)
-    if table is None or not _positions(place):
+    if table is None or not all(_positions(place)):
         return None
     folder = Path(table.location().removeprefix("file://"))
     place.used.runtime.catalog.drop_table(LOG)
@@ -160,7 +160,7 @@ def purge_log(place: Place) -> str | None:
 
 def roll_back_log(place: Place) -> str | None:
     """The file log goes back some commits."""
-    return _rolled_back(place, LOG) if _positions(place) else None
+    return _rolled_back(place, LOG) if all(_positions(place)) else None
 
 
 def drop_contracts(place: Place) -> str | None:
