@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.iceberg.publish import Attempt, KeptBranches
-from lake_assets.silver.apply.apply_batch import apply_batch as apply
+from lake_assets.silver.apply import apply_batch as apply
 from lake_assets_tests.dms_files import NOON, Clock, DmsFile, Row, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench, comparable
 

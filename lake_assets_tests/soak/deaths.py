@@ -11,7 +11,7 @@ from typing import Any
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.schema.contract_log import ContractLog
-from lake_assets.silver.apply.apply_batch import apply_batch as apply
+from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.write.batch_work import Work
 
 PLACES: tuple[tuple[Any, str], ...] = (

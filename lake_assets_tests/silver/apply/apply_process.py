@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lake_assets.orchestration.lake_definitions import open_lake
-from lake_assets.silver.apply.apply_batch import apply_batch as apply
+from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets_tests.lakes import lake_config
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.errors import RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.apply.apply_batch import apply_batch as apply
+from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
 from lake_assets.silver.write import small_table
 from lake_assets.silver.write import upsert as keyed
