@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.reader import wide_rows
 from lake_assets.bronze.reader import read_changes as reader
+from lake_assets.bronze.reader import wide_rows
 from lake_assets_tests.bronze.reading import NOON, Folder
 from lake_assets_tests.dms_files import Row, cdc_file, csv_bytes, json_bytes, load_file, parquet_bytes
 

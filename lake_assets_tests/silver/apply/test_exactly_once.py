@@ -26,8 +26,8 @@ from lake_assets.config import Mode
 from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.orchestration.lake_definitions import Lake
-from lake_assets.silver.apply.apply_batch import apply_batch
 from lake_assets.silver.apply import apply_batch as apply
+from lake_assets.silver.apply.apply_batch import apply_batch
 from lake_assets.silver.apply.engine import apply_table, apply_tables
 from lake_assets.silver.changes import key_states as states
 from lake_assets.silver.changes import reading
