@@ -77,7 +77,7 @@ def options(
 
 @app.command()
 def validate(context: typer.Context) -> None:
-    """Check lake.yaml, alone and against the files that are there; report every mistake with its place."""
+    """Check lake.yaml by itself and against the files in the bucket, and report every error with its location."""
     from lake_assets.commands.setup.validate import check
     from lake_assets.lake import open_lake
 
@@ -103,7 +103,7 @@ def import_endpoint(
     ],
     output: Annotated[Path | None, typer.Option(help="A new file for the section.")] = None,
 ) -> None:
-    """Turn DMS's own description of a task into the sources section of lake.yaml."""
+    """Convert AWS's description of a DMS task to the sources section of lake.yaml."""
     from lake_assets.commands.setup.import_endpoint import import_endpoint as imported
 
     text = imported(files, output)
@@ -162,13 +162,16 @@ def sync(
     ] = None,
     gold: Annotated[bool, typer.Option(help="Compute the marts too.")] = True,
 ) -> None:
-    """List, apply and compute: the main job without a UI."""
+    """Scan the sources, apply new files, and compute marts: the main job without the UI."""
     raise typer.Exit(run_sync(context.obj, source, table, gold))
 
 
 @app.command()
-def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
-    """Per table: state, position, pending files, lag, rows, last batch. Exit code 1 if a table fails or has stopped."""
+def status(
+    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+) -> None:
+    """Show each table's state, position, pending files, lag, rows and last batch. Exit with 1 if a table fails or has
+    stopped."""
     from lake_assets.commands.show.show import show_status
     from lake_assets.commands.show.status import status as table_status
     from lake_assets.commands.show.status import stray_lines
@@ -188,8 +191,10 @@ def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json
 
 
 @app.command()
-def latency(context: typer.Context, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
-    """Per table and mart, how long changes took: source, file, silver, mart."""
+def latency(
+    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+) -> None:
+    """Show how long changes took from the source to the file, to silver and to the marts."""
     from lake_assets.commands.show.latency import latency as table_latency
     from lake_assets.commands.show.show import show_latency
     from lake_assets.lake import open_lake
@@ -208,7 +213,7 @@ def dev(
     feed: Annotated[bool, typer.Option(help="Run the demonstration's live feed beside it.")] = False,
     rate: Annotated[float, typer.Option(help="Changes a second of the live feed.")] = 20.0,
 ) -> None:
-    """Dagster's UI and daemon on this lake."""
+    """Start Dagster's UI and daemon on this lake."""
     from lake_assets.commands.run.dev import dev as run_dev
     from lake_assets.demo.demo_commands import demo_source
 

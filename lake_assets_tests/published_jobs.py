@@ -146,7 +146,7 @@ def append_inserts(target: str, changes: DataFrame) -> None:
 
 
 def newest(changes: DataFrame, key: Sequence[str], clock: str) -> DataFrame:
-    """The last change of each key by one column; of those that it does not tell apart, any."""
+    """The last change of each key by one column; of those that it does not distinguish, any."""
     order = Window.partitionBy(*key).orderBy(F.col(clock).desc())
     return changes.withColumn("_place", F.row_number().over(order)).filter("_place = 1").drop("_place")
 

@@ -51,7 +51,7 @@ def parse_column(name: str, declaration: Any) -> Column:
 def _by_name(value: Any) -> Any:
     if value == UNDECIDED:
         raise ValueError(
-            "is undecided: an endpoint does not tell columns and types; write them by hand, or have "
+            "is undecided: an endpoint does not describe columns and types; write them by hand, or have "
             "`lake-assets init --from-database` read them from the source"
         )
     return tuple(value.items()) if isinstance(value, dict) else value

@@ -290,7 +290,8 @@ def mistakes_of(error: ValidationError, content: dict[str, Any]) -> Iterator[tup
             space = "; put a space after the colon" if colon and name in known else ""
             yield (
                 (*keys[:-1], name),
-                "is no known key" + (space or did_you_mean(name, known) or f"; known are {', '.join(known)}"),
+                "is not a known key"
+                + (space or did_you_mean(name, known) or f"; known are {', '.join(known)}"),
             )
         elif kind in ("literal_error", "enum"):
             expected.setdefault(keys, {})[str(context["expected"])] = None

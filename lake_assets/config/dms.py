@@ -57,7 +57,7 @@ class DmsTask(AwsAccess):
     def _a_task(cls, value: str) -> str:
         if _TASK_ARN.fullmatch(value) is None:
             raise ValueError(
-                f"{value!r} is no ARN of a replication task, such as "
+                f"{value!r} is not the ARN of a replication task, such as "
                 "arn:aws:dms:eu-central-1:123456789012:task:ABCDEF; one of a serverless replication is not available"
             )
         return value

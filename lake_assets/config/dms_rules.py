@@ -45,7 +45,7 @@ def _text(dms: DmsSettings) -> Iterator[Conflict]:
     if any(mark in dms.csv_null_value for mark in (dms.csv_delimiter, dms.csv_row_delimiter)):
         yield (
             ("csv_null_value", "csv_delimiter", "csv_row_delimiter"),
-            "contains a delimiter, so that NULL cannot be told from two fields",
+            "contains a delimiter, so that NULL cannot be distinguished from two fields",
         )
     if any(mark in (dms.csv_no_sup_value or "") for mark in (dms.csv_delimiter, dms.csv_row_delimiter)):
         yield (
@@ -162,12 +162,12 @@ def _left_out(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
         if not dms.cdc_inserts_and_updates:
             yield (
                 ("op_in_cdc",),
-                "must not be false: without an operation, a delete cannot be told from an insert",
+                "must not be false: without an operation, a delete cannot be distinguished from an insert",
             )
         elif not KEYED_MODES.issuperset((table.mode, *table.also)):
             yield (
                 ("op_in_cdc", "cdc_inserts_and_updates"),
-                "must not be false for a log: an update could not be told from an insert",
+                "must not be false for a log: an update could not be distinguished from an insert",
             )
 
 
@@ -178,8 +178,8 @@ def _full_row(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
     if dms.before_image_prefix is None or (dms.before_image_columns != "all" and not dms.add_column_name):
         yield (
             ("before_image_prefix", "before_image_columns"),
-            "must give before images of all columns for a table of mode full_row, or nobody could tell which row an "
-            "update changed: add a before-image rule with column-filter all to the task's mapping, or say never: "
+            "must give before images of all columns for a table of mode full_row, because otherwise it is "
+            "unknown which row an update changed: add a before-image rule with column-filter all to the task's mapping, or say never: "
             "[updated] for the table",
         )
 
@@ -231,7 +231,7 @@ def _order(dms: DmsSettings) -> Iterator[Conflict]:
         if _goes_back(dms.timestamp_zone):
             yield (
                 ("timestamp_zone", "change_sequence_column"),
-                f"{dms.timestamp_zone} has an hour twice when clocks go back, so that commit times do not tell the "
+                f"{dms.timestamp_zone} has an hour twice when clocks go back, so that commit times do not show the "
                 f"order of changes: {cure}",
             )
         return
@@ -239,7 +239,7 @@ def _order(dms: DmsSettings) -> Iterator[Conflict]:
     if dms.date_partition_enabled and zone is not None and _goes_back(zone):
         yield (
             ("date_partition_timezone", "change_sequence_column", "timestamp_column_name"),
-            f"{zone} has an hour twice when clocks go back, so that file names do not tell the order of changes: "
+            f"{zone} has an hour twice when clocks go back, so that file names do not show the order of changes: "
             f"{cure}, or set TimestampColumnName on the endpoint",
         )
     if dms.date_partition_enabled and dms.date_partition_sequence in ("mmyyyydd", "ddmmyyyy"):

@@ -84,7 +84,7 @@ class SparkConfig(Model):
     @classmethod
     def _an_address(cls, value: str) -> str:
         if not value.startswith("sc://"):
-            raise ValueError("is no address of a Spark Connect server, such as sc://localhost:15002")
+            raise ValueError("is not the address of a Spark Connect server, such as sc://localhost:15002")
         return value
 
     @field_validator("conf")
@@ -192,7 +192,7 @@ class SourceConfig(Model):
                 yield name, f"is not schema.table, as in public.{name.rsplit('.', 1)[-1] or 'trips'}"
                 continue
             if self.ignore_case and (other := folded.setdefault(name.casefold(), name)) != name:
-                yield name, f"differs from {other} only by case, which ignore_case: true does not tell apart"
+                yield name, f"differs from {other} only by case, which ignore_case: true does not distinguish"
             silver = table.name or name.split(".")[1].lower()
             if not _NAME.fullmatch(silver):
                 yield name, f"its silver name {silver!r} must be lower case letters, digits and _; set name:"

@@ -91,7 +91,7 @@ def name_mistake(name: str, others: Iterable[str], shapes: Iterable[Mode]) -> st
         if any(column.name == folded for column in SHAPE_COLUMNS.get(shape, ())):
             return f"has the name of a column that {shape} adds"
     if (other := next((o for o in others if o != name and o.lower() == folded), None)) is not None:
-        return f"differs from {other} only in case, which Spark does not tell apart"
+        return f"differs from {other} only in case, which Spark does not distinguish"
     return None
 
 
@@ -237,12 +237,12 @@ class TableConfig(Model):
                 yield ("partition_by",), wrong
         for new, old in self.renamed_from.items():
             if new not in types:
-                yield ("renamed_from", new), f"is no column{did_you_mean(new, types)}"
+                yield ("renamed_from", new), f"is not a column{did_you_mean(new, types)}"
             elif old in types:
                 yield ("renamed_from", new), f"comes from {old}, which columns still has"
         for name in self.defaults:
             if name not in types:
-                yield ("defaults", name), f"is no column{did_you_mean(name, types)}"
+                yield ("defaults", name), f"is not a column{did_you_mean(name, types)}"
         ends = [layout.until for layout in self.earlier]
         if ends != sorted(set(ends)):
             yield ("earlier",), "must be listed from the oldest to the newest"

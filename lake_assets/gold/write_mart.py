@@ -63,7 +63,7 @@ def overwrite(
             partition_by = () if column is None else (column,)
             create_table(spark, runtime.catalog, identifier, computed.columns, partition_by)
         else:
-            fix = "Alter the table, or drop it to have it built anew."
+            fix = "Alter the table, or drop it to have it rebuilt."
             _require_columns(f"the table {identifier}", table.schema().column_names, computed, fix)
         # Computed once: counting and writing a lazy plan would compute it twice.
         frame = computed.frame.select(*(quoted(c.name) for c in computed.columns))

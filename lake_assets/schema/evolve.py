@@ -78,7 +78,7 @@ def transition(
         raise TableStopped(
             name,
             f"its primary key changed from ({', '.join(before.primary_key)}) to ({', '.join(after.primary_key)}).",
-            "Rows of two keys cannot be told apart: drop the silver table to have it built anew, or set it back.",
+            "Rows of two keys cannot be distinguished: drop the silver table to have it rebuilt, or set it back.",
         )
     held = {renamed.get(column.name, column.name): column for column in before.columns}
     dropped = {renamed.get(name, name) for name in before.dropped_at}
@@ -93,7 +93,7 @@ def transition(
                 raise TableStopped(
                     name,
                     f"column {column.name} cannot become {column.type}: it is {old.type}.",
-                    "Set the type back, or drop the silver table to have it built anew.",
+                    "Set the type back, or drop the silver table to have it rebuilt.",
                 )
             found.append(SchemaChange(Kind.WIDEN, column.name, old=old.type, new=column.type))
         if old.required and not column.required:
@@ -206,7 +206,7 @@ def _added(
     if arrow is None:
         raise TableStopped(
             name,
-            f"{file.key} has the column {column}, and a text file does not tell its type.",
+            f"{file.key} has the column {column}, and a text file does not state its type.",
             f"Add it to the table's columns with its type, or say `ignore: {listed([column])}` for the table.",
         )
     kind = lake_type(arrow)
@@ -238,7 +238,7 @@ def _type_of(
         raise TableStopped(
             name,
             f"{file.key} has column {own.name} as {kind}; it was {before} in the files before, and is {own.type}.",
-            "No type holds both: drop the silver table and declare the new type to have it built anew, or have the "
+            "No type holds both: drop the silver table and declare the new type to have it rebuilt, or have the "
             "source's column set back.",
         )
     return None

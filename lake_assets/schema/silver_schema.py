@@ -138,7 +138,7 @@ class SilverSchema:
             raise TableStopped(
                 self._name,
                 f"column {column} cannot become {wanted}: silver has kept it as {self._types[column]}.",
-                "Set the type back, or drop the silver table to have it built anew.",
+                "Set the type back, or drop the silver table to have it rebuilt.",
             ) from error
         self._types[column] = stored_type(wanted)
 

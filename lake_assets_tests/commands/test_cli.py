@@ -89,7 +89,7 @@ def test_import_endpoint(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "opens no lake before" in capsys.readouterr().err
     endpoint.write_text("{")
     assert call(folder, "import-endpoint", str(endpoint)) == 2
-    assert "is no JSON" in capsys.readouterr().err
+    assert "is not JSON" in capsys.readouterr().err
 
 
 def test_validate_says_what_the_file_describes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,7 +74,7 @@ def test_what_dagster_would_refuse(tmp_path: Path, capsys: pytest.CaptureFixture
     [
         ({"empty_rack_limit_minutes": "thirty"}, "empty_rack_limit_minutes: expected a whole number"),
         ({"empty_rack_limit_minutes": 0}, "empty_rack_limit_minutes: input should be greater than 0"),
-        ({"empty_rack_limit_minuts": 3}, "empty_rack_limit_minuts: is no setting of a mart; did you mean"),
+        ({"empty_rack_limit_minuts": 3}, "empty_rack_limit_minuts: is not a setting of a mart; did you mean"),
         ({"mine": "thirty"}, None),
     ],
 )

@@ -100,7 +100,7 @@ REFUSED = [
         "deletes without an operation",
         {"op_in_cdc": False},
         "op_in_cdc",
-        "a delete cannot be told from an insert",
+        "a delete cannot be distinguished from an insert",
     ),
 ]
 
@@ -316,7 +316,7 @@ sources:
             "",
             "csv_nul_value: x",
             [
-                'sources.shop.tables["public.b"].dms.csv_nul_value: is no known key; did you mean csv_null_value?'
+                'sources.shop.tables["public.b"].dms.csv_nul_value: is not a known key; did you mean csv_null_value?'
             ],
         ),
         (
@@ -346,7 +346,7 @@ def test_what_is_undecided_opens_no_lake(tmp_path: Any) -> None:
     text = LAKE.replace("SOURCE", "").replace("TABLE", "")
     file.write_text(text.replace("columns: {id: long}", "columns: undecided", 1))
     with pytest.raises(
-        ConfigError, match=r'tables\["public.a"\].columns: is undecided: an endpoint does not tell'
+        ConfigError, match=r'tables\["public.a"\].columns: is undecided: an endpoint does not describe'
     ):
         load_lake(file, environ={})
     file.write_text(text[: text.index("tables:")] + "tables: undecided\n")

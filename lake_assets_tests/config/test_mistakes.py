@@ -48,11 +48,11 @@ def test_every_mistake_is_a_line_in_the_order_of_the_file(refusal):
     )
     assert refusal(text) == [
         "catalog.warehouse: is missing; is it misspelt as wharehouse?",
-        "sources.bikeshare.dms.cvs_null_value: is no known key; did you mean csv_null_value?",
+        "sources.bikeshare.dms.cvs_null_value: is not a known key; did you mean csv_null_value?",
         'sources.bikeshare.tables["public.trips"].primary_key: names trip_idd, which columns does not have; '
         "did you mean trip_id?",
         "gold.start_date: expected a date such as 2026-01-31",
-        "automaton: is no known key; did you mean automation?",
+        "automaton: is not a known key; did you mean automation?",
     ]
 
 
@@ -67,7 +67,7 @@ def test_several_mistakes_of_one_table(refusal):
     at = 'sources.bikeshare.tables["public.trips"]'
     assert refusal(text) == [
         f"{at}.primary_key: names id, which columns does not have",
-        f"{at}.columns.Trip_ID: differs from trip_id only in case, which Spark does not tell apart: "
+        f"{at}.columns.Trip_ID: differs from trip_id only in case, which Spark does not distinguish: "
         "give it another name, and say in renamed_from what the files call it",
         f"{at}.partition_by: day(trip_id) needs a column of type timestamp or timestamptz or date, and trip_id is "
         "of type long",
@@ -112,8 +112,8 @@ def test_each_wrong_column_is_named(refusal):
             "automation: {poll_window: [1]}",
             "automation.poll_window: expected a duration such as 30s, 5m, 2h or 1d",
         ),
-        ("spark: {zone: 1}", "spark.zone: is no known key; known are mode, master, remote, conf"),
-        ("spark: {conf: {}, 'master:x': 1}", "spark.master: is no known key; put a space after the colon"),
+        ("spark: {zone: 1}", "spark.zone: is not a known key; known are mode, master, remote, conf"),
+        ("spark: {conf: {}, 'master:x': 1}", "spark.master: is not a known key; put a space after the colon"),
     ],
 )
 def test_what_was_expected(refusal, extra, expected):

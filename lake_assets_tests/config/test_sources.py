@@ -43,7 +43,7 @@ def test_the_keys_of_a_task_are_secrets():
             {},
             "public.a.full_load_complete: is dms, which needs dms_task",
         ),
-        ({"public.a": {}}, {"dms_task": "my-task"}, "'my-task' is no ARN of a replication task"),
+        ({"public.a": {}}, {"dms_task": "my-task"}, "'my-task' is not the ARN of a replication task"),
         ({"public.a": {}}, {"dms_task": TASK.replace("task:", "replication-config:")}, "serverless"),
         ({"public.a": {"on_vanished": "delete"}}, {}, "'keep', 'truncate' or 'drop'"),
     ],

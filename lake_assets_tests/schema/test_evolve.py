@@ -71,7 +71,7 @@ KINDS = {
         parquet(colour="string"), {"colour": "string"}, {}, "has the column colour, which lake.yaml"
     ),
     "added, csv": Ddl(
-        header(*COLUMNS, "colour"), "a text file does not tell its type", {}, "which lake.yaml does not know"
+        header(*COLUMNS, "colour"), "a text file does not state its type", {}, "which lake.yaml does not know"
     ),
     "added, a name of Iceberg's": Ddl(
         parquet(_pos="int32"), "which is a name that Iceberg keeps for itself", {}, "keeps for itself"

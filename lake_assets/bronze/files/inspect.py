@@ -199,12 +199,14 @@ def _width(start: bytes, dialect: CsvDialect) -> int | None:
 def _header(key: str, record: bytes, dialect: CsvDialect) -> tuple[str, ...]:
     found = scan_record(record, 0, dialect)
     if found.end < len(record):
-        raise UnreadableFile(key, f"the header is no CSV record ({found.fault})")
+        raise UnreadableFile(key, f"the header is not a valid CSV record ({found.fault})")
     names = [*found.fields]
     if dialect.row_delimiter == b"\n":
         names[-1:] = [name.removesuffix(b"\r") for name in names[-1:]]
     if not names or max(map(len, names)) > _LONGEST_NAME:
-        raise UnreadableFile(key, f"the header is no CSV record ({found.fault or 'a name is very long'})")
+        raise UnreadableFile(
+            key, f"the header is not a valid CSV record ({found.fault or 'a name is very long'})"
+        )
     try:
         return tuple(name.decode() for name in names)
     except UnicodeDecodeError as error:

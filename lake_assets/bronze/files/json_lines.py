@@ -15,7 +15,7 @@ from typing import Any
 
 from lake_assets.bronze.files.csv_structure import BOM
 
-NO_OBJECT = "it is no JSON object"
+NO_OBJECT = "it is not a JSON object"
 DOUBLED = "it has a key twice"
 _SPACE = re.compile(r"[ \t\n\r]*")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -26,7 +26,7 @@ _LONG = 900
 
 
 def _refuse(text: str) -> Any:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 class _Doubled(dict[str, Any]):

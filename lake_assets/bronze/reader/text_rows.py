@@ -101,7 +101,7 @@ def regular_json(spark: SparkSession, paths: list[str], layout: Layout) -> DataF
         allowNonNumericNumbers=False,
     )
     # What the inspection let pass and Spark does not: never seen, and not to be lost if it is.
-    bad = F.when(F.col(quoted(CORRUPT)).isNotNull(), F.lit("it is no JSON object to Spark"))
+    bad = F.when(F.col(quoted(CORRUPT)).isNotNull(), F.lit("it is not a JSON object for Spark"))
     # By their places, since a key may be the empty text, which no name in Spark is.
     placed = frame.select("*", *place(bad)).toDF(*field_names(layout), "_corrupt", *PLACE)
     return placed.drop("_corrupt")

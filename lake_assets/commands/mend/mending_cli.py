@@ -18,14 +18,16 @@ def full_load(
     table: Annotated[str, typer.Argument(help="The table, as schema.table.")],
     reload: Annotated[
         bool | None,
-        typer.Option("--reload/--same-load", help="What they are: a reload, or parts of the load before."),
+        typer.Option(
+            "--reload/--same-load", help="Whether the files are a reload or parts of the load before."
+        ),
     ] = None,
     began: Annotated[
         datetime | None,
-        typer.Option(help="When the reload began, in UTC, where the timestamps in its files do not say it."),
+        typer.Option(help="Begin of the reload in UTC, where the timestamps in its files do not say it."),
     ] = None,
     source: Annotated[
-        str | None, typer.Option(help="Its source, where several have one of the name.")
+        str | None, typer.Option(help="Source of the table, if several sources have a table of that name.")
     ] = None,
 ) -> None:
     """Classify ambiguous full-load files as a reload or as parts of the full load before."""

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from lake_assets.bronze.quarantine.quarantine_log import Held
     from lake_assets.lake import Lake
 
-quarantine = typer.Typer(no_args_is_help=True, help="Rows and files that were set aside.")
+quarantine = typer.Typer(
+    no_args_is_help=True, help="Inspect rows and files that were set aside, and retry or discard them."
+)
 
-Table = Annotated[str | None, typer.Option(help="Of this table: schema.table, or the silver table's name.")]
+Table = Annotated[str | None, typer.Option(help="Only this table: schema.table, or the silver table's name.")]
 Ids = Annotated[list[str] | None, typer.Argument(help="Ids, or their beginnings, as `list` prints them.")]
 
 
@@ -26,10 +28,10 @@ Ids = Annotated[list[str] | None, typer.Argument(help="Ids, or their beginnings,
 def list_(
     context: typer.Context,
     table: Table = None,
-    every: Annotated[bool, typer.Option("--all", help="Released and discarded ones too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Include released and discarded rows.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """What is set aside, a line each."""
+    """List what is set aside."""
     from rich.table import Table as Columns
 
     rows = _chosen(_lake(context), table, [], every=every)
@@ -47,7 +49,7 @@ def list_(
 
 @quarantine.command()
 def show(context: typer.Context, ids: Annotated[list[str], typer.Argument()]) -> None:
-    """Everything that is known of a row, its raw text included."""
+    """Show a row with its raw text, its file and the reason."""
     for held in _chosen(_lake(context), None, ids, every=True):
         for name, value in _as_dict(held).items():
             typer.echo(f"{name}: {value}")
@@ -60,10 +62,10 @@ def retry(
     ids: Ids = None,
     table: Table = None,
     later: Annotated[
-        bool, typer.Option("--later", help="Ask only: the next run of their tables reads them.")
+        bool, typer.Option("--later", help="Only request the retry: the next run of the table does it.")
     ] = False,
 ) -> None:
-    """Read rows again by the contract as lake.yaml has it now, and say what became of each."""
+    """Read rows again with today's lake.yaml, and report the outcome of each."""
     from lake_assets.commands.mend.quarantine_commands import read_again
     from lake_assets.commands.mend.quarantine_commands import retry as ask_again
     from lake_assets.spark.session import check_spark
@@ -95,12 +97,12 @@ def retry(
 
 @quarantine.command()
 def discard(context: typer.Context, ids: Ids = None, table: Table = None) -> None:
-    """Give rows up: silver stays without them."""
+    """Discard rows: silver stays without them."""
     from lake_assets.commands.mend.quarantine_commands import discard as give_up
 
     lake = _lake(context)
     rows = give_up(lake.runtime, _chosen(lake, table, _some(ids, table)))
-    typer.echo(f"{many(len(rows), 'row', 'are')} given up.")
+    typer.echo(f"{many(len(rows), 'row', 'were')} discarded.")
 
 
 def _some(ids: list[str] | None, table: str | None) -> list[str]:

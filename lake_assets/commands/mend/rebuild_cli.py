@@ -16,17 +16,18 @@ if TYPE_CHECKING:
     from lake_assets.silver.table.targets import Target
 
 Name = Annotated[str, typer.Argument(help="schema.table of the source, or the silver table's name.")]
-Check = Annotated[bool, typer.Option("--check", help="Compare only, and leave the table as it is.")]
+Check = Annotated[bool, typer.Option("--check", help="Compare only; do not change the table.")]
 Today = Annotated[
     bool,
     typer.Option(
-        "--by-todays-contract", help="Read every file by lake.yaml as it is now, not as it was then."
+        "--by-todays-contract",
+        help="Read every file with today's lake.yaml, not with the contract of its time.",
     ),
 ]
 
 
 def rebuild(context: typer.Context, table: Name, check: Check = False, today: Today = False) -> None:
-    """Make a silver table anew from its DMS files, and swap it in if it differs."""
+    """Recompute a silver table from its DMS files, and replace it if it differs."""
     from lake_assets.silver.apply import rebuild as silver
 
     lake, targets = chosen(context, table)
@@ -41,14 +42,17 @@ def rebuild(context: typer.Context, table: Name, check: Check = False, today: To
 def replay(
     context: typer.Context,
     table: Name,
-    first: Annotated[str, typer.Option("--from", help="A CDC file: its key below the source's location.")],
+    first: Annotated[
+        str, typer.Option("--from", help="Key of the first CDC file, below the source's location.")
+    ],
     last: Annotated[
-        str | None, typer.Option("--to", help="The last one; by default the newest applied.")
+        str | None,
+        typer.Option("--to", help="Key of the last CDC file; by default the newest that was applied."),
     ] = None,
     check: Check = False,
     today: Today = False,
 ) -> None:
-    """Compute the rows anew that a range of CDC files speaks of, from all files."""
+    """Recompute the rows that a range of CDC files changes, from all files."""
     from lake_assets.config import Mode
     from lake_assets.silver.apply import rebuild as silver
 
@@ -71,13 +75,13 @@ def chosen(context: typer.Context, table: str) -> "tuple[Lake, list[Target]]":
     found = [target for target in lake.targets if target.is_called(table)]
     if not found:
         known = ", ".join(sorted({target.table for target in lake.targets}))
-        raise LakeError(f"{table} is no table of {context.obj}; it has {known}.")
+        raise LakeError(f"{table} is not a table of {context.obj}, which has {known}.")
     return lake, found
 
 
 def _line(target: "Target", found: "Rebuilt", check: bool) -> str:
     if found.equal:
-        return f"{target.identifier}: {many(found.files, 'file', 'give')} the very rows that it has; left as it is"
+        return f"{target.identifier}: {many(found.files, 'file', 'give')} the rows that it has; nothing was changed"
     if found.reshaped and found.published is not None:
         return (
             f"{target.identifier}: {many(found.files, 'file')}, now as {target.mode}, "

@@ -13,7 +13,7 @@ from lake_assets.commands.show.console import messages, results
 from lake_assets.config.config_file import load_lake
 from lake_assets.words import many
 
-demo = typer.Typer(no_args_is_help=True, help="The bike-sharing demonstration.")
+demo = typer.Typer(no_args_is_help=True, help="Run the bike-sharing demonstration.")
 out = results()
 err = messages()
 
@@ -37,7 +37,7 @@ def feed(
     ] = 5.0,
     duration: Annotated[float | None, typer.Option(help="Seconds; without it until stopped.")] = None,
 ) -> None:
-    """Go on with the source in real time."""
+    """Continue the source in real time."""
     from lake_assets.demo.demo_commands import demo_source
     from lake_assets.demo.feed import run_feed
 

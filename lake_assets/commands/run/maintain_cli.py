@@ -18,7 +18,7 @@ def maintain(
         str | None, typer.Option(help="Only this table's: schema.table, or the silver table's name.")
     ] = None,
 ) -> None:
-    """Rewrite small files, expire snapshots, drop what killed processes left: beside running batches."""
+    """Rewrite small files, expire snapshots, and drop branches of killed processes. Batches may run meanwhile."""
     from lake_assets.commands.run.maintain import maintain as maintained
     from lake_assets.commands.run.opening import opened
     from lake_assets.config.secrets import hidden_in

@@ -14,17 +14,19 @@ from lake_assets.commands.setup.folder import local_folder
 if TYPE_CHECKING:
     from lake_assets.spark.connect_server import ConnectServer
 
-spark = typer.Typer(no_args_is_help=True, help="A warm Spark for every process of a local lake.")
+spark = typer.Typer(
+    no_args_is_help=True, help="Manage a Spark Connect server for all processes of a local lake."
+)
 
 
 @spark.callback()
 def options() -> None:
-    """A warm Spark for every process of a local lake."""
+    """Manage a Spark Connect server for all processes of a local lake."""
 
 
 @spark.command()
 def start(context: typer.Context) -> None:
-    """Start a Spark Connect server at spark.remote, unless one runs; it stays until it is stopped."""
+    """Start a Spark Connect server at spark.remote unless one is running."""
     server = _server(context.obj)
     found = server.running()
     running = server.start()
@@ -43,8 +45,10 @@ def stop(context: typer.Context) -> None:
 
 
 @spark.command()
-def status(context: typer.Context, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
-    """Whether it runs. Exit code 1 if not."""
+def status(
+    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+) -> None:
+    """Report whether the server is running. Exit with 1 if it is not."""
     server = _server(context.obj)
     running = server.running()
     if as_json:

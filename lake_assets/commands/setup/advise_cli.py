@@ -28,7 +28,7 @@ def advise(
         str | None, typer.Option(help="A source of lake.yaml; the first one by default.")
     ] = None,
 ) -> None:
-    """What freshness costs: latency, files, commits and S3 requests for some settings of DMS and the lake."""
+    """Estimate latency, files, commits and S3 requests for some settings of DMS and the lake."""
     from dataclasses import replace
 
     from lake_assets.commands.setup.advise import Workload, alternatives, knobs_of, outlook
@@ -87,5 +87,5 @@ def advise(
     out.print(
         "In bold, as it is set; below, one thing changed. Seconds for half of the changes: the worst take twice as "
         "long. Dollars are those of requests to S3 (Standard, us-east-1), without storage and Spark. Estimates; "
-        "lake-assets latency tells what it is."
+        "lake-assets latency shows what was measured."
     )

@@ -8,21 +8,21 @@ from typing import Annotated
 
 import typer
 
-schema = typer.Typer(no_args_is_help=True, help="Columns of silver tables, and what changes them.")
+schema = typer.Typer(no_args_is_help=True, help="Inspect changes of the columns of silver tables.")
 
 
 @schema.callback()
 def options() -> None:
-    """Columns of silver tables, and what changes them."""
+    """Inspect changes of the columns of silver tables."""
 
 
 @schema.command()
 def plan(
     context: typer.Context,
     tables: Annotated[list[str] | None, typer.Argument(help="Tables of the source, as schema.table.")] = None,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """What lake.yaml and the pending files would change, before a run does it. Exit code 1 when a table would stop."""
+    """Show which columns lake.yaml and the pending files would change. Exit with 1 if a table would stop."""
     from lake_assets.commands.setup.schema_plan import plan as plan_schema
     from lake_assets.config.config_file import load_lake
     from lake_assets.lake import open_lake

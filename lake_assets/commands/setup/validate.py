@@ -90,7 +90,7 @@ def _settings(lake: Lake) -> Iterator[tuple[Keys, str]]:
                 yield ("gold", "settings", *keys), f"{text} (the mart {mart.name})"
     for name in given:
         if name not in known and (near := did_you_mean(name, known)):
-            yield ("gold", "settings", name), f"is no setting of a mart{near}"
+            yield ("gold", "settings", name), f"is not a setting of a mart{near}"
 
 
 def _log(lake: Lake, checked: Checked) -> FileLog | None:

@@ -136,7 +136,7 @@ def show_latency(console: Console, found: Sequence[TableLatency]) -> None:
         spreads = (line.to_file, line.from_file, line.from_commit)
         table.add_row(line.table.removeprefix("silver_"), f"{line.commits:,}", *map(_spread, spreads))
     console.print(table)
-    console.print("Seconds: half of the commits, 99 of 100, the slowest; of a commit its oldest change.")
+    console.print("Seconds by commit (p50, p99, max), for the oldest change of each.")
     for title, gold in (("silver", False), ("marts", True)):
         lines = [line for line in found if line.table.startswith("gold.") is gold]
         if lines:

@@ -68,7 +68,7 @@ class Documents:
 
 
 def read_documents(texts: Mapping[str, str]) -> Documents:
-    """What the files, by name, hold. Raises DocumentError for one that is no JSON or nothing of DMS's, for files
+    """What the files, by name, hold. Raises DocumentError for one that is not JSON or nothing of DMS's, for files
     without an S3 target, and for a task that writes to none of them."""
     found = Documents()
     for file, text in texts.items():
@@ -105,7 +105,7 @@ def _json(text: str, file: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise DocumentError(f"{file} is no JSON: {error}.") from error
+        raise DocumentError(f"{file} is not JSON: {error}.") from error
 
 
 def _entries(document: Any) -> Iterator[Mapping[str, Any]]:
@@ -170,5 +170,5 @@ def _embedded(value: Any, where: str) -> Mapping[str, Any]:
     """The API has these documents as strings; people who edit them, as what they are."""
     parsed = _json(value, where) if isinstance(value, str) else value
     if not isinstance(parsed, dict):
-        raise DocumentError(f"{where} is no JSON object.")
+        raise DocumentError(f"{where} is not a JSON object.")
     return parsed

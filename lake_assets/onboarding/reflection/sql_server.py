@@ -49,7 +49,7 @@ def declared_type(kind: TypeName) -> Declared:
     match kind.name:
         case "DECIMAL" | "NUMERIC":
             digits = kind if kind.arguments else TypeName(kind.name, (18, 0))
-            return decimal(digits, undecided(f"{kind.text} is no type of SQL Server"))
+            return decimal(digits, undecided(f"{kind.text} is not a type of SQL Server"))
         case "FLOAT" | "DOUBLE PRECISION":
             return Declared("float" if kind.arguments and kind.arguments[0] <= 24 else "double")
         case "DATETIME2":

@@ -77,7 +77,7 @@ def _found(instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState) ->
     return [
         dg.AssetMaterialization(
             key,
-            description="Found in the lake: no run has told of it here.",
+            description="Found in the lake: no run has reported it here.",
             metadata=state_metadata(state.position),
         ),
         state_evaluation(state, latest_evaluation(instance, dg.AssetCheckKey(key, APPLIED))),

@@ -185,7 +185,7 @@ def _told(runtime: LakeRuntime, target: Target, batch: Batch, error: Exception) 
     if server_lost(error):
         runtime.sessions.forget()
         return SparkLost(
-            f"{target.identifier}: Spark at {runtime.lake.spark.address} was lost amid a batch ({reason}). {PENDING}"
+            f"{target.identifier}: Spark at {runtime.lake.spark.address} was lost during a batch ({reason}). {PENDING}"
         )
     if lost_race(error):
         return ApplyConflict(f"{target.identifier}: another run committed first")

@@ -240,6 +240,6 @@ def _offset(target: Target, members: Sequence[LoggedFile], key: str) -> int:
             return file.offset
     raise TableStopped(
         target.table,
-        f"{key} is no file that {target.identifier} is made of.",
+        f"{key} is not a file that {target.identifier} was computed from.",
         "Name its key below the source's location, as `lake-assets status` and the events of bronze do.",
     )

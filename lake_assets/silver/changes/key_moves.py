@@ -135,5 +135,5 @@ def _stopped(target: Target, numbered: DataFrame, unclear: Undecidable) -> NotTo
     return NotTold(
         target.table,
         f"{unclear} ({key}, in {step.file}, sequence {step.sequence or 'of a full load'}).",
-        "The table goes on by itself if an earlier file that tells is still to come; else have DMS reload it.",
+        "The table continues by itself if an earlier file that shows it is still to come; else have DMS reload it.",
     )

@@ -79,7 +79,7 @@ def _rewritten(new: Sequence[LoggedFile], own: Sequence[LoggedFile], same_stamps
         return None
     return Doubt(
         tuple(doubtful),
-        f"{doubtful[0].key} was written again with other rows, and its timestamps do not tell whether it was "
+        f"{doubtful[0].key} was written again with other rows, and its timestamps do not show whether it was "
         f"transferred again ({_files(doubtful)}).",
     )
 
@@ -160,7 +160,7 @@ def _late(
     return Doubt(
         tuple(doubtful),
         f"{doubtful[0].key} came after its full load of {many(len(applied), 'file')} had been applied, and nothing "
-        f"tells whether it is a late part of it or of a reload ({_files(doubtful)}).",
+        f"shows whether it is a late part of it or of a reload ({_files(doubtful)}).",
         came_late=True,
     )
 

@@ -160,7 +160,7 @@ def _batch(
     applied = {f.path for f in files if f.offset <= position.log_offset}
     left_out = own - len(wanted)
     if any(f.path in applied and not f.retry for f in wanted):
-        # What its rows said before cannot be told from the file as it is now, so that the table is made anew.
+        # What its rows said before cannot be distinguished from the file as it is now, so that the table is made anew.
         return Batch("full_load", members, upto, position.epoch, left_out)
     return Batch("cdc", wanted, upto, position.epoch, left_out)
 
@@ -238,7 +238,7 @@ def _unreadable(batch: Batch, marks: Sequence[LoggedFile]) -> Stop | None:
         f"{many(len(gone), 'file')} that it needs {does(len(gone), 'have')} vanished from the bucket, the first of "
         "them "
         f"{gone[0].key}.",
-        "Put them back or have DMS reload the table; with on_vanished: truncate it begins anew without them.",
+        "Put them back or have DMS reload the table; with on_vanished: truncate it starts again without them.",
     )
 
 

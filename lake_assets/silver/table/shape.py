@@ -49,8 +49,8 @@ def reshaped(spark: "SparkSession", catalog: str, target: Target, table: Table) 
     if Mode.CHANGE_LOG in (target.mode, former):
         raise TableStopped(
             target.table,
-            f"{target.identifier} was made with mode: {former}, and a change log is no table of another shape.",
-            "Set the mode back and add `also: [change_log]`, or drop the table to have it built anew.",
+            f"{target.identifier} was made with mode: {former}, and a change log cannot change its mode.",
+            "Set the mode back and add `also: [change_log]`, or drop the table to have it rebuilt.",
         )
     address = table_address(catalog, target.identifier)
 

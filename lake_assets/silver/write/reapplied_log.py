@@ -69,7 +69,7 @@ def _compared(
 ) -> list[tuple[LoggedFile, _Compared]]:
     written = f"it was written again after its rows had been applied to {work.target.identifier}"
     if work.target.mode not in (*LOGS, Mode.HISTORY):
-        gone = f"{written}, and not all files are there that the table would have to be made anew of"
+        gone = f"{written}, and not all files that the table would be recomputed from are there"
         return [(file, _Compared(gone)) for file in files]
     reading = work.read_again(files)
     if reading is None:

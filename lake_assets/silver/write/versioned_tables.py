@@ -102,7 +102,7 @@ def load_versions(work: Work, current: Attempt) -> Written:
     if reading is None:
         raise TableStopped(
             work.target.table,
-            f"none of the files that {work.target.identifier} is to be made anew of can be read.",
+            f"none of the files that {work.target.identifier} is recomputed from can be read.",
             "Have DMS reload the table.",
         )
     begun = epoch_beginning(work, work.batch.epoch, work.batch.upto)
@@ -269,7 +269,7 @@ def _was_before(file: LoggedFile, begins: datetime) -> bool:
 
 def _withdrawn(work: Work) -> bool:
     """Whether the first epoch is made anew because a CDC file that was applied has another content now: what its rows
-    said cannot be told from the others."""
+    said cannot be distinguished from the others."""
     position = work.position
     if work.target.mode is not Mode.SOFT_DELETE or work.batch.epoch != position.epoch:
         return False

@@ -213,7 +213,7 @@ whole = gzip.compress(b"id,commit_ts\n" + b"1,x\n" * 10_000, mtime=0)
         (f"{LOAD}.csv.gz", whole[:20] + b"\xff" * 20 + whole[40:], "gzip stream is damaged"),
         (f"{LOAD}.csv.gz", b"id\n1\n", "gzip stream is damaged"),
         (f"{LOAD}.csv", "größe\n1\n".encode("latin-1"), "header is not UTF-8"),
-        (f"{LOAD}.csv", b"x" * 140_000 + b"\n", "header is no CSV record"),
+        (f"{LOAD}.csv", b"x" * 140_000 + b"\n", "header is not a valid CSV record"),
         (f"{LOAD}.csv", b'"' + b"x" * 5_000_000, "longer than 4 MiB"),
         (f"{LOAD}.parquet", b"", "no valid Parquet"),
         (f"{LOAD}.parquet", b"PAR1", "no valid Parquet"),

@@ -30,21 +30,21 @@ def test_texts(line, texts):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"", "no JSON object"),
-        (b"[1]", "no JSON object"),
-        (b'"a"', "no JSON object"),
-        (b'{"a": 1', "no JSON object"),
-        (b'{"a": 1,}', "no JSON object"),
-        (b'{"a" 1}', "no JSON object"),
-        (b"{'a': 1}", "no JSON object"),
-        (b'{"a": 01}', "no JSON object"),
-        (b'{"a": NaN}', "NaN is no JSON"),
-        (b'{"a": 1} {"b": 2}', "no JSON object"),
-        (b'{"a": "x\ty"}', "no JSON object"),
+        (b"", "not a JSON object"),
+        (b"[1]", "not a JSON object"),
+        (b'"a"', "not a JSON object"),
+        (b'{"a": 1', "not a JSON object"),
+        (b'{"a": 1,}', "not a JSON object"),
+        (b'{"a" 1}', "not a JSON object"),
+        (b"{'a': 1}", "not a JSON object"),
+        (b'{"a": 01}', "not a JSON object"),
+        (b'{"a": NaN}', "NaN is not JSON"),
+        (b'{"a": 1} {"b": 2}', "not a JSON object"),
+        (b'{"a": "x\ty"}', "not a JSON object"),
         (b'{"a": 1, "a": 1}', "a key twice"),
         (b'{"a": "\xff"}', "not UTF-8"),
         (rb'{"a": "\ud83d"}', "surrogate"),
-        (b'{"a":' * 5000, "no JSON object"),
+        (b'{"a":' * 5000, "not a JSON object"),
     ],
 )
 def test_refused(line, reason):
@@ -63,7 +63,7 @@ def test_a_file():
     assert [found for _, _, found in json_lines(content)] == [
         {"b": "1"},
         {"a": "2", "b": "3"},
-        "it is no JSON object",
+        "it is not a JSON object",
         {"c": "1"},
     ]
 

@@ -246,9 +246,9 @@ def test_a_change_of_columns_may_fall_into_a_file(first: str, flushed: str, widt
         ),
         ({"earlier": [{"columns": {"id": "long"}}]}, "ends with until_file or with until_sequence"),
         ({"earlier": [{"until_file": "yesterday", "columns": {"id": "long"}}]}, "YYYYMMDD-HHMMSSmmm"),
-        ({"renamed_from": {"titel": "name"}}, "is no column; did you mean title?"),
+        ({"renamed_from": {"titel": "name"}}, "is not a column; did you mean title?"),
         ({"renamed_from": {"title": "size"}}, "comes from size, which columns still has"),
-        ({"defaults": {"siez": 1}}, "is no column; did you mean size?"),
+        ({"defaults": {"siez": 1}}, "is not a column; did you mean size?"),
     ],
 )
 def test_mistakes_of_lake_yaml(change: dict[str, Any], message: str) -> None:

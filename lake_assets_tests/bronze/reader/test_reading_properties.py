@@ -119,7 +119,7 @@ def batches(draw: st.DrawFn, kind: str) -> tuple[dict[str, Any], list[Row]]:
 
 
 def expected(row: Row, dms: dict[str, Any], kind: str) -> dict[str, Any]:
-    """A text that is the endpoint's null token cannot be told from it."""
+    """A text that is the endpoint's null token cannot be distinguished from it."""
     read = dict(row)
     if kind.startswith("csv"):
         for name, value in row.items():

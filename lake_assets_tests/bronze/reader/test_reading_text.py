@@ -52,7 +52,7 @@ def test_json_lines(spark: SparkSession, tmp_path: Path) -> None:
         (3, None, None, None),
         "id is not long",
     ]
-    refused = ["it is no JSON object", "it has a key twice", "it is no JSON object"]
+    refused = ["it is not a JSON object", "it has a key twice", "it is not a JSON object"]
     assert images(folder, spark) == [*expected, *expected, *expected, *refused]
     assert [file.rows for file in folder.files] == [4, 4, 7, 0]
     assert [bool(file.irregular) for file in folder.files] == [False, False, True, False]

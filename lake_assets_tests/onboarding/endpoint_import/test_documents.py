@@ -33,7 +33,7 @@ from lake_assets_tests.onboarding.endpoint_import.dms_documents import (
 @pytest.mark.parametrize(
     ("texts", "reason"),
     [
-        ({"a.json": "{"}, "a.json is no JSON"),
+        ({"a.json": "{"}, "a.json is not JSON"),
         ({"a.json": "{}"}, "a.json is none of the documents of DMS"),
         ({"a.json": '"text"'}, "a.json is none of the documents of DMS"),
         ({"a.json": json.dumps({"Endpoints": [SOURCE_ENDPOINT]})}, "a.json describe no S3 target endpoint"),
@@ -45,9 +45,9 @@ from lake_assets_tests.onboarding.endpoint_import.dms_documents import (
         ),
         (
             {"a.json": json.dumps([ENDPOINT, task() | {"TableMappings": "{"}])},
-            "TableMappings of shop-task is no JSON",
+            "TableMappings of shop-task is not JSON",
         ),
-        ({"a.json": json.dumps([ENDPOINT, task() | {"TableMappings": "[]"}])}, "is no JSON object"),
+        ({"a.json": json.dumps([ENDPOINT, task() | {"TableMappings": "[]"}])}, "is not a JSON object"),
         ({"a.json": json.dumps([ENDPOINT, {"rules": ["x"]}])}, "rules is no list"),
         (
             {"a.json": json.dumps(endpoint(AddColumnName="maybe"))},

@@ -57,7 +57,7 @@ def test_what_is_undecided_is_refused_with_what_to_do(tmp_path: Path) -> None:
         load_lake(file, environ={})
     (mistake,) = caught.value.mistakes
     assert mistake.startswith(
-        'sources.shop_lake.tables["a.t"].columns: is undecided: an endpoint does not tell'
+        'sources.shop_lake.tables["a.t"].columns: is undecided: an endpoint does not describe'
     )
     file.write_text(
         file.read_text().replace("columns: undecided", "columns: {id: long}\n        primary_key: [id]")

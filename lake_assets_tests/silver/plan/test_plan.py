@@ -118,7 +118,7 @@ def test_what_is_to_be_decided_is_said() -> None:
     assert isinstance(batch, Batch)
     assert batch.stop is not None
     assert batch.stop.reason == (
-        "p0/LOAD1 came after its full load of 2 files had been applied, and nothing tells whether it is a late part of "
+        "p0/LOAD1 came after its full load of 2 files had been applied, and nothing shows whether it is a late part of "
         "it or of a reload (1 such file)."
     )
     batch = plan([*LOADED, logged(4, "c4", minute=6), vanished(5)], AT)
