@@ -1,7 +1,7 @@
 """Faults put in by name: the points of the main job at which a process may die.
 
 Here: the table of those points, and arming one of them. Not here: what has to hold after each
-(`silver/test_kill_points.py`), the process that dies (`sync_process.py`), the points of maintenance
+(`silver/apply/test_kill_points.py`), the process that dies (`sync_process.py`), the points of maintenance
 (`silver/test_killed_maintenance.py`).
 """
 

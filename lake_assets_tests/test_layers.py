@@ -76,6 +76,19 @@ def test_contributing_names_every_folder() -> None:
     assert set(told) == folders
 
 
+def test_modules_that_are_mentioned_exist() -> None:
+    """In docstrings, comments and docs, as `name.py` or `folder/name.py`."""
+    modules = [str(path.relative_to(PROJECT)) for path in PROJECT.glob("[!.]*/**/*.py")]
+    texts = [*PROJECT.glob("lake_assets*/**/*.py"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("*.md")]
+    missing = {
+        (str(text.relative_to(PROJECT)), mention)
+        for text in texts
+        for mention in re.findall(r"`([a-z_/]+\.py)`", text.read_text())
+        if not any(f"/{module}".endswith(f"/{mention}") for module in modules)
+    }
+    assert missing == set()
+
+
 @pytest.mark.parametrize("former", ["lake_assets.launcher.warm_launcher", "lake_assets.definitions"])
 def test_names_in_files_of_an_older_lake_are_still_there(former: str) -> None:
     assert (PROJECT / (former.replace(".", "/") + ".py")).is_file()

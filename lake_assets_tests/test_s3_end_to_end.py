@@ -1,7 +1,7 @@
 """Silver from a bucket: CSV and Parquet, listed over several pages, read by Spark through s3a.
 
 The server is moto's; credentials, region and endpoint are those of the source alone. Not here: what the rows amount to
-in every case (`silver/`), the listing's own cases (`bronze/test_object_store.py`).
+in every case (`silver/`), the listing's own cases (`storage/test_object_store.py`).
 """
 
 from collections.abc import Callable

@@ -179,8 +179,8 @@ def _full_row(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
         yield (
             ("before_image_prefix", "before_image_columns"),
             "must give before images of all columns for a table of mode full_row, because otherwise it is "
-            "unknown which row an update changed: add a before-image rule with column-filter all to the task's mapping, or say never: "
-            "[updated] for the table",
+            "unknown which row an update changed: add a before-image rule with column-filter all to the task's "
+            "mapping, or say never: [updated] for the table",
         )
 
 

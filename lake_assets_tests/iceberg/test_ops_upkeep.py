@@ -1,6 +1,6 @@
 """The platform's own small tables, such as the quarantine, tended: few snapshots and files, and every row as before.
 
-Not here: the file log's upkeep (`bronze/test_file_log_upkeep.py`).
+Not here: the file log's upkeep (`bronze/log/test_file_log_upkeep.py`).
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
 """Full loads as readers see them: all parts at once or none, replaced at once, never mixed with what was there.
 
-Here: real files, Spark and tables. Not here: the decisions case by case (`test_plan.py`, `bronze/test_admission.py`).
+Here: real files, Spark and tables. Not here: the decisions case by case (`test_plan.py`,
+`bronze/log/test_admission.py`).
 """
 
 from collections.abc import Callable

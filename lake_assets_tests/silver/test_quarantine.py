@@ -1,7 +1,7 @@
 """Rows and files that cannot be used are set aside, found again, and come back in their rightful order.
 
-Here: the engine with the quarantine and the commands on it. Not here: why a row is bad (`bronze/test_reader.py`), rows
-that stop their table (`test_bad_rows.py`).
+Here: the engine with the quarantine and the commands on it. Not here: why a row is bad
+(`bronze/reader/test_reader.py`), rows that stop their table (`test_bad_rows.py`).
 """
 
 import gzip

@@ -1,7 +1,7 @@
 """DMS deletes a table's files at TRUNCATE and DROP: what becomes of the silver table, and who is told.
 
 Here: the policies on real tables, with kills and rebuilds. Not here: telling it from a lifecycle rule or a wrong prefix
-(`bronze/test_vanished.py`), the plans case by case (`test_plan.py`).
+(`bronze/scan/test_vanished.py`), the plans case by case (`test_plan.py`).
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """One history from its first object to the comparison of silver with the source.
 
 Here: turns, kills, comparisons, and what is told of a difference. Not here: what is expected (`truth.py`), many
-histories (`soak.py`).
+histories (`__main__.py`).
 """
 
 import itertools

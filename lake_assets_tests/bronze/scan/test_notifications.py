@@ -1,7 +1,7 @@
 """S3's notifications through moto's S3 and SQS: hints that find files sooner, and change nothing else.
 
 Here: queues, standard and FIFO, and looks with them. Not here: what a message says (`test_s3_events.py`), which
-prefixes a look asks for (`bronze/test_listing.py`).
+prefixes a look asks for (`bronze/scan/test_listing.py`).
 """
 
 import json

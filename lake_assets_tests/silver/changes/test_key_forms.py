@@ -1,6 +1,6 @@
 """Files under every form of key, and under settings of one table's own, become silver.
 
-Here: forms of keys through the whole engine. Not here: what a key says (`bronze/test_keys.py`), other settings
+Here: forms of keys through the whole engine. Not here: what a key says (`bronze/files/test_keys.py`), other settings
 (`test_formats.py`).
 """
 
