@@ -77,7 +77,7 @@ def test_contributing_names_every_folder() -> None:
 
 
 def test_modules_that_are_mentioned_exist() -> None:
-    """In docstrings, comments and docs, as `name.py` or `folder/name.py`."""
+    """In docstrings, comments and docs: a name with .py in backticks, with or without its folders."""
     modules = [str(path.relative_to(PROJECT)) for path in PROJECT.glob("[!.]*/**/*.py")]
     texts = [*PROJECT.glob("lake_assets*/**/*.py"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("*.md")]
     missing = {
