@@ -90,7 +90,7 @@ def test_a_bad_row_is_set_aside_and_the_others_are_applied(shop: Shop) -> None:
     first, second = shop.held()
     assert (first.table, first.key, first.row, first.line) == (TABLE, key, 1, 3)
     assert (second.row, second.line) == (2, 5)
-    assert first.reason == "n is not decimal(3, 1): '123.4'"
+    assert first.reason == "n is not a valid decimal(3, 1): '123.4'"
     assert 'bad, ""quoted""\nover two lines' in first.raw
     assert [held.row for held in shop.held("items_changes")] == [1, 2], "each shape decides by itself"
     assert shop.bench.summary()["lake.batch.rows-quarantined"] == "2"
@@ -397,14 +397,14 @@ def test_a_retry_says_what_became_of_each_row(
     code, told = retried(first.id)
     assert code == 1
     assert told == [
-        f"{first.id} of silver_shop.items is held again: {key}, line 2: n is not decimal(3, 1): '123.4'",
+        f"{first.id} of silver_shop.items is held again: {key}, line 2: n is not a valid decimal(3, 1): '123.4'",
         "applied: 0, held again: 1, superseded: 0, still to be read: 0",
     ]
     shop.bench.edit(config(WIDE, also=[]))
     code, told = retried("--table", TABLE)
     assert code == 1
     assert told == [
-        f"{second.id} of silver_shop.items is held again: {key}, line 3: n is not decimal(4, 1): '12345.6'",
+        f"{second.id} of silver_shop.items is held again: {key}, line 3: n is not a valid decimal(4, 1): '12345.6'",
         "applied: 1, held again: 1, superseded: 0, still to be read: 0",
     ]
     assert shop.values()[1] == "[/x] bad"

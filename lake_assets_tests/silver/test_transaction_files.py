@@ -339,7 +339,7 @@ BAD = {
     "leading_only": ("U,{table},public", "not 10 fields, but 3"),
     "unknown_op": ("X,{table},public,2026-03-01 12:10:00,1,x,\\N,\\N,,\\N", "unknown operation X"),
     "no_op": (",{table},public,2026-03-01 12:10:00,1,x,\\N,\\N,,\\N", "no operation"),
-    "value": ("U,{table},public,2026-03-01 12:10:00,one,x,\\N,\\N,,\\N", "id is not long: 'one'"),
+    "value": ("U,{table},public,2026-03-01 12:10:00,one,x,\\N,\\N,,\\N", "id is not a valid long: 'one'"),
     "null_key": ("U,{table},public,2026-03-01 12:10:00,\\N,x,\\N,\\N,,\\N", "id is NULL"),
 }
 

@@ -94,7 +94,7 @@ def typed_rows(
         for c in read:
             value = F.expr(values[c.name])
             images[c.name] = image = typed(c.name, value, c.type)
-            reason = said(F.lit(f"{c.name} is not {c.type}"), value, kind_of(c.name))
+            reason = said(F.lit(f"{c.name} is not a valid {c.type}"), value, kind_of(c.name))
             faults.append(_unreadable(c, value, image, reason, text=types is None))
     before = []
     written = _before_images(at, table, dms, text=types is None)
@@ -105,7 +105,7 @@ def typed_rows(
             value = written[present]
             old = typed(present, value, c.type)
             lost = (operation == "U") & value.isNotNull() & old.isNull()
-            wrong = F.lit(f"{present} is not {c.type}")
+            wrong = F.lit(f"{present} is not a valid {c.type}")
             faults.append((lost, said(wrong, value, kind_of(present))))
         before.append(old.alias(c.name))
     # A delete carries its key only, so the other columns' NOT NULL does not bind it; nor what was not supplied.
@@ -279,7 +279,7 @@ def _unreadable(column: ColumnConfig, value: Column, image: Column, reason: Colu
     lost = value.isNotNull() & image.isNull()
     if text:
         hint = F.lit(
-            f"{column.name} is empty, which is not {column.type} (is csv_null_value the endpoint's?)"
+            f"{column.name} is empty, which is not a valid {column.type} (is csv_null_value the endpoint's?)"
         )
         reason = F.when(value == "", hint).otherwise(reason)
     return lost, reason

@@ -117,12 +117,15 @@ def _reason(columns: Sequence[ColumnConfig], groups: Sequence[Sequence[int]], *,
 
 def _is_empty(name: Column, declared: Column) -> Column:
     return F.concat(
-        name, F.lit(" is empty, which is not "), declared, F.lit(" (is csv_null_value the endpoint's?)")
+        name,
+        F.lit(" is empty, which is not a valid "),
+        declared,
+        F.lit(" (is csv_null_value the endpoint's?)"),
     )
 
 
 def _is_not(name: Column, declared: Column) -> Column:
-    return F.concat(name, F.lit(" is not "), declared)
+    return F.concat(name, F.lit(" is not a valid "), declared)
 
 
 def _all_reasons(

@@ -167,11 +167,11 @@ def test_rows_that_cannot_be_used_say_why(files: Files) -> None:
         "name is NULL",
         (1, None, None, None),
         "id is NULL",
-        "size is not int",
-        "size is empty, which is not int (is csv_null_value the endpoint's?)",
+        "size is not a valid int",
+        "size is empty, which is not a valid int (is csv_null_value the endpoint's?)",
         "commit_ts is not a timestamp",
         (2, "a", "b", 1),
-        "BI_id is not long",
+        "BI_id is not a valid long",
         (1, "a", "b", 1),
         "not 7 fields",
     ]
@@ -228,4 +228,4 @@ def test_many_small_files_say_what_each_says_alone(
     here, there = read(64), read(1000)
     assert here == there
     assert len(here) == 150
-    assert {row["_bad"] for row in here} >= {None, "not 3 fields", "id is not long"}
+    assert {row["_bad"] for row in here} >= {None, "not 3 fields", "id is not a valid long"}

@@ -50,7 +50,7 @@ def test_json_lines(spark: SparkSession, tmp_path: Path) -> None:
         (1, "aé\n", big, '{"z": [1.50, null],"a":"x"}'),
         (2, None, Decimal("0.1000000000"), "[ 1 ]"),
         (3, None, None, None),
-        "id is not long",
+        "id is not a valid long",
     ]
     refused = ["it is not a JSON object", "it has a key twice", "it is not a JSON object"]
     assert images(folder, spark) == [*expected, *expected, *expected, *refused]
@@ -88,7 +88,7 @@ def test_a_byte_order_mark(spark: SparkSession, tmp_path: Path) -> None:
     folder = Folder(tmp_path, COLUMNS, ["id"], **DMS)
     folder.put(CDC.format(0, "csv"), f"\ufeffOp,commit_ts,id,name,price,doc\nI,{T},1,\ufeff,,x\n".encode())
     assert images(folder, spark) == [
-        "price is empty, which is not decimal(38, 10) (is csv_null_value the endpoint's?)"
+        "price is empty, which is not a valid decimal(38, 10) (is csv_null_value the endpoint's?)"
     ]
     folder = Folder(tmp_path / "b", {"name": "string not null", "id": "long"}, ["name"], csv_null_value="")
     folder.put("public/items/LOAD00000001.csv", "\ufeffa,1\n\ufeffb,2\n".encode())

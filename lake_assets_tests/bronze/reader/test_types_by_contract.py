@@ -42,7 +42,7 @@ CSV: dict[str, tuple[str, list[str], list[Any]]] = {
     "38 digits": (
         "decimal(38, 0)",
         ["-" + "9" * 38, "9" * 39],
-        [Decimal("-" + "9" * 38), "FACT is not decimal(38, 0)"],
+        [Decimal("-" + "9" * 38), "FACT is not a valid decimal(38, 0)"],
     ),
     "money": ("decimal(38, 4)", ["92233720368547758.0700"], [Decimal("92233720368547758.0700")]),
     "TIME": ("time", ["09:05:00", "09:05:00.25"], ["09:05:00", "09:05:00.250000"]),
@@ -52,9 +52,9 @@ CSV: dict[str, tuple[str, list[str], list[Any]]] = {
         [NOON, datetime(1582, 10, 10, 0, 0, 0, 1, UTC)],
     ),
     "dates before 1582": ("date", ["1500-02-28", "0001-01-01"], [date(1500, 2, 28), date(1, 1, 1)]),
-    "1500 has no leap day in Gregory's calendar": ("date", ["1500-02-29"], ["FACT is not date"]),
+    "1500 has no leap day in Gregory's calendar": ("date", ["1500-02-29"], ["FACT is not a valid date"]),
     "binary": ("binary", ["00ff", '""'], [b"\x00\xff", b""]),
-    "json": ("json", ['"{""a"": [1, null]}"', '"{""a"'], ['{"a": [1, null]}', "FACT is not json"]),
+    "json": ("json", ['"{""a"": [1, null]}"', '"{""a"'], ['{"a": [1, null]}', "FACT is not a valid json"]),
     "SQL Server's uniqueidentifier": (
         "uuid",
         ["6F9619FF-8B86-D011-B42D-00C04FC964FF"],
@@ -87,12 +87,12 @@ def test_the_null_token_is_the_endpoints(items: Any) -> None:
     """It is documented as NULL, and real files have an empty field."""
     files = items({"s": "string", "r": "string not null", "n": "long"})
     files.csv("NULL,,1", ",NULL,1", "null,x,NULL", "x,x,")
-    empty = "n is empty, which is not long (is csv_null_value the endpoint's?)"
+    empty = "n is empty, which is not a valid long (is csv_null_value the endpoint's?)"
     assert files.rows() == [(None, "", 1), "r is NULL", ("null", "x", None), empty]
     files.dms = {"csv_null_value": ""}
-    assert files.rows() == [("NULL", "", 1), (None, "NULL", 1), "n is not long", ("x", "x", None)]
+    assert files.rows() == [("NULL", "", 1), (None, "NULL", 1), "n is not a valid long", ("x", "x", None)]
     files.dms = {"csv_null_value": "x"}
-    assert files.rows() == [("NULL", "", 1), ("", "NULL", 1), "n is not long", empty]
+    assert files.rows() == [("NULL", "", 1), ("", "NULL", 1), "n is not a valid long", empty]
 
 
 def test_a_stated_zone_counts_for_csv(items: Any) -> None:
@@ -121,9 +121,9 @@ def test_time32_which_spark_refuses_for_the_whole_file(items: Any) -> None:
         ("09:05:00", 4),
         ("00:00:00.000001", 5),
         ("00:00:00.000001", 6),
-        "t is not time",
-        "t is not time",
-        "t is not time",
+        "t is not a valid time",
+        "t is not a valid time",
+        "t is not a valid time",
     ]
     files.columns = {"t": "string", "n": "long"}
     assert files.rows()[:2] == [("09:05:00", 1), ("23:59:59.999", 2)]
@@ -160,8 +160,8 @@ def test_int_beside_long_and_two_decimal_widths_in_one_batch(items: Any) -> None
         (2, Decimal("2.500")),
         (3, Decimal("3.500")),
         (4, Decimal("4.000")),
-        "n is not int",
-        "d is not decimal(12, 3)",
+        "n is not a valid int",
+        "d is not a valid decimal(12, 3)",
     ]
 
 
@@ -207,7 +207,7 @@ def test_nanoseconds_of_other_writers(items: Any) -> None:
     assert files.rows() == [
         (before, before.replace(tzinfo=None)),
         (after, after.replace(tzinfo=None)),
-        "at is not timestamptz",
+        "at is not a valid timestamptz",
     ]
 
 
@@ -241,7 +241,7 @@ def test_uuid_and_json_are_texts(items: Any) -> None:
     files.parquet({"u": pa.array([text, "no"]), "j": pa.array(['{"a": 1}', "[]"])})
     sixteen = pa.array([bytes.fromhex(text.replace("-", ""))] * 2, pa.uuid())
     files.parquet({"u": sixteen, "j": pa.array(["1", "{"])}, store_schema=True)
-    assert files.rows() == [(text, '{"a": 1}'), "u is not uuid", (text, "1"), "j is not json"]
+    assert files.rows() == [(text, '{"a": 1}'), "u is not a valid uuid", (text, "1"), "j is not a valid json"]
 
 
 def test_a_column_of_nothing_but_null(items: Any) -> None:

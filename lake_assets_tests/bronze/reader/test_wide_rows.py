@@ -144,7 +144,7 @@ def test_a_thousand_columns(spark: SparkSession, tmp_path: Path) -> None:
     first, second = sorted(folder.changes(spark).collect(), key=lambda row: row["_row"])
     assert first["_bad"] is None
     assert first["_image"]["c999"] == 999
-    assert second["_bad"] == "c997 is not int"
+    assert second["_bad"] == "c997 is not a valid int"
     _, told = sorted(folder.changes(spark, explain=True).collect(), key=lambda row: row["_row"])
-    assert told["_bad"].startswith("c997 is not int: 'x'; c998 is empty, which is not int (")
-    assert told["_bad"].endswith("; c999 is not int: 'y'")
+    assert told["_bad"].startswith("c997 is not a valid int: 'x'; c998 is empty, which is not a valid int (")
+    assert told["_bad"].endswith("; c999 is not a valid int: 'y'")

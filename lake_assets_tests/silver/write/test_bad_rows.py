@@ -40,12 +40,14 @@ CASES = {
     "short": Case([HEADER, "I,2026-03-01 12:00:00,1"], "row 1 of .*{file}: not 7 fields, but 3 "),
     "decimal": Case(
         [HEADER, GOOD, *[GOOD.replace("1.00", "1.001")] * 2],
-        r"row 2 of .*{file}: price is not decimal\(10, 2\): '1.001'; row 3: price is not decimal\(10, 2\): '1.001' "
+        r"row 2 of .*{file}: price is not a valid decimal\(10, 2\): '1.001'; row 3: price is not a valid "
+        r"decimal\(10, 2\): '1.001' "
         r"\(2 rows in all; quarantine.max_rows is 0\)\. Nothing of this batch was published",
     ),
     "all": Case(
         [HEADER, "X,noon,one,a," + "9" * 120 + ",12,two"],
-        r"row 1 of .*{file}: unknown operation X; id is not long: 'one'; price is not decimal\(10, 2\): '9{{100}}…'; "
+        r"row 1 of .*{file}: unknown operation X; id is not a valid long: 'one'; price is not a valid "
+        r"decimal\(10, 2\): '9{{100}}…'; "
         "commit_ts is not a timestamp: 'noon' ",
     ),
     "quoted": Case(
