@@ -99,8 +99,8 @@ def test_sql_that_is_written_by_hand_is_found(line: str) -> None:
 
 
 def test_the_package_writes_no_sql_by_hand() -> None:
-    """But for the demonstration's source, a SQLite database with tables of its own."""
-    own = [PACKAGE / "spark" / "sql.py", *(PACKAGE / "demo").rglob("*.py")]
+    """But for the demonstration's source, a SQLite database with tables of its own, and for Markdown."""
+    own = [PACKAGE / "spark" / "sql.py", PACKAGE / "reference.py", *(PACKAGE / "demo").rglob("*.py")]
     found = [
         f"{path.relative_to(PACKAGE)}:{line}"
         for path in sorted(PACKAGE.rglob("*.py"))

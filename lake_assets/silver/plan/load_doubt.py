@@ -43,8 +43,10 @@ def doubtful_parts(
     parts = list({file.path: file for file in own}.values())
     new = [part for part in parts if part.offset > position.log_offset and not _decided(part, records)]
     same_stamps = task_start or _may_have_the_tasks_start(parts)
+    # Without a change and without a row, a correction and a reload are the same.
+    alone = position.epoch < epoch and all(file.kind is not FileKind.CDC for file in files)
     return (
-        _rewritten(new, own, same_stamps)
+        (None if alone else _rewritten(new, own, same_stamps))
         or _without_later_stamps(new, records, epoch, position)
         or _loads_apart(new, parts, epoch, position)
         or _late(new, parts, records, files, epoch, position)

@@ -4,9 +4,7 @@ Here: the IO manager in real Dagster runs, on a folder and on S3. Not here: how 
 files a stretch of days holds in every case.
 """
 
-from collections.abc import Callable
-from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,6 @@ import dagster as dg
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.log.files_of_days import files_of_days
-from lake_assets.bronze.log.log_record import LoggedFile, NewFile
 from lake_assets.bronze.scan import discovery
 from lake_assets.config import S3Config
 from lake_assets.orchestration.assets.bronze_assets import IO_MANAGER_KEY, bronze_specs
@@ -225,22 +221,3 @@ def test_a_file_too_big_to_be_inspected_at_once_is_read_by_its_own_header(
     materialize(lake, asset(lake, seen), "2026-03-02")
     (row,) = seen[0].collect()
     assert (row["id"], row["name"], row["price"], row["_bad"]) == (7, "a name", Decimal("1.50"), None)
-
-
-def test_a_rewritten_file_is_read_once_and_where_it_was_written(load: Callable[..., Any]) -> None:
-    """Which files a stretch of days holds: the newest version of each, by capture date, in log order."""
-
-    def logged(offset: int, number: int, day: int) -> LoggedFile:
-        new: NewFile = load(number, f"v{offset}", capture_date=at(day).date())
-        given = {field.name: getattr(new, field.name) for field in fields(new)}
-        return LoggedFile(
-            offset=offset, source="shop", logged_at=at(day) + timedelta(hours=1), epoch=1, **given
-        )
-
-    first, second, again = logged(1, 1, 2), logged(2, 2, 3), logged(3, 1, 4)
-    log = [again, first, second]
-    assert files_of_days(log, None, None) == [second, again]
-    assert files_of_days(log, "2026-03-02", "2026-03-03") == [second]
-    assert files_of_days(log, "2026-03-04", "2026-03-04") == [again]
-    assert files_of_days(log, None, "2026-03-03") == [second]
-    assert files_of_days([], "2026-03-02", "2026-03-03") == []

@@ -101,5 +101,8 @@ def test_equal_stamps_that_may_be_the_tasks_start_say_nothing(
     one_stamp: bool | None, task_start: bool, asked: bool
 ) -> None:
     files = [logged(n, "LOAD1", first_commit_ts=START, one_stamp=one_stamp) for n in (1, 2)]
-    doubt = doubtful_parts(files, 1, APPLIED, task_start=task_start)
-    assert ([part.offset for part in doubt.parts] if doubt is not None else []) == ([2] if asked else [])
+    change = logged(3, "20260301-121000000", minute=10)
+    for known, position in ((files, APPLIED), ([*files, change], Position())):
+        doubt = doubtful_parts(known, 1, position, task_start=task_start)
+        assert ([part.offset for part in doubt.parts] if doubt is not None else []) == ([2] if asked else [])
+    assert doubtful_parts(files, 1, Position(), task_start=task_start) is None, "nothing depends on it"
