@@ -290,7 +290,7 @@ def test_what_the_declared_type_cannot_hold_is_a_bad_row(items: Any) -> None:
             for position, (name, (_, array)) in enumerate(zip(columns, MISFITS, strict=True))
         }
         files.parquet(values)
-    assert files.rows() == [f"{name} is not {declared}" for name, declared in columns.items()]
+    assert files.rows() == [f"{name} is not a valid {declared}" for name, declared in columns.items()]
 
 
 def test_a_type_that_nothing_can_hold_stops_the_table(items: Any) -> None:
