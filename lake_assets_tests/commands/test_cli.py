@@ -214,7 +214,7 @@ def test_a_failing_table_gives_exit_code_1_and_the_others_are_applied(
     assert call(folder, "sync") == 1
     told = capsys.readouterr().err.replace("\n", " ")
     assert "silver_shop.others failed" in told
-    assert "20260301-120200000.csv: price is not decimal(10, 2)" in told
+    assert "20260301-120200000.csv: price is not a valid decimal(10, 2)" in told
     assert "row 1 of" in told
     config = load_lake(folder / "lake.yaml")
     assert open_catalog(config.catalog).load_table("silver_shop.items").scan().to_arrow().num_rows == 2
@@ -223,7 +223,7 @@ def test_a_failing_table_gives_exit_code_1_and_the_others_are_applied(
     lines = {line["table"]: line for line in json.loads(capsys.readouterr().out)}
     assert lines["silver_shop.items"]["state"] == "up to date"
     assert lines["silver_shop.others"]["state"] == "failing"
-    assert "price is not decimal(10, 2)" in lines["silver_shop.others"]["reason"]
+    assert "price is not a valid decimal(10, 2)" in lines["silver_shop.others"]["reason"]
     assert "lake-assets sync --table public.others" in lines["silver_shop.others"]["reason"]
 
 

@@ -367,7 +367,7 @@ def test_what_the_command_line_says(
     assert row["id"] in call("list")
     assert "raw: U," in call("show", row["id"][:6])
     assert call("retry", "--later", row["id"]).startswith("1 row is to be read again from 1 file")
-    assert call("discard", "--table", TABLE) == "1 row is given up.\n"
+    assert call("discard", "--table", TABLE) == "1 row was discarded.\n"
     assert call("list") == "Nothing is set aside.\n"
     assert "discarded" in call("list", "--all")
     assert CliRunner().invoke(quarantine_cli.quarantine, ["retry"]).exit_code == 2
