@@ -125,7 +125,7 @@ def test_parquet_with_types_that_changed(spark: SparkSession, tmp_path: Path) ->
     rows = [c.change("U", row(7, 1, "2.2505"), before={"id": 7})]
     bench.put(cdc_file("public.items", c.now + timedelta(minutes=3), rows, "parquet"), types=types)
     error = bench.turn()["items"].error
-    assert "price is not decimal(12, 3)" in str(error)
+    assert "price is not a valid decimal(12, 3)" in str(error)
     assert "row 1 of" in str(error)
 
 
