@@ -106,9 +106,16 @@ def _inflated(stream: BinaryIO, key: str) -> Iterator[bytes]:
         raise UnreadableFile(key, "the gzip stream is damaged or incomplete (it ends too early)")
 
 
+def digested(store: ObjectStore, key: str, compression: str, digest: ContentDigest) -> Iterator[bytes]:
+    """The content as `chunks` gives it, each piece added to the digest."""
+    for chunk in chunks(store, key, compression):
+        digest.add(chunk)
+        yield chunk
+
+
 def content_digest(store: ObjectStore, key: str, compression: str) -> str:
     """The digest of an object's content, decompressed. Raises as `chunks`."""
     digest = ContentDigest()
-    for chunk in chunks(store, key, compression):
-        digest.add(chunk)
+    for _ in digested(store, key, compression, digest):
+        pass
     return digest.hex

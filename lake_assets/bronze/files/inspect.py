@@ -21,6 +21,7 @@ from lake_assets.bronze.files.content import (
     ContentDigest,
     UnreadableFile,
     chunks,
+    digested,
     refuse_machine_fault,
     whole,
 )
@@ -86,7 +87,7 @@ def inspect_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileI
     if file.format == "parquet":
         return _inspect_parquet(store, file.key, dms)
     digest = ContentDigest()
-    read = partial(_digested, store, file, digest)
+    read = partial(digested, store, file.key, file.compression, digest)
     found = _inspect_json(read, file, dms) if file.format == "json" else _inspect_csv(store, read, file, dms)
     return replace(found, content=digest.hex)
 
@@ -108,12 +109,6 @@ def inspect_large_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) ->
     position = _timestamp_position(file, header, dms)
     first = None if position is None else _field(start[:_ROW_SAMPLE], position, dialect)
     return FileInspection(None, None, commit_time(first, dms))
-
-
-def _digested(store: ObjectStore, file: NamedFile, digest: ContentDigest) -> Iterator[bytes]:
-    for chunk in chunks(store, file.key, file.compression):
-        digest.add(chunk)
-        yield chunk
 
 
 def _refuse_other_format(key: str, start: bytes) -> None:
@@ -251,8 +246,7 @@ def _inspect_parquet(store: ObjectStore, key: str, dms: DmsSettings) -> FileInsp
     # Read whole, because the footer alone does not tell one content from another.
     digest = ContentDigest()
     with SpooledTemporaryFile(max_size=LARGEST_IN_MEMORY) as stream:
-        for chunk in chunks(store, key, "none"):
-            digest.add(chunk)
+        for chunk in digested(store, key, "none", digest):
             stream.write(chunk)
         stream.seek(0)
         return replace(_parquet_facts(key, cast(BinaryIO, stream), dms), content=digest.hex)
