@@ -1,14 +1,11 @@
 """Rows and files that cannot be used are set aside, found again, and come back in their rightful order.
 
-Here: the engine with the quarantine and the commands on it. Not here: why a row is bad
+Here: the engine with the quarantine. Not here: why a row is bad
 (`bronze/reader/test_reader.py`), rows that stop their table (`test_bad_rows.py`).
 """
 
 import gzip
-import json
-from collections.abc import Mapping
 from datetime import timedelta
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,54 +19,9 @@ from lake_assets.errors import LakeError, TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.write.batch_work import Work
 from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.silver.quarantined import LONG, ONE, TABLE, WIDE, Shop, config
 
 pytestmark = pytest.mark.spark
-TABLE = "public.items"
-ONE, LONG = Decimal("1.0"), Decimal("123.4")
-WIDE = {"id": "long not null", "v": "string", "n": "decimal(4, 1)"}
-TIGHT = WIDE | {"n": "decimal(3, 1)"}
-
-
-def config(columns: dict[str, str] = TIGHT, **more: Any) -> dict[str, Any]:
-    return {TABLE: {"columns": columns, "primary_key": ["id"], "also": ["change_log"], **more}}
-
-
-class Shop:
-    """A table with a change log, whose column n is declared too narrow for 123.4."""
-
-    def __init__(self, folder: Path, sections: Mapping[str, Any] | None = None, **more: Any) -> None:
-        self.bench = Bench(folder, config(**more), sections=sections or {})
-        self.clock = Clock()
-        self.bench.put(load_file(TABLE, [{"id": n, "v": "loaded", "n": ONE} for n in range(1, 6)]))
-        self.bench.apply()
-
-    def put(self, *changes: dict[str, Any]) -> str:
-        self.clock.now += timedelta(minutes=1)
-        file = cdc_file(TABLE, self.clock.now, changes)
-        self.bench.put(file)
-        return file.key
-
-    def change(self, op: str, key: int, v: str, n: Decimal = ONE) -> dict[str, Any]:
-        return self.clock.change(op, {"id": key, "v": v, "n": n})
-
-    @property
-    def runtime(self) -> Any:
-        return self.bench.lake.runtime
-
-    def held(self, name: str = "items") -> list[Any]:
-        return self.runtime.quarantine.open(f"silver_shop.{name}")
-
-    def values(self) -> dict[int, str]:
-        return {row["id"]: row["v"] for row in self.bench.table().scan().to_arrow().to_pylist()}
-
-    def check_current(self) -> None:
-        assert self.bench.rows() == self.bench.truth()
-
-    def check(self) -> None:
-        """As if nothing had ever been set aside."""
-        assert self.bench.rows() == self.bench.truth()
-        assert self.bench.rows("items_changes") == self.bench.truth(shape="change_log")
 
 
 @pytest.fixture(scope="module")
@@ -343,82 +295,3 @@ def test_what_is_known_already_is_no_news(spark: SparkSession, tmp_path: Path) -
     assert [held.id for held in shop.held()] == [held.id for held in others], (
         "and what was discarded stays so"
     )
-
-
-def test_what_the_command_line_says(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from typer.testing import CliRunner
-
-    from lake_assets.commands.mend import quarantine_cli
-
-    shop = Shop(tmp_path, also=[])
-    shop.put(shop.change("U", 1, "bad", LONG))
-    shop.bench.apply()
-    monkeypatch.setattr(quarantine_cli, "_lake", lambda context: shop.bench.lake)
-
-    def call(*arguments: str) -> str:
-        result = CliRunner().invoke(quarantine_cli.quarantine, [*arguments])
-        assert result.exit_code == 0, result.output
-        return result.output
-
-    (row,) = json.loads(call("list", "--json"))
-    assert (row["table"], row["row"], row["line"], row["state"]) == (TABLE, 0, 2, "held")
-    assert row["id"] in call("list")
-    assert "raw: U," in call("show", row["id"][:6])
-    assert call("retry", "--later", row["id"]).startswith("1 row is to be read again from 1 file")
-    assert call("discard", "--table", TABLE) == "1 row was discarded.\n"
-    assert call("list") == "Nothing is set aside.\n"
-    assert "discarded" in call("list", "--all")
-    assert CliRunner().invoke(quarantine_cli.quarantine, ["retry"]).exit_code == 2
-
-
-def test_a_retry_says_what_became_of_each_row(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from typer.testing import CliRunner
-
-    from lake_assets.commands.mend import quarantine_cli
-
-    shop = Shop(tmp_path, also=[])
-    key = shop.put(
-        shop.change("U", 1, "[/x] bad", LONG),
-        shop.change("U", 2, "worse", Decimal("12345.6")),
-        *[shop.change("U", n, "good") for n in (3, 4, 5)],
-    )
-    shop.bench.apply()
-    first, second = shop.held()
-    monkeypatch.setattr(quarantine_cli, "_lake", lambda context: shop.bench.lake)
-
-    def retried(*arguments: str) -> tuple[int, list[str]]:
-        result = CliRunner().invoke(quarantine_cli.quarantine, ["retry", *arguments])
-        return result.exit_code, result.stdout.splitlines()
-
-    code, told = retried(first.id)
-    assert code == 1
-    assert told == [
-        f"{first.id} of silver_shop.items is held again: {key}, line 2: n is not a valid decimal(3, 1): '123.4'",
-        "applied: 0, held again: 1, superseded: 0, still to be read: 0",
-    ]
-    shop.bench.edit(config(WIDE, also=[]))
-    code, told = retried("--table", TABLE)
-    assert code == 1
-    assert told == [
-        f"{second.id} of silver_shop.items is held again: {key}, line 3: n is not a valid decimal(4, 1): '12345.6'",
-        "applied: 1, held again: 1, superseded: 0, still to be read: 0",
-    ]
-    assert shop.values()[1] == "[/x] bad"
-    shop.bench.edit(config(WIDE | {"n": "decimal(6, 1)"}, also=[]))
-    assert retried("--table", TABLE) == (
-        0,
-        ["applied: 1, held again: 0, superseded: 0, still to be read: 0"],
-    )
-    # A table that stops says why, and its rows wait.
-    shop.put(shop.change("U", 1, "bad again", Decimal("1234567.8")))
-    shop.bench.apply()
-    (third,) = shop.held()
-    shop.put(shop.change("U", 2, "bad as well", Decimal("1234567.8")))
-    shop.bench.look()
-    shop.bench.edit(config(WIDE | {"n": "decimal(6, 1)"}, also=[], quarantine={"max_rows": 0}))
-    code, told = retried(third.id)
-    assert (code, told) == (1, ["applied: 0, held again: 0, superseded: 0, still to be read: 1"])

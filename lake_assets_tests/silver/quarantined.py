@@ -1,0 +1,60 @@
+"""A table some of whose rows cannot be used.
+
+Here: it, and what is asked of it. Not here: what happens to its rows (`test_quarantine.py`), the commands
+(`test_quarantine_commands.py`).
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from lake_assets_tests.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.silver.bench import Bench
+
+TABLE = "public.items"
+ONE, LONG = Decimal("1.0"), Decimal("123.4")
+WIDE = {"id": "long not null", "v": "string", "n": "decimal(4, 1)"}
+TIGHT = WIDE | {"n": "decimal(3, 1)"}
+
+
+def config(columns: dict[str, str] = TIGHT, **more: Any) -> dict[str, Any]:
+    return {TABLE: {"columns": columns, "primary_key": ["id"], "also": ["change_log"], **more}}
+
+
+class Shop:
+    """A table with a change log, whose column n is declared too narrow for 123.4."""
+
+    def __init__(self, folder: Path, sections: Mapping[str, Any] | None = None, **more: Any) -> None:
+        self.bench = Bench(folder, config(**more), sections=sections or {})
+        self.clock = Clock()
+        self.bench.put(load_file(TABLE, [{"id": n, "v": "loaded", "n": ONE} for n in range(1, 6)]))
+        self.bench.apply()
+
+    def put(self, *changes: dict[str, Any]) -> str:
+        self.clock.now += timedelta(minutes=1)
+        file = cdc_file(TABLE, self.clock.now, changes)
+        self.bench.put(file)
+        return file.key
+
+    def change(self, op: str, key: int, v: str, n: Decimal = ONE) -> dict[str, Any]:
+        return self.clock.change(op, {"id": key, "v": v, "n": n})
+
+    @property
+    def runtime(self) -> Any:
+        return self.bench.lake.runtime
+
+    def held(self, name: str = "items") -> list[Any]:
+        return self.runtime.quarantine.open(f"silver_shop.{name}")
+
+    def values(self) -> dict[int, str]:
+        return {row["id"]: row["v"] for row in self.bench.table().scan().to_arrow().to_pylist()}
+
+    def check_current(self) -> None:
+        assert self.bench.rows() == self.bench.truth()
+
+    def check(self) -> None:
+        """As if nothing had ever been set aside."""
+        assert self.bench.rows() == self.bench.truth()
+        assert self.bench.rows("items_changes") == self.bench.truth(shape="change_log")
