@@ -120,6 +120,7 @@ def _act(place: Place, outcome: Outside, story: list[str]) -> None:
 
 def _turn(place: Place, outcome: Outside, story: list[str]) -> dict[str, TableResult]:
     """A look and a turn, and after each stop the command that the stop names."""
+    refused: dict[str, LakeError] = {}
     for _ in range(ATTEMPTS):
         results = _applied(place)
         stopped = [r for r in results.values() if isinstance(r.error, LakeError)]
@@ -131,9 +132,15 @@ def _turn(place: Place, outcome: Outside, story: list[str]) -> dict[str, TableRe
             outcome.mended["lake-assets quarantine"] += 1
             _retry(place)
             continue
-        mended = {_mend(place, result.target, str(result.error), outcome, story) for result in stopped}
+        mended = {
+            _mend(place, result.target, str(result.error), outcome, story, refused) for result in stopped
+        }
         if mended == {None}:
             return results
+    for name, error in refused.items():
+        # What the command is waiting for may be in a file of a later turn.
+        if results[name].error is not None:
+            results[name].error = error
     return results
 
 
@@ -146,8 +153,16 @@ def _applied(place: Place) -> dict[str, TableResult]:
     return {r.target.name: r for r in apply_tables(runtime, place.used.targets)}
 
 
-def _mend(place: Place, target: Target, said: str, outcome: Outside, story: list[str]) -> str | None:
-    """Runs the command that a stop names; its name, None where it names none."""
+def _mend(
+    place: Place,
+    target: Target,
+    said: str,
+    outcome: Outside,
+    story: list[str],
+    refused: dict[str, LakeError],
+) -> str | None:
+    """Runs the command that a stop names; its name, None where it names none. `refused`: by table, why the last
+    command that was run for it did nothing."""
     used = place.used
     commands: dict[str, Callable[[], object]] = {
         "lake-assets recover": lambda: list(recover(used)),
@@ -170,9 +185,11 @@ def _mend(place: Place, target: Target, said: str, outcome: Outside, story: list
         outcome.stops += 1
         try:
             command()
+            refused.pop(target.name, None)
         except LakeError as error:
             story.append(f"{name}: {error}")
-            _mend(place, target, str(error).replace(name, ""), outcome, story)
+            refused[target.name] = error
+            _mend(place, target, str(error).replace(name, ""), outcome, story, refused)
         return name
     return None
 
