@@ -11,11 +11,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.errors import ApplyConflict, PartitionMismatch
+from lake_assets.errors import ApplyConflict, PartitionMismatch, SparkLost
 from lake_assets.gold.write_mart import Computed
 from lake_assets.orchestration.io_managers import iceberg_io_manager as io_manager
 from lake_assets.orchestration.io_managers.iceberg_io_manager import PARTITION_COLUMN
 from lake_assets.orchestration.lake_definitions import Lake
+from lake_assets.spark.checkpoint import Observed
 from lake_assets_tests.lakes import TINY, small_lake
 from lake_assets_tests.orchestration.io_managers.daily_marts import (
     ALL,
@@ -99,6 +100,23 @@ def test_rows_outside_the_partitions_are_refused(
         run(lake, instance, asset, days)
     assert snapshot(lake, "outside") == before
     assert branches(lake, "outside") == set()
+
+
+def test_a_busy_server_hides_no_row_outside_the_partitions(
+    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(observed: Observed) -> None:
+        raise SparkLost("what Spark has seen has not arrived")
+
+    monkeypatch.setattr(Observed, "get", property(lost))
+    given: Rows = [(1, 1, "in")]
+    asset = mart("busy", lambda: frame(lake, given))
+    run(lake, instance, asset, "2024-03-01")
+    before = snapshot(lake, "busy")
+    given = [(4, 1, "out")]
+    with pytest.raises(PartitionMismatch, match="the first in 2024-03-04"):
+        run(lake, instance, asset, "2024-03-01")
+    assert snapshot(lake, "busy") == before
 
 
 def test_a_row_without_a_day_is_refused(lake: Lake, instance: dg.DagsterInstance) -> None:
