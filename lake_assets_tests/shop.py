@@ -246,7 +246,7 @@ def failures(run: dg.ExecuteInProcessResult) -> dict[str, str]:
 def pass_time(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """The clock that back-off and heartbeats are judged by goes on by so much; Dagster's own does not."""
     now = time.time() + seconds
-    for module in ("backoff", "in_flight"):
+    for module in ("retry_wait", "in_flight"):
         monkeypatch.setattr(
             f"lake_assets.orchestration.runs.{module}.time", SimpleNamespace(time=lambda: now)
         )

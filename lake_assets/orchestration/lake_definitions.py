@@ -18,7 +18,7 @@ from lake_assets.orchestration.runs.continuous_job import continuous_job, contin
 from lake_assets.orchestration.sensors.file_sensor import file_sensor
 from lake_assets.orchestration.sensors.freshness_sensor import freshness_sensor
 from lake_assets.orchestration.sensors.mart_sensor import mart_sensor
-from lake_assets.silver.apply.engine import Progress
+from lake_assets.silver.apply.turn import Progress
 
 __all__ = ["Lake", "build_definitions", "open_lake"]
 

@@ -1,7 +1,7 @@
 """`lake-assets sync`: list, apply, compute the marts. The main job, without a UI.
 
 It runs the very assets that the UI shows, in this process, and reports to the same Dagster instance. Here: the order of
-the work. Not here: the look before it (`rounds/pending_work.py`), printing (`cli.py`), the progress bar's looks
+the work. Not here: finding it (`rounds/pending_work.py`), printing (`cli.py`), the progress bar
 (`commands/run/progress.py`).
 """
 
@@ -19,7 +19,7 @@ from lake_assets.orchestration.assets.mart_runs import MartRun, mart_work
 from lake_assets.orchestration.assets.silver_assets import batch_keys
 from lake_assets.orchestration.checks.silver_checks import APPLIED
 from lake_assets.orchestration.lake_definitions import build_definitions
-from lake_assets.rounds.pending_work import Looked, Progress, SyncResult, look, set_aside_sentence
+from lake_assets.rounds.pending_work import PendingWork, Progress, SyncResult, find_work, set_aside_sentence
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.causes import root_cause_in
 
@@ -38,24 +38,24 @@ def sync(
     table: str | None = None,
     gold: bool = True,
     progress: Progress | None = None,
-    looked: Looked | None = None,
+    work: PendingWork | None = None,
 ) -> SyncResult:
     """Applies everything that is pending. A failing table is in the result; the others are applied.
 
-    `table` is a name that `Target.is_called` knows; with it or `source`, only those are applied. `looked`: what a look
-    has found, if there was one.
+    `table` is a name that `Target.is_called` knows; with it or `source`, only those are applied. `work`: what has been
+    found already, if anything has.
     """
     bar = progress or Progress()
-    looked = looked or look(lake, source=source, table=table, gold=gold, progress=bar)
-    result = looked.result
-    for name, found in looked.found.items():
+    work = work or find_work(lake, source=source, table=table, gold=gold, progress=bar)
+    result = work.result
+    for name, found in work.found.items():
         for event in landed_events(lake.config, name, found.logged):
             instance.report_runless_asset_event(event)
     start = time.perf_counter()
-    if looked.ready:
-        _apply(lake, instance, looked.ready, result, bar)
+    if work.ready:
+        _apply(lake, instance, work.ready, result, bar)
     result.seconds["silver"] = time.perf_counter() - start
-    if looked.marts:
+    if work.marts:
         start = time.perf_counter()
         _compute_marts(lake, instance, result, bar)
         result.seconds["gold"] = time.perf_counter() - start

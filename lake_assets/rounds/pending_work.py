@@ -1,13 +1,12 @@
-"""What `lake-assets sync` sees before it does anything: new files, tables and marts with something to do.
+"""What `lake-assets sync` finds before it applies anything: new files, tables and marts with something to do.
 
-Here: the look, and the result that it begins. It imports neither Dagster nor a JVM: a call that finds nothing is over
-before either had started. Not here: doing it (`orchestration/sync.py`).
+Here: finding it, and the result that it begins. It imports neither Dagster nor a JVM: a call that finds nothing ends
+before either has started. Not here: doing it (`orchestration/sync.py`).
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from lake_assets.bronze.files.keys import FileKind
@@ -17,8 +16,7 @@ from lake_assets.gold.table_snapshots import Look
 from lake_assets.gold.view import mart_view
 from lake_assets.lake import Lake
 from lake_assets.rounds.arrivals import doubtful_sentence, log_arrivals
-from lake_assets.silver.plan.pending import TableState, table_states
-from lake_assets.silver.plan.planner import Batch, Waiting
+from lake_assets.rounds.round import plan_round
 from lake_assets.silver.table.targets import Target
 from lake_assets.storage.object_store import StoreError
 from lake_assets.storage.stored_object import NotLogged
@@ -68,8 +66,8 @@ class SyncResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """What one look has found."""
+class PendingWork:
+    """What is to be done."""
 
     result: SyncResult
     """With the files that it logged."""
@@ -87,14 +85,14 @@ class Looked:
         return not (logged or self.ready or self.marts or self.result.unlisted)
 
 
-def look(
+def find_work(
     lake: Lake,
     *,
     source: str | None = None,
     table: str | None = None,
     gold: bool = True,
     progress: Progress | None = None,
-) -> Looked:
+) -> PendingWork:
     """Logs new files, and finds what is pending; of `source`, of `table` (a name that `Target.is_called` knows)."""
     result, bar = SyncResult(), progress or Progress()
     targets = [
@@ -111,18 +109,16 @@ def look(
             found[name] = discovery
         bar.done("bronze")
     listed = [target for target in targets if target.source not in result.unlisted]
-    states = table_states(lake.runtime, listed, datetime.now(UTC))
-    result.notes = [state.note for state in states if state.note is not None]
-    result.waiting |= {
-        state.target.identifier: reason
-        for state in states
-        if state.target.source not in result.waiting and (reason := why_waiting(lake, state))
-    }
-    ready = tuple(state.target for state in states if isinstance(state.next_batch, Batch))
+    plan = plan_round(lake.runtime, listed)
+    for state in plan.states:
+        if state.note is not None:
+            result.notes.append(state.note)
+        if state.waits_for and state.target.source not in result.waiting:
+            result.waiting[state.target.identifier] = state.waits_for
     result.seconds["bronze"] = time.perf_counter() - start
     # Before the tables are applied, nobody knows; afterwards it is asked again.
-    marts = gold and bool(lake.marts) and (bool(ready) or _marts_pending(lake, lake.marts))
-    return Looked(result, found, ready, marts)
+    marts = gold and bool(lake.marts) and (bool(plan.ready) or _marts_pending(lake, lake.marts))
+    return PendingWork(result, found, plan.ready, marts)
 
 
 def _list_files(lake: Lake, source: str, result: SyncResult) -> Discovery | None:
@@ -164,25 +160,3 @@ def set_aside_sentence(silver_table: str, table: str, rows: int, files: int) -> 
         f"{silver_table}: {what} {does(rows + files, 'are')} set aside; to see which: "
         f"lake-assets quarantine list --table {table}"
     )
-
-
-def why_waiting(lake: Lake, state: TableState) -> str | None:
-    """Why a table with no batch is not applied; None when it is up to date or has a batch."""
-    if isinstance(state.next_batch, Waiting):
-        return state.next_batch.reason
-    if not state.logged:
-        location = lake.config.sources[state.target.source].location.rstrip("/")
-        folder = state.target.table.replace(".", "/")
-        nor = (
-            f", nor a row of it under {location}/{cdc_path}/" if (cdc_path := _cdc_path(lake, state)) else ""
-        )
-        return (
-            f"no DMS files under {location}/{folder}/ yet{nor}; if DMS has written some, compare that folder with the "
-            "table's name in lake.yaml"
-        )
-    return None
-
-
-def _cdc_path(lake: Lake, state: TableState) -> str | None:
-    dms = lake.config.sources[state.target.source].dms
-    return (dms.cdc_path or "").strip("/") if dms.preserve_transactions else None

@@ -7,10 +7,11 @@ from rich.console import Console
 from lake_assets.commands.show.show import show_status, show_sync
 from lake_assets.commands.show.status import TableStatus
 from lake_assets.rounds.pending_work import SyncResult
+from lake_assets.silver.plan.planner import State
 
 LINE = TableStatus(
     table="silver_shop.items",
-    state="up to date",
+    state=State.UP_TO_DATE,
     rows=1234,
     position=7,
     pending_files=0,

@@ -18,7 +18,7 @@ from lake_assets.errors import RowCountMismatch, TableStopped
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.silver.apply.cut_tags import SourceCut, cut_of, cut_tags, shows, tag_of
 from lake_assets.silver.plan.cut import Cut, source_cut
-from lake_assets.silver.plan.planner import Batch, Waiting, plan_batch
+from lake_assets.silver.plan.planner import Plan, plan_batch
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets_tests.bank import quiet
 from lake_assets_tests.dms_files import Clock, cdc_file, load_file
@@ -52,8 +52,8 @@ def test_a_quiet_source_is_there_whole() -> None:
     assert (loads.upto, loads.quiet) == (NOON + timedelta(seconds=11), True)
 
 
-def plan(files: list[Any], position: Position, seconds: float, mode: Mode = Mode.CURRENT) -> Any:
-    """The next batch of a table when the cut is so many seconds after noon."""
+def plan(files: list[Any], position: Position, seconds: float, mode: Mode = Mode.CURRENT) -> Plan:
+    """What a table does next when the cut is so many seconds after noon."""
     cut = Cut(NOON + timedelta(seconds=seconds), timedelta(seconds=10))
     return plan_batch(
         position, files, mode=mode, policy=IMMEDIATELY, now=NOON, max_files=100, on_vanished="keep", cut=cut
@@ -66,38 +66,44 @@ FILES = [logged(1, "c1", minute=0.5), logged(2, "c2", minute=0.9), logged(3, "c3
 
 @pytest.mark.parametrize("mode", [Mode.CURRENT, Mode.CHANGE_LOG])
 def test_files_of_which_rows_wait_are_read_again(mode: Mode) -> None:
-    batch = plan(FILES, AT, 90, mode)
-    assert isinstance(batch, Batch)
+    batch = plan(FILES, AT, 90, mode).batch
+    assert batch is not None
     # c2 was flushed before the cut, but by less than the margin.
     assert ([f.offset for f in batch.files], batch.reopened, batch.upto) == ([2, 3], frozenset((2, 3)), 3)
-    more = plan([*FILES, logged(4, "c4", minute=3)], AT, 90, mode)
-    assert ([f.offset for f in more.files], more.reopened, more.upto) == ([2, 3, 4], {2, 3}, 4)
+    more = plan([*FILES, logged(4, "c4", minute=3)], AT, 90, mode).batch
+    assert more is not None
+    assert ([f.offset for f in more.files], more.reopened, more.upto) == ([2, 3, 4], frozenset((2, 3)), 4)
     assert more.cut == NOON + timedelta(seconds=90)
 
 
 def test_until_the_cut_moves_on_later_files_wait() -> None:
     later = logged(4, "c4", minute=3)
     for files, told in ((FILES, "4 rows from"), ([*FILES, later], "4 rows and 1 file from")):
-        found = plan(files, AT, 60)
-        assert isinstance(found, Waiting)
-        assert told in found.reason
-    assert plan([*FILES, logged(4, "c0", minute=0.8)], AT, 60).files, "a late file has rows for this cut"
+        assert told in (plan(files, AT, 60).waiting or "")
+    late = plan([*FILES, logged(4, "c0", minute=0.8)], AT, 60).batch
+    assert late is not None
+    assert late.files, "a late file has rows for this cut"
     across = logged(4, "c4", minute=1.5)
     assert across.flush_time is not None
     assert across.first_commit_ts is not None
     assert across.flush_time > NOON + timedelta(seconds=60) > across.first_commit_ts
-    assert plan([*FILES, across], AT, 60).upto == 4, (
-        "a file flushed after the cut may have commits from before it"
-    )
+    batch = plan([*FILES, across], AT, 60).batch
+    assert batch is not None
+    assert batch.upto == 4, "a file flushed after the cut may have commits from before it"
     nothing_waits = Position(log_offset=3, snapshot_id=1, cut=AT.cut)
-    assert plan(FILES, nothing_waits, 90) is None
+    assert plan(FILES, nothing_waits, 90) == Plan()
 
 
 def test_a_table_never_goes_back() -> None:
     """Switched on beside rows that are newer, or asked with an older look at the log."""
     newer = Position(log_offset=2, snapshot_id=1, max_commit_ts=NOON + timedelta(seconds=100))
-    assert plan(FILES, newer, 60).cut == newer.max_commit_ts
-    assert plan([*FILES, logged(4, "c0", minute=0.8)], AT, 30).cut == AT.cut
+    for files, position, seconds, cut in (
+        (FILES, newer, 60, newer.max_commit_ts),
+        ([*FILES, logged(4, "c0", minute=0.8)], AT, 30, AT.cut),
+    ):
+        batch = plan(files, position, seconds).batch
+        assert batch is not None
+        assert batch.cut == cut
 
 
 def test_names_of_tags() -> None:
@@ -291,8 +297,9 @@ def test_a_file_written_anew_while_its_rows_wait_is_taken_whole() -> None:
     anew = replace(FILES[2], offset=6, version="v6")
     files = [*FILES, logged(4, "c4", minute=2.1), logged(5, "c5", minute=2.2), anew]
     cut = Cut(NOON + timedelta(seconds=90), timedelta(seconds=10))
-    batch = plan_batch(AT, files, mode=Mode.CURRENT, policy=IMMEDIATELY, now=NOON, max_files=1, cut=cut)
-    assert isinstance(batch, Batch)
+    found = plan_batch(AT, files, mode=Mode.CURRENT, policy=IMMEDIATELY, now=NOON, max_files=1, cut=cut)
+    batch = found.batch
+    assert batch is not None
     assert (batch.kind, [file.offset for file in batch.files]) == ("full_load", [1, 2, 4, 5, 6])
 
 

@@ -13,7 +13,7 @@ from lake_assets.words import many
 if TYPE_CHECKING:
     from lake_assets.commands.run.progress import ProgressBar
     from lake_assets.lake import Lake
-    from lake_assets.rounds.pending_work import Looked, SyncResult
+    from lake_assets.rounds.pending_work import PendingWork, SyncResult
 
 out = results()
 err = messages()
@@ -23,13 +23,13 @@ def run_sync(path: Path, source: str | None, table: str | None, gold: bool, laye
     """Applies what is pending, of a source, of a table; prints what was done. Returns the exit code."""
     from lake_assets.commands.run.opening import opened
     from lake_assets.commands.run.progress import ProgressBar
-    from lake_assets.rounds.pending_work import look
+    from lake_assets.rounds.pending_work import find_work
 
     lake = opened(path, source, table, spark=False)
     start = time.perf_counter()
     with ProgressBar(err) as bar:
-        looked = look(lake, source=source, table=table, gold=gold, progress=bar)
-        result = looked.result if looked.idle else _work(path, lake, looked, bar)
+        work = find_work(lake, source=source, table=table, gold=gold, progress=bar)
+        result = work.result if work.idle else _do(path, lake, work, bar)
     if not result.nothing_pending:
         from lake_assets.commands.show.show import show_sync
 
@@ -67,12 +67,12 @@ def run_sync(path: Path, source: str | None, table: str | None, gold: bool, laye
     return result.exit_code
 
 
-def _work(path: Path, lake: "Lake", looked: "Looked", bar: "ProgressBar") -> "SyncResult":
+def _do(path: Path, lake: "Lake", work: "PendingWork", bar: "ProgressBar") -> "SyncResult":
     from lake_assets.orchestration.instance import dagster_instance
-    from lake_assets.orchestration.sync import sync as work
+    from lake_assets.orchestration.sync import sync
     from lake_assets.spark.session import check_spark
 
-    if looked.ready or looked.marts:
+    if work.ready or work.marts:
         check_spark(lake.config)
     with dagster_instance(path.absolute().parent) as instance:
-        return work(lake, instance, progress=bar, looked=looked)
+        return sync(lake, instance, progress=bar, work=work)

@@ -14,8 +14,7 @@ from lake_assets.lake import Lake
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.silver_schema import Step, steps, version_of
 from lake_assets.silver.apply.evolve_table import batch_contracts
-from lake_assets.silver.plan.pending import TableState, table_states
-from lake_assets.silver.plan.planner import Batch
+from lake_assets.silver.plan.table_state import TableState, table_states
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ def plan(lake: Lake, tables: Sequence[str] = ()) -> list[PlannedSchema]:
 
 def _plan(lake: Lake, state: TableState) -> PlannedSchema:
     target = state.target
-    files = state.next_batch.files if isinstance(state.next_batch, Batch) else ()
+    files = state.batch.files if state.batch is not None else ()
     try:
         contracts = batch_contracts(
             lake.runtime, target, state.position, state.logged, files, _only_thought_of

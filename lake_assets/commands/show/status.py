@@ -13,15 +13,16 @@ from lake_assets.bronze.quarantine.quarantine_log import Held
 from lake_assets.bronze.scan.strays import Strays
 from lake_assets.bronze.scan.vanished import before, still_vanished
 from lake_assets.commands.show.latency import Spread
+from lake_assets.config import LakeConfig
 from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.restamp import bearer
 from lake_assets.iceberg.table_io import applied_at, load_table, summary
 from lake_assets.lake import Lake
-from lake_assets.rounds.pending_work import set_aside_sentence, why_waiting
+from lake_assets.rounds.pending_work import set_aside_sentence
 from lake_assets.rounds.upkeep import SILVER
 from lake_assets.silver.apply.failures import Failure, failure_of, failures
-from lake_assets.silver.plan.pending import TableState, table_states
-from lake_assets.silver.plan.planner import Batch, Waiting
+from lake_assets.silver.plan.planner import State
+from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.table.batch_latency import passages
 from lake_assets.silver.table.position import BATCH
 from lake_assets.silver.table.unknown_rows import unknown_rows_sentence
@@ -36,8 +37,8 @@ class TableStatus:
     """One silver table."""
 
     table: str
-    state: str
-    """`up to date`, `pending`, `waiting`, `failing` or `stopped` (see `reason`), or `no files`."""
+    state: State
+    """`reason` says why a table waits, fails or is stopped."""
     rows: int
     position: int
     pending_files: int
@@ -81,7 +82,7 @@ class TableStatus:
     @property
     def is_wrong(self) -> bool:
         """Whether somebody has to do something."""
-        return self.state in ("failing", "stopped")
+        return self.state in (State.FAILING, State.STOPPED)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -131,7 +132,7 @@ def _table_status(
     mark = still_vanished(state.logged)
     return TableStatus(
         table=state.target.identifier,
-        state=_state(state) if failure is None else "failing",
+        state=state.state if failure is None else State.FAILING,
         rows=state.position.rows,
         position=state.position.log_offset,
         pending_files=len(state.pending),
@@ -141,7 +142,7 @@ def _table_status(
         latency=Spread.of(way.from_file for way in passages(table).values()),
         last_batch=batch or None,
         last_applied=applied.isoformat(timespec="seconds") if applied is not None else None,
-        reason=(_reason(lake, state) or state.note)
+        reason=(_reason(lake.config, state) or state.note)
         if failure is None
         else f"{failure.reason} {_try_again(lake, state)}",
         consistent_cut=state.position.cut.isoformat() if state.position.cut is not None else None,
@@ -154,31 +155,17 @@ def _table_status(
     )
 
 
-def _reason(lake: Lake, state: TableState) -> str | None:
+def _reason(config: LakeConfig, state: TableState) -> str | None:
     if state.error is not None:
-        return hidden_in(lake.config, root_cause(state.error))
-    if isinstance(state.next_batch, Batch) and state.next_batch.stop is not None:
-        return f"{state.next_batch.stop.reason} {state.next_batch.stop.next_step}"
+        return hidden_in(config, root_cause(state.error))
+    if (stop := state.plan.stop) is not None:
+        return f"{stop.reason} {stop.next_step}"
     mark = still_vanished(state.logged)
-    if mark is not None and not isinstance(state.next_batch, Waiting):
+    if mark is not None and state.state is not State.WAITING:
         return f"{before(mark, state.logged)}; on_vanished is {state.target.config.on_vanished}"
-    return why_waiting(lake, state) or unknown_rows_sentence(state.target, state.position)
+    return state.waits_for or unknown_rows_sentence(state.target, state.position)
 
 
 def _try_again(lake: Lake, state: TableState) -> str:
     source = f"--source {state.target.source} " if len(lake.config.sources) > 1 else ""
     return f"To try again: lake-assets sync {source}--table {state.target.table}"
-
-
-def _state(state: TableState) -> str:
-    if state.error is not None:
-        return "stopped"
-    if isinstance(state.next_batch, Batch) and state.next_batch.stop is not None:
-        return "stopped"
-    if not state.logged:
-        return "no files"
-    if isinstance(state.next_batch, Waiting):
-        return "waiting"
-    if isinstance(state.next_batch, Batch):
-        return "pending"
-    return "up to date"

@@ -18,11 +18,7 @@ from lake_assets.config import Mode
 from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.assets.batch_check import FAILED_TABLES, batch_check
-from lake_assets.orchestration.assets.silver_report import (
-    doubts,
-    materialization_metadata,
-    turn_observations,
-)
+from lake_assets.orchestration.assets.silver_report import doubts, turn_events
 from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.freshness_check import freshness
 from lake_assets.orchestration.checks.live_rows_check import counted_rows
@@ -35,15 +31,15 @@ from lake_assets.orchestration.checks.silver_checks import (
     live_row_count_evaluation,
     quarantine_evaluation,
     state_evaluation,
-    turn_evaluations,
 )
 from lake_assets.orchestration.checks.stray_check import strays_check
 from lake_assets.orchestration.shared.asset_keys import bronze_key
 from lake_assets.orchestration.shared.asset_metadata import table_metadata
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.apply.engine import Progress, apply_tables
-from lake_assets.silver.plan.pending import TableState, table_states
+from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.apply.turn import Progress
+from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
 from lake_assets.spark.causes import whole_story
@@ -162,27 +158,22 @@ def _spec(runtime: LakeRuntime, target: Target) -> dg.AssetSpec:
 
 
 def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: TableResult) -> Iterator[Any]:
-    target, now = result.target, datetime.now(UTC)
-    logged = runtime.file_log.files(target.source, target.table)
-    for observation in turn_observations(result, logged):
-        context.log_event(observation)
-    metadata = materialization_metadata(result, now) if result.batches else {}
+    name = result.target.identifier
     for sentence in doubts(result):
-        context.log.warning("%s: %s", target.identifier, sentence)
+        context.log.warning("%s: %s", name, sentence)
     if result.error is not None:
-        context.log.error("%s failed: %s", target.identifier, result.error)
+        context.log.error("%s failed: %s", name, result.error)
         if (cause := result.error.__cause__) is not None:
             context.log.debug(hidden_in(runtime.lake, whole_story(cause)))
-        if metadata:
-            # Batches before the one that failed are published. Logged: yielded, it would let marts be computed from it.
-            context.log_event(dg.AssetMaterialization(dg.AssetKey(target.asset_key), metadata=metadata))
-    elif metadata:
-        yield dg.MaterializeResult(dg.AssetKey(target.asset_key), metadata=metadata)
-    else:
-        context.log.info("%s: %s", target.identifier, result.waiting or "nothing pending")
-    # Logged rather than yielded: a failed blocking check that is yielded stops the whole step.
-    for check in turn_evaluations(result, logged, runtime.quarantine.open(target.identifier), now):
-        context.log_event(check)
+    elif not result.batches:
+        context.log.info("%s: %s", name, result.waiting or "nothing pending")
+    for event in turn_events(runtime, result, datetime.now(UTC)):
+        if isinstance(event, dg.AssetMaterialization) and result.error is None:
+            yield dg.MaterializeResult(event.asset_key, metadata=event.metadata)
+        else:
+            # Logged rather than yielded: a failed blocking check that is yielded stops the whole step, and the
+            # materialization of a table that failed after a batch would let marts be computed from it.
+            context.log_event(event)
 
 
 def _evaluate_alone(

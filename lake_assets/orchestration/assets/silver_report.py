@@ -1,8 +1,8 @@
-"""What a table's turn looks like in Dagster: the metadata of its materialization, and an event for each change of its
+"""What a table's turn looks like in Dagster: its materialization, its checks, and an event for each change of its
 columns and for each time that all of its files had vanished.
 
-Here: figures into metadata, so that the UI plots them. Not here: taking the figures, yielding events
-(`silver_assets.py`).
+Here: figures into events, so that the UI plots them, whoever took the turn. Not here: taking the figures, handing the
+events to Dagster (`silver_assets.py`, `orchestration/runs/continuous_run.py`).
 """
 
 from collections import Counter
@@ -14,10 +14,13 @@ import dagster as dg
 
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.scan.vanished import before
+from lake_assets.orchestration.checks.silver_checks import turn_evaluations
+from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.write.batch import OPERATIONS, TableResult
 from lake_assets.words import many
 
+Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 POSITION = "position"
 """The file log's offset up to which the table's files are accounted for."""
 
@@ -38,10 +41,17 @@ def state_metadata(position: Position) -> dict[str, Any]:
     return metadata
 
 
-def turn_observations(result: TableResult, logged: Sequence[LoggedFile]) -> Iterator[dg.AssetObservation]:
-    """What one turn of a table has to tell beside its materialization; `logged` are all files of the table."""
+def turn_events(runtime: LakeRuntime, result: TableResult, now: datetime) -> Iterator[Event]:
+    """Everything that Dagster records of a table's turn, in order; `now` is UTC. The materialization is left out when
+    nothing was applied."""
+    target = result.target
+    logged = runtime.file_log.files(target.source, target.table)
     yield from schema_observations(result)
     yield from vanished_observations(result, logged)
+    if result.batches:
+        metadata = materialization_metadata(result, now)
+        yield dg.AssetMaterialization(dg.AssetKey(target.asset_key), metadata=metadata)
+    yield from turn_evaluations(result, logged, runtime.quarantine.open(target.identifier), now)
 
 
 def schema_observations(result: TableResult) -> Iterator[dg.AssetObservation]:

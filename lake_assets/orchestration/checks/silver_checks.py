@@ -14,11 +14,10 @@ import dagster as dg
 
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Held
-from lake_assets.errors import LakeError, RowCountMismatch, TableStopped
+from lake_assets.errors import LakeError, RowCountMismatch
 from lake_assets.orchestration.checks.check_history import CheckTurn
 from lake_assets.orchestration.checks.freshness_check import FreshnessState, freshness
-from lake_assets.silver.plan.pending import TableState
-from lake_assets.silver.plan.planner import Batch, Waiting
+from lake_assets.silver.plan.table_state import TableState
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.table.unknown_rows import unknown_rows_sentence
@@ -106,27 +105,16 @@ def applied_evaluation(result: TableResult) -> dg.AssetCheckEvaluation:
 def state_evaluation(state: TableState, last: CheckTurn | None) -> dg.AssetCheckEvaluation:
     """`applied`, of a table that is looked at without a turn: fails while the table is stopped. Files that wait for
     their turn do not stop it. `last`: the newest evaluation of the check; a failure holds until its batch is gone."""
-    waiting = state.next_batch.reason if isinstance(state.next_batch, Waiting) else None
-    result = TableResult(state.target, waiting=waiting, error=_stopped(state, last), position=state.position)
+    error = state.stop
+    if error is None and (failed := _unresolved(state, last)) is not None:
+        error = LakeError(failed.problem or "The last turn failed; its run says why.")
+    result = TableResult(state.target, waiting=state.plan.waiting, error=error, position=state.position)
     return applied_evaluation(result)
 
 
-def _stopped(state: TableState, last: CheckTurn | None) -> Exception | None:
-    """Why the table cannot go on, as far as a look at it shows."""
-    batch = state.next_batch
-    if state.error is not None or not isinstance(batch, Batch):
-        return state.error
-    if batch.stop is not None:
-        return TableStopped(state.target.table, batch.stop.reason, batch.stop.next_step)
-    if _unresolved(state, last):
-        assert last is not None, "what is unresolved has failed"
-        return LakeError(last.problem or "The last turn failed; its run says why.")
-    return None
-
-
-def _unresolved(state: TableState, last: CheckTurn | None) -> bool:
-    """Whether the last turn failed, and what it failed on may still be there."""
-    return last is not None and last.passed is False and isinstance(state.next_batch, Batch)
+def _unresolved(state: TableState, last: CheckTurn | None) -> CheckTurn | None:
+    """The last turn if it failed, and what it failed on may still be there."""
+    return last if last is not None and last.passed is False and state.due else None
 
 
 def live_row_count_evaluation(
@@ -135,9 +123,8 @@ def live_row_count_evaluation(
     """`row_count`, of a table that is looked at without a turn: its rows as they are. `last`: as above."""
     others = state.target.config.foreign_commits == "tolerate"
     problem = live_rows_problem(rows, others_may_write=others)
-    if problem is None and _unresolved(state, last):
-        assert last is not None, "what is unresolved has failed"
-        problem = last.problem or "The rows of the last batch did not add up; its run says how."
+    if problem is None and (failed := _unresolved(state, last)) is not None:
+        problem = failed.problem or "The rows of the last batch did not add up; its run says how."
     metadata: dict[str, Any] = {"rows": rows.by_summary, "rows_in_files": rows.by_files}
     if problem is not None:
         metadata["problem"] = problem

@@ -11,10 +11,11 @@ import dagster as dg
 
 from lake_assets.config import ContinuousConfig
 from lake_assets.gold.mart import Mart
-from lake_assets.orchestration.runs.backoff import starts_backing_off
 from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.runs.in_flight import unfinished_runs
+from lake_assets.orchestration.runs.retry_wait import starts_backing_off
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
+from lake_assets.rounds.backoff import Backoff
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.targets import Target
 from lake_assets.words import many
@@ -109,8 +110,7 @@ def continuous_sensor(runtime: LakeRuntime, source: str, job: dg.JobDefinition) 
             return dg.SkipReason(
                 f"run {min(runs)[:8]} waits in Dagster's queue: raise run_queue.max_concurrent_runs if it stays"
             )
-        automation = runtime.lake.automation
-        wait = starts_backing_off(context.instance, job.name, automation.backoff_base, automation.backoff_max)
+        wait = starts_backing_off(context.instance, job.name, Backoff.of(runtime.lake.automation))
         if wait > 0:
             return dg.SkipReason(f"the last run died young; the next one is requested in {wait:.0f} s")
         return dg.RunRequest(tags={"dagster/max_retries": "0"})

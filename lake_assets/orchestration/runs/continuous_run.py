@@ -26,15 +26,14 @@ from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.iceberg.table_maintenance import Upkeep
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
-from lake_assets.orchestration.assets.silver_report import doubts, materialization_metadata, turn_observations
-from lake_assets.orchestration.checks.silver_checks import turn_evaluations
-from lake_assets.orchestration.runs.backoff import delay
+from lake_assets.orchestration.assets.silver_report import Event, doubts, turn_events
 from lake_assets.rounds.arrivals import Arrivals
+from lake_assets.rounds.backoff import Backoff, Failures
+from lake_assets.rounds.round import plan_round
 from lake_assets.rounds.upkeep import Turns
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.engine import apply_tables
-from lake_assets.silver.plan.pending import table_states
-from lake_assets.silver.plan.planner import Batch
+from lake_assets.silver.plan.planner import State
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
 from lake_assets.spark.causes import root_cause, whole_story
@@ -42,17 +41,7 @@ from lake_assets.spark.session import process_lost, server_lost
 from lake_assets.storage.object_store import StoreError
 from lake_assets.words import many
 
-Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Failure:
-    """Of a table that could not be applied, or a mart that could not be refreshed."""
-
-    times: int = 0
-    until: float = 0.0
-    """When it is tried again, by the process's clock."""
 
 
 @dataclass(slots=True)
@@ -85,11 +74,10 @@ class Continuous:
         self._targets = [target for target in targets if target.source == source]
         self._marts = [mart for mart in marts if mart.sources == (source,) and mart.partition_column is None]
         self._instance = instance
-        self._clock = clock
         self._turns = Turns(runtime, self._targets, marts, settings or ContinuousConfig())
         self._arrivals = Arrivals(runtime, source)
         self._unreported = UnreportedFiles(runtime, source)
-        self._failures: dict[str, _Failure] = {}
+        self._failures = Failures(Backoff.of(runtime.lake.automation), clock)
         self._results: dict[str, TableResult] = {}
         """By table, what has not been told yet."""
         self._refreshed: dict[str, tuple[int, dict[str, Any]]] = {}
@@ -108,16 +96,13 @@ class Continuous:
             # What is logged already can be applied all the same.
             logger.warning("%s", error)
             done.failed.append(str(error))
-        states = table_states(self._runtime, self._targets, datetime.now(UTC))
-        ready = []
-        for state in states:
-            name = state.target.identifier
-            if state.error is None and state.next_batch is None and name in self._failures:
+        plan = plan_round(self._runtime, self._targets, self._seconds_left)
+        for state in plan.states:
+            over = state.state in (State.UP_TO_DATE, State.NO_FILES)
+            if over and state.target.identifier in self._failures:
                 # It failed after it had published, or another process has applied what it could not.
                 self._applied(TableResult(state.target, position=state.position), done)
-            if isinstance(state.next_batch, Batch) and self._may(name):
-                ready.append(state.target)
-        for result in apply_tables(self._runtime, ready) if ready else ():
+        for result in apply_tables(self._runtime, plan.ready) if plan.ready else ():
             self._applied(result, done)
         if self._dead is not None:
             raise SparkLost("The Spark of this process has died: a fresh run goes on.") from self._dead
@@ -145,7 +130,7 @@ class Continuous:
         results, self._results = self._results, {}
         now = datetime.now(UTC)
         for result in results.values():
-            yield from self._told(result, now)
+            yield from turn_events(self._runtime, result, now)
         refreshed, self._refreshed = self._refreshed, {}
         for mart in self._marts:
             if mart.name in refreshed:
@@ -154,20 +139,15 @@ class Continuous:
                     dg.AssetKey(mart.asset_key), metadata={**metadata, "refreshed": times}
                 )
 
-    def _may(self, name: str) -> bool:
-        failure = self._failures.get(name)
-        return failure is None or self._clock() >= failure.until
+    def _seconds_left(self, target: Target) -> float:
+        return self._failures.seconds_left(target.identifier)
 
     def _failed(self, name: str, error: Exception, done: Round) -> None:
         if self._runtime.lake.spark.mode == "embedded" and process_lost(error):
             self._dead = error
-        automation = self._runtime.lake.automation
-        failure = self._failures.setdefault(name, _Failure())
-        failure.times += 1
-        pause = delay(failure.times, automation.backoff_base, automation.backoff_max)
-        failure.until = self._clock() + pause.total_seconds()
+        times = self._failures.add(name)
         reason = hidden_in(self._runtime.lake, root_cause(error))
-        logger.error("%s failed, %s in a row: %s", name, many(failure.times, "time"), reason)
+        logger.error("%s failed, %s in a row: %s", name, many(times, "time"), reason)
         done.failed.append(reason)
 
     def _applied(self, result: TableResult, done: Round) -> None:
@@ -177,26 +157,17 @@ class Continuous:
         if result.error is not None:
             self._failed(name, result.error, done)
         else:
-            self._failures.pop(name, None)
+            self._failures.clear(name)
         for sentence in doubts(result):
             logger.warning("%s: %s", name, sentence)
         if (earlier := self._results.get(name)) is not None:
             result.batches[:0] = earlier.batches
         self._results[name] = result
 
-    def _told(self, result: TableResult, now: datetime) -> Iterator[Event]:
-        target = result.target
-        logged = self._runtime.file_log.files(target.source, target.table)
-        yield from turn_observations(result, logged)
-        if result.batches:
-            yield dg.AssetMaterialization(
-                dg.AssetKey(target.asset_key), metadata=materialization_metadata(result, now)
-            )
-        held = self._runtime.quarantine.open(target.identifier)
-        yield from turn_evaluations(result, logged, held, now)
-
     def _refresh(self, mart: Mart, look: Look, done: Round) -> None:
-        if any(rule.identifier in self._failures for rule in mart.rules) or not self._may(mart.identifier):
+        if any(rule.identifier in self._failures for rule in mart.rules):
+            return
+        if self._failures.seconds_left(mart.identifier):
             return
         try:
             view = mart_view(look, mart, self._runtime.lake.gold)
@@ -210,7 +181,7 @@ class Continuous:
             logger.debug("%s could not be computed:\n%s", mart.identifier, whole_story(error))
             self._failed(mart.identifier, error, done)
             return
-        self._failures.pop(mart.identifier, None)
+        self._failures.clear(mart.identifier)
         times = self._refreshed.get(mart.name, (0, {}))[0]
         self._refreshed[mart.name] = (
             times + 1,

@@ -12,8 +12,9 @@ import dagster as dg
 from lake_assets.gold.mart import Mart
 from lake_assets.iceberg.table_io import current_snapshot, load_table
 from lake_assets.orchestration.assets.mart_assets import failed_inputs
-from lake_assets.orchestration.runs.backoff import mart_backing_off
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
+from lake_assets.orchestration.runs.retry_wait import mart_backing_off
+from lake_assets.rounds.backoff import Backoff
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.targets import Target
 
@@ -51,7 +52,7 @@ def marts_along(
         if dg.AssetKey(mart.asset_key) not in under_way
         and all(_has_rows(runtime, rule.identifier) for rule in mart.rules)
         and not failed_inputs(instance, mart)
-        and not mart_backing_off(instance, automation, mart)
+        and not mart_backing_off(instance, Backoff.of(automation), mart)
     ]
 
 

@@ -24,7 +24,8 @@ from lake_assets.orchestration.checks.silver_checks import (
     state_evaluation,
 )
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
-from lake_assets.silver.plan.pending import TableState
+from lake_assets.silver.plan.planner import State
+from lake_assets.silver.plan.table_state import TableState
 
 Event = dg.AssetMaterialization | dg.AssetCheckEvaluation
 
@@ -89,7 +90,7 @@ def _found(instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState) ->
 def _recovered(
     instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState, looked_at: float
 ) -> list[Event]:
-    if state.error is not None or state.next_batch is not None:
+    if state.state not in (State.UP_TO_DATE, State.NO_FILES):
         return []
     last = latest_evaluation(instance, dg.AssetCheckKey(key, APPLIED))
     # A failure of meanwhile is about a file that the state does not know.

@@ -5,7 +5,6 @@ look, and needs neither a cursor nor run keys: deleting Dagster's storage loses 
 """
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 
 import dagster as dg
 
@@ -15,17 +14,17 @@ from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
 from lake_assets.orchestration.assets.silver_assets import batch_keys
 from lake_assets.orchestration.checks.silver_checks import APPLIED
-from lake_assets.orchestration.runs.backoff import check_backing_off
 from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
 from lake_assets.orchestration.runs.marts_along import marts_along, may_go_along
+from lake_assets.orchestration.runs.retry_wait import check_backing_off
 from lake_assets.orchestration.sensors.arrival_watch import ArrivalWatch
 from lake_assets.orchestration.sensors.polling import poll, sentence
 from lake_assets.orchestration.shared.run_tags import RUN_TAGS, SCOPE, mart_tag
 from lake_assets.rounds.arrivals import Arrivals, doubtful_sentence
+from lake_assets.rounds.backoff import Backoff
+from lake_assets.rounds.round import plan_round
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.plan.pending import table_states
-from lake_assets.silver.plan.planner import Batch, Waiting
 from lake_assets.silver.table.targets import Target
 from lake_assets.words import does, many
 
@@ -103,18 +102,13 @@ def ready_targets(
         return [], [
             f"run {', '.join(run[:8] for run in runs)} is under way for {many(len(in_flight), 'table')}"
         ]
-    ready, reasons = [], []
-    for state in table_states(runtime, targets, datetime.now(UTC)):
-        if isinstance(state.next_batch, Waiting):
-            reasons.append(f"{state.target.identifier}: {state.next_batch.reason}")
-        elif isinstance(state.next_batch, Batch):
-            key = dg.AssetCheckKey(dg.AssetKey(state.target.asset_key), APPLIED)
-            wait = check_backing_off(instance, key, automation.backoff_base, automation.backoff_max)
-            if wait > 0:
-                reasons.append(f"{state.target.identifier} failed and is tried again in {wait:.0f} s")
-            else:
-                ready.append(state.target)
-    return ready, reasons
+    backoff = Backoff.of(automation)
+
+    def seconds_left(target: Target) -> float:
+        return check_backing_off(instance, dg.AssetCheckKey(dg.AssetKey(target.asset_key), APPLIED), backoff)
+
+    plan = plan_round(runtime, targets, seconds_left)
+    return list(plan.ready), plan.reasons
 
 
 def _found(found: Discovery, location: str) -> str:

@@ -19,7 +19,7 @@ from lake_assets.orchestration.checks.stray_check import strays_evaluation
 from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.missed_checks import Missed
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.plan.pending import TableState, table_states
+from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.table.targets import Target
 from lake_assets.words import many
 

@@ -14,12 +14,13 @@ from lake_assets.gold.table_snapshots import snapshot_of_rows
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.assets.mart_assets import failed_inputs, silver_keys
 from lake_assets.orchestration.assets.mart_runs import MartRun, mart_work
-from lake_assets.orchestration.runs.backoff import mart_backing_off
 from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
+from lake_assets.orchestration.runs.retry_wait import mart_backing_off
 from lake_assets.orchestration.sensors.mart_hold import Hold
 from lake_assets.orchestration.sensors.polling import poll, sentence
 from lake_assets.orchestration.shared.run_tags import RUN_TAGS, SCOPE, mart_tag
+from lake_assets.rounds.backoff import Backoff
 from lake_assets.runtime import LakeRuntime
 from lake_assets.words import many
 
@@ -70,7 +71,7 @@ def mart_requests(
             return f"{mart.identifier} waits for {', '.join(failed)}"
         if held:
             return f"{mart.identifier} waits for run {held[0][:8]}, which is applying its inputs"
-        wait = mart_backing_off(instance, automation, mart)
+        wait = mart_backing_off(instance, Backoff.of(automation), mart)
         return f"{mart.identifier} failed and is tried again in {wait:.0f} s" if wait > 0 else None
 
     if assets_in_flight(instance, [dg.AssetKey(mart.asset_key) for mart in marts], timeout):

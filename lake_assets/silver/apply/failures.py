@@ -1,7 +1,7 @@
 """Why a table's newest turn failed, as the lake knows it: what is wrong with a file shows only as it is read.
 
 Here: recording that, and reading it back. Not here: failing, waiting before the next attempt
-(`orchestration/runs/backoff.py`).
+(`orchestration.runs.retry_wait.py`).
 """
 
 import logging
@@ -11,8 +11,8 @@ from datetime import datetime
 
 from lake_assets.config.secrets import hidden_in
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.plan.pending import TableState
-from lake_assets.silver.plan.planner import Batch
+from lake_assets.silver.plan.planner import State
+from lake_assets.silver.plan.table_state import TableState
 from lake_assets.silver.write.batch import TableResult
 from lake_assets.spark.causes import root_cause
 
@@ -56,5 +56,6 @@ def failures(runtime: LakeRuntime) -> dict[str, Failure]:
 def failure_of(state: TableState, known: Mapping[str, Failure]) -> Failure | None:
     """Why the table is not further, if its next batch has been tried: a failure at another position is history."""
     found = known.get(state.target.identifier)
-    tried = isinstance(state.next_batch, Batch) and state.next_batch.stop is None and state.error is None
-    return found if tried and found is not None and found.position == state.position.log_offset else None
+    if found is None or state.state is not State.PENDING:
+        return None
+    return found if found.position == state.position.log_offset else None

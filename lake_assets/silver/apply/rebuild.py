@@ -20,9 +20,9 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_io import current_snapshot, live_rows, load_table, summary
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, retrying
-from lake_assets.silver.plan.full_load_gate import next_batch
 from lake_assets.silver.plan.planner import Batch, epoch_members, living_files, newest_versions, with_requests
 from lake_assets.silver.plan.rewritten import lost_contents
+from lake_assets.silver.plan.table_state import plan_table
 from lake_assets.silver.table.guard import foreign_commits, refuse_other_source
 from lake_assets.silver.table.log_mark import why_other_log
 from lake_assets.silver.table.position import Position, PositionLost, read_position
@@ -198,18 +198,18 @@ def _from_the_beginning(
     head = current_snapshot(table)
     assert head is not None, "its rows are in a snapshot"
     files = runtime.file_log.files(target.source, target.table)
-    batch = next_batch(runtime, target, Position(), files, datetime.now(UTC), at_once=True)
-    if not isinstance(batch, Batch):
+    planned = plan_table(runtime, target, Position(), files, datetime.now(UTC), at_once=True)
+    if planned.stop is not None:
+        raise planned.stop.error(target.table)
+    if planned.batch is None:
         raise TableStopped(
             target.table,
-            f"{target.identifier} cannot be computed from its files yet: {batch.reason if batch else 'it has none'}.",
+            f"{target.identifier} cannot be computed from its files yet: {planned.waiting or 'it has none'}.",
             "Run it again when they are there.",
         )
-    if batch.stop is not None:
-        raise TableStopped(target.table, batch.stop.reason, batch.stop.next_step)
     position = Position(snapshot_id=head.snapshot_id, rows=live_rows(summary(head)))
     logged = living_files(files, target.mode, target.config.on_vanished)
-    return position, replace(batch, kind="full_load"), logged
+    return position, replace(planned.batch, kind="full_load"), logged
 
 
 def _differences(work: Work, current: Attempt) -> tuple[int, int]:

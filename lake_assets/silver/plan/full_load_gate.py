@@ -1,21 +1,17 @@
 """Whether a full load's parts are all there: what DMS says of it, and what the bucket has that the log has not.
 
-Here: both questions for one table, and a table's next batch with their answers. Not here: planning (`planner.py`),
-asking (`storage/dms_tasks.py`, `bronze/scan/discovery.py`).
+Here: both questions for one table. Not here: planning (`planner.py`), asking (`storage/dms_tasks.py`,
+`bronze/scan/discovery.py`).
 """
 
 from collections.abc import Sequence
-from datetime import datetime
 from functools import partial
 
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.scan.discovery import unlogged_parts
 from lake_assets.config import DmsTask
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.plan.cut import NO_CUT, Cut
-from lake_assets.silver.plan.planner import Batch, Gate, Stop, Waiting, plan_batch
-from lake_assets.silver.table.log_mark import why_other_log
-from lake_assets.silver.table.position import Position
+from lake_assets.silver.plan.planner import Gate
 from lake_assets.silver.table.targets import Target
 from lake_assets.storage.dms_tasks import DmsUnavailable, TableLoad, TaskReport
 from lake_assets.storage.object_store import StoreError
@@ -25,54 +21,8 @@ LOADED = "table completed"
 """DMS's state of a table whose full load is over, without regard to case."""
 
 
-def next_batch(
-    runtime: LakeRuntime,
-    target: Target,
-    position: Position,
-    logged: Sequence[LoggedFile],
-    now: datetime,
-    *,
-    at_once: bool = False,
-    cut: Cut = NO_CUT,
-) -> Batch | Waiting | None:
-    """A table's next batch, or None; `logged` are all its files in the log, `now` is UTC. `at_once`: all that is
-    pending, however many files."""
-    if (reason := _why_lost(runtime, target, position, logged)) is not None:
-        stop = Stop(f"{target.identifier}: {reason}", "Run `lake-assets recover`.")
-        return Batch("cdc", (), position.log_offset, position.epoch, stop=stop)
-    return plan_batch(
-        position,
-        logged,
-        mode=target.mode,
-        policy=target.config.full_load_complete,
-        now=now,
-        max_files=None if at_once else runtime.lake.automation.max_files_per_batch,
-        on_vanished=target.config.on_vanished,
-        gate=_gate(runtime, target, logged),
-        cut=cut,
-        task_start=target.dms.use_task_start_time_for_full_load_timestamp,
-    )
-
-
-def _why_lost(
-    runtime: LakeRuntime, target: Target, position: Position, logged: Sequence[LoggedFile]
-) -> str | None:
-    """Why what the table was applied with is not what `lake_ops` has now; None if it is."""
-    log = runtime.file_log
-    if why_other_log(position.log_offset, position.mark, log.identity(), logged) is not None:
-        # Another process may have logged files and applied them since the log was read.
-        newer = log.files(target.source, target.table)
-        if other := why_other_log(position.log_offset, position.mark, log.identity(), newer):
-            return other
-    if position.contract_version > len(runtime.contracts.of(target.identifier).versions):
-        return (
-            f"it has rows of contract {position.contract_version}, and lake_ops.contracts does not have that contract: "
-            "the table was dropped, rolled back or restored."
-        )
-    return None
-
-
-def _gate(runtime: LakeRuntime, target: Target, logged: Sequence[LoggedFile]) -> Gate | None:
+def gate_of(runtime: LakeRuntime, target: Target, logged: Sequence[LoggedFile]) -> Gate | None:
+    """What a full load's parts must pass, by the table's `full_load_complete`; None if nothing."""
     policy, source = target.config.full_load_complete.when, runtime.lake.sources[target.source]
     if policy == "dms" and (task := source.task(target.table)) is not None:
         return partial(_asked, runtime, target, logged, task)

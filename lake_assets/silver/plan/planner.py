@@ -1,4 +1,4 @@
-"""What the next batch of a silver table is: a pure decision over its position and the file log.
+"""What a silver table does next: a pure decision over its position and the file log.
 
 Here: full load or CDC, which files, whether the full load is complete, what a table does whose files have vanished. Not
 here: reading or writing anything, asking DMS (`full_load_gate.py`).
@@ -7,6 +7,7 @@ here: reading or writing anything, asking DMS (`full_load_gate.py`).
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Literal
 
 from lake_assets.bronze.files.keys import FileKind
@@ -14,6 +15,7 @@ from lake_assets.bronze.log.copies import originals
 from lake_assets.bronze.log.epochs import epoch_start, load_end
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import FullLoadComplete, Mode, OnVanished
+from lake_assets.errors import TableStopped
 from lake_assets.silver.plan.cut import NO_CUT, Cut, may_wait, why_nothing
 from lake_assets.silver.plan.load_doubt import doubtful_parts
 from lake_assets.silver.table.position import Position
@@ -22,8 +24,9 @@ from lake_assets.words import does, many
 __all__ = [
     "Batch",
     "Gate",
+    "Plan",
+    "State",
     "Stop",
-    "Waiting",
     "epoch_members",
     "epoch_start",
     "newest_versions",
@@ -34,12 +37,28 @@ Gate = Callable[[Sequence[LoggedFile]], str | None]
 """Asked of a full load's parts before they are applied: why they cannot be yet, None if they can."""
 
 
+class State(StrEnum):
+    """Of a silver table against the file log."""
+
+    UP_TO_DATE = "up to date"
+    NO_FILES = "no files"
+    PENDING = "pending"
+    WAITING = "waiting"
+    STOPPED = "stopped"
+    FAILING = "failing"
+    """It has a batch, and its newest turn failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """What must be decided before a batch may be applied: sentences for the user."""
 
     reason: str
     next_step: str
+
+    def error(self, table: str) -> TableStopped:
+        """The error of the turn; `table` is `schema.table`."""
+        return TableStopped(table, self.reason, self.next_step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +75,6 @@ class Batch:
     """Files left out: flushed before the epoch began, so that the full load holds what they say, or rewritten since."""
     vanished: tuple[LoggedFile, ...] = ()
     """Records that the batch passes, which say that all files before them have vanished."""
-    stop: Stop | None = None
     cut: datetime | None = None
     """The commit up to which rows are applied, UTC; later ones wait. None: all are applied."""
     reopened: frozenset[int] = frozenset()
@@ -64,10 +82,24 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """Nothing can be applied yet, and why; a sentence for the user."""
+class Plan:
+    """What a table does next: at most one of the three, and nothing when it is up to date."""
 
-    reason: str
+    batch: Batch | None = None
+    waiting: str | None = None
+    """Why nothing can be applied yet: a sentence for the user."""
+    stop: Stop | None = None
+
+    @property
+    def state(self) -> State:
+        if self.stop is not None:
+            return State.STOPPED
+        if self.waiting is not None:
+            return State.WAITING
+        return State.UP_TO_DATE if self.batch is None else State.PENDING
+
+
+UP_TO_DATE = Plan()
 
 
 def plan_batch(
@@ -82,8 +114,8 @@ def plan_batch(
     gate: Gate | None = None,
     cut: Cut = NO_CUT,
     task_start: bool = False,
-) -> Batch | Waiting | None:
-    """The next batch, or None when nothing is pending.
+) -> Plan:
+    """The next batch, or why there is none.
 
     `files` are all files of the table in the log, by offset; `now` is UTC. An unlogged file does not exist here.
     `max_files`: None for all that is pending in one batch, a full load with the changes since. `task_start`: whether
@@ -93,28 +125,29 @@ def plan_batch(
     if marks and _empties(mode, on_vanished) and _is_there(position):
         emptied = _emptied(position, files, marks, on_vanished)
         if emptied is not None:
-            return emptied
+            return Plan(emptied)
     living = living_files(files, mode, on_vanished)
     passed = [] if _empties(mode, on_vanished) else marks
     pending = sorted((f for f in (*living, *passed) if f.offset > position.log_offset), key=_offset)
     upto = cut.of(position)
     if (reason := why_nothing(position, pending, upto)) is not None:
-        return Waiting(reason)
+        return Plan(waiting=reason)
     if not (pending or position.waiting):
-        return None
+        return UP_TO_DATE
     at_once = max_files is None
     chunk = pending[: _enough(position, living, pending, max_files)]
-    batch = _batch(position, living, chunk, mode, policy, now, gate, at_once=at_once, task_start=task_start)
-    if isinstance(batch, Waiting):
-        return batch
+    plan = _plan(position, living, chunk, mode, policy, now, gate, at_once=at_once, task_start=task_start)
+    if (batch := plan.batch) is None:
+        return plan
     if batch.kind == "cdc" and position.waiting:
         batch = _reopening(batch, position, living, mode, cut.margin)
-    batch = replace(batch, cut=upto)
+    if (stop := _unreadable(batch, marks)) is not None:
+        return Plan(stop=stop)
     own = tuple(mark for mark in passed if position.log_offset < mark.offset <= batch.upto)
-    return replace(batch, vanished=own, stop=batch.stop or _unreadable(batch, marks))
+    return Plan(replace(batch, cut=upto, vanished=own))
 
 
-def _batch(
+def _plan(
     position: Position,
     files: Sequence[LoggedFile],
     chunk: Sequence[LoggedFile],
@@ -125,7 +158,7 @@ def _batch(
     *,
     at_once: bool,
     task_start: bool,
-) -> Batch | Waiting:
+) -> Plan:
     upto = chunk[-1].offset if chunk else position.log_offset
     newest = newest_versions(files)
     own = sum(file.kind is not FileKind.VANISHED for file in chunk)
@@ -138,7 +171,7 @@ def _batch(
             if position.log_offset < f.offset <= upto and (f.retry or (f.key, f.version) not in held)
         )
         epochs = (position.epoch, *(file.epoch for file in chunk[-1:]))
-        return Batch("cdc", wanted, upto, max(epochs), own - len(wanted))
+        return Plan(Batch("cdc", wanted, upto, max(epochs), own - len(wanted)))
 
     loads = [file for file in files if file.kind is FileKind.LOAD]
     epoch = max((file.epoch for file in loads), default=0)
@@ -149,11 +182,12 @@ def _batch(
         earlier = [file for file in loads if file.epoch < epoch]
         end = load_end(parts, [f for f in newest if f.kind is FileKind.CDC], earlier)
         upto = max(upto if at_once else position.log_offset, *(part.offset for part in decided))
-        batch = Batch("full_load", epoch_members(files, epoch, upto), upto=upto, epoch=epoch)
         if (stop := _undecided(position, files, epoch, policy, task_start=task_start)) is not None:
-            return Batch("full_load", (), upto, epoch, stop=stop)
+            return Plan(stop=stop)
         reason = _load_incomplete(parts, end, policy, now) or (gate(parts) if gate is not None else None)
-        return Waiting(reason) if reason is not None else batch
+        if reason is not None:
+            return Plan(waiting=reason)
+        return Plan(Batch("full_load", epoch_members(files, epoch, upto), upto, epoch))
 
     members = epoch_members(files, position.epoch, upto)
     wanted = tuple(f for f in members if f.offset > position.log_offset and f.kind is FileKind.CDC)
@@ -161,8 +195,8 @@ def _batch(
     left_out = own - len(wanted)
     if any(f.path in applied and not f.retry for f in wanted):
         # What its rows said before cannot be distinguished from the file as it is now, so that the table is made anew.
-        return Batch("full_load", members, upto, position.epoch, left_out)
-    return Batch("cdc", wanted, upto, position.epoch, left_out)
+        return Plan(Batch("full_load", members, upto, position.epoch, left_out))
+    return Plan(Batch("cdc", wanted, upto, position.epoch, left_out))
 
 
 def _enough(

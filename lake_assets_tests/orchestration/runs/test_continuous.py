@@ -27,7 +27,7 @@ from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.sensors.file_sensor import ready_targets
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets.rounds.upkeep import APART
-from lake_assets.silver.apply import engine
+from lake_assets.silver.apply.turn import Turn
 from lake_assets_tests.dagster_dev import ROOT
 from lake_assets_tests.dms_files import Clock, cdc_file
 from lake_assets_tests.shop import ORIGIN
@@ -251,7 +251,7 @@ def test_what_fails_after_the_commit_keeps_no_mart_waiting(
 ) -> None:
     kept.put(ITEMS, 1)
     with monkeypatch.context() as patched:
-        patched.setattr(engine, "_is_all", lambda *given: 1 / 0)
+        patched.setattr(Turn, "ends_at", lambda *given: 1 / 0)
         assert kept.rounds.round().failed == ["silver_shop.items: division by zero (ZeroDivisionError)"]
     assert kept.bench.rows() != []
     assert kept.rounds.round().failed == []

@@ -14,7 +14,7 @@ from lake_assets.orchestration.checks.silver_checks import applied_evaluation
 from lake_assets.orchestration.runs.missed_checks import Missed
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
-from lake_assets.silver.plan.pending import table_states
+from lake_assets.silver.plan.table_state import table_states
 from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.shop import NOTES, SALES, Shop, add_run
 

@@ -31,7 +31,7 @@ from lake_assets.silver.apply.apply_batch import apply_batch
 from lake_assets.silver.apply.engine import apply_table, apply_tables
 from lake_assets.silver.changes import key_states as states
 from lake_assets.silver.changes import reading
-from lake_assets.silver.plan.planner import Batch, plan_batch
+from lake_assets.silver.plan.planner import plan_batch
 from lake_assets.silver.table.position import LOG_OFFSET, read_position
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write import upsert as keyed
@@ -119,8 +119,9 @@ class Shop:
         logged = runtime.file_log.files(target.source, target.table)
         position = read_position(self.bench.table())
         policy, now = target.config.full_load_complete, datetime.now(UTC)
-        batch = plan_batch(position, logged, mode=Mode.CURRENT, policy=policy, now=now, max_files=100)
-        assert isinstance(batch, Batch)
+        plan = plan_batch(position, logged, mode=Mode.CURRENT, policy=policy, now=now, max_files=100)
+        batch = plan.batch
+        assert batch is not None
         contracts = runtime.contracts.of(target.identifier)
         return Work(
             runtime, runtime.sessions.root(), target.under(contracts), position, batch, logged, contracts

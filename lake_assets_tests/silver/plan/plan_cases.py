@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from lake_assets.config import Mode
-from lake_assets.silver.plan.planner import Batch, Waiting
+from lake_assets.silver.plan.planner import Plan
 from lake_assets.silver.table.position import Position
 from lake_assets_tests.silver.plan.planning import (
     AT,
@@ -22,7 +22,7 @@ from lake_assets_tests.silver.plan.planning import (
     vanished,
 )
 
-CASES: dict[str, tuple[Batch | Waiting | None, Any]] = {
+CASES: dict[str, tuple[Plan, Any]] = {
     "nothing logged": (plan([]), None),
     "nothing new": (plan(LOADED, AT), None),
     # When a full load counts as complete.

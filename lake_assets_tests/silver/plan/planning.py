@@ -7,7 +7,7 @@ from typing import Any
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import FullLoadComplete, Mode, OnVanished
-from lake_assets.silver.plan.planner import Batch, Gate, Waiting, plan_batch
+from lake_assets.silver.plan.planner import Gate, Plan, State, plan_batch
 from lake_assets.silver.table.position import Position
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -54,7 +54,7 @@ def plan(
     max_files: int = 100,
     on_vanished: OnVanished = "keep",
     gate: Gate | None = None,
-) -> Batch | Waiting | None:
+) -> Plan:
     return plan_batch(
         position or Position(),
         files,
@@ -72,13 +72,11 @@ def vanished(offset: int, minute: float = 30) -> LoggedFile:
     return logged(offset, "public/items/", minute=minute, kind=FileKind.VANISHED, flush_time=None, rows=0)
 
 
-def outcome(batch: Batch | Waiting | None) -> tuple[str, list[int], int, int] | str | None:
+def outcome(found: Plan) -> tuple[str, list[int], int, int] | str | None:
     """A batch as (kind, offsets of its files, upto, epoch); `waiting`; `stopped`; None."""
-    if isinstance(batch, Batch):
-        if batch.stop is not None:
-            return "stopped"
+    if (batch := found.batch) is not None:
         return batch.kind, [file.offset for file in batch.files], batch.upto, batch.epoch
-    return "waiting" if batch is not None else None
+    return None if found.state is State.UP_TO_DATE else str(found.state)
 
 
 DMS = FullLoadComplete.model_validate("dms")

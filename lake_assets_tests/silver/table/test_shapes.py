@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import TableStopped
-from lake_assets.silver.plan.pending import table_states
+from lake_assets.silver.plan.table_state import table_states
 from lake_assets_tests import oracle_shapes
 from lake_assets_tests.dms_files import NOON, Clock, DmsFile, Row, cdc_file, load_file
 from lake_assets_tests.lakes import ITEMS as ITEMS_OF_SHOP

@@ -1,36 +1,29 @@
-"""Waiting longer and longer before a failing asset is tried again.
+"""How long a failing asset, or a run that is to stay up, waits before it is tried again.
 
 Derived from the history that Dagster keeps anyway, so that there is no state to lose: with the history deleted, the
-next attempt comes at once and the waiting begins anew.
+next attempt comes at once. Not here: the rule (`rounds/backoff.py`).
 """
 
 import time
 from collections.abc import Iterator
-from datetime import timedelta
 from itertools import takewhile
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunRecord, RunsFilter
 
-from lake_assets.config import AutomationConfig
 from lake_assets.gold.mart import Mart
 from lake_assets.orchestration.checks.check_history import DEPTH, check_turns
 from lake_assets.orchestration.shared.run_tags import mart_tag
+from lake_assets.rounds.backoff import Backoff
 
 YOUNG_SECONDS = 60.0
 """A run that is to stay up and fails sooner would soon fail again."""
 
 
-def delay(failures: int, base: timedelta, most: timedelta) -> timedelta:
-    """How long to wait after that many failures in a row: base, twice base, four times base … at most `most`."""
-    return timedelta(0) if failures == 0 else min(base * 2 ** min(failures - 1, DEPTH), most)
-
-
 def check_backing_off(
     instance: dg.DagsterInstance,
     check: dg.AssetCheckKey,
-    base: timedelta,
-    most: timedelta,
+    backoff: Backoff,
     now: float | None = None,
 ) -> float:
     """Seconds until the asset of `check` may be tried again; 0 when it may be tried now.
@@ -42,21 +35,20 @@ def check_backing_off(
         if turn.passed:
             break
         failed.append(turn.at)
-    return _left(failed, base, most, now)
+    return backoff.left(failed, time.time() if now is None else now)
 
 
-def mart_backing_off(instance: dg.DagsterInstance, automation: AutomationConfig, mart: Mart) -> float:
+def mart_backing_off(instance: dg.DagsterInstance, backoff: Backoff, mart: Mart) -> float:
     """Seconds until a run of the mart may be requested again, whichever sensor requested the ones that failed."""
     tags, key = {mart_tag(mart.name): "1"}, dg.AssetKey(mart.asset_key)
-    return runs_backing_off(instance, tags, key, automation.backoff_base, automation.backoff_max)
+    return runs_backing_off(instance, tags, key, backoff)
 
 
 def runs_backing_off(
     instance: dg.DagsterInstance,
     tags: dict[str, str],
     asset: dg.AssetKey,
-    base: timedelta,
-    most: timedelta,
+    backoff: Backoff,
     now: float | None = None,
 ) -> float:
     """Seconds until runs with these tags may be requested again for `asset`.
@@ -70,16 +62,16 @@ def runs_backing_off(
         lambda failure: failure[0].dagster_run.run_id != run_id and failure[1] >= materialized,
         _failures(instance, RunsFilter(tags=tags)),
     )
-    return _left([ended for _, ended in failed], base, most, now)
+    return backoff.left([ended for _, ended in failed], time.time() if now is None else now)
 
 
-def starts_backing_off(instance: dg.DagsterInstance, job: str, base: timedelta, most: timedelta) -> float:
+def starts_backing_off(instance: dg.DagsterInstance, job: str, backoff: Backoff) -> float:
     """Seconds until a job may be started again that is to stay up: at once, but for runs that died young."""
     failed = takewhile(
         lambda failure: failure[1] - (failure[0].start_time or failure[1]) < YOUNG_SECONDS,
         _failures(instance, RunsFilter(job_name=job)),
     )
-    return _left([ended for _, ended in failed], base, most, None)
+    return backoff.left([ended for _, ended in failed], time.time())
 
 
 def _failures(instance: dg.DagsterInstance, runs: RunsFilter) -> Iterator[tuple[RunRecord, float]]:
@@ -88,11 +80,3 @@ def _failures(instance: dg.DagsterInstance, runs: RunsFilter) -> Iterator[tuple[
         if record.dagster_run.status is not DagsterRunStatus.FAILURE:
             return
         yield record, record.end_time or record.update_timestamp.timestamp()
-
-
-def _left(failed: list[float], base: timedelta, most: timedelta, now: float | None) -> float:
-    """Seconds left of the delay after these failures in a row, of which the newest comes first."""
-    if not failed:
-        return 0.0
-    moment = time.time() if now is None else now
-    return max(0.0, failed[0] + delay(len(failed), base, most).total_seconds() - moment)

@@ -1,4 +1,4 @@
-"""How long a failing asset waits: the arithmetic, and the history it is taken from."""
+"""How long a failing asset waits, by the history that Dagster keeps."""
 
 import time
 from collections.abc import Iterator
@@ -10,11 +10,13 @@ from dagster import DagsterRunStatus
 from dagster._core.events import StepMaterializationData
 
 from lake_assets.orchestration.checks.check_history import check_turns, latest_evaluation
-from lake_assets.orchestration.runs.backoff import check_backing_off, delay, runs_backing_off
+from lake_assets.orchestration.runs.retry_wait import check_backing_off, runs_backing_off
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
+from lake_assets.rounds.backoff import Backoff
 from lake_assets_tests.shop import SALES, add_run, plan_check
 
 BASE, MOST = timedelta(seconds=15), timedelta(minutes=15)
+BACKOFF = Backoff(BASE, MOST)
 CHECK = dg.AssetCheckKey(SALES, "applied")
 TAGS = {"lake_assets/mart.sales_total": "1"}
 TOTAL = dg.AssetKey(["gold", "sales_total"])
@@ -24,14 +26,6 @@ TOTAL = dg.AssetKey(["gold", "sales_total"])
 def instance() -> Iterator[dg.DagsterInstance]:
     with dg.DagsterInstance.ephemeral() as instance:
         yield instance
-
-
-@pytest.mark.parametrize(
-    ("failures", "seconds"),
-    [(0, 0), (1, 15), (2, 30), (3, 60), (6, 480), (7, 900), (12, 900), (100, 900)],
-)
-def test_delay(failures: int, seconds: int) -> None:
-    assert delay(failures, BASE, MOST) == timedelta(seconds=seconds)
 
 
 # --- by a check
@@ -55,12 +49,12 @@ def planned(
 
 
 def waits(instance: dg.DagsterInstance) -> float:
-    return check_backing_off(instance, CHECK, BASE, MOST)
+    return check_backing_off(instance, CHECK, BACKOFF)
 
 
 def test_without_history_there_is_no_wait(instance: dg.DagsterInstance) -> None:
     assert waits(instance) == 0
-    assert runs_backing_off(instance, TAGS, TOTAL, BASE, MOST) == 0
+    assert runs_backing_off(instance, TAGS, TOTAL, BACKOFF) == 0
 
 
 def test_failures_in_a_row_count_and_a_success_resets(instance: dg.DagsterInstance) -> None:
@@ -68,7 +62,7 @@ def test_failures_in_a_row_count_and_a_success_resets(instance: dg.DagsterInstan
     assert waits(instance) == pytest.approx(15, abs=2)
     evaluated(instance, False, False)
     assert waits(instance) == pytest.approx(60, abs=2)
-    assert check_backing_off(instance, CHECK, BASE, MOST, now=time.time() + 61) == 0
+    assert check_backing_off(instance, CHECK, BACKOFF, now=time.time() + 61) == 0
     evaluated(instance, True)
     assert waits(instance) == 0
     evaluated(instance, False)
@@ -88,7 +82,7 @@ def test_a_run_that_failed_before_the_check_counts_from_its_end(instance: dg.Dag
     (turn,) = check_turns(instance, CHECK)
     assert turn.passed is None
     assert turn.at == record.end_time
-    assert check_backing_off(instance, CHECK, BASE, MOST, now=record.end_time + 5) == pytest.approx(10)
+    assert check_backing_off(instance, CHECK, BACKOFF, now=record.end_time + 5) == pytest.approx(10)
 
 
 def test_a_run_that_died_counts_from_its_last_heartbeat(instance: dg.DagsterInstance) -> None:
@@ -147,7 +141,7 @@ def ended(instance: dg.DagsterInstance, *, failed: bool, materializes: bool = Fa
 
 
 def run_waits(instance: dg.DagsterInstance) -> float:
-    return runs_backing_off(instance, TAGS, TOTAL, BASE, MOST)
+    return runs_backing_off(instance, TAGS, TOTAL, BACKOFF)
 
 
 def test_runs_that_failed_in_a_row(instance: dg.DagsterInstance) -> None:

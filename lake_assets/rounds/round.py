@@ -1,0 +1,52 @@
+"""One round over silver tables: scan the bucket, plan the tables, apply what is due, report.
+
+`sync`, the file sensor with the run that it requests, and the continuous run take the same four steps: `Arrivals.scan`,
+`plan_round`, `apply_tables`, and the events of `orchestration/assets/silver_report.py`. Here: the plan of a round. Not
+here: scanning (`arrivals.py`), applying (`silver/apply/engine.py`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.plan.planner import State
+from lake_assets.silver.plan.table_state import TableState, table_states
+from lake_assets.silver.table.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """The tables of a round."""
+
+    states: tuple[TableState, ...]
+    ready: tuple[Target, ...]
+    """Those that get a turn."""
+    backing_off: Mapping[str, float]
+    """By silver table that would get a turn and failed before, the seconds until it is tried again."""
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why tables with pending files get no turn."""
+        waiting = [
+            f"{state.target.identifier}: {state.waits_for}"
+            for state in self.states
+            if state.state is State.WAITING
+        ]
+        failed = [
+            f"{table} failed and is tried again in {seconds:.0f} s"
+            for table, seconds in self.backing_off.items()
+        ]
+        return waiting + failed
+
+
+def plan_round(
+    runtime: LakeRuntime,
+    targets: Sequence[Target],
+    seconds_left: Callable[[Target], float] = lambda target: 0.0,
+) -> RoundPlan:
+    """What the round is to apply. `seconds_left`: until a table that failed may be tried again."""
+    states = table_states(runtime, targets, datetime.now(UTC))
+    left = {state.target.identifier: seconds_left(state.target) for state in states if state.due}
+    ready = tuple(state.target for state in states if left.get(state.target.identifier) == 0)
+    return RoundPlan(tuple(states), ready, {table: seconds for table, seconds in left.items() if seconds > 0})

@@ -1,0 +1,155 @@
+"""One table's turn: its next batch, planned from the table as it is now and applied, until nothing is left.
+
+Here: planning against fresh state, and batches that must not be applied because files are gone. Not here: the decision
+what is next (`silver/plan/planner.py`), retrying a lost race (`planned.py`), what a batch does (`apply_batch.py`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from pyiceberg.table import Table
+
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.file_log import LoggedFile
+from lake_assets.bronze.scan.vanished import missing_files
+from lake_assets.config import Mode
+from lake_assets.errors import NotTold, TableStopped
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, retrying
+from lake_assets.silver.plan.cut import Cut
+from lake_assets.silver.plan.planner import Batch, Plan, State, living_files
+from lake_assets.silver.plan.rewritten import lost_contents
+from lake_assets.silver.plan.table_state import plan_table
+from lake_assets.silver.table.guard import refuse_unfit
+from lake_assets.silver.table.position import Position, read_position
+from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write.batch import BatchResult
+from lake_assets.silver.write.batch_work import Damaged
+from lake_assets.words import does, many
+
+Progress = Callable[[Target, str], None]
+"""Called with the table and the stage as each stage begins, and with `done` at the end of the table's turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A table's turn, up to what the log held when it began."""
+
+    runtime: LakeRuntime
+    target: Target
+    upto: int
+    """Offset of the log."""
+    cut: Cut
+    progress: Progress
+    damaged: Damaged
+    """Files that the reader failed on, in this turn or before; the turn adds to it."""
+
+    @classmethod
+    def of(cls, runtime: LakeRuntime, target: Target, progress: Progress, cut: Cut) -> "Turn":
+        """The turn that begins now."""
+        damaged = known_damage(runtime, target)
+        return cls(runtime, target, runtime.file_log.head(), cut, progress, damaged)
+
+    def apply_next(self) -> tuple[BatchResult | None, str | None]:
+        """Applies the next batch. Returns its result, or else why the table waits; neither when it is up to date.
+        Raises TableStopped, ApplyConflict, SparkLost and FilesUnusable."""
+        return retrying(self.target, self._apply_next)
+
+    def ends_at(self, position: Position) -> bool:
+        """Whether nothing is left to do at the position, without a look at the table."""
+        files = self.runtime.file_log.files(self.target.source, self.target.table, upto=self.upto)
+        return self._plan(position, files).state is State.UP_TO_DATE
+
+    def _plan(self, position: Position, files: Sequence[LoggedFile], *, at_once: bool = False) -> Plan:
+        now = datetime.now(UTC)
+        return plan_table(self.runtime, self.target, position, files, now, at_once=at_once, cut=self.cut)
+
+    def _apply_next(self) -> tuple[BatchResult | None, str | None]:
+        """Plans from the table as it is now, so that a batch another run has published meanwhile is not planned
+        again."""
+        target = self.target
+        table = load_table(self.runtime.catalog, target.identifier)
+        refuse_unfit(target, table)
+        position = read_position(table)
+        # Another process may have brought the table further than the log was when this turn began.
+        upto = max(self.upto, position.log_offset)
+        files = self.runtime.file_log.files(target.source, target.table, upto=upto)
+        plan = self._plan(position, files)
+        if plan.stop is not None:
+            raise plan.stop.error(target.table)
+        if plan.batch is None:
+            return None, plan.waiting
+        if plan.batch.kind == "drop":
+            # Emptied by a commit before. Its files are all gone, so that it stays away until there are new ones.
+            self.runtime.catalog.drop_table(target.identifier)
+            return None, None
+        # What the table is made of, and read again when a file comes late.
+        logged = living_files(files, target.mode, target.config.on_vanished)
+        batch = self._going_on(plan.batch, position, logged)
+        self._refuse_lost_rows(batch, position)
+        self._refuse_lost_files(batch, position)
+        try:
+            return self._apply(table, position, batch, logged), None
+        except NotTold:
+            everything = self._plan(position, files, at_once=True).batch
+            if everything is None or everything.upto <= batch.upto:
+                raise
+            # What it lacks may be in a file that is left for the next batch.
+            return self._apply(table, position, everything, logged), None
+
+    def _apply(
+        self, table: Table | None, position: Position, batch: Batch, logged: Sequence[LoggedFile]
+    ) -> BatchResult:
+        planned = Planned(self.target, table, position, batch, logged)
+        return apply_planned(
+            self.runtime, planned, self.damaged, lambda stage: self.progress(self.target, stage)
+        )
+
+    def _refuse_lost_rows(self, batch: Batch, position: Position) -> None:
+        """Rows that wait for the cut are in their files only."""
+        again = [file for file in batch.files if file.offset in batch.reopened]
+        if again and (missing := missing_files(self.runtime.store(self.target.source), again)):
+            raise TableStopped(
+                self.target.table,
+                f"{missing[0].key} is gone from the bucket, and of the files that {self.target.identifier} has read, "
+                f"{many(position.waiting, 'row', 'wait')} for the consistent cut.",
+                "Put it back, or have DMS reload the table.",
+            )
+
+    def _refuse_lost_files(self, batch: Batch, position: Position) -> None:
+        """A table that is computed again from its files needs all of them, also those that it has applied."""
+        applied = [
+            file
+            for file in batch.files
+            if file.offset <= position.log_offset and (file.key, file.version) not in self.damaged
+        ]
+        if batch.kind != "full_load" or not applied:
+            return
+        if missing := missing_files(self.runtime.store(self.target.source), applied):
+            again = next((file for file in batch.files if file.offset > position.log_offset), batch.files[-1])
+            raise TableStopped(
+                self.target.table,
+                f"{again.key} was written again, so that {self.target.identifier} is to be computed again from "
+                f"{many(len(batch.files), 'file')}, and {len(missing)} of them {does(len(missing), 'are')} gone from "
+                f"the bucket, the first of them {missing[0].key}.",
+                "Put them back, or have DMS reload the table.",
+            )
+
+    def _going_on(self, batch: Batch, position: Position, logged: Sequence[LoggedFile]) -> Batch:
+        """The batch. A batch that would recompute the table because a CDC file was written again goes on from the
+        rows that the table has, where the files that they came from cannot be read any more."""
+        pending = tuple(file for file in batch.files if file.offset > position.log_offset)
+        remade = (
+            batch.kind == "full_load" and batch.epoch == position.epoch and position.snapshot_id is not None
+        )
+        if not remade or position.waiting or any(file.kind is FileKind.LOAD for file in pending):
+            return batch
+        needed = [file for file in batch.files if (file.key, file.version) not in self.damaged]
+        cannot = (
+            (self.target.mode is Mode.SOFT_DELETE and position.epoch > 1)
+            or lost_contents(batch.files, logged, self.damaged)
+            or missing_files(self.runtime.store(self.target.source), needed)
+        )
+        return replace(batch, kind="cdc", files=pending) if cannot else batch
