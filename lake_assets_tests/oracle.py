@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from lake_assets_tests.dms_files import DmsFile, Row
+from lake_assets_tests.helpers.files.dms_files import DmsFile, Row
 
 Rows = list[dict[str, Any]]
 """In no particular order."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from lake_assets_tests.dms_files import DmsFile, Row
+from lake_assets_tests.helpers.files.dms_files import DmsFile, Row
 from lake_assets_tests.oracle import Rows, _beginning, _history
 
 Key = tuple[Any, ...]

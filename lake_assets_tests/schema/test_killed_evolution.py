@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets_tests.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.faults import POINTS, armed
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench
 
 pytestmark = pytest.mark.spark

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from lake_assets.config import Column, TableConfig
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract_log import new_version
-from lake_assets_tests.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench
 
 TABLE, OTHER = "public.items", "public.others"

@@ -12,7 +12,15 @@ from pyspark.sql import DataFrame, SparkSession
 from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests import oracle
 from lake_assets_tests import published_jobs as jobs
-from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, csv_bytes, load_file, put
+from lake_assets_tests.helpers.files.dms_files import (
+    NOON,
+    Clock,
+    DmsFile,
+    cdc_file,
+    csv_bytes,
+    load_file,
+    put,
+)
 from lake_assets_tests.silver.bench import Bench
 
 ITEMS, AUDIT, LINES, BARE, STOPS = (

@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from lake_assets_tests.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench
 
 TABLE = "public.items"

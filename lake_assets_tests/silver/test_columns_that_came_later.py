@@ -17,7 +17,16 @@ from pyspark.sql import SparkSession
 
 from lake_assets.orchestration.sync import sync
 from lake_assets.rounds.pending_work import SyncResult
-from lake_assets_tests.dms_files import NOON, Clock, DmsFile, Row, cdc_file, csv_bytes, load_file, put
+from lake_assets_tests.helpers.files.dms_files import (
+    NOON,
+    Clock,
+    DmsFile,
+    Row,
+    cdc_file,
+    csv_bytes,
+    load_file,
+    put,
+)
 from lake_assets_tests.silver.bench import Bench
 
 pytestmark = pytest.mark.spark

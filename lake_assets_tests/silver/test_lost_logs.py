@@ -16,7 +16,7 @@ from lake_assets.errors import LakeError
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets_tests.dms_files import NOON, Clock, cdc_file, load_file
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench
 from lake_assets_tests.silver.changed_shop import (
     HOUR,

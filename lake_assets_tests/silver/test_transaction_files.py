@@ -17,7 +17,15 @@ from pyspark.sql import SparkSession
 
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.lake_definitions import open_lake
-from lake_assets_tests.dms_files import NOON, TABLE, Clock, DmsFile, cdc_file, load_file, transaction_file
+from lake_assets_tests.helpers.files.dms_files import (
+    NOON,
+    TABLE,
+    Clock,
+    DmsFile,
+    cdc_file,
+    load_file,
+    transaction_file,
+)
 from lake_assets_tests.silver.bench import Bench
 
 pytestmark = pytest.mark.spark

@@ -16,7 +16,7 @@ from random import Random
 
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
-from lake_assets_tests.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.lakes import SPARK, lake_config
 from lake_assets_tests.silver.bench import Bench
 

@@ -18,7 +18,7 @@ from lake_assets.bronze.files.keys import TransactionFile
 from lake_assets.bronze.files.transactions import inspect_transactions
 from lake_assets.config import DmsSettings
 from lake_assets.storage.object_store import LocalStore
-from lake_assets_tests.dms_files import put
+from lake_assets_tests.helpers.files.dms_files import put
 
 TABLES = ("public.trips", "public.notes", "audit.trips")
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -12,7 +12,7 @@ from lake_assets.bronze.log.known import Known
 from lake_assets.bronze.scan.discovery import Discovery, discover
 from lake_assets.config import S3Config, SourceConfig
 from lake_assets.storage.object_store import StoreError, open_store
-from lake_assets_tests.dms_files import put
+from lake_assets_tests.helpers.files.dms_files import put
 
 TABLE = {"columns": {"id": "long not null"}, "primary_key": ["id"]}
 FILE = "cdc/CDC_TXN-20260301120000000.csv"

@@ -29,7 +29,7 @@ from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets.rounds.upkeep import APART
 from lake_assets.silver.apply import engine
 from lake_assets_tests.dagster_dev import ROOT
-from lake_assets_tests.dms_files import Clock, cdc_file
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file
 from lake_assets_tests.shop import ORIGIN
 from lake_assets_tests.silver.bench import Bench
 

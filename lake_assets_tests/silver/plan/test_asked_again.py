@@ -14,7 +14,14 @@ from pyspark.sql import SparkSession
 from lake_assets.bronze.quarantine.quarantine_log import State
 from lake_assets.commands.mend.quarantine_commands import chosen, discard, retry
 from lake_assets.errors import TableStopped
-from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file, transaction_file
+from lake_assets_tests.helpers.files.dms_files import (
+    NOON,
+    Clock,
+    DmsFile,
+    cdc_file,
+    load_file,
+    transaction_file,
+)
 from lake_assets_tests.silver.bench import Bench
 from lake_assets_tests.silver.quarantined import LONG, ONE, TABLE, TIGHT, WIDE, Shop, config
 from lake_assets_tests.silver.test_transaction_files import ITEMS, NOTES, TABLES, TRANSACTIONS, item, minutes

@@ -13,7 +13,7 @@ from lake_assets.commands.show.status import status
 from lake_assets.iceberg.partitioning import has_files_of_before, partitions_of
 from lake_assets.iceberg.table_maintenance import TableUpkeep
 from lake_assets.rounds.upkeep import tend_silver
-from lake_assets_tests.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench
 
 pytestmark = pytest.mark.spark

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from lake_assets.errors import LakeError, SparkLost
 from lake_assets.silver.apply import planned
 from lake_assets.spark.checkpoint import Observed
-from lake_assets_tests.dms_files import cdc_file
+from lake_assets_tests.helpers.files.dms_files import cdc_file
 from lake_assets_tests.silver.write.test_small_tables import NAME, NEVER, Items
 
 pytestmark = pytest.mark.spark

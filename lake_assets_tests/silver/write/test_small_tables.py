@@ -18,7 +18,7 @@ from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
 from lake_assets.silver.write import small_table
 from lake_assets.silver.write import upsert as keyed
 from lake_assets.silver.write.batch import BatchResult
-from lake_assets_tests.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.silver.bench import Bench
 
 pytestmark = pytest.mark.spark

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, TimestampType
 
-from lake_assets_tests.dms_files import put
+from lake_assets_tests.helpers.files.dms_files import put
 from lake_assets_tests.lakes import COMPILED, DMS, read_of, small_lake
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
