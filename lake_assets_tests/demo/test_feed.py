@@ -19,7 +19,7 @@ from lake_assets.demo.feed import run_feed
 from lake_assets.demo.outbox import Outbox
 from lake_assets.demo.replay import read_files
 from lake_assets.demo.source.bike_schema import TABLES
-from lake_assets_tests.demo.histories import History, differences, make_history
+from lake_assets_tests.helpers.oracles.demo_history import History, differences, make_history
 
 
 @pytest.fixture(scope="module")

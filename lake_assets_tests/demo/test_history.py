@@ -10,7 +10,7 @@ import pytest
 from lake_assets.demo.dms.dms_settings import DmsWriterSettings
 from lake_assets.demo.replay import read_files, split_csv
 from lake_assets.demo.source.bike_schema import TABLES
-from lake_assets_tests.demo.histories import END, differences, make_history
+from lake_assets_tests.helpers.oracles.demo_history import END, differences, make_history
 
 TRANSACTIONS: dict[str, Any] = {"preserve_transactions": True, "cdc_path": "cdc", "add_column_name": False}
 SETTINGS = {

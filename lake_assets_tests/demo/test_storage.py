@@ -11,7 +11,7 @@ from lake_assets.demo.dms.output_storage import LocalStorage, open_storage
 from lake_assets.demo.feed import run_feed
 from lake_assets.demo.history import generate_history
 from lake_assets.demo.replay import replay_files
-from lake_assets_tests.demo.histories import END, differences
+from lake_assets_tests.helpers.oracles.demo_history import END, differences
 
 
 @pytest.fixture

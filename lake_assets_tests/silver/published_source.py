@@ -10,7 +10,6 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.silver.write.batch import TableResult
-from lake_assets_tests import oracle
 from lake_assets_tests import published_jobs as jobs
 from lake_assets_tests.helpers.files.dms_files import (
     NOON,
@@ -21,6 +20,7 @@ from lake_assets_tests.helpers.files.dms_files import (
     load_file,
     put,
 )
+from lake_assets_tests.helpers.oracles import oracle
 from lake_assets_tests.silver.bench import Bench
 
 ITEMS, AUDIT, LINES, BARE, STOPS = (

@@ -14,8 +14,8 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets_tests import oracle_shapes
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.helpers.oracles import oracle_shapes
 from lake_assets_tests.silver.bench import Bench, comparable
 from lake_assets_tests.silver.test_random_histories import (
     COLUMNS,

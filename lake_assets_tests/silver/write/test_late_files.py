@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.silver.write.batch import BatchResult
-from lake_assets_tests import oracle
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, Row, cdc_file, load_file
+from lake_assets_tests.helpers.oracles import oracle
 from lake_assets_tests.silver.bench import Bench, comparable
 
 pytestmark = pytest.mark.spark

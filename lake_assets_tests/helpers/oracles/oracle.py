@@ -17,7 +17,7 @@ Rows = list[dict[str, Any]]
 def current(files: Iterable[DmsFile], columns: Sequence[str], key: Sequence[str]) -> Rows:
     """The rows of a table that has a key. `files` are the bucket's content: of a reload, its own LOAD files only."""
     table: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for change in _history(files):
+    for change in changes(files):
         now = tuple(change[name] for name in key)
         if change.get("Op", "I") == "D":
             table.pop(now, None)
@@ -33,7 +33,7 @@ def current(files: Iterable[DmsFile], columns: Sequence[str], key: Sequence[str]
 def full_row(files: Iterable[DmsFile], columns: Sequence[str]) -> Rows:
     """The rows of a table without a key, in which a row may be there more than once."""
     table: Rows = []
-    for change in _history(files):
+    for change in changes(files):
         now = {name: change.get(name) for name in columns}
         if change.get("Op", "I") == "D":
             if now in table:
@@ -49,7 +49,7 @@ def full_row(files: Iterable[DmsFile], columns: Sequence[str]) -> Rows:
 
 def append_log(files: Iterable[DmsFile], columns: Sequence[str]) -> Rows:
     """Every row ever inserted."""
-    return [{name: change.get(name) for name in columns} for change in _history(files)]
+    return [{name: change.get(name) for name in columns} for change in changes(files)]
 
 
 def change_log(files: Iterable[DmsFile], columns: Sequence[str]) -> Rows:
@@ -61,17 +61,17 @@ def change_log(files: Iterable[DmsFile], columns: Sequence[str]) -> Rows:
             "_sequence": change.get("change_seq") or "",
             **{name: change.get(name) for name in columns},
         }
-        for change in _history(files, superseded=True)
+        for change in changes(files, superseded=True)
     ]
 
 
-def _history(files: Iterable[DmsFile], *, superseded: bool = False) -> Iterator[Row]:
+def changes(files: Iterable[DmsFile], *, superseded: bool = False) -> Iterator[Row]:
     """The full load's rows, then each change once, in the order in which they happened. `superseded`: also the files
     that were written before the full load began, which holds what they say."""
     files = list(files)
     loads = sorted((file for file in files if file.is_load), key=lambda file: file.key)
     yield from (row for file in loads for row in file.rows)
-    began = _beginning(loads)
+    began = load_began(loads)
     found: list[tuple[tuple[Any, ...], Row]] = []
     delivered: set[str] = set()
     for file in sorted((file for file in files if not file.is_load), key=lambda file: file.name):
@@ -87,5 +87,5 @@ def _history(files: Iterable[DmsFile], *, superseded: bool = False) -> Iterator[
     yield from (row for _, row in sorted(found, key=lambda entry: entry[0]))
 
 
-def _beginning(loads: Sequence[DmsFile]) -> datetime | None:
+def load_began(loads: Sequence[DmsFile]) -> datetime | None:
     return min((row["commit_ts"] for file in loads for row in file.rows), default=None)

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from lake_assets_tests.helpers.files.dms_files import DmsFile, Row
-from lake_assets_tests.oracle import Rows, _beginning, _history
+from lake_assets_tests.helpers.oracles.oracle import Rows, changes, load_began
 
 Key = tuple[Any, ...]
 Stages = Sequence[Sequence[DmsFile]]
@@ -62,11 +62,11 @@ def _steps(
     stages: Stages, columns: Sequence[str], key: Sequence[str]
 ) -> Iterator[tuple[datetime, dict[Key, dict[str, Any]]]]:
     """The whole table after the full load and after each change, with the instant that this is taken to happen at."""
-    begins = [_beginning([file for file in files if file.is_load]) for files in stages]
+    begins = [load_began([file for file in files if file.is_load]) for files in stages]
     for files, began, ends in zip(stages, begins, [*begins[1:], None], strict=True):
         table: dict[Key, dict[str, Any]] = {}
         loaded = sum(len(file.rows) for file in files if file.is_load)
-        for number, change in enumerate(_history(files)):
+        for number, change in enumerate(changes(files)):
             now = tuple(change[name] for name in key)
             if number < loaded:
                 table[now] = {name: change.get(name) for name in columns}
