@@ -41,13 +41,6 @@ TINY = {
 """A dozen rows are done before the code that Spark would compile for them is. What is compiled is seen by the tests of
 `bronze`, and by those of the demonstration, which compare thousands of changes with their source."""
 
-ACCESS: dict[str, Any] = {
-    "region": "us-east-1",
-    "access_key_id": "an-access-key",
-    "secret_access_key": "a-secret",
-}
-"""What the tests' S3 servers take."""
-
 DMS = {
     "add_column_name": True,
     "include_op_for_full_load": True,
@@ -98,19 +91,6 @@ def lake_config(folder: Path, tables: dict[str, Any] | None = None, **sections: 
     # lake.yaml may not change the zone; the tests do, to see that nothing depends on it.
     conf = config.spark.conf | zone
     return config.model_copy(update={"spark": config.spark.model_copy(update={"conf": conf})})
-
-
-def files_in_s3(endpoint: str) -> dict[str, str]:
-    """What the catalog's section says of a warehouse behind such a server."""
-    return {
-        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        "s3.endpoint": endpoint,
-        "s3.access-key-id": ACCESS["access_key_id"],
-        "s3.secret-access-key": ACCESS["secret_access_key"],
-        "s3.path-style-access": "true",
-        "s3.region": ACCESS["region"],
-        "client.region": ACCESS["region"],
-    }
 
 
 def small_lake(

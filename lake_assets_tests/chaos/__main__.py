@@ -39,7 +39,7 @@ from lake_assets_tests.chaos.verdict import (
     table_differences,
 )
 from lake_assets_tests.dagster_dev import ROOT
-from lake_assets_tests.lakes import ACCESS
+from lake_assets_tests.helpers.servers.s3 import ACCESS
 
 CATCH_UP_SECONDS = 300.0
 RATE, FLUSH_SECONDS = 20.0, 2.0

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-import boto3
 import pytest
 from moto.core.exceptions import JsonRESTError
 from moto.core.models import DEFAULT_ACCOUNT_ID
@@ -18,6 +17,7 @@ from moto.dms.models import dms_backends
 from moto.dms.responses import DatabaseMigrationServiceResponse
 
 from lake_assets.config import DmsTask, S3Config
+from lake_assets_tests.helpers.servers.s3 import ACCESS, client
 
 
 class Dms:
@@ -33,20 +33,8 @@ class Dms:
 @contextmanager
 def replication_task(s3: S3Config, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dms]:
     """A task of its own on the server."""
-    assert s3.access_key_id is not None
-    assert s3.secret_access_key is not None
-    keys = {
-        "access_key_id": s3.access_key_id.get_secret_value(),
-        "secret_access_key": s3.secret_access_key.get_secret_value(),
-    }
-    client = boto3.client(
-        "dms",
-        region_name="us-east-1",
-        endpoint_url=s3.endpoint,
-        aws_access_key_id=keys["access_key_id"],
-        aws_secret_access_key=keys["secret_access_key"],
-    )
-    arn = client.create_replication_task(
+    dms = client("dms", s3.endpoint)
+    arn = dms.create_replication_task(
         ReplicationTaskIdentifier=f"loading-{uuid4().hex[:8]}",
         SourceEndpointArn="arn:aws:dms:us-east-1:123456789012:endpoint:SOURCE",
         TargetEndpointArn="arn:aws:dms:us-east-1:123456789012:endpoint:TARGET",
@@ -54,6 +42,7 @@ def replication_task(s3: S3Config, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         MigrationType="full-load-and-cdc",
         TableMappings="{}",
     )["ReplicationTask"]["ReplicationTaskArn"]
+    keys = {name: ACCESS[name] for name in ("access_key_id", "secret_access_key")}
     found = Dms(DmsTask(arn=arn, endpoint=s3.endpoint, **keys))
     fake = dms_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].replication_tasks[arn]
     whole = fake.to_dict
@@ -77,7 +66,7 @@ def replication_task(s3: S3Config, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         DatabaseMigrationServiceResponse, "describe_table_statistics", answer_of, raising=False
     )
     yield found
-    client.delete_replication_task(ReplicationTaskArn=arn)
+    dms.delete_replication_task(ReplicationTaskArn=arn)
 
 
 def statistics(table: str, state: str, **more: Any) -> dict[str, Any]:
