@@ -14,10 +14,10 @@ from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
 from lake_assets.spark.session import SparkSessions
 from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
+from lake_assets_tests.helpers.lakes.small_lakes import SPARK, lake_config
 from lake_assets_tests.helpers.servers.dms_task import Dms, replication_task
 from lake_assets_tests.helpers.servers.postgresql import postgresql_server
 from lake_assets_tests.helpers.servers.s3 import ACCESS, resource, s3_server
-from lake_assets_tests.lakes import SPARK, lake_config
 
 
 @pytest.hookimpl(trylast=True)

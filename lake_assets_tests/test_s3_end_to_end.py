@@ -29,7 +29,7 @@ from lake_assets_tests.helpers.files.dms_files import (
     load_file,
     parquet_bytes,
 )
-from lake_assets_tests.lakes import DMS, ITEMS, small_lake
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS, small_lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from lake_assets_tests.chaos.storage import BUCKET, Storage
-from lake_assets_tests.dagster_dev import ROOT
+from lake_assets_tests.helpers.lakes.small_lakes import TINY
+from lake_assets_tests.helpers.orchestration.dagster_dev import ROOT
 from lake_assets_tests.helpers.servers.s3 import ACCESS, files_in_s3
-from lake_assets_tests.lakes import TINY
 
 SOURCE = "bikeshare"
 PREFIX = "dms/"

@@ -20,7 +20,7 @@ from lake_assets.errors import LakeError
 from lake_assets.orchestration.launcher.run_process import SERVER
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import PreflightError
-from lake_assets_tests.dagster_dev import ROOT, processes_of
+from lake_assets_tests.helpers.orchestration.dagster_dev import ROOT, processes_of
 
 
 class Daemon:

@@ -21,7 +21,7 @@ from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets_tests.chaos.lake import PREFIX, SOURCE, write_lake
 from lake_assets_tests.chaos.storage import BUCKET, Storage, Trouble
 from lake_assets_tests.chaos.verdict import change_log_differences, log_differences
-from lake_assets_tests.dagster_dev import ROOT
+from lake_assets_tests.helpers.orchestration.dagster_dev import ROOT
 from lake_assets_tests.helpers.servers.s3 import client
 
 HEADER = "Op,commit_ts,change_seq,station_id,bikes_available,docks_available,is_renting,last_reported\n"

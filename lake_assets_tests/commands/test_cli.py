@@ -17,7 +17,7 @@ from lake_assets import cli
 from lake_assets.config import LakeConfig
 from lake_assets.config.config_file import load_lake
 from lake_assets.iceberg.catalog import open_catalog
-from lake_assets_tests.lakes import DMS, ITEMS, ITEMS_HEADER, sequence, write_file
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS, ITEMS_HEADER, sequence, write_file
 
 ROOT = Path(__file__).parents[2]
 LOAD = "public/items/LOAD00000001.csv"

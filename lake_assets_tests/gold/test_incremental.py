@@ -20,7 +20,7 @@ from lake_assets.demo.marts.trip_revenue_daily import MART as TRIP_REVENUE_DAILY
 from lake_assets.demo.replay import read_files
 from lake_assets.gold.mart import MartRequest
 from lake_assets.orchestration.assets.mart_runs import MartRun
-from lake_assets_tests.gold.bike_lake import DAILY, EMPTY_NOW, REVENUE, USED, BikeLake, Row, at, days
+from lake_assets_tests.helpers.lakes.bike_lake import DAILY, EMPTY_NOW, REVENUE, USED, BikeLake, Row, at, days
 from lake_assets_tests.helpers.oracles.demo_history import make_history
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

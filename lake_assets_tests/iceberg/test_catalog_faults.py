@@ -18,8 +18,8 @@ from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog_faults import fault_of
 from lake_assets.spark.preflight import free_port
 from lake_assets_tests.commands.test_cli import call
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS
 from lake_assets_tests.helpers.servers.postgresql import PASSWORD
-from lake_assets_tests.lakes import DMS, ITEMS
 
 COMMANDS = (["status"], ["sync"], ["maintain"], ["quarantine", "list"], ["latency"])
 SECRET = "hush-hush"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets_tests.shop import Shop, open_shop
+from lake_assets_tests.helpers.orchestration.dagster_shop import Shop, open_shop
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from lake_assets.config.config_file import load_lake
 from lake_assets.orchestration.lake_definitions import build_definitions, open_lake
-from lake_assets_tests.lakes import small_lake
+from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = ["app_events", "bikes", "maintenance_tickets", "members", "station_status", "stations", "trips"]

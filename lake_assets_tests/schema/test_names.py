@@ -18,7 +18,7 @@ from lake_assets.config import Column, TableConfig
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract_log import new_version
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 TABLE, OTHER = "public.items", "public.others"
 BASE: dict[str, Any] = {"columns": {"id": "int not null", "v": "int"}, "primary_key": ["id"]}

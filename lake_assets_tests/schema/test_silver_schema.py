@@ -17,7 +17,7 @@ from lake_assets.errors import TableStopped
 from lake_assets.schema.silver_schema import SilverSchema
 from lake_assets.spark.sql import Sql
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 pytestmark = pytest.mark.spark
 TABLE = "public.items"

@@ -15,7 +15,7 @@ from lake_assets.commands.run.maintain import maintain
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_maintenance import TableUpkeep
 from lake_assets.orchestration.lake_definitions import open_lake
-from lake_assets_tests.lakes import lake_config
+from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 
 STEPS: dict[str, Any] = {
     "compact": TableUpkeep,

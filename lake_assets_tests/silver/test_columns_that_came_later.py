@@ -27,7 +27,7 @@ from lake_assets_tests.helpers.files.dms_files import (
     load_file,
     put,
 )
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 pytestmark = pytest.mark.spark
 ACCOUNTS, CODES, PAIRS, LONG = "public.accounts", "public.codes", "public.pairs", "public.long_codes"

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.table.position import read_position
-from lake_assets_tests.bank import quiet
 from lake_assets_tests.helpers.files.dms_files import NOON, DmsFile, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bank import quiet
+from lake_assets_tests.helpers.lakes.bench import Bench, comparable
 from lake_assets_tests.helpers.oracles import oracle
-from lake_assets_tests.silver.bench import Bench, comparable
 from lake_assets_tests.silver.test_random_histories import (
     COLUMNS,
     TABLE,

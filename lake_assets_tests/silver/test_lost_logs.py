@@ -17,8 +17,8 @@ from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
-from lake_assets_tests.silver.changed_shop import (
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.changed_shop import (
     HOUR,
     ITEMS,
     changed,

@@ -19,7 +19,7 @@ from lake_assets.errors import LakeError, TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.write.batch_work import Work
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
-from lake_assets_tests.silver.quarantined import LONG, ONE, TABLE, WIDE, Shop, config
+from lake_assets_tests.helpers.lakes.narrow_shop import LONG, ONE, TABLE, WIDE, Shop, config
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets_tests.silver.quarantined import LONG, TABLE, WIDE, Shop, config
+from lake_assets_tests.helpers.lakes.narrow_shop import LONG, TABLE, WIDE, Shop, config
 
 pytestmark = pytest.mark.spark
 

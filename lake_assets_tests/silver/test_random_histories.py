@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from lake_assets.iceberg.publish import Attempt, KeptBranches
 from lake_assets.silver.apply import apply_batch as apply
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, Row, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench, comparable
+from lake_assets_tests.helpers.lakes.bench import Bench, comparable
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 FIRST, COUNT = (int(number) for number in os.environ.get("LAKE_HISTORIES", "0:5").split(":"))

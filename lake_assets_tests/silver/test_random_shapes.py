@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench, comparable
 from lake_assets_tests.helpers.oracles import oracle_shapes
-from lake_assets_tests.silver.bench import Bench, comparable
 from lake_assets_tests.silver.test_random_histories import (
     COLUMNS,
     TABLE,

@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets_tests.silver.bench import Bench, comparable
+from lake_assets_tests.helpers.lakes.bench import Bench, comparable
 
 ROOT = Path(__file__).resolve().parents[2]
 

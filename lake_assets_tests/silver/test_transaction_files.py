@@ -26,7 +26,7 @@ from lake_assets_tests.helpers.files.dms_files import (
     load_file,
     transaction_file,
 )
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 pytestmark = pytest.mark.spark
 

@@ -20,8 +20,8 @@ from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.sync import sync
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
-from lake_assets_tests.shop import open_instance
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.orchestration.dagster_shop import open_instance
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 COLUMNS = {"id": "long not null", "v": "string"}

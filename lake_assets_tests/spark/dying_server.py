@@ -17,8 +17,8 @@ from random import Random
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.lakes import SPARK, lake_config
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.small_lakes import SPARK, lake_config
 
 TABLE = "public.items"
 ROUNDS = 14

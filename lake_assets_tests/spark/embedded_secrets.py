@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 
 from lake_assets.spark.session import SparkSessions
+from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 from lake_assets_tests.helpers.servers.s3 import ACCESS, files_in_s3
-from lake_assets_tests.lakes import lake_config
 
 SECRET = "not for everybody = \\ : #"
 KEYS = (

@@ -15,7 +15,7 @@ from pathlib import Path
 from lake_assets.spark import session
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
-from lake_assets_tests.lakes import SPARK, lake_config
+from lake_assets_tests.helpers.lakes.small_lakes import SPARK, lake_config
 
 SLEEP = "SELECT java_method('java.lang.Thread', 'sleep', 40000L + id) FROM range(1)"
 PATIENCE = 150.0

@@ -38,7 +38,7 @@ from lake_assets.spark.connect_token import drop_token, keep_token, token_at
 from lake_assets.spark.preflight import PreflightError, free_port
 from lake_assets.spark.session import SparkSessions, channel, given_token
 from lake_assets_tests.commands.test_cli import ROOT, write_items
-from lake_assets_tests.lakes import DMS, ITEMS
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS
 
 # With the longest test of all: it begins first.
 pytestmark = pytest.mark.slow

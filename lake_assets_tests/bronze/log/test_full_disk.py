@@ -15,7 +15,7 @@ from lake_assets.config.config_file import load_lake
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.storage.stored_object import NotLogged
 from lake_assets_tests.commands.test_cli import call, folder, snapshots, write_items  # noqa: F401  (a fixture)
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 TABLE = {"columns": {"id": "long not null", "name": "string"}, "primary_key": ["id"]}
 HEADER = "Op,commit_ts,id,name,change_seq,BI_id"

@@ -20,7 +20,7 @@ from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.storage.object_store import open_store
 from lake_assets_tests.bronze.files.test_transactions import damaged
 from lake_assets_tests.helpers.files.dms_files import put
-from lake_assets_tests.lakes import DMS, small_lake
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, small_lake
 
 pytestmark = pytest.mark.spark
 

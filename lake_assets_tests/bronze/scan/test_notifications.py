@@ -21,9 +21,9 @@ from lake_assets.bronze.scan.vanished import Removal
 from lake_assets.config import LakeConfig, NotificationsConfig, S3Config
 from lake_assets.rounds.arrivals import Arrivals
 from lake_assets.runtime import LakeRuntime
+from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 from lake_assets_tests.helpers.servers.s3 import ACCESS, client
 from lake_assets_tests.helpers.servers.s3_messages import event_bridge, notification
-from lake_assets_tests.lakes import lake_config
 
 HEADER = b"Op,commit_ts,id,name,price,at,change_seq,BI_id\n"
 

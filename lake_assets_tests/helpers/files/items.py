@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, TimestampType
 
 from lake_assets_tests.helpers.files.dms_files import put
-from lake_assets_tests.lakes import COMPILED, DMS, read_of, small_lake
+from lake_assets_tests.helpers.lakes.small_lakes import COMPILED, DMS, read_of, small_lake
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, UTC)

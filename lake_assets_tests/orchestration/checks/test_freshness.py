@@ -14,7 +14,7 @@ from lake_assets.orchestration.checks.freshness_check import FreshnessState, fre
 from lake_assets.orchestration.checks.silver_checks import check_specs, freshness_evaluation
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.targets import Target
-from lake_assets_tests.lakes import ITEMS, small_lake
+from lake_assets_tests.helpers.lakes.small_lakes import ITEMS, small_lake
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

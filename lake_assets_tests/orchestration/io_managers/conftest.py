@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.orchestration.lake_definitions import Lake
-from lake_assets_tests.lakes import small_lake
+from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 
 
 @pytest.fixture(scope="module")

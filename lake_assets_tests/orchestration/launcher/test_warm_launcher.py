@@ -22,7 +22,7 @@ from lake_assets.orchestration.launcher import fork_server
 from lake_assets.orchestration.launcher.run_process import PROCESS, SERVER, is_known, process_of, process_tag
 from lake_assets.orchestration.launcher.warm_launcher import ForkServer
 from lake_assets.orchestration.runs.in_flight import unfinished_runs
-from lake_assets_tests.dagster_dev import ROOT
+from lake_assets_tests.helpers.orchestration.dagster_dev import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from dagster._core.events import StepMaterializationData
 from lake_assets.orchestration.checks.check_history import check_turns, latest_evaluation
 from lake_assets.orchestration.runs.backoff import check_backing_off, delay, runs_backing_off
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
-from lake_assets_tests.shop import SALES, add_run, plan_check
+from lake_assets_tests.helpers.orchestration.dagster_shop import SALES, add_run, plan_check
 
 BASE, MOST = timedelta(seconds=15), timedelta(minutes=15)
 CHECK = dg.AssetCheckKey(SALES, "applied")

@@ -28,10 +28,10 @@ from lake_assets.orchestration.sensors.file_sensor import ready_targets
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets.rounds.upkeep import APART
 from lake_assets.silver.apply import engine
-from lake_assets_tests.dagster_dev import ROOT
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file
-from lake_assets_tests.shop import ORIGIN
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.orchestration.dagster_dev import ROOT
+from lake_assets_tests.helpers.orchestration.dagster_shop import ORIGIN
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -10,7 +10,7 @@ from dagster._core.events import AssetMaterializationPlannedData
 
 from lake_assets.orchestration.runs.in_flight import LAUNCH_SECONDS, assets_in_flight
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT, Heartbeat
-from lake_assets_tests.shop import NOTES, SALES, add_run
+from lake_assets_tests.helpers.orchestration.dagster_shop import NOTES, SALES, add_run
 
 TIMEOUT = 60.0
 ELSEWHERE = dg.AssetKey(["another", "location"])

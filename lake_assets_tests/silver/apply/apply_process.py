@@ -17,7 +17,7 @@ from typing import Any
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.apply.engine import apply_tables
-from lake_assets_tests.lakes import lake_config
+from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 
 
 def main(arguments: dict[str, Any]) -> None:

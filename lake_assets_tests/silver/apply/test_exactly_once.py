@@ -38,7 +38,7 @@ from lake_assets.silver.write import upsert as keyed
 from lake_assets.silver.write.batch import TableResult
 from lake_assets.silver.write.batch_work import Work
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.silver.bench import AT_ONCE, Bench
+from lake_assets_tests.helpers.lakes.bench import AT_ONCE, Bench
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 COLUMNS = {"id": "long not null", "v": "string not null"}

@@ -37,9 +37,9 @@ from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
 from lake_assets_tests.faults import POINTS, Point, Step
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, csv_bytes, load_file, put
-from lake_assets_tests.lakes import TINY, lake_config
+from lake_assets_tests.helpers.lakes.bench import AT_ONCE, Bench
+from lake_assets_tests.helpers.lakes.small_lakes import TINY, lake_config
 from lake_assets_tests.orchestration.sync_process import forked
-from lake_assets_tests.silver.bench import AT_ONCE, Bench
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]

@@ -24,7 +24,7 @@ from lake_assets.silver.apply.rebuild import rebuild, replay
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Target
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 pytestmark = pytest.mark.spark
 TABLE = "public.items"

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from lake_assets.commands.mend.quarantine_commands import retry
 from lake_assets.errors import TableStopped
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 pytestmark = pytest.mark.spark
 TABLE = "public.items"

@@ -22,8 +22,8 @@ from lake_assets_tests.helpers.files.dms_files import (
     load_file,
     transaction_file,
 )
-from lake_assets_tests.silver.bench import Bench
-from lake_assets_tests.silver.quarantined import LONG, ONE, TABLE, TIGHT, WIDE, Shop, config
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.narrow_shop import LONG, ONE, TABLE, TIGHT, WIDE, Shop, config
 from lake_assets_tests.silver.test_transaction_files import ITEMS, NOTES, TABLES, TRANSACTIONS, item, minutes
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -14,7 +14,7 @@ from lake_assets.iceberg.partitioning import has_files_of_before, partitions_of
 from lake_assets.iceberg.table_maintenance import TableUpkeep
 from lake_assets.rounds.upkeep import tend_silver
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 pytestmark = pytest.mark.spark
 TABLE = "public.items"

@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 from lake_assets.errors import TableStopped
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, Row, cdc_file, csv_bytes, load_file, put
+from lake_assets_tests.helpers.lakes.bench import AT_ONCE, Bench, comparable
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, lake_config
 from lake_assets_tests.helpers.oracles import oracle
-from lake_assets_tests.lakes import DMS, lake_config
-from lake_assets_tests.silver.bench import AT_ONCE, Bench, comparable
 from lake_assets_tests.silver.test_random_histories import Killed, dying, pieces
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

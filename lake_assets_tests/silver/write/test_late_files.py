@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, Row, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench, comparable
 from lake_assets_tests.helpers.oracles import oracle
-from lake_assets_tests.silver.bench import Bench, comparable
 
 pytestmark = pytest.mark.spark
 TABLES: dict[str, dict[str, Any]] = {

@@ -19,7 +19,7 @@ from lake_assets.silver.write import small_table
 from lake_assets.silver.write import upsert as keyed
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 pytestmark = pytest.mark.spark
 NAME = "public.items"

@@ -20,7 +20,7 @@ from lake_assets.errors import TableStopped
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 pytestmark = pytest.mark.spark
 ITEMS, SOFT, EVENTS, BARE = "public.items", "public.soft", "public.events", "public.bare"

@@ -1,6 +1,6 @@
 """Jobs from DMS files to Iceberg as they are published, each reduced to the lines that are wrong.
 
-Here: mistakes, each under a name of its own. Not here: what comes of them, which `silver/test_published_mistakes.py`
+Here: mistakes, each under a name of its own. Not here: what comes of them, which `test_published_mistakes.py`
 shows on files that this project applies exactly. Apart from its mistake each job reads and writes as it should. Columns
 are text throughout.
 """

@@ -14,7 +14,7 @@ from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 ITEMS = {"columns": {"id": "long not null", "v": "string"}, "primary_key": ["id"]}
 HOUR = timedelta(hours=1)

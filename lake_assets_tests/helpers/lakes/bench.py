@@ -18,8 +18,8 @@ from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.write.batch import BatchResult, TableResult
 from lake_assets_tests.helpers.files.dms_files import DmsFile, csv_bytes, parquet_bytes, put, transactions_csv
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, small_lake
 from lake_assets_tests.helpers.oracles import oracle
-from lake_assets_tests.lakes import DMS, small_lake
 
 AT_ONCE = {"full_load_complete": "immediately"}
 """Loads are not waited for: what waits is `test_plan.py`'s subject."""

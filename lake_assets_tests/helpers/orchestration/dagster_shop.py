@@ -29,7 +29,7 @@ from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.checks.silver_checks import APPLIED
 from lake_assets.orchestration.lake_definitions import Lake, build_definitions, open_lake
-from lake_assets_tests.lakes import lake_config, sequence, write_file
+from lake_assets_tests.helpers.lakes.small_lakes import lake_config, sequence, write_file
 
 HEADER = "Op,commit_ts,id,name,at,change_seq,BI_id"
 COLUMNS = {"id": "long not null", "name": "string", "at": "timestamptz"}

@@ -32,9 +32,9 @@ from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.assets.mart_runs import mart_work
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.spark.preflight import PreflightError, check_java, free_port
-from lake_assets_tests.lakes import TINY
+from lake_assets_tests.helpers.lakes.small_lakes import TINY
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 KEPT = ("stations", "station_status", "trips")
 SILVER = (*KEPT, "station_status_changes")
 MARTS = ("racks_empty_now", "station_daily", "trip_revenue_daily")

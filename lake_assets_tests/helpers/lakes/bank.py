@@ -13,7 +13,7 @@ from typing import Any
 from lake_assets.config import ConsistentCut
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 SAVINGS, CURRENT, BOOKINGS = "public.savings", "public.giro", "public.bookings"
 ACCOUNT = {"columns": {"id": "long not null", "balance": "long"}, "primary_key": ["id"]}

@@ -10,7 +10,6 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.silver.write.batch import TableResult
-from lake_assets_tests import published_jobs as jobs
 from lake_assets_tests.helpers.files.dms_files import (
     NOON,
     Clock,
@@ -20,8 +19,9 @@ from lake_assets_tests.helpers.files.dms_files import (
     load_file,
     put,
 )
+from lake_assets_tests.helpers.lakes import published_jobs as jobs
+from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.oracles import oracle
-from lake_assets_tests.silver.bench import Bench
 
 ITEMS, AUDIT, LINES, BARE, STOPS = (
     "public.items",

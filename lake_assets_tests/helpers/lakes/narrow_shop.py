@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 TABLE = "public.items"
 ONE, LONG = Decimal("1.0"), Decimal("123.4")

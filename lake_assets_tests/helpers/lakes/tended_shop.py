@@ -15,8 +15,8 @@ from lake_assets.iceberg.table_io import RESTAMP_OF, summary
 from lake_assets.iceberg.table_maintenance import Upkeep
 from lake_assets.silver.table.position import LOG_OFFSET
 from lake_assets.silver.table.targets import Target
+from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.silver.apply.test_exactly_once import KEYED, Shop
-from lake_assets_tests.silver.bench import Bench
 
 KEEP_NOTHING: dict[str, Any] = {"keep_snapshots": "0s", "keep_for_marts": "0s", "min_small_files": 2}
 """Expires all that the position does not need."""
