@@ -38,7 +38,7 @@ from lake_assets_tests.chaos.verdict import (
     stale_marts,
     table_differences,
 )
-from lake_assets_tests.helpers.orchestration.dagster_dev import ROOT
+from lake_assets_tests.helpers.processes.child import ROOT
 from lake_assets_tests.helpers.servers.s3 import ACCESS
 
 CATCH_UP_SECONDS = 300.0

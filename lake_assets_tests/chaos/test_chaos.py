@@ -4,8 +4,6 @@ Here: the server's troubles and the verdict, without Dagster or Spark; in `make 
 Not here: the ten minutes whose record is in docs/chaos.md (`make chaos`).
 """
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -21,7 +19,7 @@ from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets_tests.chaos.lake import PREFIX, SOURCE, write_lake
 from lake_assets_tests.chaos.storage import BUCKET, Storage, Trouble
 from lake_assets_tests.chaos.verdict import change_log_differences, log_differences
-from lake_assets_tests.helpers.orchestration.dagster_dev import ROOT
+from lake_assets_tests.helpers.processes.child import output_of, run_python
 from lake_assets_tests.helpers.servers.s3 import client
 
 HEADER = "Op,commit_ts,change_seq,station_id,bikes_available,docks_available,is_renting,last_reported\n"
@@ -94,14 +92,6 @@ def test_the_verdict_sees_changes_that_are_missing(storage: Storage, lake: Lake)
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("options", [[], ["--continuous"]])
 def test_three_bad_minutes(options: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "lake_assets_tests.chaos", "--minutes", "3", "--seed", "11", *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=1100,
-        check=False,
-    )
-    print(done.stdout[-5000:])
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "Spark killed" in done.stdout
+    arguments = ("--minutes", "3", "--seed", "11", *options)
+    done = run_python("-m", "lake_assets_tests.chaos", *arguments, timeout=1100)
+    assert "Spark killed" in output_of(done)

@@ -1,7 +1,6 @@
 """The command line as a user meets it: what it prints, and its exit codes."""
 
 import json
-import os
 import re
 import shutil
 import socket
@@ -18,8 +17,8 @@ from lake_assets.config import LakeConfig
 from lake_assets.config.config_file import load_lake
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS, ITEMS_HEADER, sequence, write_file
+from lake_assets_tests.helpers.processes.child import ROOT, environment, run_python
 
-ROOT = Path(__file__).parents[2]
 LOAD = "public/items/LOAD00000001.csv"
 CDC = "public/items/20260301-120100000.csv"
 
@@ -313,15 +312,9 @@ def sync_without_java(folder: Path) -> subprocess.CompletedProcess[str]:
     """`sync` in a process of its own, on a machine without Java; it prints what it has imported of Dagster."""
     empty = folder / "bin"
     empty.mkdir(exist_ok=True)
-    environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"}
-    return subprocess.run(
-        [sys.executable, "-c", IN_PROCESS, "--config", str(folder / "lake.yaml"), "sync"],
-        env=environment | {"PATH": str(empty), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    own = environment(PATH=str(empty))
+    own.pop("JAVA_HOME", None)
+    return run_python("-c", IN_PROCESS, "--config", folder / "lake.yaml", "sync", env=own, timeout=120)
 
 
 def test_a_sync_with_nothing_pending_needs_neither_java_nor_dagster(

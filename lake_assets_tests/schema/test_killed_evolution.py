@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets_tests.faults import POINTS, armed
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.processes.faults import POINTS, armed
 
 pytestmark = pytest.mark.spark
 TABLE = "public.items"

@@ -5,8 +5,6 @@ Not here: killed batches (`test_exactly_once.py`).
 
 import json
 import signal
-import subprocess
-import sys
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,6 +13,7 @@ from lake_assets.iceberg import table_maintenance as maintenance
 from lake_assets.silver.table.position import LOG_OFFSET, read_position
 from lake_assets_tests.helpers.lakes.bench import AT_ONCE
 from lake_assets_tests.helpers.lakes.tended_shop import KEEP_NOTHING, TendedShop, tended_shop
+from lake_assets_tests.helpers.processes.child import run_python
 from lake_assets_tests.silver.apply.test_exactly_once import PATIENCE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -41,8 +40,8 @@ def killed_maintenance(shop: TendedShop, when: str, step: str) -> None:
         "maintenance": KEEP_NOTHING,
         "kill": (when, step),
     }
-    command = [sys.executable, "-m", "lake_assets_tests.silver.maintain_process", json.dumps(arguments)]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    program = "lake_assets_tests.helpers.processes.maintain_process"
+    process = run_python("-m", program, json.dumps(arguments), timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL, process.stderr[-4000:]
 
 

@@ -33,8 +33,8 @@ from lake_assets.orchestration.assets.mart_runs import mart_work
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.spark.preflight import PreflightError, check_java, free_port
 from lake_assets_tests.helpers.lakes.small_lakes import TINY
+from lake_assets_tests.helpers.processes.child import ROOT, environment
 
-ROOT = Path(__file__).resolve().parents[3]
 KEPT = ("stations", "station_status", "trips")
 SILVER = (*KEPT, "station_status_changes")
 MARTS = ("racks_empty_now", "station_daily", "trip_revenue_daily")
@@ -78,16 +78,12 @@ class Dev:
 
     def up(self) -> None:
         """Starts it as the user would type it, in a session of its own, and waits for its webserver."""
-        environment = {
-            k: v for k, v in os.environ.items() if not k.startswith(("DAGSTER_", "LAKE_", "SPARK_"))
-        }
-        environment["PYTHONPATH"] = str(ROOT)
         command = [sys.executable, "-m", "lake_assets.cli", "dev", "--port", str(self.port)]
         if self.plain:
             command = [sys.executable, "-m", "dagster", "dev", "-h", "127.0.0.1", "-p", str(self.port)]
         with (self.folder / "dev.log").open("ab") as log:
             self.process = subprocess.Popen(
-                command, cwd=self.folder, env=environment, stdout=log, stderr=log, start_new_session=True
+                command, cwd=self.folder, env=environment(), stdout=log, stderr=log, start_new_session=True
             )
         self.sessions.append(self.process.pid)
         self.wait("the webserver", lambda: self.query("{version}"))

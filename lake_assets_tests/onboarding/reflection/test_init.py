@@ -27,7 +27,7 @@ from lake_assets.onboarding.reflection.reflect import (
     _without_secrets,
     read_tables,
 )
-from lake_assets_tests.helpers.orchestration.dagster_dev import ROOT
+from lake_assets_tests.helpers.processes.child import ROOT
 from lake_assets_tests.helpers.servers.postgresql import PASSWORD
 
 DECIDABLE = """

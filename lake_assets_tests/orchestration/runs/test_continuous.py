@@ -4,9 +4,6 @@ Here: rounds in this process, and the job in Dagster's own executor. Not here: a
 """
 
 import itertools
-import os
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -30,8 +27,8 @@ from lake_assets.rounds.upkeep import APART
 from lake_assets.silver.apply import engine
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file
 from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.orchestration.dagster_dev import ROOT
 from lake_assets_tests.helpers.orchestration.dagster_shop import ORIGIN
+from lake_assets_tests.helpers.processes.child import output_of, run_python
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -262,18 +259,8 @@ def test_what_fails_after_the_commit_keeps_no_mart_waiting(
 
 def test_a_process_without_its_spark_ends(tmp_path: Path) -> None:
     """It cannot start another; a fresh run can."""
-    own = {name: value for name, value in os.environ.items() if "SPARK" not in name}
-    done = subprocess.run(
-        [sys.executable, "-m", "lake_assets_tests.orchestration.dying_spark", str(tmp_path)],
-        cwd=ROOT,
-        env=own,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "SparkLost" in done.stdout
+    done = run_python("-m", "lake_assets_tests.helpers.processes.dying_spark", tmp_path, timeout=300)
+    assert "SparkLost" in output_of(done)
 
 
 def test_a_table_that_cannot_be_tended_stops_no_round(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:

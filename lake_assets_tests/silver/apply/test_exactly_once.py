@@ -363,7 +363,7 @@ def test_real_processes(wide: Shop) -> None:
         command = [
             sys.executable,
             "-m",
-            "lake_assets_tests.silver.apply.apply_process",
+            "lake_assets_tests.helpers.processes.apply_process",
             json.dumps(arguments | more),
         ]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

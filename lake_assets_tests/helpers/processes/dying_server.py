@@ -1,8 +1,7 @@
 """A process that applies batch after batch while its Spark Connect server is killed and started again.
 
-Here: `python -m lake_assets_tests.spark.dying_server <folder> <seed>`; ends with 1 unless silver is what the oracle
-says.
-A process of its own, since a process has Spark inside or outside and never both.
+Here: `python -m lake_assets_tests.helpers.processes.dying_server <folder> <seed>`; ends with 1 unless silver
+is what the oracle says. A process of its own, since a process has Spark inside or outside and never both.
 """
 
 import os

@@ -1,7 +1,8 @@
 """Maintenance of a lake in a process of its own, which may be killed on the way.
 
-Here: what `test_killed_maintenance.py` starts: `python -m lake_assets_tests.silver.maintain_process '<JSON>'` with
-`folder`, `catalog`, `tables`, `dms`, `maintenance`, and `kill`: `before` or `after` and the name of a step.
+Here: what `test_killed_maintenance.py` starts: `python -m lake_assets_tests.helpers.processes.maintain_process
+'<JSON>'` with `folder`, `catalog`, `tables`, `dms`, `maintenance`, and `kill`: `before` or `after` and the name of a
+step.
 """
 
 import json

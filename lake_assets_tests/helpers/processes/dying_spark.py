@@ -1,4 +1,4 @@
-"""A run that stays up, whose Spark is killed: `python -m lake_assets_tests.orchestration.dying_spark <folder>`.
+"""A run that stays up, whose Spark is killed: `python -m lake_assets_tests.helpers.processes.dying_spark <folder>`.
 
 Ends with 1 unless a round soon says so, and what had failed is told. A process of its own, because one that has lost
 its Spark gets no other.

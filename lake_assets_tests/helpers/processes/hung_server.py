@@ -1,8 +1,8 @@
 """A statement to a Spark Connect server that is stopped amid it, and one that begins then: both are given up.
 
-Here: `python -m lake_assets_tests.spark.hung_server <folder>`, which ends with 1 unless both are soon told as a server
-that is lost, and the server is used again once it goes on. A process of its own, since a process has Spark inside or
-outside and never both.
+Here: `python -m lake_assets_tests.helpers.processes.hung_server <folder>`, which ends with 1 unless both are soon
+told as a server that is lost, and the server is used again once it goes on. A process of its own, since a process has
+Spark inside or outside and never both.
 """
 
 import os

@@ -1,7 +1,7 @@
 """`lake-assets sync` in a process of its own, which may be killed at a named point.
 
-Here: `python -m lake_assets_tests.orchestration.sync_process <lake.yaml> [point of faults.py]`, and the same in a child
-of a process that has imported everything already. Not here: where it may be killed (`faults.py`).
+Here: `python -m lake_assets_tests.helpers.processes.sync_process <lake.yaml> [point of faults.py]`, and the same in
+a child of a process that has imported everything already. Not here: where it may be killed (`faults.py`).
 """
 
 import os
@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from lake_assets import cli
-from lake_assets_tests.faults import POINTS, armed
+from lake_assets_tests.helpers.processes.faults import POINTS, armed
 
 FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload([__name__, "lake_assets.orchestration.sync", "pyspark.sql.connect.session"])

@@ -1,6 +1,6 @@
 """One turn of a lake's silver tables in a process of its own, which may be killed on the way.
 
-Here: what `test_exactly_once.py` starts: `python -m lake_assets_tests.silver.apply.apply_process '<JSON>'` with
+Here: what `test_exactly_once.py` starts: `python -m lake_assets_tests.helpers.processes.apply_process '<JSON>'` with
 `folder`, `catalog`, `tables`, `dms`. Optional are `kill_before`, the name of a function of
 `silver/apply/apply_batch.py`, and `start`, a file that it waits for once it is ready, which `<start>.ready` tells.
 Prints the number of batches it published.
