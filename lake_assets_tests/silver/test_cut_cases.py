@@ -20,11 +20,12 @@ from lake_assets.silver.apply.cut_tags import SourceCut, cut_of, cut_tags, shows
 from lake_assets.silver.plan.cut import Cut, source_cut
 from lake_assets.silver.plan.planner import Batch, Waiting, plan_batch
 from lake_assets.silver.table.position import Position, read_position
-from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file, load_file
+from lake_assets_tests.helpers.files.planning import IMMEDIATELY
+from lake_assets_tests.helpers.files.records import logged
 from lake_assets_tests.helpers.lakes.bank import quiet
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
-from lake_assets_tests.silver.plan.planning import IMMEDIATELY, NOON, logged
 from lake_assets_tests.silver.test_random_histories import Killed
 
 SETTINGS = ConsistentCut(interval=timedelta(seconds=60), margin=timedelta(seconds=10))

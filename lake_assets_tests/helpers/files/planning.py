@@ -1,47 +1,18 @@
-"""Files of a table as the log has them, and its next batch. Not here: the cases (`plan_cases.py`)."""
+"""The next batch of a table, by the log's records of its files. Not here: the cases (`plan_cases.py`)."""
 
-from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import FullLoadComplete, Mode, OnVanished
 from lake_assets.silver.plan.planner import Batch, Gate, Waiting, plan_batch
 from lake_assets.silver.table.position import Position
+from lake_assets_tests.helpers.files.dms_files import NOON
+from lake_assets_tests.helpers.files.records import logged
 
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FIRST_CDC = FullLoadComplete.model_validate("first_cdc")
 IMMEDIATELY = FullLoadComplete.model_validate("immediately")
 QUIET = FullLoadComplete.model_validate({"quiet_period": "5m"})
-
-
-def logged(offset: int, key: str, *, minute: float = 0, epoch: int = 1, **changed: Any) -> LoggedFile:
-    """A record of the log: LOAD objects were modified, and their first row transferred, at `minute` past noon; CDC
-    files were flushed then."""
-    at = NOON + timedelta(minutes=minute)
-    load = "LOAD" in key
-    record = LoggedFile(
-        offset=offset,
-        source="shop",
-        schema="public",
-        table="items",
-        key=key,
-        version=f"v{offset}",
-        kind=FileKind.LOAD if load else FileKind.CDC,
-        format="csv",
-        compression="none",
-        size=10,
-        last_modified=at,
-        logged_at=at,
-        flush_time=None if load else at,
-        capture_date=date(2026, 3, 1),
-        epoch=epoch,
-        rows=1,
-        columns=None,
-        first_commit_ts=at if load else at - timedelta(minutes=1),
-    )
-    return replace(record, **changed)
 
 
 def plan(
