@@ -26,7 +26,7 @@ from lake_assets_tests.helpers.files.records import logged
 from lake_assets_tests.helpers.lakes.bank import quiet
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
-from lake_assets_tests.silver.test_random_histories import Killed
+from lake_assets_tests.helpers.processes.faults import Killed
 
 SETTINGS = ConsistentCut(interval=timedelta(seconds=60), margin=timedelta(seconds=10))
 SECOND = timedelta(seconds=1)

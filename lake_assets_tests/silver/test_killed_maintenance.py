@@ -12,9 +12,8 @@ from pyspark.sql import SparkSession
 from lake_assets.iceberg import table_maintenance as maintenance
 from lake_assets.silver.table.position import LOG_OFFSET, read_position
 from lake_assets_tests.helpers.lakes.bench import AT_ONCE
-from lake_assets_tests.helpers.lakes.tended_shop import KEEP_NOTHING, TendedShop, tended_shop
-from lake_assets_tests.helpers.processes.child import run_python
-from lake_assets_tests.silver.apply.test_exactly_once import PATIENCE
+from lake_assets_tests.helpers.lakes.keyed_shop import KEEP_NOTHING, TendedShop, tended_shop
+from lake_assets_tests.helpers.processes.child import PATIENCE, run_python
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 LONG = pytest.mark.long

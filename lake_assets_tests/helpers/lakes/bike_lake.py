@@ -46,6 +46,47 @@ def days(*numbers: int) -> set[date]:
     return {date(2024, 3, number) for number in numbers}
 
 
+def station(number: int, district: str) -> Row:
+    """A row of `stations`."""
+    return {
+        "station_id": number,
+        "name": f"Rack {number}",
+        "district": district,
+        "capacity": 10,
+        "latitude": 48.1,
+        "longitude": 11.5,
+        "opened_on": date(2020, 1, 1),
+        "is_active": True,
+    }
+
+
+def status(number: int, bikes: int, when: datetime) -> Row:
+    """A row of `station_status`."""
+    return {
+        "station_id": number,
+        "bikes_available": bikes,
+        "docks_available": 10 - bikes,
+        "is_renting": True,
+        "last_reported": when,
+    }
+
+
+def trip(number: int, started: datetime, ended: datetime | None, **values: Any) -> Row:
+    """A row of `trips`; `values` replace or add to it."""
+    row = {
+        "trip_id": number,
+        "bike_id": 1,
+        "member_id": 1,
+        "start_station_id": 1,
+        "end_station_id": None if ended is None else 2,
+        "started_at": started,
+        "ended_at": ended,
+        "distance_km": None if ended is None else 1.1,
+        "fare": None if ended is None else "2.50",
+    }
+    return row | values
+
+
 class BikeLake:
     """A lake with one source, three of its tables and the three marts."""
 

@@ -23,7 +23,7 @@ def config(columns: dict[str, str] = TIGHT, **more: Any) -> dict[str, Any]:
     return {TABLE: {"columns": columns, "primary_key": ["id"], "also": ["change_log"], **more}}
 
 
-class Shop:
+class NarrowShop:
     """A table with a change log, whose column n is declared too narrow for 123.4."""
 
     def __init__(self, folder: Path, sections: Mapping[str, Any] | None = None, **more: Any) -> None:

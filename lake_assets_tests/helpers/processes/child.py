@@ -10,6 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 """The checkout."""
+PATIENCE = 300
+"""Seconds for a process that starts a Spark of its own."""
 _OURS = ("DAGSTER_", "LAKE_", "PYSPARK_", "SPARK_")
 
 

@@ -2,7 +2,7 @@
 
 Here: the table of those points, and arming one of them. Not here: what has to hold after each
 (`silver/apply/test_kill_points.py`), the process that dies (`sync_process.py`), the points of maintenance
-(`silver/test_killed_maintenance.py`).
+(`test_killed_maintenance.py`).
 """
 
 import functools
@@ -94,6 +94,15 @@ POINTS = {
     )
 }
 """In the order in which a batch passes them."""
+
+
+class Killed(BaseException):
+    """The process ends here: no handler runs that a kill would not run."""
+
+
+def killed(*arguments: Any, **named: Any) -> Any:
+    """In the place of any function: the process ends there."""
+    raise Killed
 
 
 def die() -> None:

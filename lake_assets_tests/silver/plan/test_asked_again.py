@@ -23,7 +23,7 @@ from lake_assets_tests.helpers.files.dms_files import (
     transaction_file,
 )
 from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.lakes.narrow_shop import LONG, ONE, TABLE, TIGHT, WIDE, Shop, config
+from lake_assets_tests.helpers.lakes.narrow_shop import LONG, ONE, TABLE, TIGHT, WIDE, NarrowShop, config
 from lake_assets_tests.silver.test_transaction_files import ITEMS, NOTES, TABLES, TRANSACTIONS, item, minutes
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -32,7 +32,7 @@ ONE_A_BATCH = {"automation": {"max_files_per_batch": 1}}
 
 def test_a_reload_between_the_request_and_its_turn(spark: SparkSession, tmp_path: Path) -> None:
     """The reload began before the file was flushed, so that the file is a part of it."""
-    shop = Shop(tmp_path, also=[])
+    shop = NarrowShop(tmp_path, also=[])
     shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"))
     shop.bench.apply()
     shop.bench.edit(config(WIDE, also=[]))
@@ -47,7 +47,7 @@ def test_a_reload_between_the_request_and_its_turn(spark: SparkSession, tmp_path
 
 @pytest.mark.long
 def test_short_batches(spark: SparkSession, tmp_path: Path) -> None:
-    shop = Shop(tmp_path, ONE_A_BATCH)
+    shop = NarrowShop(tmp_path, ONE_A_BATCH)
     shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"), shop.change("U", 3, "bad", LONG))
     shop.bench.apply()
     shop.bench.edit(config(WIDE))
@@ -77,7 +77,7 @@ def test_short_batches(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_asked_for_while_a_batch_is_under_way(spark: SparkSession, tmp_path: Path) -> None:
     """An earlier request, which was in vain, does not stand for one that is yet to be logged."""
-    shop = Shop(tmp_path, also=[])
+    shop = NarrowShop(tmp_path, also=[])
     shop.put(shop.change("U", 1, "bad", LONG))
     shop.bench.apply()
     retry(shop.runtime, shop.held())
@@ -96,7 +96,7 @@ def test_asked_for_while_a_batch_is_under_way(spark: SparkSession, tmp_path: Pat
 
 @pytest.mark.long
 def test_content_that_is_put_back_is_held_again(spark: SparkSession, tmp_path: Path) -> None:
-    shop = Shop(tmp_path, also=[])
+    shop = NarrowShop(tmp_path, also=[])
     key = shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"))
     shop.bench.apply()
     first = shop.bench.bucket[key]
@@ -113,7 +113,7 @@ def test_content_that_is_put_back_is_held_again(spark: SparkSession, tmp_path: P
 def test_damaged_files_that_are_written_again(spark: SparkSession, tmp_path: Path) -> None:
     """A log has no row of them to take back; those that are known do not stop a table that is made anew; and no table
     depends on any of its files being readable."""
-    shop = Shop(tmp_path, quarantine={"max_files": 1})
+    shop = NarrowShop(tmp_path, quarantine={"max_files": 1})
     assert shop.bench.location is not None
     keys = []
     for n in (1, 2, 3):
@@ -151,7 +151,7 @@ def test_a_table_of_nothing_readable(spark: SparkSession, tmp_path: Path) -> Non
 @pytest.mark.long
 def test_a_row_of_columns_that_are_gone(spark: SparkSession, tmp_path: Path) -> None:
     """Asked for after one of its columns was renamed and another one removed: both are in its file."""
-    shop = Shop(tmp_path, columns=TIGHT | {"old": "string"})
+    shop = NarrowShop(tmp_path, columns=TIGHT | {"old": "string"})
     shop.bench.apply()
     change = {"id": 1, "v": "bad", "n": LONG, "old": "kept"}
     good = {"id": 2, "v": "good", "n": ONE, "old": "kept"}
@@ -239,7 +239,7 @@ def test_transactions_written_again_while_rows_of_two_tables_are_held(
 @pytest.mark.long
 def test_a_marker_that_lake_yaml_learns_of_later(spark: SparkSession, tmp_path: Path) -> None:
     """A replay reads files with and without it; what it marks stays as it was."""
-    shop = Shop(tmp_path, columns=WIDE, also=[])
+    shop = NarrowShop(tmp_path, columns=WIDE, also=[])
     shop.put(shop.change("U", 1, "__NOSUP__"))
     shop.bench.apply()
     shop.bench.edit(config(WIDE, also=[], dms={"csv_no_sup_value": "__NOSUP__"}))
