@@ -2,22 +2,19 @@
 
 import json
 import re
-import shutil
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from lake_assets import cli
-from lake_assets.config import LakeConfig
 from lake_assets.config.config_file import load_lake
 from lake_assets.iceberg.catalog import open_catalog
-from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS, ITEMS_HEADER, sequence, write_file
-from lake_assets_tests.helpers.processes.child import ROOT, environment, run_python
+from lake_assets_tests.helpers.lakes.command_lake import call, command_lake, snapshots, write_items
+from lake_assets_tests.helpers.lakes.small_lakes import ITEMS, ITEMS_HEADER, sequence, write_file
+from lake_assets_tests.helpers.processes.child import environment, run_python
 
 LOAD = "public/items/LOAD00000001.csv"
 CDC = "public/items/20260301-120100000.csv"
@@ -25,54 +22,7 @@ CDC = "public/items/20260301-120100000.csv"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a lake.yaml for two small tables, and dagster.yaml."""
-    config = {
-        "catalog": {"uri": "catalog.db", "warehouse": "warehouse"},
-        "sources": {
-            "shop": {
-                "location": "bronze",
-                "dms": DMS,
-                "tables": {"public.items": ITEMS, "public.others": ITEMS},
-            }
-        },
-        "gold": {"start_date": "2026-03-01"},
-    }
-    (tmp_path / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    shutil.copy(ROOT / "dagster.yaml", tmp_path)
-    (tmp_path / "bronze").mkdir()
-    return tmp_path
-
-
-def call(folder: Path, *arguments: str, config: str = "lake.yaml") -> int:
-    """Runs the command line in this process; its exit code."""
-    before = sys.argv
-    sys.argv = ["lake-assets", "--config", str(folder / config), *arguments]
-    try:
-        cli.main()
-    except SystemExit as end:
-        return int(end.code or 0)
-    finally:
-        sys.argv = before
-    return 0
-
-
-def write_items(folder: Path, table: str = "items") -> None:
-    rows = [f"I,2026-03-01 00:00:00.000000,{n},name {n},1.50,2026-03-01 10:00:00.000000,," for n in (1, 2)]
-    write_file(folder, f"public/{table}/LOAD00000001.csv", [ITEMS_HEADER, *rows])
-    write_file(
-        folder,
-        f"public/{table}/20260301-120100000.csv",
-        [
-            ITEMS_HEADER,
-            f"U,2026-03-01 12:00:00.000000,2,changed,2.00,2026-03-01 11:00:00.000000,{sequence(1)},",
-        ],
-    )
-
-
-def snapshots(config: LakeConfig, *identifiers: str) -> list[int | None]:
-    catalog = open_catalog(config.catalog)
-    found = [catalog.load_table(name).current_snapshot() for name in identifiers]
-    return [snapshot.snapshot_id if snapshot else None for snapshot in found]
+    return command_lake(tmp_path)
 
 
 def test_import_endpoint(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import yaml
 from lake_assets.config.config_file import load_lake
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.rounds.arrivals import log_arrivals
-from lake_assets_tests.commands.test_cli import call
+from lake_assets_tests.helpers.lakes.command_lake import call
 from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS, ITEMS_HEADER, sequence, write_file
 
 LOAD, CDC = "public/items/LOAD00000001.csv", "public/items/20260301-120100000.csv"

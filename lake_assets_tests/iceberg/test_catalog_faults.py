@@ -17,7 +17,7 @@ from lake_assets.config import S3Config
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog_faults import fault_of
 from lake_assets.spark.preflight import free_port
-from lake_assets_tests.commands.test_cli import call
+from lake_assets_tests.helpers.lakes.command_lake import call
 from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS
 from lake_assets_tests.helpers.servers.postgresql import PASSWORD
 

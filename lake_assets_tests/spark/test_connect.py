@@ -25,7 +25,6 @@ import pyspark
 import pyspark.sql.connect.proto as pb2
 import pyspark.sql.connect.proto.base_pb2_grpc as pb2_grpc
 import pytest
-import yaml
 from pyspark.sql.connect.client.core import ChannelBuilder, DefaultChannelBuilder
 
 from lake_assets.commands.run import dev
@@ -37,9 +36,8 @@ from lake_assets.spark.connect_server import ConnectServer, port_in_use
 from lake_assets.spark.connect_token import drop_token, keep_token, token_at
 from lake_assets.spark.preflight import PreflightError, free_port
 from lake_assets.spark.session import SparkSessions, channel, given_token
-from lake_assets_tests.commands.test_cli import write_items
-from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS
-from lake_assets_tests.helpers.processes.child import ROOT, output_of, run_python
+from lake_assets_tests.helpers.lakes.command_lake import command_lake, write_items
+from lake_assets_tests.helpers.processes.child import output_of, run_python
 
 # With the longest test of all: it begins first.
 pytestmark = pytest.mark.slow
@@ -47,21 +45,13 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the lake of `test_cli.py`, which has a server at a port of its own."""
-    config = {
-        "catalog": {"uri": "catalog.db", "warehouse": "warehouse"},
-        "spark": {
-            "mode": "${LAKE_SPARK_MODE:-connect}",
-            "remote": f"${{SPARK_REMOTE:-sc://localhost:{free_port()}}}",
-            "conf": {"spark.driver.memory": "1g"},
-        },
-        "sources": {"shop": {"location": "bronze", "dms": DMS, "tables": {"public.items": ITEMS}}},
-        "gold": {"start_date": "2026-03-01"},
+    """A lake that has a server at a port of its own."""
+    spark = {
+        "mode": "${LAKE_SPARK_MODE:-connect}",
+        "remote": f"${{SPARK_REMOTE:-sc://localhost:{free_port()}}}",
+        "conf": {"spark.driver.memory": "1g"},
     }
-    (tmp_path / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    (tmp_path / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
-    (tmp_path / "bronze").mkdir()
-    return tmp_path
+    return command_lake(tmp_path, ["public.items"], spark=spark)
 
 
 def command(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -11,7 +11,7 @@ import dagster as dg
 import psutil
 
 from lake_assets.errors import SparkLost
-from lake_assets_tests.orchestration.runs.test_continuous import ITEMS, Kept
+from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, Kept
 
 
 def main(folder: Path) -> int:

@@ -24,7 +24,14 @@ from lake_assets_tests.helpers.files.dms_files import (
 )
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.narrow_shop import LONG, ONE, TABLE, TIGHT, WIDE, NarrowShop, config
-from lake_assets_tests.silver.test_transaction_files import ITEMS, NOTES, TABLES, TRANSACTIONS, item, minutes
+from lake_assets_tests.helpers.lakes.transaction_tables import (
+    ITEMS,
+    NOTES,
+    TABLES,
+    TRANSACTIONS,
+    item,
+    minutes,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ONE_A_BATCH = {"automation": {"max_files_per_batch": 1}}
