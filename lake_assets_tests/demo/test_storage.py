@@ -11,6 +11,7 @@ from lake_assets.demo.feed import run_feed
 from lake_assets.demo.history import generate_history
 from lake_assets.demo.replay import replay_files
 from lake_assets_tests.helpers.oracles.demo_history import END, differences
+from lake_assets_tests.helpers.processes.faults import Killed
 from lake_assets_tests.helpers.servers.s3 import s3_server
 
 
@@ -81,9 +82,6 @@ def test_locations_that_are_none(location):
 def test_a_local_write_shows_whole_files_only(tmp_path, monkeypatch):
     storage = LocalStorage(tmp_path)
     storage.write("public/trips/a.csv", b"old")
-
-    class Killed(Exception):
-        pass
 
     def die(self, target):
         assert self.name.startswith("."), "a temporary file is hidden"

@@ -15,18 +15,10 @@ from pyspark.sql import SparkSession
 
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.processes.faults import POINTS, armed
+from lake_assets_tests.helpers.processes.faults import POINTS, Killed, armed, killed
 
 pytestmark = pytest.mark.spark
 TABLE = "public.items"
-
-
-class Killed(BaseException):
-    """No handler runs that a kill would not run."""
-
-
-def die() -> None:
-    raise Killed
 
 
 def config(*columns: str, **more: Any) -> dict[str, Any]:
@@ -53,7 +45,7 @@ class Life:
         self.bench.put(cdc_file(TABLE, self.clock.now, [self.clock.change("I", {"id": key, **row})]))
 
     def killed_at(self, point: str) -> None:
-        with armed(POINTS[point], die), pytest.raises(Killed):
+        with armed(POINTS[point], killed), pytest.raises(Killed):
             self.bench.apply()
 
     def values(self, column: str) -> dict[int, Any]:

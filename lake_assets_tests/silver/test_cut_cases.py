@@ -26,7 +26,7 @@ from lake_assets_tests.helpers.files.records import logged
 from lake_assets_tests.helpers.lakes.bank import quiet
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
-from lake_assets_tests.helpers.processes.faults import Killed
+from lake_assets_tests.helpers.processes.faults import Killed, killed
 
 SETTINGS = ConsistentCut(interval=timedelta(seconds=60), margin=timedelta(seconds=10))
 SECOND = timedelta(seconds=1)
@@ -235,14 +235,11 @@ def test_switched_on_and_off(spark: SparkSession, tmp_path: Path) -> None:
 def test_killed_between_publish_and_tag_the_next_turn_tags(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dies(self: SourceCut) -> None:
-        raise Killed
-
     bench, clock = items(tmp_path), Clock()
     rows = changes(clock, *"abcdefghijklmnop")
     bench.put(cdc_file(TABLE, rows[-1]["commit_ts"], rows))
     with monkeypatch.context() as patched:
-        patched.setattr(SourceCut, "tag", dies)
+        patched.setattr(SourceCut, "tag", killed)
         with pytest.raises(Killed):
             bench.turn()
     assert not cut_tags(bench.table())

@@ -20,6 +20,7 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.write.batch_work import Work
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.narrow_shop import LONG, ONE, TABLE, WIDE, NarrowShop, config
+from lake_assets_tests.helpers.processes.faults import Killed, killed
 
 pytestmark = pytest.mark.spark
 
@@ -132,22 +133,16 @@ def test_a_discarded_row_stays_out(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("killed", ["before publishing", "after publishing"])
+@pytest.mark.parametrize("death", ["before publishing", "after publishing"])
 def test_a_run_that_dies_sets_nothing_aside_twice(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, death: str
 ) -> None:
-    class Killed(BaseException):
-        pass
-
-    def kill(*anything: Any) -> None:
-        raise Killed
-
     shop = NarrowShop(tmp_path, also=[])
     shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"))
-    if killed == "before publishing":
-        monkeypatch.setattr(Attempt, "publish", kill)
+    if death == "before publishing":
+        monkeypatch.setattr(Attempt, "publish", killed)
     else:
-        monkeypatch.setattr(Work, "release", kill)
+        monkeypatch.setattr(Work, "release", killed)
     with pytest.raises(Killed):
         shop.bench.apply()
     monkeypatch.undo()
@@ -156,8 +151,8 @@ def test_a_run_that_dies_sets_nothing_aside_twice(
     assert [held.row for held in shop.held()] == [0]
     shop.bench.edit(config(WIDE, also=[]))
     retry(shop.runtime, shop.held())
-    if killed == "after publishing":
-        monkeypatch.setattr(Work, "release", kill)
+    if death == "after publishing":
+        monkeypatch.setattr(Work, "release", killed)
         with pytest.raises(Killed):
             shop.bench.apply()
         monkeypatch.undo()
@@ -181,7 +176,7 @@ def test_a_contract_that_was_corrected_before_anything_was_published(
         def kill(*anything: Any) -> None:
             raise KeyboardInterrupt
 
-        patched.setattr(Attempt, "publish", kill)
+        patched.setattr(Attempt, "publish", killed)
         with pytest.raises(KeyboardInterrupt):
             shop.bench.apply()
     assert len(runtime.quarantine.open()) == 1

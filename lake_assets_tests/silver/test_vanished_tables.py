@@ -22,6 +22,7 @@ from lake_assets.silver.write.batch import BatchResult
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.orchestration.dagster_shop import open_instance
+from lake_assets_tests.helpers.processes.faults import Killed
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 COLUMNS = {"id": "long not null", "v": "string"}
@@ -169,9 +170,6 @@ def test_a_truncation_before_a_reload(story: Callable[..., Story]) -> None:
 def test_killed_while_truncating(
     story: Callable[..., Story], monkeypatch: pytest.MonkeyPatch, published: bool
 ) -> None:
-    class Killed(BaseException):
-        pass
-
     lake = story("truncate")
     rows = lake.bench.rows()
     lake.truncate()

@@ -35,7 +35,7 @@ from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.lakes.bench import AT_ONCE, Bench
 from lake_assets_tests.helpers.lakes.keyed_shop import KEYED, LOG, REWRITE, KeyedShop
 from lake_assets_tests.helpers.processes.child import PATIENCE
-from lake_assets_tests.helpers.processes.faults import Killed
+from lake_assets_tests.helpers.processes.faults import Killed, killed
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -140,13 +140,9 @@ def test_a_killed_full_load(
     shop = KeyedShop(Bench(tmp_path_factory.mktemp("first"), {"public.items": KEYED}))
     shop.load()
     shop.bench.look()
-
-    def dies(*anything: Any) -> Any:
-        raise Killed
-
     with monkeypatch.context() as patched:
         patched.setattr(Attempt, "drop", lambda self: None)
-        patched.setattr(apply, "stamp", dies)
+        patched.setattr(apply, "stamp", killed)
         with pytest.raises(Killed):
             shop.turn_of_items()
     assert shop.bench.table().current_snapshot() is None
