@@ -27,6 +27,7 @@ from lake_assets_tests.helpers.lakes.changed_shop import (
     path_of,
     read_anew,
     reason,
+    recovered,
     reopen,
     told,
     values,
@@ -70,8 +71,7 @@ def test_a_log_that_is_lost_stops_the_table_and_is_recovered(
     expected = more(found, NOON + timedelta(minutes=2))
     assert "lake-assets recover" in reason(found)
     assert values(found) == {1: "changed", 3: "c", 4: "new"}
-    assert list(recover(found.lake))
-    reopen(found)
+    assert recovered(found)
     (batch,) = found.apply()["items"]
     assert values(found) == expected
     assert (batch.kind, batch.files) == ("cdc", 1), "nothing was applied twice"
@@ -86,8 +86,7 @@ def test_a_purged_log_is_recovered_though_old_files_have_expired(shop: Bench) ->
     reopen(shop)
     expected = more(shop)
     assert "lake-assets recover" in reason(shop)
-    list(recover(shop.lake))
-    reopen(shop)
+    recovered(shop)
     (batch,) = shop.apply()["items"]
     assert (batch.kind, batch.files) == ("cdc", 1)
     assert values(shop) == expected
@@ -105,8 +104,7 @@ def test_contracts_that_are_lost(shop: Bench, purged: bool) -> None:
     reopen(shop)
     expected = more(shop)
     assert "lake_ops.contracts" in reason(shop)
-    list(recover(shop.lake))
-    reopen(shop)
+    recovered(shop)
     shop.apply()
     assert values(shop) == expected
 
@@ -139,8 +137,7 @@ def test_a_reload_that_was_pending_when_the_log_was_lost_is_applied(shop: Bench)
     purge_log(shop)
     reopen(shop)
     assert "lake-assets recover" in reason(shop)
-    list(recover(shop.lake))
-    reopen(shop)
+    recovered(shop)
     shop.apply()
     assert values(shop) == {1: "reloaded", 7: "new"}
 
@@ -160,7 +157,6 @@ def test_a_table_that_is_behind_others_keeps_what_is_pending(new_bench: Callable
     purge_log(found)
     reopen(found)
     assert "lake-assets recover" in reason(found)
-    list(recover(found.lake))
-    reopen(found)
+    recovered(found)
     found.apply()
     assert (values(found), values(found, "goods")) == ({1: "changed", 2: "pending"}, {1: "ahead"})

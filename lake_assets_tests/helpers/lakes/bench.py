@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.config import TableConfig
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
@@ -144,6 +145,16 @@ class Bench:
         assert snapshot is not None
         assert snapshot.summary is not None
         return snapshot.summary.additional_properties
+
+
+def main_snapshots(table: Table) -> list[Snapshot]:
+    """The snapshots of the main branch as far as they are there, the oldest first."""
+    found, snapshot = [], table.current_snapshot()
+    while snapshot is not None:
+        found.append(snapshot)
+        parent = snapshot.parent_snapshot_id
+        snapshot = table.snapshot_by_id(parent) if parent is not None else None
+    return found[::-1]
 
 
 def comparable(rows: Sequence[Mapping[str, Any]]) -> list[str]:

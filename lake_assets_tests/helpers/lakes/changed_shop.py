@@ -6,10 +6,12 @@ Here: files of its table, its rows, why it has stopped. Not here: what happens (
 
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from pyiceberg.io import InputFile
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
+from lake_assets.commands.mend.recover import recover
 from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError
 from lake_assets.orchestration.lake_definitions import Lake
@@ -73,6 +75,13 @@ def told(lake: Lake) -> str:
 
 def reopen(bench: Bench) -> None:
     bench.lake = bench.reopened()
+
+
+def recovered(bench: Bench) -> list[Any]:
+    """What `lake-assets recover` has done; the lake is opened again."""
+    done = list(recover(bench.lake))
+    reopen(bench)
+    return done
 
 
 def more(shop: Bench, at: datetime = NOON + HOUR) -> dict[int, str]:

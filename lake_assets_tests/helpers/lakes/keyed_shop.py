@@ -22,7 +22,7 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
 from lake_assets.silver.write.batch_work import Work
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench, main_snapshots
 
 COLUMNS = {"id": "long not null", "v": "string not null"}
 KEYED: dict[str, Any] = {"columns": COLUMNS, "primary_key": ["id"]}
@@ -74,14 +74,13 @@ class KeyedShop:
             assert sorted(set(offsets)) == offsets, f"{target.name} was brought to {offsets}"
 
     def stamps(self, target: Target) -> list[str]:
-        table = self.bench.table(target.name)
-        found, snapshot = [], table.current_snapshot()
-        while snapshot is not None:
-            properties = snapshot.summary.additional_properties if snapshot.summary else {}
-            found.append(properties.get(LOG_OFFSET))
-            parent = snapshot.parent_snapshot_id
-            snapshot = table.snapshot_by_id(parent) if parent is not None else None
-        return [offset for offset in reversed(found) if offset]
+        """The offsets that the table's commits have brought it to, one after the other."""
+        found = [summary(snapshot).get(LOG_OFFSET) for snapshot in self.chain(target.name)]
+        return [offset for offset in found if offset]
+
+    def chain(self, name: str = "items") -> list[Snapshot]:
+        """Main's snapshots as far as they are there, the oldest first."""
+        return main_snapshots(self.bench.table(name))
 
     @property
     def items(self) -> Target:
@@ -123,16 +122,6 @@ class TendedShop(KeyedShop):
             if LOG_OFFSET in properties and RESTAMP_OF not in properties:
                 found.append(properties[LOG_OFFSET])
         return found
-
-    def chain(self, name: str = "items") -> list[Snapshot]:
-        """Main's snapshots as far as they are there, the oldest first."""
-        table = self.bench.table(name)
-        found, snapshot = [], table.current_snapshot()
-        while snapshot is not None:
-            found.append(snapshot)
-            parent = snapshot.parent_snapshot_id
-            snapshot = table.snapshot_by_id(parent) if parent is not None else None
-        return found[::-1]
 
     def maintain(self) -> dict[str, Upkeep]:
         """Maintenance in which nothing may fail, by table."""

@@ -1,7 +1,7 @@
 """One turn of a lake's silver tables in a process of its own, which may be killed on the way.
 
 Here: what `test_exactly_once.py` starts: `python -m lake_assets_tests.helpers.processes.apply_process '<JSON>'` with
-`folder`, `catalog`, `tables`, `dms`. Optional are `kill_before`, the name of a function of
+what `same_lake` returns. Optional are `kill_before`, the name of a function of
 `silver/apply/apply_batch.py`, and `start`, a file that it waits for once it is ready, which `<start>.ready` tells.
 Prints the number of batches it published.
 """
@@ -14,23 +14,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.apply.engine import apply_tables
-from lake_assets_tests.helpers.lakes.small_lakes import lake_config
+from lake_assets_tests.helpers.processes.same_lake import open_same_lake
 
 
 def main(arguments: dict[str, Any]) -> None:
     if name := arguments.get("kill_before"):
         setattr(apply, name, lambda *anything: os.kill(os.getpid(), signal.SIGKILL))
-    config = lake_config(
-        Path(arguments["folder"]),
-        arguments["tables"],
-        source={"dms": arguments["dms"]},
-        catalog=arguments["catalog"],
-        spark={"master": "local[1]", "conf": {"spark.driver.memory": "700m"}},
-    )
-    lake = open_lake(config, marts=())
+    lake = open_same_lake(arguments)
     if start := arguments.get("start"):
         lake.runtime.sessions.root()
         Path(f"{start}.ready").touch()

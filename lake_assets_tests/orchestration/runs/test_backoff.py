@@ -1,7 +1,6 @@
 """How long a failing asset waits: the arithmetic, and the history it is taken from."""
 
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 
 import dagster as dg
@@ -18,12 +17,6 @@ BASE, MOST = timedelta(seconds=15), timedelta(minutes=15)
 CHECK = dg.AssetCheckKey(SALES, "applied")
 TAGS = {"lake_assets/mart.sales_total": "1"}
 TOTAL = dg.AssetKey(["gold", "sales_total"])
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as instance:
-        yield instance
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Which runs count as under way, and which are declared failed."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import dagster as dg
 import pytest
@@ -14,12 +14,6 @@ from lake_assets_tests.helpers.orchestration.dagster_shop import NOTES, SALES, a
 
 TIMEOUT = 60.0
 ELSEWHERE = dg.AssetKey(["another", "location"])
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as instance:
-        yield instance
 
 
 def in_flight(instance: dg.DagsterInstance, later: float = 0.0) -> dict[dg.AssetKey, list[str]]:

@@ -32,10 +32,11 @@ from lake_assets.silver.table.position import LOG_OFFSET
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write import upsert as keyed
 from lake_assets.silver.write.batch import TableResult
-from lake_assets_tests.helpers.lakes.bench import AT_ONCE, Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.keyed_shop import KEYED, LOG, REWRITE, KeyedShop
 from lake_assets_tests.helpers.processes.child import PATIENCE
 from lake_assets_tests.helpers.processes.faults import Killed, killed
+from lake_assets_tests.helpers.processes.same_lake import same_lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -251,18 +252,7 @@ def test_one_table_fails_alone(wide: KeyedShop, monkeypatch: pytest.MonkeyPatch)
 def test_real_processes(wide: KeyedShop) -> None:
     """One is killed between delete and append; then another and this one apply the same files at once."""
     wide.change()
-    catalog, start = wide.bench.lake.config.catalog, wide.bench.folder / "start"
-    assert catalog.uri is not None
-    arguments = {
-        "folder": str(wide.bench.folder),
-        "tables": {"public.items": AT_ONCE | dict(wide.bench.tables["public.items"])},
-        "dms": wide.bench.dms,
-        "catalog": {
-            "name": catalog.name,
-            "uri": catalog.uri.get_secret_value(),
-            "warehouse": catalog.warehouse,
-        },
-    }
+    start, arguments = wide.bench.folder / "start", same_lake(wide.bench)
 
     def process(**more: str) -> subprocess.Popen[str]:
         command = [

@@ -21,6 +21,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from lake_assets.iceberg.table_io import summary
 from lake_assets.orchestration.assets.bronze_assets import LAST_OFFSET
 from lake_assets.orchestration.assets.silver_report import POSITION
 from lake_assets.orchestration.instance import dagster_instance
@@ -33,7 +34,7 @@ from lake_assets.silver.table.position import LOG_OFFSET, read_position
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, csv_bytes, load_file, put
-from lake_assets_tests.helpers.lakes.bench import AT_ONCE, Bench
+from lake_assets_tests.helpers.lakes.bench import AT_ONCE, Bench, main_snapshots
 from lake_assets_tests.helpers.lakes.small_lakes import TINY, lake_config
 from lake_assets_tests.helpers.processes.child import ROOT, run_python
 from lake_assets_tests.helpers.processes.faults import POINTS, Point, Step
@@ -188,13 +189,8 @@ class KilledShop:
         )
 
     def _stamps(self, name: str) -> list[str]:
-        table = self.bench.table(name)
-        found, snapshot = [], table.current_snapshot()
-        while snapshot is not None:
-            found.append(snapshot.summary.additional_properties.get(LOG_OFFSET) if snapshot.summary else None)
-            parent = snapshot.parent_snapshot_id
-            snapshot = table.snapshot_by_id(parent) if parent is not None else None
-        return [offset for offset in reversed(found) if offset]
+        found = [summary(snapshot).get(LOG_OFFSET) for snapshot in main_snapshots(self.bench.table(name))]
+        return [offset for offset in found if offset]
 
     def check_told(self) -> None:
         """Dagster has an event of each table as it is now, and of its last file."""
