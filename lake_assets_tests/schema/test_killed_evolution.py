@@ -49,7 +49,7 @@ class Life:
             self.bench.apply()
 
     def values(self, column: str) -> dict[int, Any]:
-        return {row["id"]: row[column] for row in self.bench.table().scan().to_arrow().to_pylist()}
+        return self.bench.stored_by_id(column)
 
 
 def test_rows_that_say_null_do_not_get_the_default(spark: SparkSession, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ class Life:
         return str(errors["items"])
 
     def rows(self, name: str = "items") -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.bench.table(name).scan().to_arrow().to_pylist()
+        found: list[dict[str, Any]] = self.bench.stored(name)
         return sorted(found, key=lambda row: str(row))
 
     def versions(self, name: str = "items") -> int:
@@ -229,7 +229,7 @@ def test_any_other_name_is_one_column(spark: SparkSession, tmp_path: Path) -> No
 
     def found(name: str) -> list[dict[str, Any]]:
         own = ["`k`", "v", *ODD]
-        rows = bench.table(name).scan().to_arrow().to_pylist()
+        rows = bench.stored(name)
         alive = [r for r in rows if r.get("_is_current", True) and not r.get("_is_deleted", False)]
         return sorted(({n: r[n] for n in own} for r in alive), key=lambda r: int(r["`k`"]))
 

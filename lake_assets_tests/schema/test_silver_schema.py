@@ -56,7 +56,7 @@ def fields(bench: Bench) -> list[tuple[int, str, str, bool]]:
 
 
 def rows(bench: Bench) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = bench.table().scan().to_arrow().to_pylist()
+    found: list[dict[str, Any]] = bench.stored()
     return sorted(found, key=lambda row: int(row["id"]))
 
 

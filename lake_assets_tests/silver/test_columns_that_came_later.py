@@ -190,5 +190,5 @@ def test_a_full_load_without_transfer_times_is_of_the_first_layout(
     last = Clock(began).change("U", {"id": 2})["change_seq"]
     put(location, "public/accounts/20260302-130000000.csv", f"U,2,we,noted,{last},\n".encode())
     assert found.sync().failed == {}
-    rows = found.bench.table("accounts").scan().to_arrow().to_pylist()
+    rows = found.bench.stored("accounts")
     assert [row["owner"] for row in sorted(rows, key=lambda row: row["id"])] == ["me", "we"]

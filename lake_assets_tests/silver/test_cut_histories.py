@@ -55,7 +55,7 @@ def compare(bench: Bench, key: list[str], place: str) -> int:
     assert bench.rows() == comparable(oracle.current(said, list(COLUMNS), key)), place
     said = upto(cut["items_changes"].cut, bench.files(TABLE))
     assert bench.rows("items_changes") == comparable(oracle.change_log(said, list(COLUMNS))), place
-    valid = bench.table("items_history").scan().to_arrow().to_pylist()
+    valid = bench.stored("items_history")
     now = [{name: row[name] for name in COLUMNS} for row in valid if row["_is_current"]]
     said = upto(cut["items_history"].cut, bench.files(TABLE))
     assert comparable(now) == comparable(oracle.current(said, list(COLUMNS), key)), place

@@ -74,7 +74,7 @@ def filled_lake(folder: Path, **conf: str) -> Bench:
 
 def seen(bench: Bench) -> dict[str, Any]:
     """By reader, the table's rows."""
-    pyiceberg = bench.table().scan().to_arrow().to_pylist()
+    pyiceberg = bench.stored()
     names = ", ".join(f'"{name}"' for name in COLUMNS)
     duckdb = bench.table().scan().to_duckdb("items").execute(f"SELECT {names} FROM items").fetchall()
     catalog = bench.lake.config.catalog.name

@@ -60,7 +60,7 @@ class Story:
         return self.bench.apply()["items"]
 
     def ids(self) -> list[int]:
-        return sorted(row["id"] for row in self.bench.table().scan().to_arrow().to_pylist())
+        return sorted(row["id"] for row in self.bench.stored())
 
     def is_rebuilt_the_same(self) -> bool:
         rows = self.bench.rows()

@@ -1,4 +1,4 @@
-"""Records of the log, made by hand. Not here: what a pass over real files logs (`passes.py`)."""
+"""Records of the log, made by hand. Not here: what a pass over real files logs (`scanned_source.py`)."""
 
 from dataclasses import fields, replace
 from datetime import date, timedelta

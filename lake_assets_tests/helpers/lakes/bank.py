@@ -11,7 +11,6 @@ from random import Random
 from typing import Any
 
 from lake_assets.config import ConsistentCut
-from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 
@@ -93,7 +92,5 @@ def in_turns(random: Random, files: list[DmsFile]) -> Iterator[list[DmsFile]]:
 
 def quiet(bench: Bench) -> None:
     """The same lake after so long a silence that everything is there."""
-    source = bench.lake.config.sources["shop"]
     silent = ConsistentCut(interval=timedelta(0), margin=timedelta(0), every=timedelta(seconds=1))
-    sources = {"shop": source.model_copy(update={"consistent_cut": silent})}
-    bench.lake = open_lake(bench.lake.config.model_copy(update={"sources": sources}), marts=())
+    bench.edit_source(consistent_cut=silent)

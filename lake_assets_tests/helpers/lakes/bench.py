@@ -57,11 +57,14 @@ class Bench:
         """lake.yaml is edited, and the lake opened again."""
         assert isinstance(self.dms, dict)
         self.tables = tables
-        config = self.lake.config
-        source = config.sources["shop"]
         edited = {name: TableConfig.model_validate(AT_ONCE | dict(table)) for name, table in tables.items()}
-        sources = {"shop": source.model_copy(update={"tables": edited})}
-        self.lake = open_lake(config.model_copy(update={"sources": sources}), marts=())
+        self.edit_source(tables=edited)
+
+    def edit_source(self, **settings: Any) -> None:
+        """Settings of the source, as its model has them, are edited, and the lake opened again."""
+        config = self.lake.config
+        source = config.sources["shop"].model_copy(update=settings)
+        self.lake = open_lake(config.model_copy(update={"sources": {"shop": source}}), marts=())
 
     def columns(self, table: str) -> list[str]:
         return list(self.tables[table]["columns"])
@@ -130,7 +133,18 @@ class Bench:
 
     def rows(self, name: str = "items") -> list[str]:
         """The silver table's rows through PyIceberg, in comparable form."""
-        return comparable(self.table(name).scan().to_arrow().to_pylist())
+        return comparable(self.stored(name))
+
+    def stored(self, name: str = "items") -> list[dict[str, Any]]:
+        """The silver table's rows through PyIceberg, as they are."""
+        found: list[dict[str, Any]] = self.table(name).scan().to_arrow().to_pylist()
+        return found
+
+    def stored_by_id(self, column: str, name: str = "items") -> dict[int, Any]:
+        """A column's value by `id`, which no two rows share."""
+        rows = self.stored(name)
+        assert len({row["id"] for row in rows}) == len(rows), "no row is doubled"
+        return {row["id"]: row[column] for row in rows}
 
     def truth(self, table: str = "public.items", shape: str = "current") -> list[str]:
         """What the oracle says of the files in the bucket, in comparable form."""

@@ -33,9 +33,8 @@ def changed(clock: Clock, *changes: tuple[str, int, str]) -> DmsFile:
 
 
 def values(bench: Bench, name: str = "items") -> dict[int, str]:
-    rows = bench.table(name).scan().to_arrow().to_pylist()
-    assert len({row["id"] for row in rows}) == len(rows), "no row is doubled"
-    return {row["id"]: row["v"] for row in rows}
+    """The column v by id."""
+    return bench.stored_by_id("v", name)
 
 
 def reason(bench: Bench, name: str = "items") -> str:

@@ -49,7 +49,8 @@ class NarrowShop:
         return self.runtime.quarantine.open(f"silver_shop.{name}")
 
     def values(self) -> dict[int, str]:
-        return {row["id"]: row["v"] for row in self.bench.table().scan().to_arrow().to_pylist()}
+        """The column v by id."""
+        return self.bench.stored_by_id("v")
 
     def check_current(self) -> None:
         assert self.bench.rows() == self.bench.truth()

@@ -111,7 +111,7 @@ def test_a_folder_in_another_case(spark: SparkSession, tmp_path: Path) -> None:
     bench.put_text("PUBLIC/ITEMS/LOAD00000001.csv", "Op,commit_ts,id,name", "I,2026-03-01 12:00:00,1,a")
     bench.put_text("PUBLIC/ITEMS/20260301-120500000.csv", "Op,commit_ts,id,name", "U,2026-03-01 12:01:00,1,b")
     bench.apply()
-    assert bench.table().scan().to_arrow().to_pylist() == [{"id": 1, "name": "b"}]
+    assert bench.stored() == [{"id": 1, "name": "b"}]
 
 
 @pytest.mark.long
@@ -147,10 +147,7 @@ def test_settings_of_one_tables_own(spark: SparkSession, tmp_path: Path) -> None
     bench.put_text("public/upserted/LOAD00000001.csv", f"{at}:00,1,a", f"{at}:00,2,b")
     bench.put_text("public/upserted/20260301-120500000.csv", f"{at}:01,1,c", f"{at}:02,3,d")
     results = bench.apply()
-    silver = {
-        name: sorted((row["id"], row["name"]) for row in bench.table(name).scan().to_arrow().to_pylist())
-        for name in results
-    }
+    silver = {name: sorted((row["id"], row["name"]) for row in bench.stored(name)) for name in results}
     assert silver == {
         "items": [],
         "acted": [(1, "c")],

@@ -177,7 +177,7 @@ def test_a_row_of_columns_that_are_gone(spark: SparkSession, tmp_path: Path) -> 
     late = Clock(NOON + timedelta(minutes=2)).change("U", {"id": 2, "v": "late", "amount": ONE, "more": "x"})
     shop.bench.put(cdc_file(TABLE, NOON + timedelta(minutes=3), [late]))
     shop.bench.apply()
-    rows = {row["id"]: row for row in shop.bench.table().scan().to_arrow().to_pylist()}
+    rows = {row["id"]: row for row in shop.bench.stored()}
     assert (rows[1]["v"], rows[1]["amount"], rows[1]["more"]) == ("bad", LONG, "some")
     assert (rows[2]["v"], rows[2]["old"]) == ("good", "kept")
 
@@ -198,7 +198,7 @@ def test_a_request_that_no_layout_fits(spark: SparkSession, tmp_path: Path) -> N
     late = Clock(NOON - timedelta(days=1)).change("U", {"id": 2, "v": "late", "n": ONE, "more": "x"})
     bench.put(cdc_file(TABLE, NOON + timedelta(minutes=1), [late]))
     bench.apply()
-    assert [(row["id"], row["v"]) for row in bench.table().scan().to_arrow().to_pylist()] == [(2, "new")]
+    assert [(row["id"], row["v"]) for row in bench.stored()] == [(2, "new")]
 
 
 @pytest.mark.long
@@ -300,7 +300,7 @@ def test_a_column_that_is_renamed_and_one_that_is_replaced_within_a_file(
     name = "cdc/CDC_TXN-20260301121000000.csv" if transactions else "public/items/20260301-121000000.csv"
     bench.put_text(name, *(f"I,{line}" for line in lines))
     bench.apply()
-    found = bench.table().scan().to_arrow().to_pylist()
+    found = bench.stored()
     assert sorted((row["id"], row["amount"], row["new"]) for row in found) == [
         (1, "one", None), (2, "two", None), (3, "three", "new")
     ]  # fmt: skip

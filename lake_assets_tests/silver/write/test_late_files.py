@@ -159,7 +159,7 @@ def test_reloads(story: Story) -> None:
     results = bench.turn()
     assert results["items"].batches[0].superseded_files == 1
     story.check("items", "events")
-    assert sorted(row["id"] for row in bench.table("items").scan().to_arrow().to_pylist()) == [1, 5]
+    assert sorted(row["id"] for row in bench.stored("items")) == [1, 5]
 
 
 def test_a_change_log_keeps_every_epoch(

@@ -243,5 +243,5 @@ def test_a_soft_delete_that_has_seen_a_reload_goes_on(spark: SparkSession, tmp_p
     retry(lake.bench.lake.runtime, [held])
     lake.turn()
     assert lake.held("soft") == []
-    rows = lake.bench.table("soft").scan().to_arrow().to_pylist()
+    rows = lake.bench.stored("soft")
     assert {70, 71} <= {row["id"] for row in rows if not row["_is_deleted"]}
