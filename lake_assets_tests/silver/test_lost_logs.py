@@ -23,13 +23,13 @@ from lake_assets_tests.helpers.lakes.changed_shop import (
     ITEMS,
     changed,
     loaded,
+    metadata_in,
     more,
     path_of,
-    read_anew,
     reason,
     recovered,
     reopen,
-    told,
+    status_text,
     values,
 )
 
@@ -123,9 +123,9 @@ def test_a_catalog_that_was_restored_names_metadata_that_is_gone(
     catalog.register_table(table, f"file://{former}")
     former.unlink()
     # Another process has not read it before.
-    monkeypatch.setattr(FromInputFile, "table_metadata", staticmethod(read_anew))
+    monkeypatch.setattr(FromInputFile, "table_metadata", staticmethod(metadata_in))
     lake = open_lake(shop.lake.config, LakeRuntime(shop.lake.config), marts=())
-    assert "lake-assets recover" in told(lake)
+    assert "lake-assets recover" in status_text(lake)
     list(recover(open_lake(shop.lake.config, LakeRuntime(shop.lake.config), marts=())))
     shop.lake = open_lake(shop.lake.config, LakeRuntime(shop.lake.config), marts=())
     assert shop.apply() == {"items": []}

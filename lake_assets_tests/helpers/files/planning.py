@@ -26,6 +26,7 @@ def plan(
     on_vanished: OnVanished = "keep",
     gate: Gate | None = None,
 ) -> Batch | Waiting | None:
+    """The next batch, planned so many minutes after noon."""
     return plan_batch(
         position or Position(),
         files,

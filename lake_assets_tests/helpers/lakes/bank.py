@@ -80,10 +80,12 @@ class Bank:
 
 
 def bank_lake(folder: Path, **source: Any) -> Bench:
+    """A lake of the three tables at a consistent cut; `source` adds to its settings."""
     return Bench(folder, TABLES, {"include_op_for_full_load": True}, source=CUT | source)
 
 
 def in_turns(random: Random, files: list[DmsFile]) -> Iterator[list[DmsFile]]:
+    """The files in turns of two to six."""
     while files:
         count = random.randint(2, 6)
         yield files[:count]

@@ -202,6 +202,7 @@ class BikeLake:
         return found
 
     def run(self, run: MartRun, keys: Sequence[dg.AssetKey] | None = None) -> dg.ExecuteInProcessResult:
+        """Runs what was requested, in this process."""
         return self.job.execute_in_process(
             instance=self.instance,
             asset_selection=list(keys or run.keys),

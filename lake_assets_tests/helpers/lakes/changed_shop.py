@@ -23,11 +23,13 @@ HOUR = timedelta(hours=1)
 
 
 def loaded(values: dict[int, str], *, part: int = 1, at: datetime = NOON) -> DmsFile:
+    """A full-load file with these values of v by id."""
     rows = [{"id": n, "v": v} for n, v in values.items()]
     return load_file("public.items", rows, part=part, at=at)
 
 
 def changed(clock: Clock, *changes: tuple[str, int, str]) -> DmsFile:
+    """A file of changes (operation, id, v), flushed a minute after the last one."""
     rows = [clock.change(op, {"id": n, "v": v}) for op, n, v in changes]
     return cdc_file("public.items", clock.now + timedelta(minutes=1), rows)
 
@@ -48,6 +50,7 @@ def reason(bench: Bench, name: str = "items") -> str:
 
 
 def sql(bench: Bench, statement: str) -> None:
+    """Runs a statement of Spark SQL, in which `{table}` stands for items."""
     with bench.lake.runtime.sessions.isolated() as spark:
         spark.sql(statement.format(table=f"{bench.lake.config.catalog.name}.silver_shop.items"))
 
@@ -57,12 +60,13 @@ def path_of(address: str) -> Path:
     return Path("/" + address.removeprefix("file:").lstrip("/"))
 
 
-def read_anew(file: InputFile, encoding: str = "utf-8") -> TableMetadata:
+def metadata_in(file: InputFile, encoding: str = "utf-8") -> TableMetadata:
+    """The table's metadata from its file, past any cache."""
     with file.open() as stream:
         return TableMetadataUtil.parse_raw(stream.read().decode(encoding))
 
 
-def told(lake: Lake) -> str:
+def status_text(lake: Lake) -> str:
     """What `status` says of a lake whose catalog is not as it was."""
     try:
         (line,) = status(lake)
@@ -73,6 +77,7 @@ def told(lake: Lake) -> str:
 
 
 def reopen(bench: Bench) -> None:
+    """The lake as another process would open it."""
     bench.lake = bench.reopened()
 
 

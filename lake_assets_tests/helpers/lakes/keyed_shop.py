@@ -44,6 +44,7 @@ class KeyedShop:
         self.turns = 0
 
     def load(self) -> None:
+        """A full load of five rows for each table."""
         rows = [{"id": n, "v": "loaded"} for n in range(1, 6)]
         self.bench.put(*(load_file(table, rows) for table in self.bench.tables))
 
@@ -89,6 +90,7 @@ class KeyedShop:
     def turn_of_items(
         self, progress: Callable[[Target, str], None] = lambda target, stage: None
     ) -> TableResult:
+        """A turn of items alone."""
         return apply_table(self.bench.lake.runtime, self.items, progress)
 
     def work(self) -> Work:
@@ -105,6 +107,7 @@ class KeyedShop:
         )
 
     def sql(self, statement: str) -> None:
+        """Runs a statement of Spark SQL, in which `{table}` and `{catalog}` stand for those of items."""
         name = self.bench.lake.config.catalog.name
         self.bench.lake.runtime.sessions.root().sql(
             statement.format(catalog=name, table=f"{name}.silver_shop.items")

@@ -20,6 +20,7 @@ TIGHT = WIDE | {"n": "decimal(3, 1)"}
 
 
 def config(columns: dict[str, str] = TIGHT, **more: Any) -> dict[str, Any]:
+    """The table with these columns; `more` are further settings of it."""
     return {TABLE: {"columns": columns, "primary_key": ["id"], "also": ["change_log"], **more}}
 
 
@@ -33,12 +34,14 @@ class NarrowShop:
         self.bench.apply()
 
     def put(self, *changes: dict[str, Any]) -> str:
+        """A file of these changes lands; its key."""
         self.clock.now += timedelta(minutes=1)
         file = cdc_file(TABLE, self.clock.now, changes)
         self.bench.put(file)
         return file.key
 
     def change(self, op: str, key: int, v: str, n: Decimal = ONE) -> dict[str, Any]:
+        """A change of a row."""
         return self.clock.change(op, {"id": key, "v": v, "n": n})
 
     @property
@@ -46,6 +49,7 @@ class NarrowShop:
         return self.bench.lake.runtime
 
     def held(self, name: str = "items") -> list[Any]:
+        """What is set aside of a silver table and open."""
         return self.runtime.quarantine.open(f"silver_shop.{name}")
 
     def values(self) -> dict[int, str]:
@@ -53,6 +57,7 @@ class NarrowShop:
         return self.bench.stored_by_id("v")
 
     def check_current(self) -> None:
+        """The current table is what the oracle says."""
         assert self.bench.rows() == self.bench.truth()
 
     def check(self) -> None:

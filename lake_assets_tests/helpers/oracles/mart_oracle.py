@@ -22,14 +22,17 @@ class Spell(NamedTuple):
 
 
 def utc_day(moment: datetime) -> date:
+    """The day of an instant."""
     return moment.astimezone(UTC).date()
 
 
 def midnight(day: date) -> datetime:
+    """The first instant of a day."""
     return datetime.combine(day, time(), UTC)
 
 
 def days_from(first: date, last: date) -> list[date]:
+    """All days from the first to the last."""
     return [first + timedelta(days=n) for n in range((last - first).days + 1)]
 
 
@@ -85,6 +88,7 @@ def station_daily(
     days: Sequence[date],
     limit: timedelta,
 ) -> list[Row]:
+    """What the mart of this name must hold."""
     spells = station_spells(status_changes)
     found = []
     for day in days:
@@ -122,6 +126,7 @@ def station_daily(
 
 
 def trip_revenue_daily(stations: Sequence[Row], trips: Sequence[Row], *, days: Sequence[date]) -> list[Row]:
+    """What the mart of this name must hold."""
     districts = {station["station_id"]: station["district"] for station in stations}
     groups: dict[tuple[date, str], list[Row]] = defaultdict(list)
     for trip in trips:
@@ -156,6 +161,7 @@ def racks_empty_now(
     limit: timedelta,
     close: float,
 ) -> list[Row]:
+    """What the mart of this name must hold."""
     spells = station_spells(status_changes)
     known = {station["station_id"]: station for station in stations}
     found = []

@@ -88,4 +88,5 @@ def changes(files: Iterable[DmsFile], *, superseded: bool = False) -> Iterator[R
 
 
 def load_began(loads: Sequence[DmsFile]) -> datetime | None:
+    """When the first row of a full load was transferred."""
     return min((row["commit_ts"] for file in loads for row in file.rows), default=None)

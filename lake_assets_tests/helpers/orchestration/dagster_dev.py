@@ -103,12 +103,14 @@ class Dev:
             time.sleep(0.5)
 
     def tail(self) -> str:
+        """The end of what it has logged."""
         lines = (self.folder / "dev.log").read_text(errors="replace").splitlines()
         return "\n".join(line for line in lines if "DEBUG" not in line and "Checking for new" not in line)[
             -6000:
         ]
 
     def query(self, graphql: str) -> Any:
+        """What the webserver answers."""
         request = urllib.request.Request(
             f"{self.url}/graphql",
             json.dumps({"query": graphql}).encode(),
@@ -188,6 +190,7 @@ def running(folder: Path, *, plain: bool = False) -> Iterator[Dev]:
 
 
 def differences(dev: Dev, lake: Lake) -> list[str]:
+    """The tables of silver that differ from the source."""
     compared = compare_with_source(lake.runtime.catalog, "silver_bikeshare", dev.database)
     return [str(table) for table in compared if table.table in KEPT and not table.equal]
 
@@ -205,6 +208,7 @@ def trips_since(database: Path, first: date) -> Counter[str]:
 
 
 def trips_in_mart(lake: Lake) -> Counter[str]:
+    """Trips by day, as the mart counts them."""
     table = load_table(lake.runtime.catalog, "gold.station_daily")
     found: Counter[str] = Counter()
     for row in table.scan().to_arrow().to_pylist() if table is not None else ():
@@ -213,6 +217,7 @@ def trips_in_mart(lake: Lake) -> Counter[str]:
 
 
 def caught_up(dev: Dev, lake: Lake) -> bool:
+    """Whether silver equals the source and no mart is stale."""
     if any(load_table(lake.runtime.catalog, f"silver_bikeshare.{name}") is None for name in SILVER):
         return False
     return not differences(dev, lake) and not mart_work(lake.runtime, lake.marts).runs

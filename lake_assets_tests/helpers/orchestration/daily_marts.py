@@ -25,6 +25,7 @@ Rows = Sequence[tuple[int, int, str | None]]
 
 
 def frame(lake: Lake, rows: Rows) -> DataFrame:
+    """The rows as a DataFrame."""
     schema = "day date, id int, word string"
     values = [(date(2024, 3, day), number, word) for day, number, word in rows]
     return lake.runtime.sessions.root().createDataFrame(values, schema)
@@ -74,9 +75,11 @@ def stored(lake: Lake, name: str) -> Rows:
 
 
 def snapshot(lake: Lake, name: str) -> int | None:
+    """The id of the mart's current snapshot."""
     current = lake.runtime.catalog.load_table(f"gold.{name}").current_snapshot()
     return current.snapshot_id if current else None
 
 
 def branches(lake: Lake, name: str) -> set[str]:
+    """The branches and tags of the mart beside main."""
     return set(lake.runtime.catalog.load_table(f"gold.{name}").refs()) - {"main"}

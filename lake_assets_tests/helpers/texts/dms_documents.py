@@ -54,10 +54,12 @@ SOURCE_ENDPOINT = {
 
 
 def locator(schema: str, table: str, **more: str) -> dict[str, str]:
+    """The tables that a rule is about."""
     return {"schema-name": schema, "table-name": table, **more}
 
 
 def select(schema: str, table: str, action: str = "include") -> dict[str, Any]:
+    """A selection rule."""
     return {
         "rule-type": "selection",
         "rule-id": "1",
@@ -69,6 +71,7 @@ def select(schema: str, table: str, action: str = "include") -> dict[str, Any]:
 
 
 def transform(action: str, schema: str, table: str, target: str = "column", /, **more: Any) -> dict[str, Any]:
+    """A transformation rule."""
     return {
         "rule-type": "transformation",
         "rule-id": "2",
@@ -112,6 +115,7 @@ TASK_SETTINGS = {
 
 
 def task(*rules: dict[str, Any], name: str = "shop-task", **settings: Any) -> dict[str, Any]:
+    """A task as DescribeReplicationTasks returns it."""
     return {
         "ReplicationTaskIdentifier": name,
         "SourceEndpointArn": SOURCE_ENDPOINT["EndpointArn"],
@@ -124,6 +128,7 @@ def task(*rules: dict[str, Any], name: str = "shop-task", **settings: Any) -> di
 
 
 def endpoint(extra: str = "", **settings: Any) -> dict[str, Any]:
+    """An S3 endpoint as DescribeEndpoints returns it."""
     return {
         "EndpointIdentifier": "lake",
         "EndpointType": "target",
@@ -135,6 +140,7 @@ def endpoint(extra: str = "", **settings: Any) -> dict[str, Any]:
 
 
 def section(*documents: Any) -> str:
+    """The text that `import-endpoint` makes of the documents."""
     return lake_section(
         read_documents({f"{n}.json": json.dumps(document) for n, document in enumerate(documents)})
     )

@@ -8,9 +8,11 @@ COLUMNS = {"id": "long not null", "at": "timestamptz", "day": "date", "name": "s
 
 
 def table(**settings: Any) -> TableConfig:
+    """A table with a key."""
     return TableConfig.model_validate({"columns": COLUMNS, "primary_key": ["id"], **settings})
 
 
 def source(tables: dict[str, Any], **settings: Any) -> SourceConfig:
+    """A source of tables with a key."""
     filled = {name: {"columns": COLUMNS, "primary_key": ["id"], **given} for name, given in tables.items()}
     return SourceConfig.model_validate({"location": "bronze", "tables": filled, **settings})
