@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import boto3
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
@@ -23,7 +22,7 @@ from lake_assets.config import LakeConfig
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.rounds.arrivals import Arrivals
 from lake_assets.silver.apply.engine import apply_tables
-from lake_assets_tests.lakes import ACCESS, files_in_s3
+from lake_assets_tests.helpers.servers.s3 import ACCESS, client, files_in_s3
 
 BUCKET = "lake"
 
@@ -68,19 +67,13 @@ def run(folder: Path, batches: int, large: bool) -> None:
     server = make_server("127.0.0.1", 0, counted, threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     endpoint = f"http://127.0.0.1:{server.server_port}"
-    client = boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name=ACCESS["region"],
-        aws_access_key_id=ACCESS["access_key_id"],
-        aws_secret_access_key=ACCESS["secret_access_key"],
-    )
-    client.create_bucket(Bucket=BUCKET)
+    s3 = client("s3", endpoint)
+    s3.create_bucket(Bucket=BUCKET)
     given = config(folder, endpoint)
     given["automation"] = {"rewrite_below_mb": 0} if large else {}
     lake = open_lake(LakeConfig.model_validate(given))
     feed = BucketFeed(folder, 1, 2000)
-    feed.client = client
+    feed.client = s3
     feed.load()
     arrivals = Arrivals(lake.runtime, "bench")
     totals: Counter[str] = Counter()

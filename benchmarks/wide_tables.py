@@ -1,7 +1,7 @@
 """`python -m benchmarks.wide_tables`: what a batch of one row takes, of a table of a thousand columns.
 
 CSV in a folder, the catalog in SQLite, Spark in this process and warm: the first batches are not counted. Here: that.
-Not here: rows per second (`reading.py`), many files (`many_files.py`).
+Not here: rows per second (`read_folder.py`), many files (`many_files.py`).
 """
 
 import argparse

@@ -14,8 +14,10 @@ from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
 from lake_assets.spark.session import SparkSessions
 from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
-from lake_assets_tests.dms_task import Dms, replication_task
-from lake_assets_tests.lakes import ACCESS, SPARK, lake_config
+from lake_assets_tests.helpers.lakes.small_lakes import SPARK, lake_config
+from lake_assets_tests.helpers.servers.dms_task import Dms, replication_task
+from lake_assets_tests.helpers.servers.postgresql import postgresql_server
+from lake_assets_tests.helpers.servers.s3 import ACCESS, resource, s3_server
 
 
 @pytest.hookimpl(trylast=True)
@@ -75,13 +77,15 @@ def _embedded() -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Config]:
     """A local S3 server, and how to reach it."""
-    from moto.server import ThreadedMotoServer
+    with s3_server() as endpoint:
+        yield S3Config(endpoint=endpoint, path_style=True, **ACCESS)
 
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield S3Config(endpoint=f"http://{host}:{port}", path_style=True, **ACCESS)
-    server.stop()
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """The address of a PostgreSQL server; skips where PostgreSQL is not installed."""
+    with postgresql_server() as address:
+        yield address
 
 
 @pytest.fixture
@@ -94,21 +98,11 @@ def dms(s3: S3Config, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dms]:
 @pytest.fixture(scope="session")
 def new_bucket(s3: S3Config) -> Callable[[], Any]:
     """Makes empty boto3 buckets."""
-    import boto3
-
-    assert s3.access_key_id is not None
-    assert s3.secret_access_key is not None
-    resource = boto3.resource(
-        "s3",
-        region_name=s3.region,
-        endpoint_url=s3.endpoint,
-        aws_access_key_id=s3.access_key_id.get_secret_value(),
-        aws_secret_access_key=s3.secret_access_key.get_secret_value(),
-    )
+    buckets = resource("s3", s3.endpoint)
     numbers = count()
 
     def create() -> Any:
-        bucket = resource.Bucket(f"bucket-{next(numbers)}")
+        bucket = buckets.Bucket(f"bucket-{next(numbers)}")
         bucket.create()
         return bucket
 

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 from lake_assets.config.config_file import load_lake
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.spark.session import SparkSessions
-from lake_assets_tests.commands.test_cli import ROOT, call
+from lake_assets_tests.helpers.lakes.command_lake import call
+from lake_assets_tests.helpers.processes.child import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -17,7 +17,7 @@ from lake_assets.demo.history import generate_history
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
-from lake_assets_tests.commands.test_cli import ROOT
+from lake_assets_tests.helpers.processes.child import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -19,7 +19,7 @@ from lake_assets.config import S3Config
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
-from lake_assets_tests.dms_files import (
+from lake_assets_tests.helpers.files.dms_files import (
     NOON,
     Clock,
     DmsFile,
@@ -29,7 +29,7 @@ from lake_assets_tests.dms_files import (
     load_file,
     parquet_bytes,
 )
-from lake_assets_tests.lakes import DMS, ITEMS, small_lake
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS, small_lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -1,6 +1,6 @@
 """Shared by the tests of bronze: catalogs in a temporary folder, log entries.
 
-Not here: DMS files with real content (`lake_assets_tests/dms_files.py`).
+Not here: DMS files with real content (`lake_assets_tests/helpers/files/dms_files.py`).
 """
 
 from collections.abc import Callable

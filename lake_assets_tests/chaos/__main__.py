@@ -38,8 +38,8 @@ from lake_assets_tests.chaos.verdict import (
     stale_marts,
     table_differences,
 )
-from lake_assets_tests.dagster_dev import ROOT
-from lake_assets_tests.lakes import ACCESS
+from lake_assets_tests.helpers.processes.child import ROOT
+from lake_assets_tests.helpers.servers.s3 import ACCESS
 
 CATCH_UP_SECONDS = 300.0
 RATE, FLUSH_SECONDS = 20.0, 2.0

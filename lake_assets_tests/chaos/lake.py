@@ -10,8 +10,9 @@ from typing import Any
 import yaml
 
 from lake_assets_tests.chaos.storage import BUCKET, Storage
-from lake_assets_tests.dagster_dev import ROOT
-from lake_assets_tests.lakes import ACCESS, TINY, files_in_s3
+from lake_assets_tests.helpers.lakes.small_lakes import TINY
+from lake_assets_tests.helpers.processes.child import ROOT
+from lake_assets_tests.helpers.servers.s3 import ACCESS, files_in_s3
 
 SOURCE = "bikeshare"
 PREFIX = "dms/"

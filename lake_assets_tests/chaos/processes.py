@@ -20,7 +20,8 @@ from lake_assets.errors import LakeError
 from lake_assets.orchestration.launcher.run_process import SERVER
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import PreflightError
-from lake_assets_tests.dagster_dev import ROOT, processes_of
+from lake_assets_tests.helpers.orchestration.dagster_dev import processes_of
+from lake_assets_tests.helpers.processes.child import environment
 
 
 class Daemon:
@@ -34,11 +35,11 @@ class Daemon:
         """Starts it, unless it lives."""
         if self._process is not None and self._process.poll() is None:
             return
-        environment = os.environ | {"DAGSTER_HOME": str(self._folder), "PYTHONPATH": str(ROOT)}
+        own = environment(DAGSTER_HOME=str(self._folder))
         command = [str(Path(sys.executable).parent / "dagster-daemon"), "run", "-w", "workspace.yaml"]
         with (self._folder / "daemon.log").open("ab") as log:
             self._process = subprocess.Popen(
-                command, cwd=self._folder, env=environment, stdout=log, stderr=log, start_new_session=True
+                command, cwd=self._folder, env=own, stdout=log, stderr=log, start_new_session=True
             )
 
     def kill(self) -> None:

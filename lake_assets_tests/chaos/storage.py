@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import boto3
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
-from lake_assets_tests.lakes import ACCESS
+from lake_assets_tests.helpers.servers.s3 import client
 
 Environ = dict[str, Any]
 Start = Callable[..., Any]
@@ -65,13 +64,7 @@ class Storage:
 
     def client(self, service: str) -> Any:
         """A client that nothing happens to."""
-        return boto3.client(
-            service,
-            endpoint_url=self.calm,
-            region_name=ACCESS["region"],
-            aws_access_key_id=ACCESS["access_key_id"],
-            aws_secret_access_key=ACCESS["secret_access_key"],
-        )
+        return client(service, self.calm)
 
     def make_bucket(self) -> None:
         """Which keeps all versions, and tells a queue of its new objects."""

@@ -4,14 +4,11 @@ Here: the server's troubles and the verdict, without Dagster or Spark; in `make 
 Not here: the ten minutes whose record is in docs/chaos.md (`make chaos`).
 """
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -22,8 +19,8 @@ from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets_tests.chaos.lake import PREFIX, SOURCE, write_lake
 from lake_assets_tests.chaos.storage import BUCKET, Storage, Trouble
 from lake_assets_tests.chaos.verdict import change_log_differences, log_differences
-from lake_assets_tests.dagster_dev import ROOT
-from lake_assets_tests.lakes import ACCESS
+from lake_assets_tests.helpers.processes.child import output_of, run_python
+from lake_assets_tests.helpers.servers.s3 import client
 
 HEADER = "Op,commit_ts,change_seq,station_id,bikes_available,docks_available,is_renting,last_reported\n"
 FOLDER = f"{PREFIX}public/station_status/"
@@ -54,21 +51,14 @@ def lake(storage: Storage, tmp_path: Path) -> Lake:
 )
 def test_requests_that_are_refused(storage: Storage, kind: str, code: str, written: bool) -> None:
     once = Config(retries={"max_attempts": 0})
-    client = boto3.client(
-        "s3",
-        endpoint_url=storage.disturbed,
-        region_name=ACCESS["region"],
-        aws_access_key_id=ACCESS["access_key_id"],
-        aws_secret_access_key=ACCESS["secret_access_key"],
-        config=once,
-    )
+    s3 = client("s3", storage.disturbed, config=once)
     key = f"other/{kind}"
     storage.troubles["s3"] = Trouble(1.0, (kind,))
     with pytest.raises(ClientError, match=code):
-        client.put_object(Bucket=BUCKET, Key=key, Body=b"")
+        s3.put_object(Bucket=BUCKET, Key=key, Body=b"")
     storage.troubles["s3"] = Trouble(1.0, ("slow",), 0.2)
     began = time.monotonic()
-    assert client.list_objects_v2(Bucket=BUCKET, Prefix=key)["KeyCount"] == written
+    assert s3.list_objects_v2(Bucket=BUCKET, Prefix=key)["KeyCount"] == written
     assert 0 < time.monotonic() - began < 5
     storage.troubles.clear()
     assert storage.met[f"s3 {kind}"] == 1
@@ -102,14 +92,6 @@ def test_the_verdict_sees_changes_that_are_missing(storage: Storage, lake: Lake)
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("options", [[], ["--continuous"]])
 def test_three_bad_minutes(options: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "lake_assets_tests.chaos", "--minutes", "3", "--seed", "11", *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=1100,
-        check=False,
-    )
-    print(done.stdout[-5000:])
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "Spark killed" in done.stdout
+    arguments = ("--minutes", "3", "--seed", "11", *options)
+    done = run_python("-m", "lake_assets_tests.chaos", *arguments, timeout=1100)
+    assert "Spark killed" in output_of(done)

@@ -17,7 +17,7 @@ from lake_assets.orchestration.assets.mart_runs import mart_work
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets_tests.chaos.lake import PREFIX, SOURCE
 from lake_assets_tests.chaos.storage import BUCKET, Storage
-from lake_assets_tests.dagster_dev import trips_in_mart, trips_since
+from lake_assets_tests.helpers.orchestration.dagster_dev import trips_in_mart, trips_since
 
 CHANGES = "station_status"
 """The table that has a change log."""

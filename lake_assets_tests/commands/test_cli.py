@@ -1,79 +1,28 @@
 """The command line as a user meets it: what it prints, and its exit codes."""
 
 import json
-import os
 import re
-import shutil
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from lake_assets import cli
-from lake_assets.config import LakeConfig
 from lake_assets.config.config_file import load_lake
 from lake_assets.iceberg.catalog import open_catalog
-from lake_assets_tests.lakes import DMS, ITEMS, ITEMS_HEADER, sequence, write_file
+from lake_assets_tests.helpers.lakes.command_lake import call, command_lake, snapshots, write_items
+from lake_assets_tests.helpers.lakes.small_lakes import ITEMS, ITEMS_HEADER, sequence, write_file
+from lake_assets_tests.helpers.processes.child import environment, run_python
 
-ROOT = Path(__file__).parents[2]
 LOAD = "public/items/LOAD00000001.csv"
 CDC = "public/items/20260301-120100000.csv"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a lake.yaml for two small tables, and dagster.yaml."""
-    config = {
-        "catalog": {"uri": "catalog.db", "warehouse": "warehouse"},
-        "sources": {
-            "shop": {
-                "location": "bronze",
-                "dms": DMS,
-                "tables": {"public.items": ITEMS, "public.others": ITEMS},
-            }
-        },
-        "gold": {"start_date": "2026-03-01"},
-    }
-    (tmp_path / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    shutil.copy(ROOT / "dagster.yaml", tmp_path)
-    (tmp_path / "bronze").mkdir()
-    return tmp_path
-
-
-def call(folder: Path, *arguments: str, config: str = "lake.yaml") -> int:
-    """Runs the command line in this process; its exit code."""
-    before = sys.argv
-    sys.argv = ["lake-assets", "--config", str(folder / config), *arguments]
-    try:
-        cli.main()
-    except SystemExit as end:
-        return int(end.code or 0)
-    finally:
-        sys.argv = before
-    return 0
-
-
-def write_items(folder: Path, table: str = "items") -> None:
-    rows = [f"I,2026-03-01 00:00:00.000000,{n},name {n},1.50,2026-03-01 10:00:00.000000,," for n in (1, 2)]
-    write_file(folder, f"public/{table}/LOAD00000001.csv", [ITEMS_HEADER, *rows])
-    write_file(
-        folder,
-        f"public/{table}/20260301-120100000.csv",
-        [
-            ITEMS_HEADER,
-            f"U,2026-03-01 12:00:00.000000,2,changed,2.00,2026-03-01 11:00:00.000000,{sequence(1)},",
-        ],
-    )
-
-
-def snapshots(config: LakeConfig, *identifiers: str) -> list[int | None]:
-    catalog = open_catalog(config.catalog)
-    found = [catalog.load_table(name).current_snapshot() for name in identifiers]
-    return [snapshot.snapshot_id if snapshot else None for snapshot in found]
+    return command_lake(tmp_path)
 
 
 def test_import_endpoint(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -313,15 +262,9 @@ def sync_without_java(folder: Path) -> subprocess.CompletedProcess[str]:
     """`sync` in a process of its own, on a machine without Java; it prints what it has imported of Dagster."""
     empty = folder / "bin"
     empty.mkdir(exist_ok=True)
-    environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"}
-    return subprocess.run(
-        [sys.executable, "-c", IN_PROCESS, "--config", str(folder / "lake.yaml"), "sync"],
-        env=environment | {"PATH": str(empty), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    own = environment(PATH=str(empty))
+    own.pop("JAVA_HOME", None)
+    return run_python("-c", IN_PROCESS, "--config", folder / "lake.yaml", "sync", env=own, timeout=120)
 
 
 def test_a_sync_with_nothing_pending_needs_neither_java_nor_dagster(

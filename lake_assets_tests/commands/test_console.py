@@ -25,7 +25,7 @@ from lake_assets.commands.show.status import TableStatus
 from lake_assets.demo.compare import TableComparison
 from lake_assets.errors import LakeError
 from lake_assets.rounds.pending_work import SyncResult
-from lake_assets_tests.lakes import lake_config
+from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 
 STRANGE = "[/x] [red]a[/red] [bold :warning: \\["
 """Closes what is not open, would vanish, would become a picture."""

@@ -12,8 +12,8 @@ import yaml
 from lake_assets.config.config_file import load_lake
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.rounds.arrivals import log_arrivals
-from lake_assets_tests.commands.test_cli import call
-from lake_assets_tests.lakes import DMS, ITEMS, ITEMS_HEADER, sequence, write_file
+from lake_assets_tests.helpers.lakes.command_lake import call
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS, ITEMS_HEADER, sequence, write_file
 
 LOAD, CDC = "public/items/LOAD00000001.csv", "public/items/20260301-120100000.csv"
 ROW = f"U,2026-03-01 12:00:00.000000,2,changed,2.00,2026-03-01 11:00:00.000000,{sequence(1)},"

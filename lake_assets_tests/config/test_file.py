@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lake_assets.config.config_file import ConfigError, lake_path, load_lake
-from lake_assets_tests.config.lake_text import GOOD, table
+from lake_assets_tests.helpers.texts.lake_text import GOOD, table
 
 # --- a good file
 

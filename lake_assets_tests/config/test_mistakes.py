@@ -6,7 +6,7 @@ import traceback
 import pytest
 
 from lake_assets.config.config_file import ConfigError
-from lake_assets_tests.config.lake_text import GOOD, table
+from lake_assets_tests.helpers.texts.lake_text import GOOD, table
 
 
 def test_duplicate_keys_are_refused_at_every_depth(refusal):

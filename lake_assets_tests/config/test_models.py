@@ -19,7 +19,7 @@ from lake_assets.config import (
     did_you_mean,
     parse_column,
 )
-from lake_assets_tests.config.sections import COLUMNS, table
+from lake_assets_tests.helpers.texts.sections import COLUMNS, table
 
 DURATION = TypeAdapter(Duration)
 

@@ -9,7 +9,7 @@ from lake_assets.config import (
     Mode,
     S3Config,
 )
-from lake_assets_tests.config.sections import source
+from lake_assets_tests.helpers.texts.sections import source
 
 TASK = "arn:aws:dms:eu-central-1:123456789012:task:ABC"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lake_assets_tests.demo.histories import History, make_history
+from lake_assets_tests.helpers.oracles.demo_history import History, make_history
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from lake_assets.demo.compare import compare_with_source, source_rows
 from lake_assets.demo.dms.dms_parquet import arrow_type
 from lake_assets.demo.replay import replay_files
 from lake_assets.demo.source.bike_schema import TABLES
-from lake_assets_tests.demo.histories import History, make_history
+from lake_assets_tests.helpers.oracles.demo_history import History, make_history
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.demo.dms.dms_settings import DmsWriterSettings
-from lake_assets_tests.demo.histories import make_history
+from lake_assets_tests.helpers.oracles.demo_history import make_history
 
 
 @pytest.fixture(scope="module")

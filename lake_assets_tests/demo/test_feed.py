@@ -19,7 +19,8 @@ from lake_assets.demo.feed import run_feed
 from lake_assets.demo.outbox import Outbox
 from lake_assets.demo.replay import read_files
 from lake_assets.demo.source.bike_schema import TABLES
-from lake_assets_tests.demo.histories import History, differences, make_history
+from lake_assets_tests.helpers.oracles.demo_history import History, differences, make_history
+from lake_assets_tests.helpers.processes.faults import Killed, killed
 
 
 @pytest.fixture(scope="module")
@@ -109,10 +110,6 @@ def test_a_history_that_ends_in_the_future(tmp_path):
     assert agree(made)
     names = [row.key for row in read_files(made.folder, "trips", made.settings)[1]]
     assert names == sorted(names)
-
-
-class Killed(BaseException):
-    """Not an Exception, so that nothing along the way can take it for an error to handle."""
 
 
 @pytest.mark.parametrize("moment", ["before the write", "after the write", "before the file is forgotten"])
@@ -213,11 +210,8 @@ def test_a_kill_in_the_flush_of_whole_transactions(tmp_path, monkeypatch):
     settings = DmsWriterSettings(preserve_transactions=True, cdc_path="cdc", add_column_name=False)
     made = make_history(tmp_path, settings, changes=500, days=1)
 
-    def dying_forget(self, key, *rest):
-        raise Killed
-
     with monkeypatch.context() as patch:
-        patch.setattr(Outbox, "_forget", dying_forget)
+        patch.setattr(Outbox, "_forget", killed)
         with pytest.raises(Killed):
             feed(made)
     assert waiting(made) > 0

@@ -10,7 +10,8 @@ import pytest
 from lake_assets.demo.dms.dms_settings import DmsWriterSettings
 from lake_assets.demo.replay import read_files, split_csv
 from lake_assets.demo.source.bike_schema import TABLES
-from lake_assets_tests.demo.histories import END, differences, make_history
+from lake_assets_tests.helpers.oracles.demo_history import END, differences, make_history
+from lake_assets_tests.helpers.processes.faults import Killed
 
 TRANSACTIONS: dict[str, Any] = {"preserve_transactions": True, "cdc_path": "cdc", "add_column_name": False}
 SETTINGS = {
@@ -136,9 +137,6 @@ def test_an_existing_history_is_not_mixed_with(tmp_path):
 
 
 def test_a_killed_history_leaves_no_database_and_can_be_repeated(tmp_path):
-    class Killed(Exception):
-        pass
-
     def kill(done, asked):
         if done > 300:
             raise Killed

@@ -4,28 +4,26 @@ from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from lake_assets.demo.dms.dms_settings import DmsWriterSettings
 from lake_assets.demo.dms.output_storage import LocalStorage, open_storage
 from lake_assets.demo.feed import run_feed
 from lake_assets.demo.history import generate_history
 from lake_assets.demo.replay import replay_files
-from lake_assets_tests.demo.histories import END, differences
+from lake_assets_tests.helpers.oracles.demo_history import END, differences
+from lake_assets_tests.helpers.processes.faults import Killed
+from lake_assets_tests.helpers.servers.s3 import s3_server
 
 
 @pytest.fixture
 def s3(monkeypatch):
     """A client; the endpoint is in the environment, as in a deployment."""
-    server = ThreadedMotoServer(port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    yield boto3.client("s3")
-    server.stop()
+    with s3_server() as endpoint:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        yield boto3.client("s3")
 
 
 def test_history_and_feed_in_s3(s3, tmp_path):
@@ -84,9 +82,6 @@ def test_locations_that_are_none(location):
 def test_a_local_write_shows_whole_files_only(tmp_path, monkeypatch):
     storage = LocalStorage(tmp_path)
     storage.write("public/trips/a.csv", b"old")
-
-    class Killed(Exception):
-        pass
 
     def die(self, target):
         assert self.name.startswith("."), "a temporary file is hidden"

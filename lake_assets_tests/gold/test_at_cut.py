@@ -19,7 +19,7 @@ from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Input, Mart, MartRequest
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.orchestration.sync import sync
-from lake_assets_tests.bank import ACCOUNTS, OPENING, SAVINGS, Bank, bank_lake, in_turns
+from lake_assets_tests.helpers.lakes.bank import ACCOUNTS, OPENING, SAVINGS, Bank, bank_lake, in_turns
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

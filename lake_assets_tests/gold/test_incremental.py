@@ -20,52 +20,26 @@ from lake_assets.demo.marts.trip_revenue_daily import MART as TRIP_REVENUE_DAILY
 from lake_assets.demo.replay import read_files
 from lake_assets.gold.mart import MartRequest
 from lake_assets.orchestration.assets.mart_runs import MartRun
-from lake_assets_tests.demo.histories import make_history
-from lake_assets_tests.gold.bike_lake import DAILY, EMPTY_NOW, REVENUE, USED, BikeLake, Row, at, days
+from lake_assets_tests.helpers.lakes.bike_lake import (
+    DAILY,
+    EMPTY_NOW,
+    REVENUE,
+    USED,
+    BikeLake,
+    Row,
+    at,
+    days,
+    station,
+    status,
+    trip,
+)
+from lake_assets_tests.helpers.oracles.demo_history import make_history
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 TODAY = 10
 EVERY_DAY = days(*range(1, TODAY + 1))
 ROUNDS = 3
-
-
-def station(number: int, district: str) -> Row:
-    return {
-        "station_id": number,
-        "name": f"Rack {number}",
-        "district": district,
-        "capacity": 10,
-        "latitude": 48.1,
-        "longitude": 11.5,
-        "opened_on": date(2020, 1, 1),
-        "is_active": True,
-    }
-
-
-def status(number: int, bikes: int, when: datetime) -> Row:
-    return {
-        "station_id": number,
-        "bikes_available": bikes,
-        "docks_available": 10 - bikes,
-        "is_renting": True,
-        "last_reported": when,
-    }
-
-
-def trip(number: int, started: datetime, ended: datetime | None, **values: Any) -> Row:
-    row = {
-        "trip_id": number,
-        "bike_id": 1,
-        "member_id": 1,
-        "start_station_id": 1,
-        "end_station_id": None if ended is None else 2,
-        "started_at": started,
-        "ended_at": ended,
-        "distance_km": None if ended is None else 1.1,
-        "fare": None if ended is None else "2.50",
-    }
-    return row | values
 
 
 def trips_changed(op: str, *rows: Row) -> list[tuple[str, str, Row]]:

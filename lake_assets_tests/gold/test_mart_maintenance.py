@@ -18,8 +18,16 @@ from lake_assets.gold.table_snapshots import Look
 from lake_assets.iceberg.restamp import bearer, repeated
 from lake_assets.rounds.upkeep import SILVER
 from lake_assets.silver.table.position import Position
-from lake_assets_tests.gold.bike_lake import DAILY, REVENUE, BikeLake, at, days
-from lake_assets_tests.gold.test_incremental import station, status, trip
+from lake_assets_tests.helpers.lakes.bike_lake import (
+    DAILY,
+    REVENUE,
+    BikeLake,
+    at,
+    days,
+    station,
+    status,
+    trip,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 TODAY = 4

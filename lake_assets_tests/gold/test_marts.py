@@ -18,10 +18,10 @@ from lake_assets.demo.marts.station_daily import MART as STATION_DAILY
 from lake_assets.demo.marts.trip_revenue_daily import MART as TRIP_REVENUE_DAILY
 from lake_assets.demo.replay import read_files
 from lake_assets.demo.source.bike_schema import TABLES
-from lake_assets_tests.demo.histories import END, make_history
-from lake_assets_tests.gold import mart_oracle as oracle
-from lake_assets_tests.gold.mart_frames import Row, compute, in_order
-from lake_assets_tests.lakes import small_lake
+from lake_assets_tests.helpers.lakes.mart_frames import Row, compute, in_order
+from lake_assets_tests.helpers.lakes.small_lakes import small_lake
+from lake_assets_tests.helpers.oracles import mart_oracle as oracle
+from lake_assets_tests.helpers.oracles.demo_history import END, make_history
 
 LIMIT = timedelta(minutes=30)
 CLOSE = 0.7

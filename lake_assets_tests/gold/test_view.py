@@ -24,7 +24,7 @@ from lake_assets.gold.mart import Follow, Input, Mart
 from lake_assets.gold.registry import tracked_columns
 from lake_assets.gold.table_snapshots import Look, column_bounds
 from lake_assets.gold.view import MartView, mart_view
-from lake_assets_tests.lakes import lake_config
+from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 
 ARROW = {
     "id": pa.int32(),

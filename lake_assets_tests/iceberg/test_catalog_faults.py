@@ -17,9 +17,9 @@ from lake_assets.config import S3Config
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog_faults import fault_of
 from lake_assets.spark.preflight import free_port
-from lake_assets_tests.commands.test_cli import call
-from lake_assets_tests.lakes import DMS, ITEMS
-from lake_assets_tests.onboarding.reflection.conftest import PASSWORD, postgresql  # noqa: F401  (a fixture)
+from lake_assets_tests.helpers.lakes.command_lake import call
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS
+from lake_assets_tests.helpers.servers.postgresql import PASSWORD
 
 COMMANDS = (["status"], ["sync"], ["maintain"], ["quarantine", "list"], ["latency"])
 SECRET = "hush-hush"
@@ -90,7 +90,7 @@ def test_a_database_that_is_down(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_a_database_that_refuses_the_password(
     tmp_path: Path,
-    postgresql: str,  # noqa: F811
+    postgresql: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     uri = f"jdbc:{postgresql.replace(quote(PASSWORD, safe=''), SECRET)}"

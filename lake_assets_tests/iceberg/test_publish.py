@@ -16,7 +16,7 @@ from lake_assets.iceberg.publish import Attempt, KeptBranches, attempt, drop_bra
 from lake_assets.iceberg.table_io import create_table, current_snapshot, load_table
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.spark.sql import table_address
-from lake_assets_tests.lakes import small_lake
+from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 
 
 @pytest.fixture(scope="module")

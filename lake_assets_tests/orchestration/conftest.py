@@ -1,13 +1,21 @@
-"""Shared by the tests of the sensors: shops, and one Spark under them."""
+"""Shared by the tests of the orchestration: Dagster instances, shops, and one Spark under them."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets_tests.shop import Shop, open_shop
+from lake_assets_tests.helpers.orchestration.dagster_shop import Shop, open_shop
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    """A Dagster instance in memory."""
+    with dg.DagsterInstance.ephemeral() as ephemeral:
+        yield ephemeral
 
 
 @pytest.fixture

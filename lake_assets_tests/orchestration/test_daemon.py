@@ -21,7 +21,7 @@ import pytest
 
 from lake_assets.demo.feed import run_feed
 from lake_assets.spark.connect_server import port_in_use
-from lake_assets_tests.dagster_dev import (
+from lake_assets_tests.helpers.orchestration.dagster_dev import (
     KEPT,
     MARTS,
     SILVER,

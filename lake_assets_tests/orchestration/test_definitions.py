@@ -1,10 +1,8 @@
 """What Dagster sees of the shipped lake.yaml: every asset with what the UI shows of it, checks and sensors."""
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,9 @@ from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from lake_assets.config.config_file import load_lake
 from lake_assets.orchestration.lake_definitions import build_definitions, open_lake
-from lake_assets_tests.lakes import small_lake
+from lake_assets_tests.helpers.lakes.small_lakes import small_lake
+from lake_assets_tests.helpers.processes.child import ROOT, environment, run_python
 
-ROOT = Path(__file__).resolve().parents[2]
 TABLES = ["app_events", "bikes", "maintenance_tickets", "members", "station_status", "stations", "trips"]
 MARTS = {
     "racks_empty_now": {"station_status", "station_status_changes", "stations"},
@@ -213,16 +211,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("DAGSTER_", "LAKE_"))}
-    environment |= {"PYTHONPATH": str(ROOT), "LAKE_HOME": str(folder / "home")}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
-    )
+    return run_python(*command, cwd=folder, env=environment(LAKE_HOME=str(folder / "home")), timeout=120)
 
 
 def test_the_workspace_validates(folder: Path) -> None:
     # Not the program `dagster`: it may be another environment's.
-    command = [sys.executable, "-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"]
+    command = ["-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"]
     validated = run(folder, command)
     assert validated.returncode == 0, validated.stderr
     assert "Validation successful for code location lake_assets" in validated.stdout + validated.stderr
@@ -231,7 +225,7 @@ def test_the_workspace_validates(folder: Path) -> None:
 def test_a_workspace_with_a_misspelt_setting_says_which(folder: Path) -> None:
     lake = folder / "lake.yaml"
     lake.write_text(lake.read_text().replace("primary_key: [bike_id]", "primary_keys: [bike_id]"))
-    command = [sys.executable, "-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"]
+    command = ["-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"]
     validated = run(folder, command)
     assert validated.returncode != 0
     assert "primary_keys" in validated.stdout + validated.stderr
@@ -253,7 +247,7 @@ print(json.dumps({
 
 
 def test_loading_opens_nothing(folder: Path) -> None:
-    loaded = run(folder, [sys.executable, "-W", "error::DeprecationWarning:lake_assets", "-c", LOADING])
+    loaded = run(folder, ["-W", "error::DeprecationWarning:lake_assets", "-c", LOADING])
     assert loaded.returncode == 0, loaded.stderr
     report: dict[str, Any] = json.loads(loaded.stdout)
     report.pop("seconds")

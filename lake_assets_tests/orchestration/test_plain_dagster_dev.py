@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets_tests.dagster_dev import history_lands, running
+from lake_assets_tests.helpers.orchestration.dagster_dev import history_lands, running
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.slow]
 

@@ -19,6 +19,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.lake_definitions import Lake
+from lake_assets_tests.helpers.lakes.bench import main_snapshots
 
 LOG, CONTRACTS = "lake_ops.bronze_files", "lake_ops.contracts"
 
@@ -259,12 +260,9 @@ def _dropped(place: Place, identifier: str) -> str | None:
 
 def _rolled_back(place: Place, identifier: str) -> str | None:
     table: Any = load_table(place.used.runtime.catalog, identifier)
-    chain = []
-    snapshot = table.current_snapshot() if table is not None else None
-    while snapshot is not None:
-        chain.append(snapshot.snapshot_id)
-        parent = snapshot.parent_snapshot_id
-        snapshot = table.snapshot_by_id(parent) if parent is not None else None
+    chain = (
+        [snapshot.snapshot_id for snapshot in reversed(main_snapshots(table))] if table is not None else []
+    )
     if len(chain) < 2:
         return None
     back = place.random.randint(1, len(chain) - 1)

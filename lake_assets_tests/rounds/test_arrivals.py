@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lake_assets.rounds.arrivals import log_arrivals
-from lake_assets_tests.lakes import ITEMS, ITEMS_HEADER, small_lake, write_file
+from lake_assets_tests.helpers.lakes.small_lakes import ITEMS, ITEMS_HEADER, small_lake, write_file
 
 
 def test_each_strange_key_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

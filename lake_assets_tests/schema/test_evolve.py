@@ -4,18 +4,17 @@ Here: decisions. Not here: Iceberg's columns and field ids (`test_silver_schema.
 """
 
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 
-from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import DmsSettings, SchemaChanges, TableConfig
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract import Contract, Contracts, contract_of
 from lake_assets.schema.contract_log import new_version
 from lake_assets.schema.evolve import observed, transition, types_of
+from lake_assets_tests.helpers.files.records import logged
 
 COLUMNS = {"id": "long not null", "name": "string", "size": "int", "price": "decimal(10, 2)"}
 DMS = DmsSettings(
@@ -34,12 +33,7 @@ def contract(columns: dict[str, str] = COLUMNS, key: tuple[str, ...] = ("id",), 
 
 
 def file(columns: tuple[str, ...] | None, format: str = "parquet") -> LoggedFile:
-    now = datetime(2026, 3, 1, tzinfo=UTC)
-    return LoggedFile(
-        offset=7, source="shop", schema="public", table="items", key="public/items/f", version="v",
-        kind=FileKind.CDC, format=format, compression="none", size=1, last_modified=now, logged_at=now,
-        flush_time=now, capture_date=date(2026, 3, 1), epoch=1, rows=1, columns=columns, first_commit_ts=now,
-    )  # fmt: skip
+    return logged(7, "public/items/f", format=format, columns=columns)
 
 
 def parquet(**changes: str | None) -> LoggedFile:

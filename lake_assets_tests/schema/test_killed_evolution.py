@@ -13,20 +13,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets_tests.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.faults import POINTS, armed
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.processes.faults import POINTS, Killed, armed, killed
 
 pytestmark = pytest.mark.spark
 TABLE = "public.items"
-
-
-class Killed(BaseException):
-    """No handler runs that a kill would not run."""
-
-
-def die() -> None:
-    raise Killed
 
 
 def config(*columns: str, **more: Any) -> dict[str, Any]:
@@ -53,11 +45,11 @@ class Life:
         self.bench.put(cdc_file(TABLE, self.clock.now, [self.clock.change("I", {"id": key, **row})]))
 
     def killed_at(self, point: str) -> None:
-        with armed(POINTS[point], die), pytest.raises(Killed):
+        with armed(POINTS[point], killed), pytest.raises(Killed):
             self.bench.apply()
 
     def values(self, column: str) -> dict[int, Any]:
-        return {row["id"]: row[column] for row in self.bench.table().scan().to_arrow().to_pylist()}
+        return self.bench.stored_by_id(column)
 
 
 def test_rows_that_say_null_do_not_get_the_default(spark: SparkSession, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from lake_assets.config import Column, TableConfig
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract_log import new_version
-from lake_assets_tests.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 TABLE, OTHER = "public.items", "public.others"
 BASE: dict[str, Any] = {"columns": {"id": "int not null", "v": "int"}, "primary_key": ["id"]}
@@ -81,7 +81,7 @@ class Life:
         return str(errors["items"])
 
     def rows(self, name: str = "items") -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.bench.table(name).scan().to_arrow().to_pylist()
+        found: list[dict[str, Any]] = self.bench.stored(name)
         return sorted(found, key=lambda row: str(row))
 
     def versions(self, name: str = "items") -> int:
@@ -229,7 +229,7 @@ def test_any_other_name_is_one_column(spark: SparkSession, tmp_path: Path) -> No
 
     def found(name: str) -> list[dict[str, Any]]:
         own = ["`k`", "v", *ODD]
-        rows = bench.table(name).scan().to_arrow().to_pylist()
+        rows = bench.stored(name)
         alive = [r for r in rows if r.get("_is_current", True) and not r.get("_is_deleted", False)]
         return sorted(({n: r[n] for n in own} for r in alive), key=lambda r: int(r["`k`"]))
 

@@ -16,8 +16,9 @@ from pyspark.sql import SparkSession
 from lake_assets.errors import TableStopped
 from lake_assets.schema.silver_schema import SilverSchema
 from lake_assets.spark.sql import Sql
-from lake_assets_tests.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.processes.faults import Killed
 
 pytestmark = pytest.mark.spark
 TABLE = "public.items"
@@ -55,7 +56,7 @@ def fields(bench: Bench) -> list[tuple[int, str, str, bool]]:
 
 
 def rows(bench: Bench) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = bench.table().scan().to_arrow().to_pylist()
+    found: list[dict[str, Any]] = bench.stored()
     return sorted(found, key=lambda row: int(row["id"]))
 
 
@@ -197,10 +198,6 @@ def test_killed_between_two_changes_of_columns(
     spark: SparkSession, tmp_path: Path, lived: Bench, monkeypatch: pytest.MonkeyPatch, statement: int
 ) -> None:
     """ALTER TABLE shows at once; the next run finds some done, and makes the rest."""
-
-    class Killed(BaseException):
-        pass
-
     bench = Bench(tmp_path, config(FIRST))
     made = SilverSchema._alter
     left = [statement]

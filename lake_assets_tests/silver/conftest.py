@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets_tests.dms_files import Clock
-from lake_assets_tests.silver.bench import Bench
-from lake_assets_tests.silver.changed_shop import ITEMS, changed, loaded, values
+from lake_assets_tests.helpers.files.dms_files import Clock
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
 
 
 @pytest.fixture

@@ -17,8 +17,17 @@ from pyspark.sql import SparkSession
 
 from lake_assets.orchestration.sync import sync
 from lake_assets.rounds.pending_work import SyncResult
-from lake_assets_tests.dms_files import NOON, Clock, DmsFile, Row, cdc_file, csv_bytes, load_file, put
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.files.dms_files import (
+    NOON,
+    Clock,
+    DmsFile,
+    Row,
+    cdc_file,
+    csv_bytes,
+    load_file,
+    put,
+)
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 pytestmark = pytest.mark.spark
 ACCOUNTS, CODES, PAIRS, LONG = "public.accounts", "public.codes", "public.pairs", "public.long_codes"
@@ -181,5 +190,5 @@ def test_a_full_load_without_transfer_times_is_of_the_first_layout(
     last = Clock(began).change("U", {"id": 2})["change_seq"]
     put(location, "public/accounts/20260302-130000000.csv", f"U,2,we,noted,{last},\n".encode())
     assert found.sync().failed == {}
-    rows = found.bench.table("accounts").scan().to_arrow().to_pylist()
+    rows = found.bench.stored("accounts")
     assert [row["owner"] for row in sorted(rows, key=lambda row: row["id"])] == ["me", "we"]

@@ -16,8 +16,17 @@ from pyspark.sql import SparkSession
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.silver.apply.cut_tags import cut_tags
 from lake_assets.silver.table.position import read_position
-from lake_assets_tests.bank import ACCOUNTS, CURRENT, OPENING, SAVINGS, Bank, bank_lake, in_turns, quiet
-from lake_assets_tests.silver.bench import Bench, comparable
+from lake_assets_tests.helpers.lakes.bank import (
+    ACCOUNTS,
+    CURRENT,
+    OPENING,
+    SAVINGS,
+    Bank,
+    bank_lake,
+    in_turns,
+    quiet,
+)
+from lake_assets_tests.helpers.lakes.bench import Bench, comparable
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

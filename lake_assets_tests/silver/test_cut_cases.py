@@ -15,17 +15,17 @@ from pyspark.sql import SparkSession
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.config import ConsistentCut, LakeConfig, Mode
 from lake_assets.errors import RowCountMismatch, TableStopped
-from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.silver.apply.cut_tags import SourceCut, cut_of, cut_tags, shows, tag_of
 from lake_assets.silver.plan.cut import Cut, source_cut
 from lake_assets.silver.plan.planner import Plan, plan_batch
 from lake_assets.silver.table.position import Position, read_position
-from lake_assets_tests.bank import quiet
-from lake_assets_tests.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.lakes import lake_config
-from lake_assets_tests.silver.bench import Bench
-from lake_assets_tests.silver.plan.planning import IMMEDIATELY, NOON, logged
-from lake_assets_tests.silver.test_random_histories import Killed
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file, load_file
+from lake_assets_tests.helpers.files.planning import IMMEDIATELY
+from lake_assets_tests.helpers.files.records import logged
+from lake_assets_tests.helpers.lakes.bank import quiet
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.small_lakes import lake_config
+from lake_assets_tests.helpers.processes.faults import Killed, killed
 
 SETTINGS = ConsistentCut(interval=timedelta(seconds=60), margin=timedelta(seconds=10))
 SECOND = timedelta(seconds=1)
@@ -184,9 +184,7 @@ def test_clocks_that_differ_by_more_than_the_margin_stop_the_table(
     assert "1 row should wait for the consistent cut now, 0 do" in str(error)
     assert "consistent_cut.margin" in str(error)
     wider = {"interval": "10s", "margin": "40s", "every": "1s"}
-    config = bench.lake.config
-    source = config.sources["shop"].model_copy(update={"consistent_cut": ConsistentCut.model_validate(wider)})
-    bench.lake = open_lake(config.model_copy(update={"sources": {"shop": source}}), marts=())
+    bench.edit_source(consistent_cut=ConsistentCut.model_validate(wider))
     bench.put(cdc_file(TABLE, rows[19]["commit_ts"] + 60 * SECOND, []))
     bench.apply()
     assert len(bench.rows()) == 20
@@ -216,11 +214,7 @@ def test_switched_on_and_off(spark: SparkSession, tmp_path: Path) -> None:
     bench.put(load_file(TABLE, [{"id": 99, "v": "loaded"}]), cdc_file(TABLE, rows[9]["commit_ts"], rows[:10]))
     bench.apply()
     assert len(bench.rows()) == 11
-    config = bench.lake.config
-    on = config.sources["shop"].model_copy(
-        update={"consistent_cut": ConsistentCut.model_validate(CUT["consistent_cut"])}
-    )
-    bench.lake = open_lake(config.model_copy(update={"sources": {"shop": on}}), marts=())
+    bench.edit_source(consistent_cut=ConsistentCut.model_validate(CUT["consistent_cut"]))
     bench.put(cdc_file(TABLE, rows[14]["commit_ts"], rows[10:15]))
     bench.apply()
     assert len(bench.rows()) == 11, "nothing that was shown is taken back"
@@ -230,7 +224,7 @@ def test_switched_on_and_off(spark: SparkSession, tmp_path: Path) -> None:
     position = read_position(bench.table())
     assert position.waiting + len(bench.rows()) == 27
     assert list(cut_tags(bench.table())) == [position.cut]
-    bench.lake = open_lake(config, marts=())
+    bench.edit_source(consistent_cut=None)
     bench.apply()
     assert (len(bench.rows()), read_position(bench.table()).cut) == (27, None)
 
@@ -240,14 +234,11 @@ def test_switched_on_and_off(spark: SparkSession, tmp_path: Path) -> None:
 def test_killed_between_publish_and_tag_the_next_turn_tags(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dies(self: SourceCut) -> None:
-        raise Killed
-
     bench, clock = items(tmp_path), Clock()
     rows = changes(clock, *"abcdefghijklmnop")
     bench.put(cdc_file(TABLE, rows[-1]["commit_ts"], rows))
     with monkeypatch.context() as patched:
-        patched.setattr(SourceCut, "tag", dies)
+        patched.setattr(SourceCut, "tag", killed)
         with pytest.raises(Killed):
             bench.turn()
     assert not cut_tags(bench.table())
@@ -284,9 +275,7 @@ def test_a_late_file_after_the_cut_was_switched_off(spark: SparkSession, tmp_pat
     bench.put(cdc_file(TABLE, rows[-1]["commit_ts"], rows))
     (batch,) = bench.apply()["items"]
     assert batch.position.waiting
-    config = bench.lake.config
-    off = config.sources["shop"].model_copy(update={"consistent_cut": None})
-    bench.lake = open_lake(config.model_copy(update={"sources": {"shop": off}}), marts=())
+    bench.edit_source(consistent_cut=None)
     bench.apply()
     bench.put(cdc_file(TABLE, early["commit_ts"], [early]))
     bench.apply()

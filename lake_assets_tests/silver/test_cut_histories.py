@@ -14,25 +14,18 @@ from pyspark.sql import SparkSession
 
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.table.position import read_position
-from lake_assets_tests import oracle
-from lake_assets_tests.bank import quiet
-from lake_assets_tests.dms_files import NOON, DmsFile, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench, comparable
-from lake_assets_tests.silver.test_random_histories import (
-    COLUMNS,
-    TABLE,
-    Killed,
-    Source,
-    dying,
-    last_commit,
-    pieces,
-)
+from lake_assets_tests.helpers.files.dms_files import NOON, DmsFile, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bank import quiet
+from lake_assets_tests.helpers.lakes.bench import Bench, comparable
+from lake_assets_tests.helpers.oracles import oracle
+from lake_assets_tests.helpers.oracles.random_history import COLUMNS, TABLE, RandomSource, last_commit, pieces
+from lake_assets_tests.helpers.processes.random_deaths import turn_with_a_chance_of_death
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 CUT = {"consistent_cut": {"interval": "12s", "margin": "3s", "every": "1s"}}
 
 
-def files_of(source: Source, random: Random) -> list[DmsFile]:
+def files_of(source: RandomSource, random: Random) -> list[DmsFile]:
     """In the order in which they arrive: most within the interval, some much later, some changes twice."""
     ranges = pieces(random, 0, len(source.changes), count=14)
     starts = [random.randrange(len(source.changes)) for _ in range(3)]
@@ -62,7 +55,7 @@ def compare(bench: Bench, key: list[str], place: str) -> int:
     assert bench.rows() == comparable(oracle.current(said, list(COLUMNS), key)), place
     said = upto(cut["items_changes"].cut, bench.files(TABLE))
     assert bench.rows("items_changes") == comparable(oracle.change_log(said, list(COLUMNS))), place
-    valid = bench.table("items_history").scan().to_arrow().to_pylist()
+    valid = bench.stored("items_history")
     now = [{name: row[name] for name in COLUMNS} for row in valid if row["_is_current"]]
     said = upto(cut["items_history"].cut, bench.files(TABLE))
     assert comparable(now) == comparable(oracle.current(said, list(COLUMNS), key)), place
@@ -70,12 +63,10 @@ def compare(bench: Bench, key: list[str], place: str) -> int:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 8))])
-def test_silver_is_what_the_files_say_up_to_the_cut(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_silver_is_what_the_files_say_up_to_the_cut(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     random = Random(f"{seed} cut")
     key = ["id", "part"] if seed % 2 else ["id"]
-    source = Source(random, key, always_before=random.random() < 0.5)
+    source = RandomSource(random, key, always_before=random.random() < 0.5)
     for _ in range(5):
         source.transaction()
     loaded = [dict(row) for row in source.rows.values()]
@@ -94,12 +85,7 @@ def test_silver_is_what_the_files_say_up_to_the_cut(
     arrivals, waited, behind = files_of(source, random), 0, 0
     for number, (a, b) in enumerate(pieces(random, 0, len(arrivals), count=6)):
         bench.put(*arrivals[a:b])
-        with monkeypatch.context() as patched:
-            if dying(random, patched):
-                try:
-                    bench.turn()
-                except Killed:
-                    bench.lake = bench.reopened()
+        turn_with_a_chance_of_death(bench, random)
         applied = bench.apply()
         behind += sum(batch.rows_behind_cut for batch in applied["items"])
         waited += compare(bench, key, f"seed {seed}, turn {number}")

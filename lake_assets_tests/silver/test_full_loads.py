@@ -18,9 +18,9 @@ from lake_assets.errors import LakeError, TableStopped
 from lake_assets.silver.apply.engine import apply_table, apply_tables
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
-from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
-from lake_assets_tests.dms_task import Dms, statistics
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.servers.dms_task import Dms, statistics
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 COLUMNS = {"id": "long not null", "v": "string"}

@@ -5,17 +5,15 @@ Not here: killed batches (`test_exactly_once.py`).
 
 import json
 import signal
-import subprocess
-import sys
 
 import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.iceberg import table_maintenance as maintenance
 from lake_assets.silver.table.position import LOG_OFFSET, read_position
-from lake_assets_tests.silver.apply.test_exactly_once import PATIENCE
-from lake_assets_tests.silver.bench import AT_ONCE
-from lake_assets_tests.silver.tended import KEEP_NOTHING, TendedShop, tended_shop
+from lake_assets_tests.helpers.lakes.keyed_shop import KEEP_NOTHING, TendedShop, tended_shop
+from lake_assets_tests.helpers.processes.child import PATIENCE, run_python
+from lake_assets_tests.helpers.processes.same_lake import same_lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 LONG = pytest.mark.long
@@ -27,22 +25,9 @@ def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tende
 
 
 def killed_maintenance(shop: TendedShop, when: str, step: str) -> None:
-    catalog, bench = shop.bench.lake.config.catalog, shop.bench
-    assert catalog.uri is not None
-    arguments = {
-        "folder": str(bench.folder),
-        "tables": {"public.items": AT_ONCE | dict(bench.tables["public.items"])},
-        "dms": bench.dms,
-        "catalog": {
-            "name": catalog.name,
-            "uri": catalog.uri.get_secret_value(),
-            "warehouse": catalog.warehouse,
-        },
-        "maintenance": KEEP_NOTHING,
-        "kill": (when, step),
-    }
-    command = [sys.executable, "-m", "lake_assets_tests.silver.maintain_process", json.dumps(arguments)]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    arguments = same_lake(shop.bench) | {"maintenance": KEEP_NOTHING, "kill": (when, step)}
+    program = "lake_assets_tests.helpers.processes.maintain_process"
+    process = run_python("-m", program, json.dumps(arguments), timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL, process.stderr[-4000:]
 
 

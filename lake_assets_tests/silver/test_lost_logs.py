@@ -16,19 +16,20 @@ from lake_assets.errors import LakeError
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets_tests.dms_files import NOON, Clock, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
-from lake_assets_tests.silver.changed_shop import (
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.changed_shop import (
     HOUR,
     ITEMS,
     changed,
     loaded,
+    metadata_in,
     more,
     path_of,
-    read_anew,
     reason,
+    recovered,
     reopen,
-    told,
+    status_text,
     values,
 )
 
@@ -70,8 +71,7 @@ def test_a_log_that_is_lost_stops_the_table_and_is_recovered(
     expected = more(found, NOON + timedelta(minutes=2))
     assert "lake-assets recover" in reason(found)
     assert values(found) == {1: "changed", 3: "c", 4: "new"}
-    assert list(recover(found.lake))
-    reopen(found)
+    assert recovered(found)
     (batch,) = found.apply()["items"]
     assert values(found) == expected
     assert (batch.kind, batch.files) == ("cdc", 1), "nothing was applied twice"
@@ -86,8 +86,7 @@ def test_a_purged_log_is_recovered_though_old_files_have_expired(shop: Bench) ->
     reopen(shop)
     expected = more(shop)
     assert "lake-assets recover" in reason(shop)
-    list(recover(shop.lake))
-    reopen(shop)
+    recovered(shop)
     (batch,) = shop.apply()["items"]
     assert (batch.kind, batch.files) == ("cdc", 1)
     assert values(shop) == expected
@@ -105,8 +104,7 @@ def test_contracts_that_are_lost(shop: Bench, purged: bool) -> None:
     reopen(shop)
     expected = more(shop)
     assert "lake_ops.contracts" in reason(shop)
-    list(recover(shop.lake))
-    reopen(shop)
+    recovered(shop)
     shop.apply()
     assert values(shop) == expected
 
@@ -125,9 +123,9 @@ def test_a_catalog_that_was_restored_names_metadata_that_is_gone(
     catalog.register_table(table, f"file://{former}")
     former.unlink()
     # Another process has not read it before.
-    monkeypatch.setattr(FromInputFile, "table_metadata", staticmethod(read_anew))
+    monkeypatch.setattr(FromInputFile, "table_metadata", staticmethod(metadata_in))
     lake = open_lake(shop.lake.config, LakeRuntime(shop.lake.config), marts=())
-    assert "lake-assets recover" in told(lake)
+    assert "lake-assets recover" in status_text(lake)
     list(recover(open_lake(shop.lake.config, LakeRuntime(shop.lake.config), marts=())))
     shop.lake = open_lake(shop.lake.config, LakeRuntime(shop.lake.config), marts=())
     assert shop.apply() == {"items": []}
@@ -139,8 +137,7 @@ def test_a_reload_that_was_pending_when_the_log_was_lost_is_applied(shop: Bench)
     purge_log(shop)
     reopen(shop)
     assert "lake-assets recover" in reason(shop)
-    list(recover(shop.lake))
-    reopen(shop)
+    recovered(shop)
     shop.apply()
     assert values(shop) == {1: "reloaded", 7: "new"}
 
@@ -160,7 +157,6 @@ def test_a_table_that_is_behind_others_keeps_what_is_pending(new_bench: Callable
     purge_log(found)
     reopen(found)
     assert "lake-assets recover" in reason(found)
-    list(recover(found.lake))
-    reopen(found)
+    recovered(found)
     found.apply()
     assert (values(found), values(found, "goods")) == ({1: "changed", 2: "pending"}, {1: "ahead"})

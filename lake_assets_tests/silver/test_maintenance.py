@@ -18,8 +18,7 @@ from lake_assets.iceberg import table_maintenance as maintenance
 from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.iceberg.table_io import RESTAMP_OF, current_snapshot, live_rows, summary
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS, read_position
-from lake_assets_tests.silver.apply.test_exactly_once import KEYED, REWRITE
-from lake_assets_tests.silver.tended import KEEP_NOTHING, TendedShop, tended_shop
+from lake_assets_tests.helpers.lakes.keyed_shop import KEEP_NOTHING, KEYED, REWRITE, TendedShop, tended_shop
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ITEMS = "silver_shop.items"

@@ -22,10 +22,9 @@ from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError
 from lake_assets.rounds.upkeep import tend_silver
 from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets_tests.dms_files import NOON, Clock, DmsFile, load_file
-from lake_assets_tests.lakes import sequence
-from lake_assets_tests.silver.bench import Bench
-from lake_assets_tests.silver.changed_shop import (
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.changed_shop import (
     HOUR,
     ITEMS,
     changed,
@@ -36,6 +35,7 @@ from lake_assets_tests.silver.changed_shop import (
     sql,
     values,
 )
+from lake_assets_tests.helpers.lakes.small_lakes import sequence
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

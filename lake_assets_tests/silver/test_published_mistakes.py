@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 from lake_assets.config import TableConfig
 from lake_assets.config.config_file import ConfigError, load_lake
 from lake_assets.storage.object_store import open_store
-from lake_assets_tests import published_jobs as jobs
-from lake_assets_tests.silver.published_source import (
+from lake_assets_tests.helpers.lakes import published_jobs as jobs
+from lake_assets_tests.helpers.lakes.published_source import (
     AUDIT,
     BARE,
     BEYOND_DOUBLES,

@@ -18,18 +18,19 @@ from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError, TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.write.batch_work import Work
-from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
-from lake_assets_tests.silver.quarantined import LONG, ONE, TABLE, WIDE, Shop, config
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.narrow_shop import LONG, ONE, TABLE, WIDE, NarrowShop, config
+from lake_assets_tests.helpers.processes.faults import Killed, killed
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
-    return Shop(tmp_path_factory.mktemp("shop"))
+def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> NarrowShop:
+    return NarrowShop(tmp_path_factory.mktemp("shop"))
 
 
-def test_a_bad_row_is_set_aside_and_the_others_are_applied(shop: Shop) -> None:
+def test_a_bad_row_is_set_aside_and_the_others_are_applied(shop: NarrowShop) -> None:
     key = shop.put(
         shop.change("U", 1, "good"),
         shop.change("U", 2, 'bad, "quoted"\nover two lines', LONG),
@@ -52,14 +53,14 @@ def test_a_bad_row_is_set_aside_and_the_others_are_applied(shop: Shop) -> None:
     }
 
 
-def test_later_changes_of_its_key_apply(shop: Shop) -> None:
+def test_later_changes_of_its_key_apply(shop: NarrowShop) -> None:
     shop.put(shop.change("U", 2, "later"))
     shop.bench.apply()
     assert shop.values()[2] == "later"
     assert len(shop.held()) == 2
 
 
-def test_a_retry_with_the_old_contract_changes_nothing(shop: Shop) -> None:
+def test_a_retry_with_the_old_contract_changes_nothing(shop: NarrowShop) -> None:
     before = shop.bench.rows(), shop.bench.rows("items_changes")
     logged = retry(shop.runtime, chosen(shop.runtime, TABLE, []))
     assert [file.retry for file in logged] == [True]
@@ -68,7 +69,7 @@ def test_a_retry_with_the_old_contract_changes_nothing(shop: Shop) -> None:
     assert [(held.row, held.state) for held in shop.held()] == [(1, State.HELD), (2, State.HELD)]
 
 
-def test_a_late_file_replays_past_it(shop: Shop) -> None:
+def test_a_late_file_replays_past_it(shop: NarrowShop) -> None:
     """The replay reads the file again as it was first decided: its bad rows stay out."""
     late = cdc_file(
         TABLE,
@@ -82,7 +83,7 @@ def test_a_late_file_replays_past_it(shop: Shop) -> None:
     assert len(shop.held()) == 2
 
 
-def test_a_retry_with_a_corrected_contract_comes_in_its_rightful_order(shop: Shop) -> None:
+def test_a_retry_with_a_corrected_contract_comes_in_its_rightful_order(shop: NarrowShop) -> None:
     shop.bench.edit(config(WIDE))
     first, second = shop.held()
     changes_of_it = [held for held in shop.held("items_changes") if held.row == first.row]
@@ -100,7 +101,7 @@ def test_a_retry_with_a_corrected_contract_comes_in_its_rightful_order(shop: Sho
 
 
 @pytest.mark.long
-def test_from_the_beginning_it_is_the_same(shop: Shop) -> None:
+def test_from_the_beginning_it_is_the_same(shop: NarrowShop) -> None:
     """Each file by the contract of its newest record in the log."""
     before = shop.bench.rows()
     shop.runtime.catalog.drop_table("silver_shop.items")
@@ -109,7 +110,7 @@ def test_from_the_beginning_it_is_the_same(shop: Shop) -> None:
     assert shop.held() == []
 
 
-def test_ids_that_are_nobodys_or_several_rows(shop: Shop) -> None:
+def test_ids_that_are_nobodys_or_several_rows(shop: NarrowShop) -> None:
     with pytest.raises(
         LakeError, match="nothing that is set aside has it; `lake-assets quarantine list` names"
     ):
@@ -120,7 +121,7 @@ def test_ids_that_are_nobodys_or_several_rows(shop: Shop) -> None:
 
 @pytest.mark.long
 def test_a_discarded_row_stays_out(spark: SparkSession, tmp_path: Path) -> None:
-    shop = Shop(tmp_path)
+    shop = NarrowShop(tmp_path)
     shop.put(shop.change("U", 1, "bad", LONG))
     shop.bench.apply()
     assert len(discard(shop.runtime, shop.held())) == 1
@@ -132,22 +133,16 @@ def test_a_discarded_row_stays_out(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("killed", ["before publishing", "after publishing"])
+@pytest.mark.parametrize("death", ["before publishing", "after publishing"])
 def test_a_run_that_dies_sets_nothing_aside_twice(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, death: str
 ) -> None:
-    class Killed(BaseException):
-        pass
-
-    def kill(*anything: Any) -> None:
-        raise Killed
-
-    shop = Shop(tmp_path, also=[])
+    shop = NarrowShop(tmp_path, also=[])
     shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"))
-    if killed == "before publishing":
-        monkeypatch.setattr(Attempt, "publish", kill)
+    if death == "before publishing":
+        monkeypatch.setattr(Attempt, "publish", killed)
     else:
-        monkeypatch.setattr(Work, "release", kill)
+        monkeypatch.setattr(Work, "release", killed)
     with pytest.raises(Killed):
         shop.bench.apply()
     monkeypatch.undo()
@@ -156,8 +151,8 @@ def test_a_run_that_dies_sets_nothing_aside_twice(
     assert [held.row for held in shop.held()] == [0]
     shop.bench.edit(config(WIDE, also=[]))
     retry(shop.runtime, shop.held())
-    if killed == "after publishing":
-        monkeypatch.setattr(Work, "release", kill)
+    if death == "after publishing":
+        monkeypatch.setattr(Work, "release", killed)
         with pytest.raises(Killed):
             shop.bench.apply()
         monkeypatch.undo()
@@ -172,7 +167,7 @@ def test_a_contract_that_was_corrected_before_anything_was_published(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The batch is set aside, dies, and is read by another contract the next time."""
-    shop = Shop(tmp_path, also=[])
+    shop = NarrowShop(tmp_path, also=[])
     shop.put(shop.change("U", 1, "bad", LONG))
     runtime = shop.runtime
     shop.bench.look()
@@ -181,7 +176,7 @@ def test_a_contract_that_was_corrected_before_anything_was_published(
         def kill(*anything: Any) -> None:
             raise KeyboardInterrupt
 
-        patched.setattr(Attempt, "publish", kill)
+        patched.setattr(Attempt, "publish", killed)
         with pytest.raises(KeyboardInterrupt):
             shop.bench.apply()
     assert len(runtime.quarantine.open()) == 1
@@ -192,7 +187,7 @@ def test_a_contract_that_was_corrected_before_anything_was_published(
 
 
 def test_a_file_that_cannot_be_read_is_set_aside_whole(spark: SparkSession, tmp_path: Path) -> None:
-    shop = Shop(tmp_path, also=[])
+    shop = NarrowShop(tmp_path, also=[])
     assert shop.bench.location is not None
     shop.clock.now += timedelta(minutes=1)
     damaged = cdc_file(TABLE, shop.clock.now, [shop.change("U", 1, "whole")], "csv.gz")
@@ -218,7 +213,7 @@ def test_a_file_that_cannot_be_read_is_set_aside_whole(spark: SparkSession, tmp_
 
 
 def test_what_is_superseded_is_no_longer_held(spark: SparkSession, tmp_path: Path) -> None:
-    shop = Shop(tmp_path, also=[])
+    shop = NarrowShop(tmp_path, also=[])
     assert shop.bench.location is not None
     rewritten = shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"))
     shop.put(shop.change("U", 3, "bad too", LONG))
@@ -242,7 +237,7 @@ def test_what_is_superseded_is_no_longer_held(spark: SparkSession, tmp_path: Pat
 
 def test_rows_of_an_object_that_was_put_again_are_retried(spark: SparkSession, tmp_path: Path) -> None:
     """Its newest record has another version, and the same content."""
-    shop = Shop(tmp_path, also=[])
+    shop = NarrowShop(tmp_path, also=[])
     assert shop.bench.location is not None
     path = shop.bench.location / shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"))
     content, compressed = path.read_bytes(), path.with_name(f"{path.name}.gz")
@@ -263,7 +258,7 @@ def test_rows_of_an_object_that_was_put_again_are_retried(spark: SparkSession, t
 
 
 def test_limits_stop_the_table(spark: SparkSession, tmp_path: Path) -> None:
-    shop = Shop(tmp_path, also=[], quarantine={"max_rows": 1})
+    shop = NarrowShop(tmp_path, also=[], quarantine={"max_rows": 1})
     shop.put(*(shop.change("U", n, "bad", LONG) for n in (1, 2)))
     error = shop.bench.turn()["items"].error
     assert isinstance(error, TableStopped)
@@ -282,7 +277,7 @@ def test_limits_stop_the_table(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_what_is_known_already_is_no_news(spark: SparkSession, tmp_path: Path) -> None:
     """Rows that were set aside batch by batch, within the limits, do not stop a table that is built anew."""
-    shop = Shop(tmp_path, also=[], quarantine={"max_rows": 1})
+    shop = NarrowShop(tmp_path, also=[], quarantine={"max_rows": 1})
     for n in (1, 2, 3):
         shop.put(shop.change("U", n, "bad", LONG))
         shop.bench.apply()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets_tests.silver.quarantined import LONG, TABLE, WIDE, Shop, config
+from lake_assets_tests.helpers.lakes.narrow_shop import LONG, TABLE, WIDE, NarrowShop, config
 
 pytestmark = pytest.mark.spark
 
@@ -22,7 +22,7 @@ def test_what_the_command_line_says(
 
     from lake_assets.commands.mend import quarantine_cli
 
-    shop = Shop(tmp_path, also=[])
+    shop = NarrowShop(tmp_path, also=[])
     shop.put(shop.change("U", 1, "bad", LONG))
     shop.bench.apply()
     monkeypatch.setattr(quarantine_cli, "_lake", lambda context: shop.bench.lake)
@@ -50,7 +50,7 @@ def test_a_retry_says_what_became_of_each_row(
 
     from lake_assets.commands.mend import quarantine_cli
 
-    shop = Shop(tmp_path, also=[])
+    shop = NarrowShop(tmp_path, also=[])
     key = shop.put(
         shop.change("U", 1, "[/x] bad", LONG),
         shop.change("U", 2, "worse", Decimal("12345.6")),

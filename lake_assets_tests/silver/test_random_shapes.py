@@ -14,19 +14,18 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets_tests import oracle_shapes
-from lake_assets_tests.dms_files import Clock, DmsFile, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench, comparable
-from lake_assets_tests.silver.test_random_histories import (
+from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench, comparable
+from lake_assets_tests.helpers.oracles import oracle_shapes
+from lake_assets_tests.helpers.oracles.random_history import (
     COLUMNS,
     TABLE,
-    Killed,
-    Source,
-    dying,
-    history,
+    RandomSource,
     pieces,
+    random_history,
     sequences,
 )
+from lake_assets_tests.helpers.processes.random_deaths import turn_with_a_death
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 FIRST, COUNT = (int(number) for number in os.environ.get("LAKE_SHAPES", "0:4").split(":"))
@@ -43,11 +42,8 @@ def bench_of(folder: Path, key: list[str], max_files: int, *, sequenced: bool = 
     )
 
 
-def turn(bench: Bench, random: Random, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched:
-        if dying(random, patched):
-            with pytest.raises(Killed):
-                bench.turn()
+def turn(bench: Bench, random: Random) -> None:
+    turn_with_a_death(bench, random)
     bench.apply()
 
 
@@ -61,14 +57,12 @@ def check(bench: Bench, stages: oracle_shapes.Stages, place: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS_TOLD)
-def test_one_full_load(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    told, random = history(seed), Random(seed)
+def test_one_full_load(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    told, random = random_history(seed), Random(seed)
     bench = bench_of(tmp_path, told.key, told.max_files, sequenced=told.sequenced)
     for number, files in enumerate(told.turns):
         bench.put(*files)
-        turn(bench, random, monkeypatch)
+        turn(bench, random)
         check(bench, [bench.files(TABLE)], f"seed {seed}, turn {number}")
     living = [{name: row[name] for name in COLUMNS} for row in told.rows]
     found = bench.table("items_history").scan("_is_current = true", tuple(COLUMNS)).to_arrow().to_pylist()
@@ -81,13 +75,13 @@ class Reloaded:
 
     seed: int
     random: Random = field(init=False)
-    source: Source = field(init=False)
+    source: RandomSource = field(init=False)
     began: list[datetime] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
         key = ["id", "part"] if self.seed % 2 else ["id"]
-        self.source = Source(self.random, key, always_before=self.random.random() < 0.5, clock=Clock())
+        self.source = RandomSource(self.random, key, always_before=self.random.random() < 0.5, clock=Clock())
 
     def run(self, transactions: int) -> tuple[int, int]:
         """The range of the changes that these transactions make."""
@@ -119,9 +113,7 @@ class Reloaded:
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS_TOLD)
-def test_several_full_loads(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_several_full_loads(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """What comes before the next load is applied counts for the time before it; what comes later, only from then on."""
     told = Reloaded(seed)
     random = told.random
@@ -140,7 +132,7 @@ def test_several_full_loads(
             before, with_it = files[:some], files[some:]
             if before:
                 bench.put(*before)
-                turn(bench, random, monkeypatch)
+                turn(bench, random)
                 check(bench, [*closed, bench.files(TABLE)], f"seed {seed}, epoch {epoch}")
             applied = bench.files(TABLE)
             newest = max(
@@ -151,7 +143,7 @@ def test_several_full_loads(
             bench.put(*with_it)
             start = len(told.source.changes)
         bench.put(*loads)
-        turn(bench, random, monkeypatch)
+        turn(bench, random)
         check(bench, [*closed, bench.files(TABLE)], f"seed {seed}, load {epoch}")
         told.run(10)
         files = told.files(start, len(told.source.changes))
@@ -160,10 +152,10 @@ def test_several_full_loads(
             held_back.append(files.pop(random.randrange(len(files))))
         for file in random.sample(files, len(files)):
             bench.put(file)
-        turn(bench, random, monkeypatch)
+        turn(bench, random)
         check(bench, [*closed, bench.files(TABLE)], f"seed {seed}, changes {epoch}")
         told.run(4)
     bench.put(*held_back)
-    turn(bench, random, monkeypatch)
+    turn(bench, random)
     check(bench, [*closed, bench.files(TABLE)], f"seed {seed}, at last")
-    assert any(row["_is_deleted"] for row in bench.table().scan().to_arrow().to_pylist())
+    assert any(row["_is_deleted"] for row in bench.stored())

@@ -4,8 +4,6 @@ Here: the whole engine. Not here: how a value is read (`test_types_by_contract.p
 """
 
 import json
-import os
-import subprocess
 import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -16,9 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets_tests.silver.bench import Bench, comparable
-
-ROOT = Path(__file__).resolve().parents[2]
+from lake_assets_tests.helpers.lakes.bench import Bench, comparable
+from lake_assets_tests.helpers.processes.child import environment, output_of, run_python
 
 COLUMNS = {
     "id": "uuid not null",
@@ -77,7 +74,7 @@ def filled_lake(folder: Path, **conf: str) -> Bench:
 
 def seen(bench: Bench) -> dict[str, Any]:
     """By reader, the table's rows."""
-    pyiceberg = bench.table().scan().to_arrow().to_pylist()
+    pyiceberg = bench.stored()
     names = ", ".join(f'"{name}"' for name in COLUMNS)
     duckdb = bench.table().scan().to_duckdb("items").execute(f"SELECT {names} FROM items").fetchall()
     catalog = bench.lake.config.catalog.name
@@ -106,17 +103,9 @@ def test_three_readers_see_the_same(spark: SparkSession, tmp_path: Path) -> None
 @pytest.mark.spark
 def test_neither_the_machines_zone_nor_the_sessions_matters(tmp_path: Path) -> None:
     """The same files, applied in a process whose clock is in one zone and whose Spark session is in another."""
-    found = subprocess.run(
-        [sys.executable, "-m", "lake_assets_tests.silver.test_stored_types", str(tmp_path)],
-        cwd=ROOT,
-        env=os.environ | {"TZ": "America/St_Johns"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert found.returncode == 0, found.stderr[-2000:]
-    told = json.loads(found.stdout.splitlines()[-1])
+    own = environment(TZ="America/St_Johns")
+    found = run_python("-m", "lake_assets_tests.silver.test_stored_types", tmp_path, env=own, timeout=300)
+    told = json.loads(output_of(found).splitlines()[-1])
     assert told == {
         "zone": "America/St_Johns",
         "rows": comparable([EXPECTED]),

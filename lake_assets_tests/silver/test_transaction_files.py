@@ -5,8 +5,6 @@ Here: what happens to the tables of files that hold rows of several of them. Not
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -17,39 +15,28 @@ from pyspark.sql import SparkSession
 
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.lake_definitions import open_lake
-from lake_assets_tests.dms_files import NOON, TABLE, Clock, DmsFile, cdc_file, load_file, transaction_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.files.dms_files import (
+    TABLE,
+    Clock,
+    DmsFile,
+    cdc_file,
+    load_file,
+    transaction_file,
+)
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.transaction_tables import (
+    AUDIT,
+    EVENTS,
+    ITEMS,
+    NOTES,
+    SILVER,
+    TABLES,
+    TRANSACTIONS,
+    item,
+    minutes,
+)
 
 pytestmark = pytest.mark.spark
-
-TRANSACTIONS: dict[str, Any] = {
-    "preserve_transactions": True,
-    "cdc_path": "cdc",
-    "add_column_name": False,
-    "csv_null_value": "\\N",
-}
-ITEMS, NOTES, AUDIT, EVENTS = "public.items", "public.notes", "audit.items", "public.events"
-STOPS = {"quarantine": {"max_rows": 0, "max_files": 0}}
-TABLES: dict[str, Any] = {
-    ITEMS: STOPS
-    | {
-        "columns": {"id": "long not null", "name": "string", "note": "string", "price": "decimal(10, 2)"},
-        "primary_key": ["id"],
-    },
-    NOTES: {"columns": {"id": "long not null"}, "primary_key": ["id"], **STOPS},
-    AUDIT: STOPS
-    | {
-        "columns": {"id": "long not null", "part": "string not null", "at": "timestamptz"},
-        "primary_key": ["id", "part"],
-        "name": "audit_items",
-    },
-}
-SILVER = {ITEMS: "items", NOTES: "notes", AUDIT: "audit_items"}
-
-
-def minutes(number: float) -> Any:
-    """A flush so long after the full load."""
-    return NOON + timedelta(minutes=10 + number)
 
 
 @pytest.fixture
@@ -60,12 +47,6 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 def assert_all_equal(bench: Bench, tables: Sequence[str] = (ITEMS, NOTES, AUDIT)) -> None:
     for table in tables:
         assert bench.rows(SILVER[table]) == bench.truth(table), table
-
-
-def item(
-    key: int, name: str | None = None, note: str | None = None, price: str | None = None
-) -> dict[str, Any]:
-    return {"id": key, "name": name, "note": note, "price": price and Decimal(price)}
 
 
 def audit(key: int, part: str, at: Any = None) -> dict[str, Any]:

@@ -19,9 +19,10 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.sync import sync
 from lake_assets.silver.write.batch import BatchResult
-from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
-from lake_assets_tests.shop import open_instance
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.orchestration.dagster_shop import open_instance
+from lake_assets_tests.helpers.processes.faults import Killed
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 COLUMNS = {"id": "long not null", "v": "string"}
@@ -59,7 +60,7 @@ class Story:
         return self.bench.apply()["items"]
 
     def ids(self) -> list[int]:
-        return sorted(row["id"] for row in self.bench.table().scan().to_arrow().to_pylist())
+        return sorted(row["id"] for row in self.bench.stored())
 
     def is_rebuilt_the_same(self) -> bool:
         rows = self.bench.rows()
@@ -169,9 +170,6 @@ def test_a_truncation_before_a_reload(story: Callable[..., Story]) -> None:
 def test_killed_while_truncating(
     story: Callable[..., Story], monkeypatch: pytest.MonkeyPatch, published: bool
 ) -> None:
-    class Killed(BaseException):
-        pass
-
     lake = story("truncate")
     rows = lake.bench.rows()
     lake.truncate()

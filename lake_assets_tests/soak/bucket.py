@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
-from lake_assets_tests.dms_files import csv_bytes, parquet_bytes, put, transactions_csv
-from lake_assets_tests.lakes import DMS, TINY, small_lake
+from lake_assets_tests.helpers.files.dms_files import csv_bytes, parquet_bytes, put, transactions_csv
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, TINY, small_lake
 from lake_assets_tests.soak.plan import Plan
 from lake_assets_tests.soak.source import COLUMNS
 from lake_assets_tests.soak.writer import ITEMS, MARKER, OTHER, Object

@@ -13,6 +13,7 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.schema.contract_log import ContractLog
 from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.write.batch_work import Work
+from lake_assets_tests.helpers.processes.faults import Killed
 
 PLACES: tuple[tuple[Any, str], ...] = (
     (FileLog, "append"),
@@ -25,10 +26,6 @@ PLACES: tuple[tuple[Any, str], ...] = (
     (Attempt, "publish"),
     (Work, "release"),
 )
-
-
-class Killed(BaseException):
-    """The process ends here."""
 
 
 @contextlib.contextmanager

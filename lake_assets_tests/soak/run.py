@@ -22,10 +22,11 @@ from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.write.batch import TableResult
+from lake_assets_tests.helpers.processes.faults import Killed
 from lake_assets_tests.soak import bucket as storage
 from lake_assets_tests.soak import truth
 from lake_assets_tests.soak.arrival import Turn, turns
-from lake_assets_tests.soak.deaths import Killed, deadly
+from lake_assets_tests.soak.deaths import deadly
 from lake_assets_tests.soak.plan import Plan, plan
 from lake_assets_tests.soak.story import told
 from lake_assets_tests.soak.writer import Written, write

@@ -14,7 +14,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from lake_assets_tests.dms_files import NOON
+from lake_assets_tests.helpers.files.dms_files import NOON
 from lake_assets_tests.soak.plan import Plan
 
 Image = dict[str, Any]

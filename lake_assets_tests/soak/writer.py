@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from lake_assets_tests.dms_files import DmsFile, Row, cdc_file, load_file, transaction_file
+from lake_assets_tests.helpers.files.dms_files import DmsFile, Row, cdc_file, load_file, transaction_file
 from lake_assets_tests.soak.plan import Plan
 from lake_assets_tests.soak.source import Change, Image, Source, whole_moves
 

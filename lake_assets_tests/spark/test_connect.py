@@ -25,7 +25,6 @@ import pyspark
 import pyspark.sql.connect.proto as pb2
 import pyspark.sql.connect.proto.base_pb2_grpc as pb2_grpc
 import pytest
-import yaml
 from pyspark.sql.connect.client.core import ChannelBuilder, DefaultChannelBuilder
 
 from lake_assets.commands.run import dev
@@ -37,8 +36,8 @@ from lake_assets.spark.connect_server import ConnectServer, port_in_use
 from lake_assets.spark.connect_token import drop_token, keep_token, token_at
 from lake_assets.spark.preflight import PreflightError, free_port
 from lake_assets.spark.session import SparkSessions, channel, given_token
-from lake_assets_tests.commands.test_cli import ROOT, write_items
-from lake_assets_tests.lakes import DMS, ITEMS
+from lake_assets_tests.helpers.lakes.command_lake import command_lake, write_items
+from lake_assets_tests.helpers.processes.child import output_of, run_python
 
 # With the longest test of all: it begins first.
 pytestmark = pytest.mark.slow
@@ -46,34 +45,18 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the lake of `test_cli.py`, which has a server at a port of its own."""
-    config = {
-        "catalog": {"uri": "catalog.db", "warehouse": "warehouse"},
-        "spark": {
-            "mode": "${LAKE_SPARK_MODE:-connect}",
-            "remote": f"${{SPARK_REMOTE:-sc://localhost:{free_port()}}}",
-            "conf": {"spark.driver.memory": "1g"},
-        },
-        "sources": {"shop": {"location": "bronze", "dms": DMS, "tables": {"public.items": ITEMS}}},
-        "gold": {"start_date": "2026-03-01"},
+    """A lake that has a server at a port of its own."""
+    spark = {
+        "mode": "${LAKE_SPARK_MODE:-connect}",
+        "remote": f"${{SPARK_REMOTE:-sc://localhost:{free_port()}}}",
+        "conf": {"spark.driver.memory": "1g"},
     }
-    (tmp_path / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    (tmp_path / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
-    (tmp_path / "bronze").mkdir()
-    return tmp_path
+    return command_lake(tmp_path, ["public.items"], spark=spark)
 
 
 def command(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """The command line in a process of its own."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("LAKE_", "SPARK_", "DAGSTER_"))}
-    return subprocess.run(
-        [sys.executable, "-m", "lake_assets.cli", "--config", str(folder / "lake.yaml"), *arguments],
-        env=environment | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    return run_python("-m", "lake_assets.cli", "--config", folder / "lake.yaml", *arguments, timeout=240)
 
 
 @pytest.mark.long
@@ -117,20 +100,8 @@ def test_a_process_that_has_done_its_work_ends_without_a_word(folder: Path) -> N
     try:
         command(folder, "spark", "start")
         for arguments in ([], ["stop"]):
-            done = subprocess.run(
-                [
-                    sys.executable,
-                    "-m",
-                    "lake_assets_tests.spark.quiet_exit",
-                    folder / "lake.yaml",
-                    *arguments,
-                ],
-                env=os.environ | {"PYTHONPATH": str(ROOT)},
-                capture_output=True,
-                text=True,
-                timeout=240,
-                check=False,
-            )
+            program = "lake_assets_tests.helpers.processes.quiet_exit"
+            done = run_python("-m", program, folder / "lake.yaml", *arguments, timeout=240)
             assert (done.stdout, done.stderr, done.returncode) == ("5\n", "", 0)
     finally:
         command(folder, "spark", "stop")
@@ -285,17 +256,7 @@ def test_a_process_that_ends_logs_no_error(folder: Path) -> None:
     server = ConnectServer(load_lake(path, environ={}), folder)
     server.start()
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "lake_assets_tests.spark.ending_process", str(path)],
-            env={
-                name: value for name, value in os.environ.items() if not name.startswith(("LAKE_", "SPARK_"))
-            }
-            | {"PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
+        done = run_python("-m", "lake_assets_tests.helpers.processes.ending_process", path, timeout=240)
     finally:
         server.stop()
     assert done.returncode == 0, done.stderr
@@ -349,29 +310,11 @@ def test_a_server_that_is_killed_comes_back_on_its_port(
 @pytest.mark.spark
 def test_a_server_that_dies_amid_batches(tmp_path: Path) -> None:
     """Seven times, at random; the process goes on with the server that comes after it."""
-    done = subprocess.run(
-        [sys.executable, "-m", "lake_assets_tests.spark.dying_server", str(tmp_path), "1"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    print(done.stdout[-3000:])
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "7 deaths of the server" in done.stdout
+    done = run_python("-m", "lake_assets_tests.helpers.processes.dying_server", tmp_path, "1", timeout=900)
+    assert "7 deaths of the server" in output_of(done)
 
 
 @pytest.mark.long
 @pytest.mark.spark
 def test_a_server_that_hangs_is_given_up(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "lake_assets_tests.spark.hung_server", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    print(done.stdout[-3000:])
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    output_of(run_python("-m", "lake_assets_tests.helpers.processes.hung_server", tmp_path, timeout=500))

@@ -7,7 +7,7 @@ import pytest
 
 from lake_assets.config import S3Config
 from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC, spark_conf
-from lake_assets_tests.lakes import lake_config
+from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 
 JARS = "spark.jars.packages"
 

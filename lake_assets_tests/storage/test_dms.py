@@ -7,8 +7,9 @@ import pytest
 
 from lake_assets.silver.plan.full_load_gate import load_problem
 from lake_assets.storage.dms_tasks import DmsUnavailable, TableLoad, TaskReport, TaskReports, ask
-from lake_assets_tests.dms_task import Dms, statistics
-from lake_assets_tests.silver.plan.planning import NOON, logged
+from lake_assets_tests.helpers.files.dms_files import NOON
+from lake_assets_tests.helpers.files.records import logged
+from lake_assets_tests.helpers.servers.dms_task import Dms, statistics
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 

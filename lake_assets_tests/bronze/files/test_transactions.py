@@ -18,7 +18,8 @@ from lake_assets.bronze.files.keys import TransactionFile
 from lake_assets.bronze.files.transactions import inspect_transactions
 from lake_assets.config import DmsSettings
 from lake_assets.storage.object_store import LocalStore
-from lake_assets_tests.dms_files import put
+from lake_assets_tests.helpers.files.damage import damaged
+from lake_assets_tests.helpers.files.dms_files import put
 
 TABLES = ("public.trips", "public.notes", "audit.trips")
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -181,38 +182,6 @@ def test_rubbish_does_not_flood_the_log(inspect: Any) -> None:
     names = b"".join(b"I,t%d,public,1\n" % number for number in range(1001))
     with pytest.raises(UnreadableFile, match="yet another table, after 1000 unknown ones"):
         inspect(names)
-
-
-def damaged(rng: Random) -> bytes:
-    """A file of some rows with one or two accidents."""
-    values = ["1", "", '""', '"a, b"', '"x\ny"', '"d ""e"""', "ü☕", "NULL", "-1.5"]
-    rows = [
-        [rng.choice("IUD"), *rng.choice(NAMES), *rng.choices(values, k=rng.randint(1, 5))] for _ in range(6)
-    ]
-    content = bytearray("".join(f"{','.join(row)}\n" for row in rows).encode())
-    for _ in range(rng.randint(1, 2)):
-        start = rng.randrange(len(content))
-        end = min(len(content), start + rng.randint(1, 12))
-        accident = rng.randrange(6)
-        if accident == 0:
-            del content[start:]
-            content += b"I" * (not content)
-        elif accident == 1:
-            content[start] ^= 1 << rng.randrange(8)
-        elif accident == 2:
-            content[start:start] = rng.choice([b'"', b",", b"\n", b"\\", b'""', b'","'])
-        elif accident == 3:
-            del content[start:end]
-            content += b"I" * (not content)
-        elif accident == 4:
-            content[start:start] = content[start:end]
-        else:
-            content[start:end] = content[end : 2 * end - start] + content[start:end]
-    # Python's reader takes a carriage return for the end of a row.
-    return bytes(content).replace(b"\r", b"")
-
-
-NAMES = [("trips", "public"), ("notes", "public"), ("trips", "audit"), ("other", "public")]
 
 
 def test_of_damaged_files_nothing_is_lost_and_nothing_made_up(inspect: Any) -> None:

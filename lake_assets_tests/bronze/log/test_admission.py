@@ -1,16 +1,16 @@
 """Which files enter the log, in which order, into which epoch: decisions on tables of cases."""
 
-from dataclasses import fields
 from datetime import timedelta
 
 import pytest
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.admission import admit
-from lake_assets.bronze.log.file_log import LoggedFile, NewFile
+from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.log.known import Known
 from lake_assets.bronze.scan.vanished import Vanished, vanished_record
 from lake_assets_tests.bronze.conftest import NOON
+from lake_assets_tests.helpers.files.records import as_logged
 
 
 def log_passes(*passes):
@@ -19,10 +19,7 @@ def log_passes(*passes):
     records: list[LoggedFile] = []
     for found in passes:
         for file, epoch in admit(found, known, based_on=len(records)):
-            values = {field.name: getattr(file, field.name) for field in fields(NewFile)}
-            record = LoggedFile(
-                offset=len(records) + 1, source="s", logged_at=file.last_modified, epoch=epoch, **values
-            )
+            record = as_logged(file, len(records) + 1, epoch)
             known.add(record)
             records.append(record)
     return [(record.key.rsplit("/")[-1].split(".")[0], record.version, record.epoch) for record in records]
@@ -154,21 +151,16 @@ def test_reloads_under_new_keys(load, cdc, case, passes, expected):
         keys |= {file.key for file in files}
         before = len(epochs)
         for file, epoch in admit(files, known, based_on=before, listed=keys):
-            known.add(logged_as(file, len(epochs) + 1, epoch))
+            known.add(as_logged(file, len(epochs) + 1, epoch))
             epochs.append(epoch)
     assert epochs == expected
-
-
-def logged_as(file, offset, epoch):
-    values = {field.name: getattr(file, field.name) for field in fields(NewFile)}
-    return LoggedFile(offset=offset, source="s", logged_at=file.last_modified, epoch=epoch, **values)
 
 
 def test_new_parts_where_those_known_are_gone_are_a_reload(load):
     """DMS has emptied the folder before it loads. If one of them is there, it has not."""
     known = Known()
     for number in (1, 2):
-        known.add(logged_as(load(number), number, 1))
+        known.add(as_logged(load(number), number, 1))
     new = load(3, first_commit_ts=NOON + timedelta(hours=1))
     assert [epoch for _, epoch in admit([new], known, 2, listed={new.key})] == [2]
     assert [epoch for _, epoch in admit([new], known, 2, listed={new.key, load(1).key})] == [1]
@@ -177,9 +169,9 @@ def test_new_parts_where_those_known_are_gone_are_a_reload(load):
 
 def test_after_the_files_have_vanished_everything_begins_anew(load, cdc):
     known = Known()
-    known.add(logged_as(load(1), 1, 1))
-    known.add(logged_as(cdc(1), 2, 1))
-    seen = [logged_as(load(1), 1, 1)]
+    known.add(as_logged(load(1), 1, 1))
+    known.add(as_logged(cdc(1), 2, 1))
+    seen = [as_logged(load(1), 1, 1)]
     gone = vanished_record(Vanished(tuple(seen), certain=True), NOON)
     new = cdc(9)
     admitted = admit([new, gone, load(7)], known, 2)
@@ -188,10 +180,10 @@ def test_after_the_files_have_vanished_everything_begins_anew(load, cdc):
         (FileKind.LOAD, 2),
         (FileKind.CDC, 2),
     ]
-    known.add(logged_as(gone, 3, 1))
+    known.add(as_logged(gone, 3, 1))
     # Nothing is left that could vanish, or somebody has logged a file since the listing.
     assert admit([gone], known, 3) == []
-    known.add(logged_as(new, 4, 2))
+    known.add(as_logged(new, 4, 2))
     assert admit([gone], known, 3) == []
     assert admit([gone], known, 4) != []
     # The very same files are there again: they are logged again, the full load as a reload.
@@ -237,10 +229,7 @@ def test_the_parts_of_a_parallel_load(load):
         assert [file.key for file, _ in admitted] == sorted(file.key for file in found)
         for file, epoch in admitted:
             offset += 1
-            values = {field.name: getattr(file, field.name) for field in fields(NewFile)}
-            known.add(
-                LoggedFile(offset=offset, source="s", logged_at=file.last_modified, epoch=epoch, **values)
-            )
+            known.add(as_logged(file, offset, epoch))
             epochs.append(epoch)
     assert epochs == [1, 1, 1, 1, 1, 2, 2]
 
@@ -252,8 +241,7 @@ def test_tables_have_epochs_of_their_own(load):
 
 def test_what_was_logged_since_the_listing_is_left_to_the_next_pass(load, cdc):
     known = Known()
-    values = {field.name: getattr(load(1, "newer"), field.name) for field in fields(NewFile)}
-    known.add(LoggedFile(offset=7, source="s", logged_at=load(1).last_modified, epoch=1, **values))
+    known.add(as_logged(load(1, "newer"), 7))
     stale, unrelated = load(1, "older"), cdc(1)
     assert [file for file, _ in admit([stale, unrelated], known, based_on=6)] == [unrelated]
     assert [file for file, _ in admit([stale, unrelated], known, based_on=7)] == [stale, unrelated]

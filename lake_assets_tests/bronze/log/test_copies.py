@@ -14,7 +14,7 @@ from lake_assets.bronze.log.file_log import FileLog, LoggedFile
 from lake_assets.bronze.scan.discovery import anything_unlogged, discover, unlogged_parts
 from lake_assets.config import S3Config, SourceConfig
 from lake_assets.storage.object_store import LocalStore, open_store
-from lake_assets_tests.dms_files import put
+from lake_assets_tests.helpers.files.dms_files import put
 
 TABLE = {"columns": {"id": "long not null"}, "primary_key": ["id"]}
 ITEMS, OTHER = "public/items", "public/other"

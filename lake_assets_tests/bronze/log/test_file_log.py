@@ -16,10 +16,11 @@ from pyiceberg.schema import Schema
 import lake_assets
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log import file_log, file_log_upkeep
-from lake_assets.bronze.log.file_log import FileLog, LoggedFile
+from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LOG_SCHEMA, to_arrow
 from lake_assets.iceberg import ops_upkeep
 from lake_assets.iceberg.ops_table import PROPERTIES
+from lake_assets_tests.helpers.files.records import as_logged
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -287,13 +288,7 @@ def test_a_log_of_an_earlier_version_gains_the_columns_it_lacks(open_catalog, lo
     old = FileLog(open_catalog()).append("s", [])
     assert old == []
     known = [name for name in LOG_SCHEMA.column_names if name != "irregular" and "." not in name]
-    record = LoggedFile(
-        offset=1,
-        source="s",
-        epoch=1,
-        logged_at=NOON,
-        **{name: getattr(load(1), name) for name in file_log._COPIED},
-    )
+    record = as_logged(load(1), 1)
     table.append(to_arrow([record]).select(known))
     assert FileLog(open_catalog()).files()[0] == record, "readable before any writer has come"
     log = FileLog(open_catalog())

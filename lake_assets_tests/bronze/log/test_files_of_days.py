@@ -1,12 +1,12 @@
 """Which files a stretch of days holds."""
 
 from collections.abc import Callable
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lake_assets.bronze.log.files_of_days import files_of_days
-from lake_assets.bronze.log.log_record import LoggedFile, NewFile
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets_tests.helpers.files.records import as_logged
 
 
 def at(day: int, hour: int = 12) -> datetime:
@@ -17,11 +17,8 @@ def test_a_rewritten_file_is_read_once_and_where_it_was_written(load: Callable[.
     """The newest version of each, by capture date, in log order."""
 
     def logged(offset: int, number: int, day: int) -> LoggedFile:
-        new: NewFile = load(number, f"v{offset}", capture_date=at(day).date())
-        given = {field.name: getattr(new, field.name) for field in fields(new)}
-        return LoggedFile(
-            offset=offset, source="shop", logged_at=at(day) + timedelta(hours=1), epoch=1, **given
-        )
+        new = load(number, f"v{offset}", capture_date=at(day).date())
+        return as_logged(new, offset, logged_at=at(day) + timedelta(hours=1))
 
     first, second, again = logged(1, 1, 2), logged(2, 2, 3), logged(3, 1, 4)
     log = [again, first, second]

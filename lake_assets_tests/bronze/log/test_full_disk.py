@@ -14,12 +14,17 @@ from pyspark.sql import SparkSession
 from lake_assets.config.config_file import load_lake
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.storage.stored_object import NotLogged
-from lake_assets_tests.commands.test_cli import call, folder, snapshots, write_items  # noqa: F401  (a fixture)
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.command_lake import call, command_lake, snapshots, write_items
 
 TABLE = {"columns": {"id": "long not null", "name": "string"}, "primary_key": ["id"]}
 HEADER = "Op,commit_ts,id,name,change_seq,BI_id"
 ROW = "I,2026-03-01 12:00:00,1,a,,"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return command_lake(tmp_path)
 
 
 @pytest.fixture
@@ -50,7 +55,7 @@ def fill(disk: Path) -> Path:
 def test_a_disk_without_room_for_the_log(
     spark: SparkSession,
     small_disk: Path,
-    folder: Path,  # noqa: F811
+    folder: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     write_items(folder)

@@ -12,7 +12,7 @@ import pytest
 
 from lake_assets.bronze.files.keys import TRANSACTIONS
 from lake_assets.bronze.quarantine.raw_rows import RawRow, raw_records
-from lake_assets_tests.bronze.reading import Folder
+from lake_assets_tests.helpers.files.read_folder import Folder
 
 KEY = "public/items/LOAD00000001"
 LINES = b'id,name\n1,"a\nb"\n2,c\n3,"d"\n'

@@ -4,7 +4,7 @@ Here: decisions, as a table. Not here: files that name their columns (`test_layo
 """
 
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from lake_assets.bronze.reader.headerless import (
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.errors import TableStopped
 from lake_assets.words import many
+from lake_assets_tests.helpers.files.records import logged
 
 TABLE: dict[str, Any] = {
     "columns": {"id": "long", "part": "string", "title": "string", "size": "int"},
@@ -45,12 +46,16 @@ FEBRUARY, MAY, AUGUST = (datetime(2024, month, 5, tzinfo=UTC) for month in (2, 5
 
 
 def file(width: int | None, when: datetime = AUGUST, kind: FileKind = FileKind.CDC) -> LoggedFile:
-    return LoggedFile(
-        offset=1, source="s", schema="public", table="items", key="public/items/f.csv", version="v", kind=kind,
-        format="csv", compression="none", size=1, last_modified=AUGUST, logged_at=AUGUST,
-        flush_time=when if kind is FileKind.CDC else None, capture_date=date(2024, 8, 5), epoch=1, rows=1,
-        columns=None, first_commit_ts=when, width=width,
-    )  # fmt: skip
+    flushed = when if kind is FileKind.CDC else None
+    return logged(
+        1,
+        "public/items/f.csv",
+        kind=kind,
+        last_modified=AUGUST,
+        flush_time=flushed,
+        first_commit_ts=when,
+        width=width,
+    )
 
 
 def layouts(found: LoggedFile, **settings: Any) -> list[str]:

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from lake_assets.bronze.reader.values import _SCIENTIFIC, _WALL_CLOCK, _ZONE, exactly
-from lake_assets_tests.lakes import own_session
+from lake_assets_tests.helpers.lakes.small_lakes import own_session
 
 SEEDS = {
     "timestamptz": [

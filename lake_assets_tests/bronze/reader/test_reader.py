@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from lake_assets.bronze.reader import read_changes as reader
 from lake_assets.bronze.reader.places import placed
 from lake_assets.orchestration.lake_definitions import Lake
-from lake_assets_tests.bronze.reading import Folder
-from lake_assets_tests.dms_files import put
-from lake_assets_tests.lakes import DMS, read_of, small_lake
+from lake_assets_tests.helpers.files.dms_files import put
+from lake_assets_tests.helpers.files.read_folder import Folder
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, read_of, small_lake
 
 COLUMNS = {"id": "long not null", "name": "string not null", "note": "string"}
 

@@ -29,7 +29,7 @@ from lake_assets.errors import TableStopped
 from lake_assets.schema.contract import contract_of
 from lake_assets.schema.evolve import observed
 from lake_assets.storage.object_store import StoreError
-from lake_assets_tests.bronze.reading import Folder
+from lake_assets_tests.helpers.files.read_folder import Folder
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -20,8 +20,15 @@ from pyspark.sql import SparkSession
 
 from lake_assets.bronze.reader import read_changes as reader
 from lake_assets.bronze.reader import wide_rows
-from lake_assets_tests.bronze.reading import NOON, Folder
-from lake_assets_tests.dms_files import Row, cdc_file, csv_bytes, json_bytes, load_file, parquet_bytes
+from lake_assets_tests.helpers.files.dms_files import (
+    Row,
+    cdc_file,
+    csv_bytes,
+    json_bytes,
+    load_file,
+    parquet_bytes,
+)
+from lake_assets_tests.helpers.files.read_folder import NOON, Folder
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

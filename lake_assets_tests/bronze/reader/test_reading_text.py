@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from lake_assets_tests.bronze.reading import Folder
+from lake_assets_tests.helpers.files.read_folder import Folder
 
 pytestmark = pytest.mark.spark
 

@@ -18,9 +18,9 @@ from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.bronze.scan.discovery import discover
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.storage.object_store import open_store
-from lake_assets_tests.bronze.files.test_transactions import damaged
-from lake_assets_tests.dms_files import put
-from lake_assets_tests.lakes import DMS, small_lake
+from lake_assets_tests.helpers.files.damage import damaged
+from lake_assets_tests.helpers.files.dms_files import put
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, small_lake
 
 pytestmark = pytest.mark.spark
 

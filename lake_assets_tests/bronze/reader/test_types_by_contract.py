@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import TableStopped
-from lake_assets_tests.bronze.items import EPOCH, NOON, Items
-from lake_assets_tests.dms_files import put
+from lake_assets_tests.helpers.files.dms_files import put
+from lake_assets_tests.helpers.files.items import EPOCH, NOON, Items
 
 pytestmark = pytest.mark.spark
 

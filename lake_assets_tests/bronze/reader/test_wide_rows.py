@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.bronze.reader import wide_rows
-from lake_assets_tests.bronze.reading import Folder
+from lake_assets_tests.helpers.files.read_folder import Folder
 
 pytestmark = pytest.mark.spark
 

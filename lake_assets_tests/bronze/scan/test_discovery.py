@@ -13,21 +13,18 @@ from lake_assets.bronze.files.keys import UnknownKey
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.scan import discovery
 from lake_assets.bronze.scan.discovery import Discovery, discover
-from lake_assets.config import S3Config, SourceConfig
+from lake_assets.config import SourceConfig
 from lake_assets.storage.object_store import (
     LocalStore,
     ObjectGone,
     S3Store,
     StoredObject,
     StoreError,
-    open_store,
 )
+from lake_assets_tests.helpers.files.scanned_source import HEADER, LATER_ROW, ROW, TRIPS, ScannedSource
+from lake_assets_tests.helpers.processes.faults import Killed, killed
 
-HEADER = b"Op,commit_ts,trip_id\n"
-ROW = b"I,2024-05-01 11:59:00.000000,1\n"
-LATER_ROW = b"I,2024-05-01 12:59:00.000000,1\n"
 NO_STAMP, ROW_WITHOUT = b"Op,trip_id\n", b"I,1\n"
-TRIPS = "public/trips"
 
 
 @pytest.fixture
@@ -42,42 +39,14 @@ def source():
     )
 
 
-class Bench:
-    """A source in a folder or a bucket, its log, and passes over it."""
-
-    def __init__(self, source, open_catalog, root=None, bucket=None, s3=None):
-        self.source, self.open_catalog, self.root, self.bucket = source, open_catalog, root, bucket
-        self.store = open_store(str(root) if root else f"s3://{bucket.name}/in", s3 or S3Config())
-        self.log = FileLog(open_catalog())
-
-    def put(self, key, content=HEADER + ROW, mtime=None):
-        if self.bucket:
-            self.bucket.put_object(Key=f"in/{key}", Body=content)
-            return
-        path = self.root / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        if mtime:
-            os.utime(path, (mtime, mtime))
-
-    def run(self, **options) -> Discovery:
-        return discover("bikeshare", self.source, self.store, self.log, **options)
-
-    def commits(self):
-        return self.open_catalog().load_table("lake_ops.bronze_files").metadata_location
+@pytest.fixture
+def local(source, open_catalog, tmp_path):
+    return ScannedSource(source, open_catalog, root=tmp_path / "bronze")
 
 
 @pytest.fixture
-def local(source, open_catalog, tmp_path):
-    return Bench(source, open_catalog, root=tmp_path / "bronze")
-
-
-@pytest.fixture(params=["local", "s3"])
-def bench(request, source, open_catalog, tmp_path):
-    if request.param == "local":
-        return Bench(source, open_catalog, root=tmp_path / "bronze")
-    bucket, s3 = request.getfixturevalue("new_bucket")(), request.getfixturevalue("s3")
-    return Bench(source, open_catalog, bucket=bucket, s3=s3)
+def bench(source, open_catalog, location):
+    return ScannedSource(source, open_catalog, **location)
 
 
 def test_a_first_pass(bench):
@@ -323,13 +292,7 @@ def test_a_crash_before_the_commit_loses_and_repeats_nothing(bench, monkeypatch)
     bench.put(f"{TRIPS}/LOAD00000001.csv")
     bench.put(f"{TRIPS}/20240501-120000000.csv")
 
-    class Killed(BaseException):
-        pass
-
-    def die(*_args, **_options):
-        raise Killed
-
-    monkeypatch.setattr(FileLog, "append", die)
+    monkeypatch.setattr(FileLog, "append", killed)
     with pytest.raises(Killed):
         bench.run()
     monkeypatch.undo()

@@ -13,7 +13,7 @@ import pytest
 
 from lake_assets.bronze.files.inspect import UnreadableFile, inspect_file
 from lake_assets.config import SourceConfig
-from lake_assets_tests.bronze.scan.test_discovery import HEADER, LATER_ROW, ROW, TRIPS, Bench
+from lake_assets_tests.helpers.files.scanned_source import HEADER, LATER_ROW, ROW, TRIPS, ScannedSource
 
 
 @pytest.fixture
@@ -23,12 +23,9 @@ def source():
     return SourceConfig.model_validate({"location": "unused", "dms": dms, "tables": {"public.trips": table}})
 
 
-@pytest.fixture(params=["local", "s3"])
-def new_bench(request, open_catalog, tmp_path):
-    if request.param == "local":
-        return lambda source: Bench(source, open_catalog, root=tmp_path / "bronze")
-    bucket, s3 = request.getfixturevalue("new_bucket")(), request.getfixturevalue("s3")
-    return lambda source: Bench(source, open_catalog, bucket=bucket, s3=s3)
+@pytest.fixture
+def new_bench(open_catalog, location):
+    return lambda source: ScannedSource(source, open_catalog, **location)
 
 
 @pytest.fixture

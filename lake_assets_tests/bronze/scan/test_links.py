@@ -6,7 +6,7 @@ import pytest
 
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.storage.object_store import LocalStore, StoreError
-from lake_assets_tests.lakes import ITEMS_HEADER, small_lake, write_file
+from lake_assets_tests.helpers.lakes.small_lakes import ITEMS_HEADER, small_lake, write_file
 
 LOAD = "public/items/LOAD00000001.csv"
 

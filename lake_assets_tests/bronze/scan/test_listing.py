@@ -9,16 +9,16 @@ import bisect
 import threading
 import time
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.scan.object_listing import PAGE, Listing
 from lake_assets.config import SourceConfig
 from lake_assets.storage.object_store import StoredObject, StoreError
+from lake_assets_tests.helpers.files.records import logged
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 TABLE = {"columns": {"id": "long not null"}, "primary_key": ["id"]}
@@ -68,26 +68,17 @@ class Log:
     def add(self, *keys: str) -> None:
         for key in keys:
             schema, table, *_, name = key.split("/")
-            load = name.startswith("LOAD")
-            flushed = None if load else datetime.strptime(name[:18] + "000+0000", "%Y%m%d-%H%M%S%f%z")
-            record = LoggedFile(
-                offset=len(self.records) + 1,
-                source="shop",
+            load, stamp = name.startswith("LOAD"), f"{name[:18]}000+0000"
+            flushed = None if load else datetime.strptime(stamp, "%Y%m%d-%H%M%S%f%z")
+            record = logged(
+                len(self.records) + 1,
+                key,
                 schema=schema,
                 table=table,
-                key=key,
                 version="etag",
-                kind=FileKind.LOAD if load else FileKind.CDC,
-                format="csv",
-                compression="none",
-                size=10,
                 last_modified=START,
                 logged_at=START,
                 flush_time=flushed,
-                capture_date=date(2026, 3, 1),
-                epoch=1,
-                rows=1,
-                columns=None,
                 first_commit_ts=None,
             )
             self.records.append(record)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import boto3
 import pytest
 
 from lake_assets.bronze.files.keys import FileKind
@@ -22,8 +21,9 @@ from lake_assets.bronze.scan.vanished import Removal
 from lake_assets.config import LakeConfig, NotificationsConfig, S3Config
 from lake_assets.rounds.arrivals import Arrivals
 from lake_assets.runtime import LakeRuntime
-from lake_assets_tests.bronze.scan.test_s3_events import event_bridge, notification
-from lake_assets_tests.lakes import lake_config
+from lake_assets_tests.helpers.lakes.small_lakes import lake_config
+from lake_assets_tests.helpers.servers.s3 import ACCESS, client
+from lake_assets_tests.helpers.servers.s3_messages import event_bridge, notification
 
 HEADER = b"Op,commit_ts,id,name,price,at,change_seq,BI_id\n"
 
@@ -32,22 +32,9 @@ class Aws:
     """Clients of moto's server, and queues of a test's own."""
 
     def __init__(self, s3: S3Config) -> None:
-        assert s3.access_key_id is not None
-        assert s3.secret_access_key is not None
-        self.access = {
-            "region": s3.region,
-            "endpoint": s3.endpoint,
-            "access_key_id": s3.access_key_id.get_secret_value(),
-            "secret_access_key": s3.secret_access_key.get_secret_value(),
-        }
-        given = {
-            "region_name": s3.region,
-            "endpoint_url": s3.endpoint,
-            "aws_access_key_id": self.access["access_key_id"],
-            "aws_secret_access_key": self.access["secret_access_key"],
-        }
-        self.sqs: Any = boto3.client("sqs", **given)
-        self.s3: Any = boto3.client("s3", **given)
+        self.access = ACCESS | {"endpoint": s3.endpoint}
+        self.sqs = client("sqs", s3.endpoint)
+        self.s3 = client("s3", s3.endpoint)
         self.queues: list[str] = []
 
     def queue(self, fifo: bool = False, **attributes: str) -> str:

@@ -8,35 +8,9 @@ import pytest
 
 from lake_assets.bronze.scan.s3_events import MalformedMessage, ObjectEvent, events_below, object_events
 from lake_assets.bronze.scan.vanished import Removal
+from lake_assets_tests.helpers.servers.s3_messages import event_bridge, notification
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
-def notification(event: str, key: str = "landing/public/Order+Lines/LOAD00000001.csv") -> dict[str, Any]:
-    """As the S3 guide shows them ("Event message structure")."""
-    return {
-        "eventVersion": "2.3",
-        "eventSource": "aws:s3",
-        "awsRegion": "us-east-1",
-        "eventTime": "2026-03-01T12:00:00.000Z",
-        "eventName": event,
-        "s3": {"bucket": {"name": "lake"}, "object": {"key": key, "sequencer": "0055AED6DCD90281E5"}},
-    }
-
-
-def event_bridge(reason: str, kind: str = "Object Deleted", key: str = "landing/a b=1.csv") -> dict[str, Any]:
-    return {
-        "version": "0",
-        "detail-type": kind,
-        "source": "aws.s3",
-        "time": "2026-03-01T12:00:00Z",
-        "detail": {
-            "bucket": {"name": "lake"},
-            "object": {"key": key, "sequencer": "0055AED6DCD90281E5"},
-            "reason": reason,
-            "deletion-type": "Permanently Deleted",
-        },
-    }
 
 
 def told(key: str, removal: Removal | None) -> list[ObjectEvent]:

@@ -1,7 +1,6 @@
 """Transaction files through discovery: which records the log has of them, pass after pass."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,66 +8,57 @@ import pytest
 from lake_assets.bronze.log.admission import admit
 from lake_assets.bronze.log.file_log import FileLog, NewFile
 from lake_assets.bronze.log.known import Known
-from lake_assets.bronze.scan.discovery import Discovery, discover
-from lake_assets.config import S3Config, SourceConfig
-from lake_assets.storage.object_store import StoreError, open_store
-from lake_assets_tests.dms_files import put
+from lake_assets.config import SourceConfig
+from lake_assets.storage.object_store import StoreError
+from lake_assets_tests.helpers.files.scanned_source import ScannedSource
 
 TABLE = {"columns": {"id": "long not null"}, "primary_key": ["id"]}
 FILE = "cdc/CDC_TXN-20260301120000000.csv"
 
 
-class Bench:
-    """A source with transaction files in a folder or a bucket, its log, and passes over it."""
+class Bench(ScannedSource):
+    """A source with transaction files."""
 
-    def __init__(self, open_catalog: Any, root: Path | None, bucket: Any = None, s3: Any = None) -> None:
-        self.root, self.bucket = root, bucket
-        self.store = open_store(str(root) if root else f"s3://{bucket.name}/in", s3 or S3Config())
-        self.log = FileLog(open_catalog())
-        self.configure("public.trips", "public.notes")
+    name = "shop"
+
+    def __init__(self, open_catalog: Any, location: dict[str, Any]) -> None:
+        super().__init__(configured("public.trips", "public.notes"), open_catalog, **location)
 
     def configure(self, *tables: str, **dms: Any) -> None:
-        dms = {"preserve_transactions": True, "cdc_path": "cdc"} | dms
-        self.source = SourceConfig.model_validate(
-            {
-                "location": "unused",
-                "dms": dms,
-                "tables": {t: TABLE | {"name": t.replace(".", "_")} for t in tables},
-            }
-        )
+        self.source = configured(*tables, **dms)
 
-    def put(self, *rows: str, key: str = FILE) -> None:
-        content = "".join(f"{row}\n" for row in rows).encode()
-        if self.bucket is not None:
-            self.bucket.put_object(Key=f"in/{key}", Body=content)
-            return
-        assert self.root is not None
-        put(self.root, key, content)
-
-    def look(self, **options: Any) -> Discovery:
-        return discover("shop", self.source, self.store, self.log, **options)
+    def write(self, *rows: str, key: str = FILE) -> None:
+        self.put(key, "".join(f"{row}\n" for row in rows).encode())
 
     def found(self, **options: Any) -> dict[str, int | None]:
         """What a pass logs: rows by table."""
-        return {file.qualified_table: file.rows for file in self.look(**options).logged}
+        return {file.qualified_table: file.rows for file in self.run(**options).logged}
 
     def shares(self, key: str = FILE) -> dict[str, int | None]:
         return {table: share.rows for table, share in self.log.shares("shop")[key].items()}
 
 
-@pytest.fixture(params=["local", "s3"])
-def bench(request: Any, open_catalog: Any, tmp_path: Path) -> Bench:
-    if request.param == "local":
-        return Bench(open_catalog, tmp_path / "bronze")
-    return Bench(open_catalog, None, request.getfixturevalue("new_bucket")(), request.getfixturevalue("s3"))
+def configured(*tables: str, **dms: Any) -> SourceConfig:
+    return SourceConfig.model_validate(
+        {
+            "location": "unused",
+            "dms": {"preserve_transactions": True, "cdc_path": "cdc"} | dms,
+            "tables": {t: TABLE | {"name": t.replace(".", "_")} for t in tables},
+        }
+    )
+
+
+@pytest.fixture
+def bench(open_catalog: Any, location: dict[str, Any]) -> Bench:
+    return Bench(open_catalog, location)
 
 
 def test_one_record_for_each_table_in_one_commit(bench: Bench) -> None:
-    bench.put("I,trips,public,1", "I,notes,public,1", "U,trips,public,1")
-    bench.put("I,trips,public,2", key="cdc/CDC_TXN-20260301120001000.csv")
-    bench.put("1", key="public/trips/LOAD00000001.csv")
+    bench.write("I,trips,public,1", "I,notes,public,1", "U,trips,public,1")
+    bench.write("I,trips,public,2", key="cdc/CDC_TXN-20260301120001000.csv")
+    bench.write("1", key="public/trips/LOAD00000001.csv")
     before = bench.log.head()
-    logged = bench.look().logged
+    logged = bench.run().logged
     assert before == 0
     assert [(f.offset, f.key, f.qualified_table, f.rows) for f in logged] == [
         (1, "public/trips/LOAD00000001.csv", "public.trips", 1),
@@ -93,62 +83,62 @@ def test_each_is_read_once_however_large(bench: Bench, monkeypatch: pytest.Monke
         return original(self, key, **options)
 
     monkeypatch.setattr(type(bench.store), "open", noted)
-    bench.put("I,trips,public,1")
-    bench.put(key="cdc/CDC_TXN-20260301120001000.csv")
+    bench.write("I,trips,public,1")
+    bench.write(key="cdc/CDC_TXN-20260301120001000.csv")
     assert bench.found(inspect_budget_bytes=0) == {"public.trips": 1, ".": 0}
     assert bench.found() == bench.found() == {}
     assert len(opened) == 2
-    assert "." not in bench.look().unconfigured
+    assert "." not in bench.run().unconfigured
 
 
 def test_a_table_that_is_configured_later_finds_its_rows(bench: Bench) -> None:
-    bench.put("I,trips,public,1", "I,other,public,1", "I,other,public,2", "I,awsdms_status,public,1")
-    bench.put("I,other,public,3", key="cdc/CDC_TXN-20260301120001000.csv")
-    seen = bench.look()
+    bench.write("I,trips,public,1", "I,other,public,1", "I,other,public,2", "I,awsdms_status,public,1")
+    bench.write("I,other,public,3", key="cdc/CDC_TXN-20260301120001000.csv")
+    seen = bench.run()
     # Told at every look, as the files of a table's own folder are; DMS's own tables are nobody's business.
-    assert seen.unconfigured == bench.look().unconfigured == {"public.other": 2}
+    assert seen.unconfigured == bench.run().unconfigured == {"public.other": 2}
     bench.configure("public.trips", "public.other")
-    assert bench.look().unconfigured == {}
+    assert bench.run().unconfigured == {}
     assert [f.rows for f in bench.log.files("shop", "public.other")] == [2, 1]
 
 
 def test_a_rewritten_file(bench: Bench) -> None:
     """A table that has no row in it any more gets a record that says so; its old one names content that is gone."""
-    bench.put("I,trips,public,1", "I,other,public,1")
-    bench.look()
-    bench.put("I,notes,public,1")
+    bench.write("I,trips,public,1", "I,other,public,1")
+    bench.run()
+    bench.write("I,notes,public,1")
     assert bench.found() == {"public.notes": 1, "public.other": 0, "public.trips": 0}
     assert bench.shares() == {"public.notes": 1, "public.other": 0, "public.trips": 0}
-    bench.put()
+    bench.write()
     assert bench.found() == {"public.notes": 0, "public.other": 0, "public.trips": 0}
-    bench.put("I,other,public,1", "I,other,public,1")
+    bench.write("I,other,public,1", "I,other,public,1")
     assert bench.found() == {"public.notes": 0, "public.other": 2, "public.trips": 0}
 
 
 def test_an_empty_file_that_gets_rows(bench: Bench) -> None:
-    bench.put()
+    bench.write()
     assert bench.found() == {".": 0}
-    bench.put("I,trips,public,1")
+    bench.write("I,trips,public,1")
     assert bench.found() == {"public.trips": 1}
     assert bench.shares() == {"public.trips": 1}
 
 
 def test_an_unreadable_file_is_everybodys(bench: Bench) -> None:
-    bench.put("I,trips,public,1", "rubbish")
+    bench.write("I,trips,public,1", "rubbish")
     assert bench.found() == {"public.notes": None, "public.trips": None}
     assert bench.found() == {}
     # Nobody can say that a table that is configured now has no row in it.
     bench.configure("public.trips", "public.notes", "public.late")
     assert bench.found() == {"public.late": None}
     assert bench.found() == {}
-    bench.put("I,trips,public,1", "I,other,public,1")
+    bench.write("I,trips,public,1", "I,other,public,1")
     assert bench.found() == {"public.late": 0, "public.notes": 0, "public.other": 1, "public.trips": 1}
     bench.configure("public.trips", "public.notes", "public.late", "public.later")
     assert bench.found() == {}
 
 
 def test_a_file_that_another_setting_makes_readable(bench: Bench) -> None:
-    bench.put("I;trips;public;1", "I;other;public;1")
+    bench.write("I;trips;public;1", "I;other;public;1")
     assert bench.found() == {"public.notes": None, "public.trips": None}
     bench.configure("public.trips", "public.notes", "public.late", csv_delimiter=";")
     assert bench.found() == {"public.late": 0, "public.other": 1}
@@ -158,14 +148,14 @@ def test_a_file_that_another_setting_makes_readable(bench: Bench) -> None:
 def test_an_object_that_cannot_be_fetched_is_told_and_looked_at_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench.put("I,trips,public,1")
+    bench.write("I,trips,public,1")
     with monkeypatch.context() as patch:
 
         def refused(self: Any, key: str, **options: Any) -> Any:
             raise StoreError(f"{key}: denied.")
 
         patch.setattr(type(bench.store), "open", refused)
-        seen = bench.look()
+        seen = bench.run()
         assert [(entry.key, entry.reason[-7:]) for entry in seen.unknown] == [(FILE, "denied.")]
         assert seen.logged == []
     assert bench.found() == {"public.trips": 1}
@@ -173,14 +163,14 @@ def test_an_object_that_cannot_be_fetched_is_told_and_looked_at_again(
 
 def test_same_table_names_in_two_schemas(bench: Bench) -> None:
     bench.configure("public.trips", "audit.trips")
-    bench.put("I,trips,public,1", "I,trips,audit,1", "I,trips,audit,2")
+    bench.write("I,trips,public,1", "I,trips,audit,1", "I,trips,audit,2")
     assert bench.found() == {"public.trips": 1, "audit.trips": 2}
 
 
 def test_without_the_setting_a_transaction_file_is_told_with_the_reason(bench: Bench) -> None:
-    bench.put("I,trips,public,1")
+    bench.write("I,trips,public,1")
     bench.configure("public.trips", preserve_transactions=False)
-    seen = bench.look()
+    seen = bench.run()
     assert seen.logged == []
     assert "dms.cdc_path to 'cdc'" in seen.unknown[0].reason
 

@@ -17,7 +17,7 @@ from lake_assets.bronze.scan.discovery import Discovery, discover
 from lake_assets.bronze.scan.vanished import Removal, Removed, missing_files, newest_known, vanished_tables
 from lake_assets.config import S3Config, SourceConfig
 from lake_assets.storage.object_store import ObjectStore, StoreError, open_store
-from lake_assets_tests.silver.plan.planning import logged
+from lake_assets_tests.helpers.files.records import logged
 
 TABLE = {"columns": {"id": "long not null"}, "primary_key": ["id"]}
 CONTENT = b"Op,commit_ts,id\nI,2026-03-01 11:59:00.000000,1\n"

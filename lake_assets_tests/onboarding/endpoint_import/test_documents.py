@@ -1,19 +1,18 @@
 """Documents that cannot be used, text that means to be YAML, and the shapes that boto3 returns."""
 
 import json
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lake_assets.commands.setup.import_endpoint import import_endpoint
+from lake_assets.config import S3Config
 from lake_assets.errors import DocumentError
 from lake_assets.onboarding.endpoint_import.documents import read_documents
 from lake_assets.onboarding.endpoint_import.lake_section import lake_section
-from lake_assets_tests.onboarding.endpoint_import.dms_documents import (
+from lake_assets_tests.helpers.servers.s3 import client
+from lake_assets_tests.helpers.texts.dms_documents import (
     BEFORE,
     ENDPOINT,
     S3_SETTINGS,
@@ -79,36 +78,9 @@ def test_text_of_a_document_cannot_become_yaml(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def dms_client():
-    import boto3
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    client = boto3.client(
-        "dms",
-        endpoint_url=f"http://127.0.0.1:{port}",
-        region_name="eu-west-1",
-        aws_access_key_id="a",
-        aws_secret_access_key="b",
-    )
-    try:
-        import time
-
-        for _ in range(200):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
-        yield client
-    finally:
-        server.terminate()
-        server.wait()
+def dms_client(s3: S3Config) -> Any:
+    """In a region where no other test has endpoints or tasks."""
+    return client("dms", s3.endpoint, region_name="eu-west-1")
 
 
 def test_what_boto3_describes(dms_client: Any, tmp_path: Path) -> None:

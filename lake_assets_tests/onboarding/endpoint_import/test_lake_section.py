@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lake_assets.config.config_file import ConfigError, load_lake
-from lake_assets_tests.onboarding.endpoint_import.dms_documents import (
+from lake_assets_tests.helpers.texts.dms_documents import (
     BEFORE,
     ENDPOINT,
     SEQUENCE,

@@ -1,69 +1,13 @@
-"""A PostgreSQL server of this test session: its own folder, its own socket, no network.
+"""Databases on the test session's PostgreSQL server.
 
 Not here: tables (`test_init.py`).
 """
 
-import os
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
-from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 import sqlalchemy as sa
-
-PASSWORD = "s3cr:t/@ü"
-
-
-def _binaries() -> Path | None:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
-    if found:
-        return found[-1].parent
-    path = shutil.which("initdb")
-    return Path(path).parent if path is not None else None
-
-
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[str]:
-    """The address of a server; skips where PostgreSQL is not installed."""
-    binaries = _binaries()
-    if binaries is None:
-        pytest.skip("PostgreSQL is not installed (apt-get install postgresql)")
-    # Not below pytest's folder, which only its owner may enter; and a socket's path has to be short.
-    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
-    # The server refuses to run as root: Debian's package comes with a user for it.
-    user = "postgres" if os.geteuid() == 0 else None
-    if user is not None:
-        shutil.chown(folder, user)
-    password = folder / "password"
-    password.write_text(PASSWORD, encoding="utf-8")
-    password.chmod(0o644)
-
-    def run(program: str, *arguments: str) -> None:
-        subprocess.run(
-            [binaries / program, "-D", folder / "data", *arguments],
-            user=user,
-            cwd=folder,
-            env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"},
-            check=True,
-            stdout=subprocess.DEVNULL,
-            timeout=120,
-        )
-
-    try:
-        run("initdb", "-U", "owner", "-A", "scram-sha-256", f"--pwfile={password}", "-E", "UTF8", "--no-sync")
-        # -w: returns when the server answers.
-        options = f"-c listen_addresses='' -c unix_socket_directories='{folder}' -c fsync=off"
-        run("pg_ctl", "-w", "-l", str(folder / "log"), "-o", options, "start")
-        try:
-            yield f"postgresql://owner:{quote(PASSWORD, safe='')}@/postgres?host={folder}"
-        finally:
-            run("pg_ctl", "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -27,8 +27,8 @@ from lake_assets.onboarding.reflection.reflect import (
     _without_secrets,
     read_tables,
 )
-from lake_assets_tests.dagster_dev import ROOT
-from lake_assets_tests.onboarding.reflection.conftest import PASSWORD
+from lake_assets_tests.helpers.processes.child import ROOT
+from lake_assets_tests.helpers.servers.postgresql import PASSWORD
 
 DECIDABLE = """
 CREATE TYPE mood AS ENUM ('fine', 'so so');

@@ -15,8 +15,17 @@ from lake_assets.orchestration.checks.check_history import check_turns, latest_e
 from lake_assets.silver.apply import engine
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
-from lake_assets_tests.lakes import sequence, small_lake, write_file
-from lake_assets_tests.shop import BATCH, DAILY, NOTES, QUIET, SALES, Shop, failures, open_shop
+from lake_assets_tests.helpers.lakes.small_lakes import sequence, small_lake, write_file
+from lake_assets_tests.helpers.orchestration.dagster_shop import (
+    BATCH,
+    DAILY,
+    NOTES,
+    QUIET,
+    SALES,
+    Shop,
+    failures,
+    open_shop,
+)
 
 GOLD = dg.AssetKey(["gold", "sales_daily"])
 

@@ -1,20 +1,20 @@
 """When a table is fresh: the decision, and what Dagster is told of it."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 
-from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import Freshness
 from lake_assets.orchestration.checks.freshness_check import FreshnessState, freshness
 from lake_assets.orchestration.checks.silver_checks import check_specs, freshness_evaluation
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.targets import Target
-from lake_assets_tests.lakes import ITEMS, small_lake
+from lake_assets_tests.helpers.files.records import logged
+from lake_assets_tests.helpers.lakes.small_lakes import ITEMS, small_lake
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -26,26 +26,15 @@ def target(folder: Path, **limits: Any) -> Target:
     return found
 
 
-def logged(offset: int, minutes_ago: float, written_days_ago: int = 0) -> LoggedFile:
+def landed(offset: int, minutes_ago: float, written_days_ago: int = 0) -> LoggedFile:
     """A file that was logged so many minutes ago; its own date may be older."""
-    return LoggedFile(
-        offset=offset,
-        source="shop",
-        epoch=1,
+    return logged(
+        offset,
+        f"public/items/{offset}.csv",
         logged_at=NOW - minutes_ago * MINUTE,
-        schema="public",
-        table="items",
-        key=f"public/items/{offset}.csv",
-        version="v1",
-        kind=FileKind.CDC,
-        format="csv",
-        compression="none",
-        size=10,
         last_modified=NOW - timedelta(days=written_days_ago),
         flush_time=None,
-        capture_date=date(2026, 3, 10),
-        rows=1,
-        columns=("Op", "id"),
+        capture_date=NOW.date(),
         first_commit_ts=None,
     )
 
@@ -59,12 +48,12 @@ def at(offset: int, newest_minutes_ago: float | None = None) -> Position:
     ("position", "files", "pending", "fresh"),
     [
         (at(0), [], 0, True),
-        (at(2, 60), [logged(1, 500), logged(2, 400)], 0, True),
-        (at(1), [logged(1, 500), logged(2, 9)], 1, True),
-        (at(1), [logged(1, 500), logged(2, 10)], 1, True),  # at the limit
-        (at(1), [logged(1, 500), logged(2, 11), logged(3, 1)], 2, False),
+        (at(2, 60), [landed(1, 500), landed(2, 400)], 0, True),
+        (at(1), [landed(1, 500), landed(2, 9)], 1, True),
+        (at(1), [landed(1, 500), landed(2, 10)], 1, True),  # at the limit
+        (at(1), [landed(1, 500), landed(2, 11), landed(3, 1)], 2, False),
         # A bucket that was copied keeps its old dates; what counts is how long the lake has known the file.
-        (at(0), [logged(1, 1, written_days_ago=300)], 1, True),
+        (at(0), [landed(1, 1, written_days_ago=300)], 1, True),
     ],
 )
 def test_pending_files(
@@ -95,7 +84,7 @@ def test_source_lag(
 
 def test_both_problems_are_told(tmp_path: Path) -> None:
     limits = {"max_source_lag": "1h", "max_pending_age": "1m"}
-    state = freshness(target(tmp_path, **limits), at(0, 90), [logged(1, 5)], NOW)
+    state = freshness(target(tmp_path, **limits), at(0, 90), [landed(1, 5)], NOW)
     assert not state.fresh
     assert state.sentence.count(";") == 1
 

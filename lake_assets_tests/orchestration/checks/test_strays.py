@@ -11,8 +11,8 @@ from lake_assets.commands.show.status import status, stray_lines
 from lake_assets.orchestration.checks.check_history import check_turns
 from lake_assets.orchestration.checks.stray_check import KNOWN_FILES
 from lake_assets.rounds.arrivals import log_arrivals
-from lake_assets_tests.lakes import write_file
-from lake_assets_tests.shop import BATCH, Shop
+from lake_assets_tests.helpers.lakes.small_lakes import write_file
+from lake_assets_tests.helpers.orchestration.dagster_shop import BATCH, Shop
 
 CHECK = dg.AssetCheckKey(BATCH, KNOWN_FILES)
 UNKNOWN, STRAY, NOTHING = (

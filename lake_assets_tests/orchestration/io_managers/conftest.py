@@ -1,22 +1,13 @@
-"""A lake, and a Dagster instance."""
+"""A lake."""
 
-from collections.abc import Iterator
-
-import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.orchestration.lake_definitions import Lake
-from lake_assets_tests.lakes import small_lake
+from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     timing = {"heartbeat_interval": "0.1s", "heartbeat_timeout": "60s"}
     return small_lake(tmp_path_factory.mktemp("io_manager"), automation=timing)
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as ephemeral:
-        yield ephemeral

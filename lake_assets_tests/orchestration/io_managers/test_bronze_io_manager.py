@@ -21,8 +21,8 @@ from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.orchestration.shared.day_partitions import daily_partitions
 from lake_assets.rounds import arrivals
 from lake_assets.rounds.arrivals import log_arrivals
-from lake_assets_tests.dms_files import DmsFile, csv_bytes, put
-from lake_assets_tests.lakes import DMS, ITEMS, small_lake
+from lake_assets_tests.helpers.files.dms_files import DmsFile, csv_bytes, put
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS, small_lake
 
 ITEMS_KEY = dg.AssetKey(["bronze", "shop", "items"])
 TYPES = {

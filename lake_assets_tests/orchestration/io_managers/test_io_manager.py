@@ -17,8 +17,8 @@ from lake_assets.orchestration.io_managers import iceberg_io_manager as io_manag
 from lake_assets.orchestration.io_managers.iceberg_io_manager import PARTITION_COLUMN
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.spark.checkpoint import Observed
-from lake_assets_tests.lakes import TINY, small_lake
-from lake_assets_tests.orchestration.io_managers.daily_marts import (
+from lake_assets_tests.helpers.lakes.small_lakes import TINY, small_lake
+from lake_assets_tests.helpers.orchestration.daily_marts import (
     ALL,
     COLUMNS,
     DAYS,

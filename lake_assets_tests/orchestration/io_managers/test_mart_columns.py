@@ -13,7 +13,7 @@ from lake_assets.errors import ColumnMismatch
 from lake_assets.gold.write_mart import Computed
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
-from lake_assets_tests.orchestration.io_managers.daily_marts import (
+from lake_assets_tests.helpers.orchestration.daily_marts import (
     ALL,
     COLUMNS,
     OLD,

@@ -22,7 +22,8 @@ from lake_assets.orchestration.launcher import fork_server
 from lake_assets.orchestration.launcher.run_process import PROCESS, SERVER, is_known, process_of, process_tag
 from lake_assets.orchestration.launcher.warm_launcher import ForkServer
 from lake_assets.orchestration.runs.in_flight import unfinished_runs
-from lake_assets_tests.dagster_dev import ROOT
+from lake_assets_tests.helpers.processes import sleeping
+from lake_assets_tests.helpers.processes.child import ROOT, environment
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +41,7 @@ class Running:
         done = subprocess.run(
             [*_dagster("dagster"), "job", "launch", "-w", "workspace.yaml", "-j", "sleeping"],
             cwd=self.folder,
-            env=environment(self.folder),
+            env=own_environment(self.folder),
             check=False,
             capture_output=True,
             text=True,
@@ -64,8 +65,9 @@ class Running:
         wait(f"end of the run as {status.value}", lambda: self.run(run_id).status is status)
 
 
-def environment(folder: Path) -> dict[str, str]:
-    return os.environ | {"DAGSTER_HOME": str(folder), "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"}
+def own_environment(folder: Path) -> dict[str, str]:
+    """Of a process that finds the code location in the folder."""
+    return environment(DAGSTER_HOME=str(folder), PYTHONPATH=f"{ROOT}{os.pathsep}{folder}")
 
 
 def _dagster(name: str) -> list[str]:
@@ -82,7 +84,7 @@ def wait(what: str, condition: Callable[[], object], seconds: float = 90) -> Non
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("warm")
-    shutil.copy(Path(__file__).parent.with_name("sleeping.py"), folder / "slept.py")
+    shutil.copy(sleeping.__file__, folder / "slept.py")
     (folder / "workspace.yaml").write_text("load_from:\n  - python_module: slept\n")
     shipped = yaml.safe_load((ROOT / "dagster.yaml").read_text())
     kept = {name: shipped[name] for name in ("run_launcher", "run_queue", "telemetry")}
@@ -93,7 +95,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         daemon = subprocess.Popen(
             [*_dagster("dagster-daemon"), "run", "-w", "workspace.yaml"],
             cwd=folder,
-            env=environment(folder),
+            env=own_environment(folder),
             stdout=log,
             stderr=log,
         )

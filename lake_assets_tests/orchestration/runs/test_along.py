@@ -16,7 +16,17 @@ from pyspark.sql import functions as F
 
 from lake_assets.gold.mart import Input, MartRequest
 from lake_assets.orchestration.shared.run_tags import mart_tag
-from lake_assets_tests.shop import BATCH, DAILY, NOTES, SALES, TOTAL, Shop, add_run, open_shop, pass_time
+from lake_assets_tests.helpers.orchestration.dagster_shop import (
+    BATCH,
+    DAILY,
+    NOTES,
+    SALES,
+    TOTAL,
+    Shop,
+    add_run,
+    open_shop,
+    pass_time,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 GOLD = dg.AssetKey(["gold", "sales_total"])

@@ -4,9 +4,6 @@ Here: rounds in this process, and the job in Dagster's own executor. Not here: a
 """
 
 import itertools
-import os
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,80 +12,25 @@ import dagster as dg
 import pytest
 from dagster._core.errors import DagsterExecutionInterruptedError
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
-from lake_assets.config import ContinuousConfig, parse_column
+from lake_assets.config import ContinuousConfig
 from lake_assets.errors import LakeError
-from lake_assets.gold.mart import Input, Mart, MartRequest
 from lake_assets.iceberg.publish import KeptBranches
-from lake_assets.orchestration.lake_definitions import build_definitions, open_lake
+from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.orchestration.runs.continuous_job import alive_runs, continuous_job, continuous_sensor
 from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.sensors.file_sensor import ready_targets
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets.rounds.upkeep import APART
 from lake_assets.silver.apply.turn import Turn
-from lake_assets_tests.dagster_dev import ROOT
-from lake_assets_tests.dms_files import Clock, cdc_file
-from lake_assets_tests.shop import ORIGIN
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.orchestration.dagster_shop import ORIGIN
+from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, NOTES, TABLE, Kept
+from lake_assets_tests.helpers.processes.child import output_of, run_python
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-ITEMS, NOTES = "public.items", "public.notes"
-TABLE = {"columns": {"id": "long not null", "v": "string"}, "primary_key": ["id"]}
 BRIEF = ContinuousConfig(hand_over_after=timedelta(seconds=1), report_every=timedelta(0))
-
-
-def count(request: MartRequest) -> Any:
-    return request.inputs["items"].agg(F.count(F.lit(1)).alias("items"), F.lit(request.now).alias("as_of"))
-
-
-ITEMS_NOW = Mart(
-    name="items_now",
-    description="How many there are.",
-    inputs={"items": Input("shop", "items")},
-    columns=(parse_column("items", "long"), parse_column("as_of", "timestamptz")),
-    compute=count,
-    partition_column=None,
-)
-
-
-class Kept:
-    """A lake with two tables and a mart that is kept current."""
-
-    def __init__(self, folder: Path, **automation: Any) -> None:
-        sections = {"automation": {"continuous": True, **automation}}
-        self.bench = Bench(folder, {ITEMS: TABLE, NOTES: TABLE}, sections=sections)
-        self.bench.lake = open_lake(self.bench.lake.config, marts=(ITEMS_NOW,))
-        self.instance = dg.DagsterInstance.ephemeral()
-        self.clock, self.now = Clock(), 0.0
-        lake = self.bench.lake
-        self.rounds = Continuous(
-            lake.runtime, "shop", lake.targets, lake.marts, self.instance, lambda: self.now
-        )
-
-    def put(self, table: str, *numbers: int) -> None:
-        rows = [self.clock.change("I", {"id": number, "v": "new"}) for number in numbers]
-        self.bench.put(cdc_file(table, self.clock.now, rows))
-
-    def items(self) -> int:
-        table = self.bench.lake.runtime.catalog.load_table("gold.items_now")
-        (row,) = table.scan().to_arrow().to_pylist()
-        return int(row["items"])
-
-    def branches(self) -> dict[str, int]:
-        """How many a table has beside main."""
-        catalog = self.bench.lake.runtime.catalog
-        names = ("silver_shop.items", "gold.items_now")
-        return {name: len(catalog.load_table(name).refs()) - 1 for name in names}
-
-    def told(self) -> dict[str, dict[str, Any]]:
-        return {
-            event.asset_key.to_user_string(): {name: value.value for name, value in event.metadata.items()}
-            for event in self.rounds.events()
-            if isinstance(event, dg.AssetMaterialization)
-        }
 
 
 @pytest.fixture
@@ -262,18 +204,8 @@ def test_what_fails_after_the_commit_keeps_no_mart_waiting(
 
 def test_a_process_without_its_spark_ends(tmp_path: Path) -> None:
     """It cannot start another; a fresh run can."""
-    own = {name: value for name, value in os.environ.items() if "SPARK" not in name}
-    done = subprocess.run(
-        [sys.executable, "-m", "lake_assets_tests.orchestration.dying_spark", str(tmp_path)],
-        cwd=ROOT,
-        env=own,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "SparkLost" in done.stdout
+    done = run_python("-m", "lake_assets_tests.helpers.processes.dying_spark", tmp_path, timeout=300)
+    assert "SparkLost" in output_of(done)
 
 
 def test_a_table_that_cannot_be_tended_stops_no_round(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:

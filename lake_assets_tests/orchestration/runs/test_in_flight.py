@@ -1,7 +1,7 @@
 """Which runs count as under way, and which are declared failed."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import dagster as dg
 import pytest
@@ -10,16 +10,10 @@ from dagster._core.events import AssetMaterializationPlannedData
 
 from lake_assets.orchestration.runs.in_flight import LAUNCH_SECONDS, assets_in_flight
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT, Heartbeat
-from lake_assets_tests.shop import NOTES, SALES, add_run
+from lake_assets_tests.helpers.orchestration.dagster_shop import NOTES, SALES, add_run
 
 TIMEOUT = 60.0
 ELSEWHERE = dg.AssetKey(["another", "location"])
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as instance:
-        yield instance
 
 
 def in_flight(instance: dg.DagsterInstance, later: float = 0.0) -> dict[dg.AssetKey, list[str]]:

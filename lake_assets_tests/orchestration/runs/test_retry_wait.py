@@ -1,7 +1,6 @@
 """How long a failing asset waits, by the history that Dagster keeps."""
 
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 
 import dagster as dg
@@ -13,19 +12,13 @@ from lake_assets.orchestration.checks.check_history import check_turns, latest_e
 from lake_assets.orchestration.runs.retry_wait import check_backing_off, runs_backing_off
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets.rounds.backoff import Backoff
-from lake_assets_tests.shop import SALES, add_run, plan_check
+from lake_assets_tests.helpers.orchestration.dagster_shop import SALES, add_run, plan_check
 
 BASE, MOST = timedelta(seconds=15), timedelta(minutes=15)
 BACKOFF = Backoff(BASE, MOST)
 CHECK = dg.AssetCheckKey(SALES, "applied")
 TAGS = {"lake_assets/mart.sales_total": "1"}
 TOTAL = dg.AssetKey(["gold", "sales_total"])
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as instance:
-        yield instance
 
 
 # --- by a check

@@ -15,8 +15,18 @@ from lake_assets.orchestration.assets import bronze_reports as reports
 from lake_assets.orchestration.lake_definitions import build_definitions, open_lake
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets.orchestration.shared.run_tags import SCOPE
-from lake_assets_tests.lakes import DMS, sequence, write_file
-from lake_assets_tests.shop import BATCH, NOTES, SALES, TABLES, Shop, add_run, failures, pass_time, plan_check
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, sequence, write_file
+from lake_assets_tests.helpers.orchestration.dagster_shop import (
+    BATCH,
+    NOTES,
+    SALES,
+    TABLES,
+    Shop,
+    add_run,
+    failures,
+    pass_time,
+    plan_check,
+)
 
 HOUR = 3600.0
 

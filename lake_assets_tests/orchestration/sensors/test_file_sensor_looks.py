@@ -14,7 +14,7 @@ from dagster import DagsterRunStatus, RunsFilter
 
 from lake_assets.bronze.scan.discovery import Discovery
 from lake_assets.rounds.arrivals import Arrivals
-from lake_assets_tests.shop import BATCH, SALES, Shop
+from lake_assets_tests.helpers.orchestration.dagster_shop import BATCH, SALES, Shop
 
 # --- the bucket
 

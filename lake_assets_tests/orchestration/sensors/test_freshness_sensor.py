@@ -16,7 +16,7 @@ from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.plan.table_state import table_states
 from lake_assets.silver.write.batch import TableResult
-from lake_assets_tests.shop import NOTES, SALES, Shop, add_run
+from lake_assets_tests.helpers.orchestration.dagster_shop import NOTES, SALES, Shop, add_run
 
 
 def turns(shop: Shop, asset: dg.AssetKey) -> list[bool | None]:

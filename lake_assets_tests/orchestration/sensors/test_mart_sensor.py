@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lake_assets.orchestration.sensors import mart_hold as hold
 from lake_assets.orchestration.shared.run_tags import SCOPE, mart_tag
 from lake_assets.silver.apply.engine import apply_tables
-from lake_assets_tests.shop import (
+from lake_assets_tests.helpers.orchestration.dagster_shop import (
     DAILY,
     NOTES,
     SALES,

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets_tests.dms_files import NOON, Clock, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 TABLES: dict[str, dict[str, Any]] = {
     "public.items": {

@@ -10,9 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
 from threading import Barrier
 from typing import Any
 
@@ -22,7 +20,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.reader.read_changes import read_changes
-from lake_assets.config import Mode
 from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.orchestration.lake_definitions import Lake
@@ -31,119 +28,29 @@ from lake_assets.silver.apply.apply_batch import apply_batch
 from lake_assets.silver.apply.engine import apply_table, apply_tables
 from lake_assets.silver.changes import key_states as states
 from lake_assets.silver.changes import reading
-from lake_assets.silver.plan.planner import plan_batch
-from lake_assets.silver.table.position import LOG_OFFSET, read_position
+from lake_assets.silver.table.position import LOG_OFFSET
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write import upsert as keyed
 from lake_assets.silver.write.batch import TableResult
-from lake_assets.silver.write.batch_work import Work
-from lake_assets_tests.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.silver.bench import AT_ONCE, Bench
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.keyed_shop import KEYED, LOG, REWRITE, KeyedShop
+from lake_assets_tests.helpers.processes.child import PATIENCE
+from lake_assets_tests.helpers.processes.faults import Killed, killed
+from lake_assets_tests.helpers.processes.same_lake import same_lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-COLUMNS = {"id": "long not null", "v": "string not null"}
-KEYED: dict[str, Any] = {"columns": COLUMNS, "primary_key": ["id"]}
-LOG: dict[str, Any] = {"columns": COLUMNS, "mode": "append_log"}
-REWRITE = (
-    "CALL {catalog}.system.rewrite_data_files("
-    "table => 'silver_shop.items', options => map('rewrite-all', 'true'))"
-)
-PATIENCE = 300
-"""Seconds for a process that starts a Spark of its own."""
-
-
-class Killed(BaseException):
-    """The process ends here: no handler runs that a kill would not run."""
-
-
-class Shop:
-    """A lake whose tables each get one more file with every `change`."""
-
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self.clock = Clock()
-        self.turns = 0
-
-    def load(self) -> None:
-        rows = [{"id": n, "v": "loaded"} for n in range(1, 6)]
-        self.bench.put(*(load_file(table, rows) for table in self.bench.tables))
-
-    def change(self) -> None:
-        """Updates, moves, deletes and inserts where the table can; inserts in a log."""
-        self.turns += 1
-        self.clock.now += timedelta(minutes=1)
-        n, change = self.turns, self.clock.change
-        new = [change("I", {"id": 100 + n, "v": "new"}), change("I", {"id": 200 + n, "v": "new"})]
-        rest = [
-            change("U", {"id": 100 + n, "v": f"turn {n}"}),
-            change("U", {"id": 1, "v": f"turn {n}"}),
-            change("U", {"id": 300 + n, "v": "moved"}, {"id": 200 + n}),
-            change("D", {"id": 1 + n, "v": None}),
-        ]
-        for table, config in self.bench.tables.items():
-            rows = new + rest if config.get("primary_key") else new
-            self.bench.put(cdc_file(table, self.clock.now, rows))
-        self.bench.look()
-
-    def check(self) -> None:
-        """The oracle's rows, and each stretch of the log in one commit."""
-        for target in self.bench.lake.targets:
-            assert self.bench.rows(target.name) == self.bench.truth(target.table, target.mode.value), (
-                target.name
-            )
-            offsets = [int(s) for s in self.stamps(target)]
-            assert sorted(set(offsets)) == offsets, f"{target.name} was brought to {offsets}"
-
-    def stamps(self, target: Target) -> list[str]:
-        table = self.bench.table(target.name)
-        found, snapshot = [], table.current_snapshot()
-        while snapshot is not None:
-            properties = snapshot.summary.additional_properties if snapshot.summary else {}
-            found.append(properties.get(LOG_OFFSET))
-            parent = snapshot.parent_snapshot_id
-            snapshot = table.snapshot_by_id(parent) if parent is not None else None
-        return [offset for offset in reversed(found) if offset]
-
-    @property
-    def items(self) -> Target:
-        return self.bench.lake.targets[0]
-
-    def turn_of_items(
-        self, progress: Callable[[Target, str], None] = lambda target, stage: None
-    ) -> TableResult:
-        return apply_table(self.bench.lake.runtime, self.items, progress)
-
-    def work(self) -> Work:
-        """The next batch of items, planned but not begun."""
-        runtime, target = self.bench.lake.runtime, self.items
-        logged = runtime.file_log.files(target.source, target.table)
-        position = read_position(self.bench.table())
-        policy, now = target.config.full_load_complete, datetime.now(UTC)
-        plan = plan_batch(position, logged, mode=Mode.CURRENT, policy=policy, now=now, max_files=100)
-        batch = plan.batch
-        assert batch is not None
-        contracts = runtime.contracts.of(target.identifier)
-        return Work(
-            runtime, runtime.sessions.root(), target.under(contracts), position, batch, logged, contracts
-        )
-
-    def sql(self, statement: str) -> None:
-        name = self.bench.lake.config.catalog.name
-        self.bench.lake.runtime.sessions.root().sql(
-            statement.format(catalog=name, table=f"{name}.silver_shop.items")
-        )
 
 
 @pytest.fixture(scope="module")
-def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
+def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> KeyedShop:
     """A loaded table `items`."""
-    shop = Shop(Bench(tmp_path_factory.mktemp("once"), {"public.items": KEYED}))
+    shop = KeyedShop(Bench(tmp_path_factory.mktemp("once"), {"public.items": KEYED}))
     shop.load()
     shop.bench.apply()
     return shop
 
 
-def test_the_same_batch_twice(shop: Shop) -> None:
+def test_the_same_batch_twice(shop: KeyedShop) -> None:
     shop.change()
     first, second = shop.work(), shop.work()
     assert apply_batch(first).rows == 6
@@ -154,7 +61,7 @@ def test_the_same_batch_twice(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("other", ["run", "maintenance"])
-def test_a_lost_race_is_run_again(shop: Shop, other: str) -> None:
+def test_a_lost_race_is_run_again(shop: KeyedShop, other: str) -> None:
     """Main moves between plan and publish: by another run that applies the same files, or by maintenance."""
     shop.change()
     published: list[Any] = []
@@ -176,7 +83,7 @@ def test_a_lost_race_is_run_again(shop: Shop, other: str) -> None:
     shop.check()
 
 
-def test_a_position_below_maintenance(shop: Shop) -> None:
+def test_a_position_below_maintenance(shop: KeyedShop) -> None:
     """The newest snapshot rewrote files and bears no position."""
     shop.sql(REWRITE)
     assert LOG_OFFSET not in shop.bench.summary()
@@ -187,7 +94,7 @@ def test_a_position_below_maintenance(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("when", ["between delete and append", "before publishing", "after publishing"])
-def test_a_killed_process(shop: Shop, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+def test_a_killed_process(shop: KeyedShop, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     shop.change()
     whole_publish = Attempt.publish
 
@@ -211,7 +118,9 @@ def test_a_killed_process(shop: Shop, monkeypatch: pytest.MonkeyPatch, when: str
     shop.check()
 
 
-def test_a_branch_that_cannot_be_dropped_hides_nothing(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_branch_that_cannot_be_dropped_hides_nothing(
+    shop: KeyedShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another commit may get in the way of the clean-up: the batch is published all the same, and told."""
     shop.change()
 
@@ -229,16 +138,12 @@ def test_a_killed_full_load(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a table that has no snapshot yet: what was written lies on a branch that nobody reads."""
-    shop = Shop(Bench(tmp_path_factory.mktemp("first"), {"public.items": KEYED}))
+    shop = KeyedShop(Bench(tmp_path_factory.mktemp("first"), {"public.items": KEYED}))
     shop.load()
     shop.bench.look()
-
-    def dies(*anything: Any) -> Any:
-        raise Killed
-
     with monkeypatch.context() as patched:
         patched.setattr(Attempt, "drop", lambda self: None)
-        patched.setattr(apply, "stamp", dies)
+        patched.setattr(apply, "stamp", killed)
         with pytest.raises(Killed):
             shop.turn_of_items()
     assert shop.bench.table().current_snapshot() is None
@@ -252,7 +157,7 @@ def drop_a_row(frame: DataFrame) -> DataFrame:
 
 @pytest.mark.parametrize("where", ["read", "written", "doubled", "replayed"])
 def test_a_batch_with_a_lost_row_is_not_published(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, where: str
+    shop: KeyedShop, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     shop.change()
     before = shop.bench.table().current_snapshot()
@@ -295,13 +200,13 @@ def test_a_batch_with_a_lost_row_is_not_published(
 
 
 @pytest.fixture(scope="module")
-def wide(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
+def wide(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> KeyedShop:
     """Four silver tables of three source tables, nothing applied yet."""
     tables = {"public.items": KEYED | {"also": ["change_log"]}, "public.more": KEYED, "public.events": LOG}
-    return Shop(Bench(tmp_path_factory.mktemp("wide"), tables))
+    return KeyedShop(Bench(tmp_path_factory.mktemp("wide"), tables))
 
 
-def test_two_runs_at_once(wide: Shop) -> None:
+def test_two_runs_at_once(wide: KeyedShop) -> None:
     """Two threads with everything of their own but the JVM, first on tables that are not there, then on changes."""
     wide.load()
     wide.bench.look()
@@ -324,7 +229,7 @@ def test_two_runs_at_once(wide: Shop) -> None:
     wide.bench.apply()
 
 
-def test_one_table_fails_alone(wide: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_table_fails_alone(wide: KeyedShop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it is that fails, also what no one thought of."""
     wide.change()
 
@@ -344,27 +249,16 @@ def test_one_table_fails_alone(wide: Shop, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.long
-def test_real_processes(wide: Shop) -> None:
+def test_real_processes(wide: KeyedShop) -> None:
     """One is killed between delete and append; then another and this one apply the same files at once."""
     wide.change()
-    catalog, start = wide.bench.lake.config.catalog, wide.bench.folder / "start"
-    assert catalog.uri is not None
-    arguments = {
-        "folder": str(wide.bench.folder),
-        "tables": {"public.items": AT_ONCE | dict(wide.bench.tables["public.items"])},
-        "dms": wide.bench.dms,
-        "catalog": {
-            "name": catalog.name,
-            "uri": catalog.uri.get_secret_value(),
-            "warehouse": catalog.warehouse,
-        },
-    }
+    start, arguments = wide.bench.folder / "start", same_lake(wide.bench)
 
     def process(**more: str) -> subprocess.Popen[str]:
         command = [
             sys.executable,
             "-m",
-            "lake_assets_tests.silver.apply.apply_process",
+            "lake_assets_tests.helpers.processes.apply_process",
             json.dumps(arguments | more),
         ]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -5,12 +5,9 @@ races (`test_exactly_once.py`), killed maintenance (`test_killed_maintenance.py`
 """
 
 import copy
-import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -24,6 +21,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from lake_assets.iceberg.table_io import summary
 from lake_assets.orchestration.assets.bronze_assets import LAST_OFFSET
 from lake_assets.orchestration.assets.silver_report import POSITION
 from lake_assets.orchestration.instance import dagster_instance
@@ -35,14 +33,14 @@ from lake_assets.schema.silver_schema import version_of
 from lake_assets.silver.table.position import LOG_OFFSET, read_position
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
-from lake_assets_tests.dms_files import Clock, cdc_file, csv_bytes, load_file, put
-from lake_assets_tests.faults import POINTS, Point, Step
-from lake_assets_tests.lakes import TINY, lake_config
-from lake_assets_tests.orchestration.sync_process import forked
-from lake_assets_tests.silver.bench import AT_ONCE, Bench
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, csv_bytes, load_file, put
+from lake_assets_tests.helpers.lakes.bench import AT_ONCE, Bench, main_snapshots
+from lake_assets_tests.helpers.lakes.small_lakes import TINY, lake_config
+from lake_assets_tests.helpers.processes.child import ROOT, run_python
+from lake_assets_tests.helpers.processes.faults import POINTS, Point, Step
+from lake_assets_tests.helpers.processes.sync_process import forked
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-ROOT = Path(__file__).parents[3]
 PATIENCE = 400
 """Seconds for a process that may start a Spark of its own."""
 ITEMS, NOTES = "public.items", "public.notes"
@@ -191,13 +189,8 @@ class KilledShop:
         )
 
     def _stamps(self, name: str) -> list[str]:
-        table = self.bench.table(name)
-        found, snapshot = [], table.current_snapshot()
-        while snapshot is not None:
-            found.append(snapshot.summary.additional_properties.get(LOG_OFFSET) if snapshot.summary else None)
-            parent = snapshot.parent_snapshot_id
-            snapshot = table.snapshot_by_id(parent) if parent is not None else None
-        return [offset for offset in reversed(found) if offset]
+        found = [summary(snapshot).get(LOG_OFFSET) for snapshot in main_snapshots(self.bench.table(name))]
+        return [offset for offset in found if offset]
 
     def check_told(self) -> None:
         """Dagster has an event of each table as it is now, and of its last file."""
@@ -282,18 +275,8 @@ def test_killed_with_its_spark(
         assert not shop.synced_here().failed
     shop.change()
     before = shop.found()
-    command = [
-        sys.executable,
-        "-m",
-        "lake_assets_tests.orchestration.sync_process",
-        str(shop.lake_yaml),
-        name,
-    ]
-    # A process that uses Spark Connect tells its children to.
-    own = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
-    killed = subprocess.run(
-        command, cwd=ROOT, env=own, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    program = "lake_assets_tests.helpers.processes.sync_process"
+    killed = run_python("-m", program, shop.lake_yaml, name, timeout=PATIENCE)
     assert killed.returncode == -signal.SIGKILL, killed.stdout[-2000:] + killed.stderr[-4000:]
     check_left_behind(POINTS[name], before, shop.found())
     if name == "set aside, done":

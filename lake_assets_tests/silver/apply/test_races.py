@@ -23,9 +23,8 @@ from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.apply.planned import ATTEMPTS
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Target
-from lake_assets_tests.silver.apply.test_exactly_once import KEYED, REWRITE
-from lake_assets_tests.silver.bench import comparable
-from lake_assets_tests.silver.tended import KEEP_NOTHING, tended_shop
+from lake_assets_tests.helpers.lakes.bench import comparable
+from lake_assets_tests.helpers.lakes.keyed_shop import KEEP_NOTHING, KEYED, REWRITE, tended_shop
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ITEMS = "silver_shop.items"

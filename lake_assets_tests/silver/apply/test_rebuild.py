@@ -23,8 +23,8 @@ from lake_assets.silver.apply import rebuild as rebuilding
 from lake_assets.silver.apply.rebuild import rebuild, replay
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Target
-from lake_assets_tests.dms_files import Clock, DmsFile, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 pytestmark = pytest.mark.spark
 TABLE = "public.items"
@@ -164,7 +164,7 @@ def test_a_range_of_files(story: Story) -> None:
     story.sql("UPDATE {table} SET v = 'wrong' WHERE id IN (1, 2, 3, 4, 51)")
     found = replay(runtime, story.target(), story.files[1].key)
     assert (found.files, found.rows_only_before, found.rows_only_after) == (2, 3, 3)
-    wrong = {row["id"] for row in bench.table().scan().to_arrow().to_pylist() if row["v"] == "wrong"}
+    wrong = {row["id"] for row in bench.stored() if row["v"] == "wrong"}
     assert wrong == {1, 4}
     found = replay(runtime, story.target(), story.files[0].key, story.files[0].key)
     assert (found.files, found.rows_only_after) == (1, 1)
@@ -203,7 +203,7 @@ def test_a_table_in_another_shape(story: Story) -> None:
     rows or the new ones."""
     bench = story.bench
     current = {name: value for name, value in TABLES[TABLE].items() if name != "also"}
-    ids = {row["id"] for row in bench.table().scan().to_arrow().to_pylist()}
+    ids = {row["id"] for row in bench.stored()}
     for mode in ("soft_delete", "history", "current"):
         bench.edit({**TABLES, TABLE: {**current, "mode": mode}})
         story.clock.now += timedelta(minutes=1)
@@ -215,7 +215,7 @@ def test_a_table_in_another_shape(story: Story) -> None:
         assert found.reshaped
         assert found.published is not None
         bench.apply(only=["items"])
-        rows = bench.table().scan().to_arrow().to_pylist()
+        rows = bench.stored()
         names = {field.name for field in bench.table().schema().fields}
         own = {
             "soft_delete": {"_is_deleted", "_deleted_at"},
@@ -244,7 +244,7 @@ def test_by_todays_contract(story: Story) -> None:
     bench.edit({**TABLES, TABLE: corrected})
     assert rebuild(bench.lake.runtime, story.target(), publish=False).equal
     assert rebuild(bench.lake.runtime, story.target(), by_today=True).rows_only_after == 1
-    (row,) = (row for row in bench.table().scan().to_arrow().to_pylist() if row["id"] == 1)
+    (row,) = (row for row in bench.stored() if row["id"] == 1)
     assert row["at"] == noon - timedelta(hours=1)
 
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file, parquet_bytes
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file, parquet_bytes
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 pytestmark = pytest.mark.spark
 
@@ -111,7 +111,7 @@ def test_a_folder_in_another_case(spark: SparkSession, tmp_path: Path) -> None:
     bench.put_text("PUBLIC/ITEMS/LOAD00000001.csv", "Op,commit_ts,id,name", "I,2026-03-01 12:00:00,1,a")
     bench.put_text("PUBLIC/ITEMS/20260301-120500000.csv", "Op,commit_ts,id,name", "U,2026-03-01 12:01:00,1,b")
     bench.apply()
-    assert bench.table().scan().to_arrow().to_pylist() == [{"id": 1, "name": "b"}]
+    assert bench.stored() == [{"id": 1, "name": "b"}]
 
 
 @pytest.mark.long
@@ -147,10 +147,7 @@ def test_settings_of_one_tables_own(spark: SparkSession, tmp_path: Path) -> None
     bench.put_text("public/upserted/LOAD00000001.csv", f"{at}:00,1,a", f"{at}:00,2,b")
     bench.put_text("public/upserted/20260301-120500000.csv", f"{at}:01,1,c", f"{at}:02,3,d")
     results = bench.apply()
-    silver = {
-        name: sorted((row["id"], row["name"]) for row in bench.table(name).scan().to_arrow().to_pylist())
-        for name in results
-    }
+    silver = {name: sorted((row["id"], row["name"]) for row in bench.stored(name)) for name in results}
     assert silver == {
         "items": [],
         "acted": [(1, "c")],

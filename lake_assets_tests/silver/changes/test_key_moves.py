@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from lake_assets.commands.mend.quarantine_commands import retry
 from lake_assets.errors import TableStopped
-from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 pytestmark = pytest.mark.spark
 TABLE = "public.items"
@@ -61,7 +61,7 @@ class Keys:
 
     @property
     def rows(self) -> dict[int, str]:
-        return {row["id"]: row["v"] for row in self.bench.table().scan().to_arrow().to_pylist()}
+        return self.bench.stored_by_id("v")
 
 
 def plus_one(keys: Keys) -> list[dict[str, Any]]:
@@ -146,13 +146,13 @@ def test_shapes_that_keep_the_past(
     at, then = changes[0]["commit_ts"], through[0]["commit_ts"]
     moved = 3 if 3 in expected else 4
     now = {key: v for key, v in expected.items() if key != moved} | {91: "its way"}
-    history = keys.bench.table("items_history").scan().to_arrow().to_pylist()
+    history = keys.bench.stored("items_history")
     assert {row["id"]: row["v"] for row in history if row["_is_current"]} == now
     ended = {(row["id"], row["v"], row["_valid_to"]) for row in history if not row["_is_current"]}
     before = {key: f"v{key}" for key in (1, 2, 3)}
     changed = {(key, v, at) for key, v in before.items() if expected.get(key) != v}
     assert ended == changed | {(moved, expected[moved], then)}
-    rows = keys.bench.table("items").scan().to_arrow().to_pylist()
+    rows = keys.bench.stored("items")
     assert {row["id"]: row["v"] for row in rows if not row["_is_deleted"]} == now
 
 
@@ -225,7 +225,7 @@ def test_updates_that_lack_columns(
         stopped += keys.bench.turn()["items"].error is not None
     # The move from 21 to 22 says nothing as long as 21 is not known, and waits for the move to 21.
     assert stopped == (backwards and batches > 1)
-    found = {row["id"]: (row["v"], row["note"]) for row in keys.bench.table().scan().to_arrow().to_pylist()}
+    found = {row["id"]: (row["v"], row["note"]) for row in keys.bench.stored()}
     assert found == {1: ("changed", "noted"), 22: ("moved on", "moved"), 3: ("whole", "after")}
 
 

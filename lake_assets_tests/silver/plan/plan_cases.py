@@ -6,21 +6,21 @@ from typing import Any
 from lake_assets.config import Mode
 from lake_assets.silver.plan.planner import Plan
 from lake_assets.silver.table.position import Position
-from lake_assets_tests.silver.plan.planning import (
+from lake_assets_tests.helpers.files.dms_files import NOON
+from lake_assets_tests.helpers.files.planning import (
     AT,
     AT_QUIET,
     DMS,
     IMMEDIATELY,
     LOADED,
-    NOON,
     QUIET,
     QUIET_TABLE,
     RELOADED,
     TASK_START,
-    logged,
     plan,
     vanished,
 )
+from lake_assets_tests.helpers.files.records import logged
 
 CASES: dict[str, tuple[Plan, Any]] = {
     "nothing logged": (plan([]), None),

@@ -14,10 +14,24 @@ from pyspark.sql import SparkSession
 from lake_assets.bronze.quarantine.quarantine_log import State
 from lake_assets.commands.mend.quarantine_commands import chosen, discard, retry
 from lake_assets.errors import TableStopped
-from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file, transaction_file
-from lake_assets_tests.silver.bench import Bench
-from lake_assets_tests.silver.quarantined import LONG, ONE, TABLE, TIGHT, WIDE, Shop, config
-from lake_assets_tests.silver.test_transaction_files import ITEMS, NOTES, TABLES, TRANSACTIONS, item, minutes
+from lake_assets_tests.helpers.files.dms_files import (
+    NOON,
+    Clock,
+    DmsFile,
+    cdc_file,
+    load_file,
+    transaction_file,
+)
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.narrow_shop import LONG, ONE, TABLE, TIGHT, WIDE, NarrowShop, config
+from lake_assets_tests.helpers.lakes.transaction_tables import (
+    ITEMS,
+    NOTES,
+    TABLES,
+    TRANSACTIONS,
+    item,
+    minutes,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ONE_A_BATCH = {"automation": {"max_files_per_batch": 1}}
@@ -25,7 +39,7 @@ ONE_A_BATCH = {"automation": {"max_files_per_batch": 1}}
 
 def test_a_reload_between_the_request_and_its_turn(spark: SparkSession, tmp_path: Path) -> None:
     """The reload began before the file was flushed, so that the file is a part of it."""
-    shop = Shop(tmp_path, also=[])
+    shop = NarrowShop(tmp_path, also=[])
     shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"))
     shop.bench.apply()
     shop.bench.edit(config(WIDE, also=[]))
@@ -40,7 +54,7 @@ def test_a_reload_between_the_request_and_its_turn(spark: SparkSession, tmp_path
 
 @pytest.mark.long
 def test_short_batches(spark: SparkSession, tmp_path: Path) -> None:
-    shop = Shop(tmp_path, ONE_A_BATCH)
+    shop = NarrowShop(tmp_path, ONE_A_BATCH)
     shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"), shop.change("U", 3, "bad", LONG))
     shop.bench.apply()
     shop.bench.edit(config(WIDE))
@@ -70,7 +84,7 @@ def test_short_batches(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_asked_for_while_a_batch_is_under_way(spark: SparkSession, tmp_path: Path) -> None:
     """An earlier request, which was in vain, does not stand for one that is yet to be logged."""
-    shop = Shop(tmp_path, also=[])
+    shop = NarrowShop(tmp_path, also=[])
     shop.put(shop.change("U", 1, "bad", LONG))
     shop.bench.apply()
     retry(shop.runtime, shop.held())
@@ -89,7 +103,7 @@ def test_asked_for_while_a_batch_is_under_way(spark: SparkSession, tmp_path: Pat
 
 @pytest.mark.long
 def test_content_that_is_put_back_is_held_again(spark: SparkSession, tmp_path: Path) -> None:
-    shop = Shop(tmp_path, also=[])
+    shop = NarrowShop(tmp_path, also=[])
     key = shop.put(shop.change("U", 1, "bad", LONG), shop.change("U", 2, "good"))
     shop.bench.apply()
     first = shop.bench.bucket[key]
@@ -106,7 +120,7 @@ def test_content_that_is_put_back_is_held_again(spark: SparkSession, tmp_path: P
 def test_damaged_files_that_are_written_again(spark: SparkSession, tmp_path: Path) -> None:
     """A log has no row of them to take back; those that are known do not stop a table that is made anew; and no table
     depends on any of its files being readable."""
-    shop = Shop(tmp_path, quarantine={"max_files": 1})
+    shop = NarrowShop(tmp_path, quarantine={"max_files": 1})
     assert shop.bench.location is not None
     keys = []
     for n in (1, 2, 3):
@@ -144,7 +158,7 @@ def test_a_table_of_nothing_readable(spark: SparkSession, tmp_path: Path) -> Non
 @pytest.mark.long
 def test_a_row_of_columns_that_are_gone(spark: SparkSession, tmp_path: Path) -> None:
     """Asked for after one of its columns was renamed and another one removed: both are in its file."""
-    shop = Shop(tmp_path, columns=TIGHT | {"old": "string"})
+    shop = NarrowShop(tmp_path, columns=TIGHT | {"old": "string"})
     shop.bench.apply()
     change = {"id": 1, "v": "bad", "n": LONG, "old": "kept"}
     good = {"id": 2, "v": "good", "n": ONE, "old": "kept"}
@@ -163,7 +177,7 @@ def test_a_row_of_columns_that_are_gone(spark: SparkSession, tmp_path: Path) -> 
     late = Clock(NOON + timedelta(minutes=2)).change("U", {"id": 2, "v": "late", "amount": ONE, "more": "x"})
     shop.bench.put(cdc_file(TABLE, NOON + timedelta(minutes=3), [late]))
     shop.bench.apply()
-    rows = {row["id"]: row for row in shop.bench.table().scan().to_arrow().to_pylist()}
+    rows = {row["id"]: row for row in shop.bench.stored()}
     assert (rows[1]["v"], rows[1]["amount"], rows[1]["more"]) == ("bad", LONG, "some")
     assert (rows[2]["v"], rows[2]["old"]) == ("good", "kept")
 
@@ -184,7 +198,7 @@ def test_a_request_that_no_layout_fits(spark: SparkSession, tmp_path: Path) -> N
     late = Clock(NOON - timedelta(days=1)).change("U", {"id": 2, "v": "late", "n": ONE, "more": "x"})
     bench.put(cdc_file(TABLE, NOON + timedelta(minutes=1), [late]))
     bench.apply()
-    assert [(row["id"], row["v"]) for row in bench.table().scan().to_arrow().to_pylist()] == [(2, "new")]
+    assert [(row["id"], row["v"]) for row in bench.stored()] == [(2, "new")]
 
 
 @pytest.mark.long
@@ -232,7 +246,7 @@ def test_transactions_written_again_while_rows_of_two_tables_are_held(
 @pytest.mark.long
 def test_a_marker_that_lake_yaml_learns_of_later(spark: SparkSession, tmp_path: Path) -> None:
     """A replay reads files with and without it; what it marks stays as it was."""
-    shop = Shop(tmp_path, columns=WIDE, also=[])
+    shop = NarrowShop(tmp_path, columns=WIDE, also=[])
     shop.put(shop.change("U", 1, "__NOSUP__"))
     shop.bench.apply()
     shop.bench.edit(config(WIDE, also=[], dms={"csv_no_sup_value": "__NOSUP__"}))
@@ -286,7 +300,7 @@ def test_a_column_that_is_renamed_and_one_that_is_replaced_within_a_file(
     name = "cdc/CDC_TXN-20260301121000000.csv" if transactions else "public/items/20260301-121000000.csv"
     bench.put_text(name, *(f"I,{line}" for line in lines))
     bench.apply()
-    found = bench.table().scan().to_arrow().to_pylist()
+    found = bench.stored()
     assert sorted((row["id"], row["amount"], row["new"]) for row in found) == [
         (1, "one", None), (2, "two", None), (3, "three", "new")
     ]  # fmt: skip

@@ -7,7 +7,9 @@ import pytest
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.silver.plan.load_doubt import doubtful_parts
 from lake_assets.silver.table.position import Position
-from lake_assets_tests.silver.plan.planning import AT, LOADED, NOON, logged
+from lake_assets_tests.helpers.files.dms_files import NOON
+from lake_assets_tests.helpers.files.planning import AT, LOADED
+from lake_assets_tests.helpers.files.records import logged
 
 APPLIED = Position(log_offset=1, epoch=1, snapshot_id=1)
 START = NOON - timedelta(hours=1)

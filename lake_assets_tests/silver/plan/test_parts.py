@@ -4,44 +4,22 @@ Here: the decision. Not here: what it does to a table (`test_asked_again.py`).
 """
 
 from collections.abc import Collection
-from datetime import UTC, date, datetime, timedelta
+from datetime import timedelta
 
-from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Held, State
 from lake_assets.silver.plan.parts import Asked, parts_of
-
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+from lake_assets_tests.helpers.files.dms_files import NOON
+from lake_assets_tests.helpers.files.records import logged
 
 
 def record(offset: int, *, retry: bool = False, key: str = "a.csv") -> LoggedFile:
-    at = START + timedelta(minutes=offset)
-    return LoggedFile(
-        offset=offset,
-        source="shop",
-        schema="public",
-        table="items",
-        key=key,
-        version="1",
-        kind=FileKind.CDC,
-        format="csv",
-        compression="none",
-        size=1,
-        last_modified=at,
-        logged_at=at,
-        flush_time=at,
-        capture_date=date(2026, 3, 1),
-        epoch=1,
-        rows=10,
-        columns=None,
-        first_commit_ts=None,
-        retry=retry,
-    )
+    return logged(offset, key, version="1", minute=offset, rows=10, retry=retry)
 
 
 def asked(row: int | None, before: int, state: State = State.RETRIED, key: str = "a.csv") -> Asked:
     """Asked for just before the record with that offset was logged."""
-    at = START + timedelta(minutes=before, seconds=-1)
+    at = NOON + timedelta(minutes=before, seconds=-1)
     held = Held(
         silver_table="silver_shop.items",
         source="shop",

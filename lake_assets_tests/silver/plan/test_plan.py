@@ -8,20 +8,20 @@ import pytest
 from lake_assets.config import Mode, OnVanished
 from lake_assets.silver.plan.planner import epoch_members, epoch_start
 from lake_assets.silver.table.position import Position
-from lake_assets_tests.silver.plan.plan_cases import CASES
-from lake_assets_tests.silver.plan.planning import (
+from lake_assets_tests.helpers.files.dms_files import NOON
+from lake_assets_tests.helpers.files.planning import (
     AT,
     AT_QUIET,
     IMMEDIATELY,
     LOADED,
-    NOON,
     QUIET,
     QUIET_TABLE,
-    logged,
     outcome,
     plan,
     vanished,
 )
+from lake_assets_tests.helpers.files.records import logged
+from lake_assets_tests.silver.plan.plan_cases import CASES
 
 
 @pytest.mark.parametrize("name", CASES)

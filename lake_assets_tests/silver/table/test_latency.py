@@ -16,8 +16,8 @@ from lake_assets.commands.show.show import show_latency, show_status
 from lake_assets.commands.show.status import status
 from lake_assets.rounds.upkeep import tend_silver
 from lake_assets.silver.table.batch_latency import FIRST_COMMIT, FIRST_FILE, Passage, oldest, passages
-from lake_assets_tests.dms_files import cdc_file, load_file
-from lake_assets_tests.orchestration.runs.test_continuous import ITEMS, Kept
+from lake_assets_tests.helpers.files.dms_files import cdc_file, load_file
+from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, Kept
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -13,8 +13,9 @@ from lake_assets.commands.show.status import status
 from lake_assets.iceberg.partitioning import has_files_of_before, partitions_of
 from lake_assets.iceberg.table_maintenance import TableUpkeep
 from lake_assets.rounds.upkeep import tend_silver
-from lake_assets_tests.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.processes.faults import Killed, killed
 
 pytestmark = pytest.mark.spark
 TABLE = "public.items"
@@ -89,16 +90,10 @@ def test_they_are_changed_by_maintenance_and_said_until_then(spark: SparkSession
 def test_one_that_was_killed_before_it_had_moved_the_files_is_made_good(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Killed(BaseException):
-        pass
-
-    def die(upkeep: TableUpkeep) -> int:
-        raise Killed
-
     life = Life(tmp_path)
     life.bench.edit(config("day(at)"))
     with monkeypatch.context() as patched:
-        patched.setattr(TableUpkeep, "compact", die)
+        patched.setattr(TableUpkeep, "compact", killed)
         with pytest.raises(Killed):
             life.maintain()
     assert life.partitions() == ("day(at)",)

@@ -13,7 +13,7 @@ from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.silver.table.position import Position, read_position
-from lake_assets_tests.lakes import small_lake
+from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 HERE = Position(

@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 from lake_assets.errors import TableStopped
 from lake_assets.silver.plan.table_state import table_states
-from lake_assets_tests import oracle_shapes
-from lake_assets_tests.dms_files import NOON, Clock, DmsFile, Row, cdc_file, load_file
-from lake_assets_tests.lakes import ITEMS as ITEMS_OF_SHOP
-from lake_assets_tests.shop import open_shop
-from lake_assets_tests.silver.bench import Bench, comparable
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, Row, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench, comparable
+from lake_assets_tests.helpers.lakes.small_lakes import ITEMS as ITEMS_OF_SHOP
+from lake_assets_tests.helpers.oracles import oracle_shapes
+from lake_assets_tests.helpers.orchestration.dagster_shop import open_shop
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 TABLE = "public.items"

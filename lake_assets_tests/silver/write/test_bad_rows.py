@@ -14,8 +14,8 @@ from lake_assets.bronze.quarantine.bad_rows import stop_for_missing_rows
 from lake_assets.errors import RowCountMismatch, TableStopped
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.silver.write.batch import TableResult
-from lake_assets_tests.dms_files import put
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.files.dms_files import put
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 pytestmark = pytest.mark.spark
 COLUMNS = {"id": "long not null", "name": "string not null", "price": "decimal(10, 2)"}

@@ -20,8 +20,8 @@ from lake_assets.silver.table.position import (
     MAX_SEQUENCE,
     TOUCHED_DAYS,
 )
-from lake_assets_tests.dms_files import Clock, Row, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench, comparable
+from lake_assets_tests.helpers.files.dms_files import Clock, Row, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench, comparable
 
 pytestmark = pytest.mark.spark
 TRIPS: dict[str, Any] = {

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from lake_assets.errors import LakeError, SparkLost
 from lake_assets.silver.apply import planned
 from lake_assets.spark.checkpoint import Observed
-from lake_assets_tests.dms_files import cdc_file
-from lake_assets_tests.silver.write.test_small_tables import NAME, NEVER, Items
+from lake_assets_tests.helpers.files.dms_files import cdc_file
+from lake_assets_tests.helpers.lakes.small_table import NAME, NEVER, SmallTable
 
 pytestmark = pytest.mark.spark
 TOLD: Any = vars(Observed)["get"]
@@ -36,7 +36,7 @@ def test_a_batch_is_computed_again(
     sections: dict[str, Any],
     answers: int,
 ) -> None:
-    items = Items(tmp_path, **sections)
+    items = SmallTable(tmp_path, **sections)
     items.load(1, 2, 3, 4)
     asked: list[Observed] = []
     lost = 0
@@ -70,7 +70,7 @@ def test_a_file_that_spark_cannot_reach_stays_pending(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An expired token of Spark's, where the lake's own reads go on: the file is not set aside."""
-    items = Items(tmp_path)
+    items = SmallTable(tmp_path)
     items.load(1, 2)
     bench, clock = items.bench, items.clock
     row = clock.change("I", items.row(3, "new"))

@@ -17,11 +17,12 @@ from pyspark.sql import SparkSession
 
 from lake_assets.errors import TableStopped
 from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets_tests import oracle
-from lake_assets_tests.dms_files import Clock, DmsFile, Row, cdc_file, csv_bytes, load_file, put
-from lake_assets_tests.lakes import DMS, lake_config
-from lake_assets_tests.silver.bench import AT_ONCE, Bench, comparable
-from lake_assets_tests.silver.test_random_histories import Killed, dying, pieces
+from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, Row, cdc_file, csv_bytes, load_file, put
+from lake_assets_tests.helpers.lakes.bench import AT_ONCE, Bench, comparable
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, lake_config
+from lake_assets_tests.helpers.oracles import oracle
+from lake_assets_tests.helpers.oracles.random_history import pieces
+from lake_assets_tests.helpers.processes.random_deaths import turn_with_a_chance_of_death
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 TABLE = "public.items"
@@ -193,20 +194,13 @@ def history(random: Random) -> tuple[list[DmsFile], list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 8))])
-def test_histories_by_chance(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_histories_by_chance(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     random = Random(f"{seed} rows")
     files, rows = history(random)
     bench = lake(tmp_path)
     for number, (a, b) in enumerate(pieces(random, 0, len(files), count=4)):
         bench.put(*files[a:b])
-        with monkeypatch.context() as patched:
-            if dying(random, patched):
-                try:
-                    bench.turn()
-                except Killed:
-                    bench.lake = bench.reopened()
+        turn_with_a_chance_of_death(bench, random)
         bench.apply()
         assert bench.rows() == truth(bench), f"seed {seed}, turn {number}"
     assert bench.rows() == comparable(rows)

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.silver.write.batch import BatchResult
-from lake_assets_tests import oracle
-from lake_assets_tests.dms_files import NOON, Clock, DmsFile, Row, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench, comparable
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, Row, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench, comparable
+from lake_assets_tests.helpers.oracles import oracle
 
 pytestmark = pytest.mark.spark
 TABLES: dict[str, dict[str, Any]] = {
@@ -159,7 +159,7 @@ def test_reloads(story: Story) -> None:
     results = bench.turn()
     assert results["items"].batches[0].superseded_files == 1
     story.check("items", "events")
-    assert sorted(row["id"] for row in bench.table("items").scan().to_arrow().to_pylist()) == [1, 5]
+    assert sorted(row["id"] for row in bench.stored("items")) == [1, 5]
 
 
 def test_a_change_log_keeps_every_epoch(

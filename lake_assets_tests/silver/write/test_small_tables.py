@@ -4,7 +4,6 @@ Here: which tables, and what could go wrong by rewriting. Not here: histories, w
 (`test_random_histories.py`, `soak/`).
 """
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,46 +16,15 @@ from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
 from lake_assets.silver.write import small_table
 from lake_assets.silver.write import upsert as keyed
-from lake_assets.silver.write.batch import BatchResult
-from lake_assets_tests.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.files.dms_files import cdc_file
+from lake_assets_tests.helpers.lakes.small_table import ITEMS, NAME, NEVER, SmallTable
 
 pytestmark = pytest.mark.spark
-NAME = "public.items"
-ITEMS: dict[str, Any] = {
-    "columns": {"id": "long not null", "v": "string", "at": "timestamptz"},
-    "primary_key": ["id"],
-}
-NEVER = {"automation": {"rewrite_below_mb": 0}}
-
-
-class Items:
-    """A table whose changes come a file a batch."""
-
-    def __init__(self, folder: Path, table: dict[str, Any] | None = None, **sections: Any) -> None:
-        self.bench = Bench(folder, {NAME: table or ITEMS}, sections=sections)
-        self.bench.tracked = {"items": ("at",)}
-        self.clock = Clock()
-
-    def load(self, *ids: int) -> None:
-        self.bench.put(load_file(NAME, [self.row(number, "old") for number in ids]))
-        self.bench.apply()
-
-    def row(self, number: int, value: str) -> dict[str, Any]:
-        return {"id": number, "v": value, "at": self.clock.now}
-
-    def apply(self, *changes: tuple[str, int]) -> BatchResult:
-        self.clock.now += timedelta(days=1)
-        rows = [self.clock.change(op, self.row(number, "new")) for op, number in changes]
-        self.bench.put(cdc_file(NAME, self.clock.now, rows))
-        (batch,) = self.bench.apply()["items"]
-        assert self.bench.rows() == self.bench.truth()
-        return batch
 
 
 @pytest.mark.parametrize("sections", [{}, NEVER], ids=["rewritten", "marked"])
 def test_both_ways_say_the_same(spark: SparkSession, tmp_path: Path, sections: dict[str, Any]) -> None:
-    items = Items(tmp_path, **sections)
+    items = SmallTable(tmp_path, **sections)
     items.load(1, 2, 3, 4)
     batch = items.apply(("I", 5), ("U", 2), ("D", 3), ("U", 9))
     assert batch.strategy == ("delete_and_append" if sections else "rewrite")
@@ -73,7 +41,7 @@ def test_both_ways_say_the_same(spark: SparkSession, tmp_path: Path, sections: d
 
 
 def test_one_file_however_many_batches(spark: SparkSession, tmp_path: Path) -> None:
-    items = Items(tmp_path)
+    items = SmallTable(tmp_path)
     items.load(*range(20))
     for number in range(5):
         assert items.apply(("U", number), ("I", 100 + number)).strategy == "rewrite"
@@ -84,10 +52,10 @@ def test_one_file_however_many_batches(spark: SparkSession, tmp_path: Path) -> N
 def test_which_tables_are_marked(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_day = Items(tmp_path / "days", ITEMS | {"partition_by": ["day(at)"]})
+    by_day = SmallTable(tmp_path / "days", ITEMS | {"partition_by": ["day(at)"]})
     by_day.load(1, 2)
     assert by_day.apply(("U", 1)).strategy == "delete_and_append", "a mart's days follow its partitions"
-    many = Items(tmp_path / "rows")
+    many = SmallTable(tmp_path / "rows")
     many.load(1, 2, 3)
     assert many.apply(("U", 1)).strategy == "rewrite"
     monkeypatch.setattr(small_table, "MOST_ROWS", 2)
@@ -95,7 +63,7 @@ def test_which_tables_are_marked(
 
 
 def test_a_rewrite_takes_what_was_marked_before(spark: SparkSession, tmp_path: Path) -> None:
-    items = Items(tmp_path, **NEVER)
+    items = SmallTable(tmp_path, **NEVER)
     items.load(1, 2, 3, 4)
     items.apply(("U", 1), ("D", 2))
     assert items.bench.summary()["total-position-deletes"] != "0"
@@ -110,7 +78,7 @@ def test_a_rewrite_takes_what_was_marked_before(spark: SparkSession, tmp_path: P
 def test_a_rewrite_that_loses_a_row_is_not_published(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    items = Items(tmp_path)
+    items = SmallTable(tmp_path)
     items.load(1, 2, 3)
     before = items.bench.rows()
     whole = small_table.kept_rows
@@ -131,7 +99,7 @@ def test_a_branch_that_is_dropped_amid_an_attempt_doubles_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     """Somebody takes it for a dead attempt's. Iceberg begins it anew at main, without what was deleted on it."""
-    items = Items(tmp_path, **NEVER)
+    items = SmallTable(tmp_path, **NEVER)
     items.load(1, 2, 3)
     module, name = {
         "before the delete": (keyed, "_delete"),
@@ -163,7 +131,7 @@ def test_a_large_batch_of_a_small_table_marks_rows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its keys would be sent to every task, and all its rows be written by one."""
-    items = Items(tmp_path)
+    items = SmallTable(tmp_path)
     items.load(1, 2, 3)
     monkeypatch.setattr(keyed, "MOST_ROWS", 3)
     assert items.apply(("I", 5), ("U", 2), ("D", 3)).strategy == "rewrite"

@@ -19,8 +19,8 @@ from lake_assets.commands.mend.quarantine_commands import discard, retry
 from lake_assets.errors import TableStopped
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.write.batch import TableResult
-from lake_assets_tests.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
-from lake_assets_tests.silver.bench import Bench
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
 
 pytestmark = pytest.mark.spark
 ITEMS, SOFT, EVENTS, BARE = "public.items", "public.soft", "public.events", "public.bare"
@@ -243,5 +243,5 @@ def test_a_soft_delete_that_has_seen_a_reload_goes_on(spark: SparkSession, tmp_p
     retry(lake.bench.lake.runtime, [held])
     lake.turn()
     assert lake.held("soft") == []
-    rows = lake.bench.table("soft").scan().to_arrow().to_pylist()
+    rows = lake.bench.stored("soft")
     assert {70, 71} <= {row["id"] for row in rows if not row["_is_deleted"]}

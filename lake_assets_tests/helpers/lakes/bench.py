@@ -1,0 +1,180 @@
+"""A bucket, a lake on it, and the oracle beside them.
+
+Here: what the tests of silver do again and again: put files, take a turn, compare. Not here: the cases.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from lake_assets.config import TableConfig
+from lake_assets.orchestration.lake_definitions import Lake, open_lake
+from lake_assets.rounds.arrivals import log_arrivals
+from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.write.batch import BatchResult, TableResult
+from lake_assets_tests.helpers.files.dms_files import DmsFile, csv_bytes, parquet_bytes, put, transactions_csv
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, small_lake
+from lake_assets_tests.helpers.oracles import oracle
+
+AT_ONCE = {"full_load_complete": "immediately"}
+"""Loads are not waited for: what waits is `test_plan.py`'s subject."""
+
+
+@dataclass
+class Bench:
+    """A lake with one source, `shop`, in a folder."""
+
+    folder: Path
+    tables: Mapping[str, Mapping[str, Any]]
+    dms: Mapping[str, Any] = field(default_factory=dict)
+    sections: Mapping[str, Any] = field(default_factory=dict)
+    location: Path | None = None
+    """Where the files are put; `folder`/bronze by default."""
+    source: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings of the source."""
+
+    def __post_init__(self) -> None:
+        self.dms = DMS | dict(self.dms)
+        self.location = self.location or self.folder / "bronze"
+        tables = {name: AT_ONCE | dict(table) for name, table in self.tables.items()}
+        source = {"dms": self.dms, "location": str(self.location), **self.source}
+        self.lake: Lake = small_lake(self.folder, tables, source=source, **self.sections)
+        self.bucket: dict[str, DmsFile] = {}
+        self.tracked: dict[str, tuple[str, ...]] = {}
+        """By silver table, columns whose touched days the commits must name, as a mart would ask for them."""
+
+    def reopened(self) -> Lake:
+        """The same lake as another process would open it."""
+        return open_lake(self.lake.config, marts=self.lake.marts)
+
+    def edit(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
+        """lake.yaml is edited, and the lake opened again."""
+        assert isinstance(self.dms, dict)
+        self.tables = tables
+        edited = {name: TableConfig.model_validate(AT_ONCE | dict(table)) for name, table in tables.items()}
+        self.edit_source(tables=edited)
+
+    def edit_source(self, **settings: Any) -> None:
+        """Settings of the source, as its model has them, are edited, and the lake opened again."""
+        config = self.lake.config
+        source = config.sources["shop"].model_copy(update=settings)
+        self.lake = open_lake(config.model_copy(update={"sources": {"shop": source}}), marts=())
+
+    def columns(self, table: str) -> list[str]:
+        return list(self.tables[table]["columns"])
+
+    def key(self, table: str) -> list[str]:
+        """The columns that have before images."""
+        config = self.tables[table]
+        return (
+            self.columns(table) if config.get("mode") == "full_row" else list(config.get("primary_key", ()))
+        )
+
+    def put(self, *files: DmsFile, types: Mapping[str, pa.DataType] | None = None) -> None:
+        """Files land in the bucket."""
+        assert self.location is not None
+        for file in files:
+            self.bucket[file.key] = file
+            if file.has_transactions:
+                layouts = {name: (self.columns(name), self.key(name)) for name in self.tables}
+                put(self.location, file.key, transactions_csv(file, layouts, self.dms))
+                continue
+            columns, key = self.columns(self._table(file)), self.key(self._table(file))
+            if file.name.endswith(".parquet"):
+                content = parquet_bytes(file, columns, key, self.dms, types or {})
+            else:
+                content = csv_bytes(file, columns, key, self.dms)
+            put(self.location, file.key, content)
+
+    def put_text(self, key: str, *lines: str) -> None:
+        """A file that the oracle does not know of."""
+        assert self.location is not None
+        put(self.location, key, "".join(f"{line}\n" for line in lines).encode())
+
+    def _table(self, file: DmsFile) -> str:
+        schema, table, *_ = file.key.split("/")
+        return f"{schema}.{table}"
+
+    def files(self, table: str) -> list[DmsFile]:
+        """What the bucket holds of a table."""
+        own = [f for f in self.bucket.values() if not f.has_transactions and self._table(f) == table]
+        return own + [file.of_table(table) for file in self.bucket.values() if file.has_transactions]
+
+    def look(self) -> None:
+        """New files enter the log."""
+        log_arrivals(self.lake.runtime, "shop")
+
+    def turn(self, only: Sequence[str] | None = None) -> dict[str, TableResult]:
+        """One look at the bucket and one turn of every table, by silver name."""
+        self.look()
+        targets = [
+            replace(target, track_days=self.tracked.get(target.name, ()))
+            for target in self.lake.targets
+            if only is None or target.name in only
+        ]
+        return {result.target.name: result for result in apply_tables(self.lake.runtime, targets)}
+
+    def apply(self, only: Sequence[str] | None = None) -> dict[str, list[BatchResult]]:
+        """A turn in which nothing may fail: the batches that were published."""
+        results = self.turn(only)
+        for result in results.values():
+            if result.error is not None:
+                raise result.error
+        return {name: result.batches for name, result in results.items()}
+
+    def table(self, name: str = "items") -> Table:
+        return self.lake.runtime.catalog.load_table(f"silver_shop.{name}")
+
+    def rows(self, name: str = "items") -> list[str]:
+        """The silver table's rows through PyIceberg, in comparable form."""
+        return comparable(self.stored(name))
+
+    def stored(self, name: str = "items") -> list[dict[str, Any]]:
+        """The silver table's rows through PyIceberg, as they are."""
+        found: list[dict[str, Any]] = self.table(name).scan().to_arrow().to_pylist()
+        return found
+
+    def stored_by_id(self, column: str, name: str = "items") -> dict[int, Any]:
+        """A column's value by `id`, which no two rows share."""
+        rows = self.stored(name)
+        assert len({row["id"] for row in rows}) == len(rows), "no row is doubled"
+        return {row["id"]: row[column] for row in rows}
+
+    def truth(self, table: str = "public.items", shape: str = "current") -> list[str]:
+        """What the oracle says of the files in the bucket, in comparable form."""
+        files, columns = self.files(table), self.columns(table)
+        if shape == "current":
+            return comparable(oracle.current(files, columns, self.key(table)))
+        return comparable(getattr(oracle, shape)(files, columns))
+
+    def summary(self, name: str = "items") -> dict[str, str]:
+        """Properties of the current snapshot."""
+        snapshot = self.table(name).current_snapshot()
+        assert snapshot is not None
+        assert snapshot.summary is not None
+        return snapshot.summary.additional_properties
+
+
+def main_snapshots(table: Table) -> list[Snapshot]:
+    """The snapshots of the main branch as far as they are there, the oldest first."""
+    found, snapshot = [], table.current_snapshot()
+    while snapshot is not None:
+        found.append(snapshot)
+        parent = snapshot.parent_snapshot_id
+        snapshot = table.snapshot_by_id(parent) if parent is not None else None
+    return found[::-1]
+
+
+def comparable(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Rows as sorted texts that are equal only for equal values of equal types, NaN and -0.0 included."""
+    return sorted(repr({name: _plain(value) for name, value in row.items()}) for row in rows)
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value

@@ -1,0 +1,271 @@
+"""A tiny bike-sharing lake: DMS files out of changes written by hand, silver and the marts by real Dagster runs.
+
+Here: the source, its lake, and comparing the marts with everything computed anew from silver (`mart_oracle.py`). Not
+here: the cases.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import dagster as dg
+
+from lake_assets.config import LakeConfig
+from lake_assets.demo.source.bike_schema import TABLES
+from lake_assets.gold.mart import Mart
+from lake_assets.gold.registry import load_marts
+from lake_assets.orchestration.assets.mart_assets import failed_inputs
+from lake_assets.orchestration.assets.mart_runs import MartRun, MartWork, mart_work, within_partitions
+from lake_assets.orchestration.lake_definitions import Lake, build_definitions, open_lake
+from lake_assets.rounds.arrivals import log_arrivals
+from lake_assets_tests.helpers.lakes.mart_frames import in_order
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, SPARK, TINY, write_file
+from lake_assets_tests.helpers.oracles import mart_oracle as oracle
+
+Row = dict[str, Any]
+MARTS = (
+    "lake_assets.demo.marts.station_daily",
+    "lake_assets.demo.marts.trip_revenue_daily",
+    "lake_assets.demo.marts.racks_empty_now",
+)
+USED = ("stations", "trips", "station_status")
+KEYS = {"stations": "station_id", "trips": "trip_id", "station_status": "station_id"}
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+DAILY, REVENUE, EMPTY_NOW = "station_daily", "trip_revenue_daily", "racks_empty_now"
+
+
+def at(day: int, clock: str = "12:00") -> datetime:
+    """A moment of March 2024, UTC."""
+    return datetime.fromisoformat(f"2024-03-{day:02d}T{clock}+00:00")
+
+
+def days(*numbers: int) -> set[date]:
+    """Days of March 2024."""
+    return {date(2024, 3, number) for number in numbers}
+
+
+def station(number: int, district: str) -> Row:
+    """A row of `stations`."""
+    return {
+        "station_id": number,
+        "name": f"Rack {number}",
+        "district": district,
+        "capacity": 10,
+        "latitude": 48.1,
+        "longitude": 11.5,
+        "opened_on": date(2020, 1, 1),
+        "is_active": True,
+    }
+
+
+def status(number: int, bikes: int, when: datetime) -> Row:
+    """A row of `station_status`."""
+    return {
+        "station_id": number,
+        "bikes_available": bikes,
+        "docks_available": 10 - bikes,
+        "is_renting": True,
+        "last_reported": when,
+    }
+
+
+def trip(number: int, started: datetime, ended: datetime | None, **values: Any) -> Row:
+    """A row of `trips`; `values` replace or add to it."""
+    row = {
+        "trip_id": number,
+        "bike_id": 1,
+        "member_id": 1,
+        "start_station_id": 1,
+        "end_station_id": None if ended is None else 2,
+        "started_at": started,
+        "ended_at": ended,
+        "distance_km": None if ended is None else 1.1,
+        "fare": None if ended is None else "2.50",
+    }
+    return row | values
+
+
+class BikeLake:
+    """A lake with one source, three of its tables and the three marts."""
+
+    def __init__(self, folder: Path, *, start_date: str = "2024-03-01") -> None:
+        self.folder = folder
+        tables: dict[str, Any] = {
+            f"public.{name}": {
+                "primary_key": [KEYS[name]],
+                "columns": {column.name: column.declaration for column in TABLES[name].columns},
+                "full_load_complete": "immediately",
+                "quarantine": {"max_rows": 0},
+            }
+            for name in USED
+        }
+        tables["public.trips"]["partition_by"] = ["day(started_at)"]
+        tables["public.station_status"]["also"] = ["change_log"]
+        self._config = LakeConfig.model_validate(
+            {
+                "catalog": {
+                    "name": f"lake_{uuid4().hex[:8]}",
+                    "uri": str(folder / "catalog.db"),
+                    "warehouse": str(folder / "warehouse"),
+                },
+                "sources": {"bikeshare": {"location": str(folder / "bronze"), "dms": DMS, "tables": tables}},
+                "spark": {"conf": TINY} | SPARK,
+                "gold": {
+                    "start_date": start_date,
+                    "marts": MARTS,
+                    "settings": {"empty_rack_limit_minutes": 30},
+                },
+            }
+        )
+        self.clock = at(1)
+        """Commit time of the newest change."""
+        self._changes = 0
+        self._rows: dict[tuple[str, int], Row] = {}
+        self.restart()
+
+    def restart(self, marts: Sequence[Mart] | None = None) -> None:
+        """As after a kill of everything and the loss of Dagster's storage: only the lake is left."""
+        self.lake: Lake = open_lake(self._config, marts=marts or load_marts(self._config))
+        self.instance = dg.DagsterInstance.ephemeral()
+        self.job = build_definitions(self.lake).resolve_implicit_global_asset_job_def()
+
+    # The source.
+
+    def load(self, table: str, when: datetime, rows: Iterable[Row], part: int = 1) -> None:
+        """A LOAD file."""
+        lines = [self._line(table, "I", when, row, "") for row in rows]
+        self._write(f"public/{table}/LOAD{part:08X}.csv", table, lines)
+
+    def change(self, when: datetime, *changes: tuple[str, str, Row], key: str | None = None) -> list[str]:
+        """One transaction's changes as (table, I or U or D, values), in a file per table; the files' keys.
+
+        An update names the key and what changes. `key` names the one file otherwise than by the commit.
+        """
+        lines: dict[str, list[str]] = {}
+        for table, op, values in changes:
+            number = values[KEYS[table]]
+            row = self._rows.get((table, number), {}) | values
+            self._changes += 1
+            digits = f"{when:%Y%m%d%H%M%S}{when.microsecond // 10_000:02d}{self._changes:019d}"
+            lines.setdefault(table, []).append(self._line(table, op, when, row, digits))
+        keys = []
+        for table, written in lines.items():
+            flushed = when + timedelta(seconds=1, milliseconds=self._changes)
+            name = key or f"{flushed:%Y%m%d-%H%M%S}{flushed.microsecond // 1000:03d}.csv"
+            keys.append(f"public/{table}/{name}")
+            self._write(keys[-1], table, written)
+        return keys
+
+    def _line(self, table: str, op: str, when: datetime, row: Row, digits: str) -> str:
+        if op == "D":
+            row = {KEYS[table]: row[KEYS[table]]}
+        else:
+            self._rows[table, row[KEYS[table]]] = row
+        values = (_text(row.get(column.name)) for column in TABLES[table].columns)
+        return ",".join([op, _text(when), *values, digits, ""])
+
+    def _write(self, key: str, table: str, lines: Sequence[str]) -> None:
+        columns = ",".join(column.name for column in TABLES[table].columns)
+        write_file(self.folder, key, [f"Op,commit_ts,{columns},change_seq,BI_{KEYS[table]}", *lines])
+
+    # The lake.
+
+    def apply(self, *tables: str) -> dg.ExecuteInProcessResult:
+        """Lists the files and applies them, all silver tables or those named."""
+        log_arrivals(self.lake.runtime, "bikeshare")
+        keys = [dg.AssetKey(t.asset_key) for t in self.lake.targets if not tables or t.name in tables]
+        return self.run(MartRun((), None), [*keys, dg.AssetKey(["lake_ops", "bikeshare_batch"])])
+
+    def work(self) -> MartWork:
+        """What the sensor would request."""
+
+        def refuse(mart: Mart) -> str | None:
+            failed = failed_inputs(self.instance, mart)
+            return f"{mart.name} waits for {', '.join(failed)}" if failed else None
+
+        return mart_work(self.lake.runtime, self.lake.marts, refuse)
+
+    def requested(self) -> dict[str, set[date] | None]:
+        """By mart, the days that would be requested; None for a mart without days."""
+        found: dict[str, set[date] | None] = {}
+        for run in self.work().runs:
+            for name in run.marts:
+                if run.days is None:
+                    found[name] = None
+                else:
+                    own = found.setdefault(name, set())
+                    assert own is not None
+                    assert own.isdisjoint(oracle.days_from(*run.days)), "a day is requested once"
+                    own.update(oracle.days_from(*run.days))
+        return found
+
+    def run(self, run: MartRun, keys: Sequence[dg.AssetKey] | None = None) -> dg.ExecuteInProcessResult:
+        """Runs what was requested, in this process."""
+        return self.job.execute_in_process(
+            instance=self.instance,
+            asset_selection=list(keys or run.keys),
+            tags=run.tags,
+            raise_on_error=False,
+            run_config=QUIET,
+        )
+
+    def compute(self) -> dict[str, set[date] | None]:
+        """Runs what is requested; what that was."""
+        requested = self.requested()
+        for run in self.work().runs:
+            assert self.run(run).success, run
+        return requested
+
+    # Looking at it.
+
+    def rows(self, identifier: str) -> list[Row]:
+        """A table's rows, through PyIceberg."""
+        return self.lake.runtime.catalog.load_table(identifier).scan().to_arrow().to_pylist()
+
+    def silver(self, table: str) -> list[Row]:
+        return self.rows(f"silver_bikeshare.{table}")
+
+    def files(self, mart: str) -> dict[date, set[str]]:
+        """The data files of a mart by day: a day that was computed again has others."""
+        found: dict[date, set[str]] = {}
+        for task in self.lake.runtime.catalog.load_table(f"gold.{mart}").scan().plan_files():
+            day = date(1970, 1, 1) + timedelta(days=task.file.partition[0])
+            found.setdefault(day, set()).add(task.file.file_path)
+        return found
+
+    def check(self, now: datetime | None = None) -> None:
+        """The marts are what plain Python computes over all days from the silver tables; `now` is the last commit."""
+        now = now or self.clock
+        stations, trips = self.silver("stations"), self.silver("trips")
+        changes = self.silver("station_status_changes")
+        held = self.rows("gold.station_daily")
+        lie_in = [trip[c].date() for trip in trips for c in ("started_at", "ended_at") if trip[c] is not None]
+        lie_in += [row["_commit_ts"].date() for row in changes] + [now.date()]
+        partitions = within_partitions(self.lake.config, lie_in)
+        # Days outside that the marts have: their rows are gone, or somebody has computed them by hand.
+        all_days = sorted(
+            {*oracle.days_from(min(partitions), max(partitions)), *(row["day"] for row in held)}
+        )
+        limit = timedelta(minutes=30)
+        assert in_order(held, "day", "station_id") == in_order(
+            oracle.station_daily(stations, trips, changes, now=now, days=all_days, limit=limit),
+            "day",
+            "station_id",
+        )
+        assert in_order(self.rows("gold.trip_revenue_daily"), "day", "district") == in_order(
+            oracle.trip_revenue_daily(stations, trips, days=all_days), "day", "district"
+        )
+        status = self.silver("station_status")
+        assert in_order(self.rows("gold.racks_empty_now"), "station_id") == in_order(
+            oracle.racks_empty_now(stations, status, changes, now=now, limit=limit, close=0.7), "station_id"
+        )
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"
+    return str(value).lower() if isinstance(value, bool) else str(value)

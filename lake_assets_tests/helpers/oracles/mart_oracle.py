@@ -1,0 +1,192 @@
+"""The marts in plain Python, row by row: what the Spark versions must equal.
+
+Here: the obvious meaning of each mart over rows as dictionaries with Python values, times in UTC. It shares no code
+with `lake_assets.gold`. Not here: where the rows come from.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any, NamedTuple
+
+Row = dict[str, Any]
+MINUTE = timedelta(minutes=1)
+
+
+class Spell(NamedTuple):
+    """A time without a bike; `until` is None while it lasts."""
+
+    since: datetime
+    until: datetime | None
+
+
+def utc_day(moment: datetime) -> date:
+    """The day of an instant."""
+    return moment.astimezone(UTC).date()
+
+
+def midnight(day: date) -> datetime:
+    """The first instant of a day."""
+    return datetime.combine(day, time(), UTC)
+
+
+def days_from(first: date, last: date) -> list[date]:
+    """All days from the first to the last."""
+    return [first + timedelta(days=n) for n in range((last - first).days + 1)]
+
+
+def rounded(minutes: float) -> float:
+    """To three decimals, a five upwards, as SQL does."""
+    return float(Decimal(repr(minutes)).quantize(Decimal("0.001"), ROUND_HALF_UP))
+
+
+def station_spells(changes: Iterable[Row]) -> dict[int, list[Spell]]:
+    """By station, its spells in order, out of the change log of station_status."""
+    by_station: dict[int, list[Row]] = defaultdict(list)
+    for row in changes:
+        by_station[row["station_id"]].append(row)
+    loads: dict[int, list[datetime]] = defaultdict(list)
+    for rows in by_station.values():
+        stamps = sorted(row["_commit_ts"] for row in rows if row["_sequence"] == "")
+        for number, stamp in enumerate(stamps):
+            loads[number].append(stamp)
+    starts = sorted(min(stamps) for stamps in loads.values())
+    return {station: _spells(rows, starts) for station, rows in by_station.items()}
+
+
+def _spells(rows: list[Row], load_starts: list[datetime]) -> list[Spell]:
+    rows = sorted(rows, key=lambda row: (row["_commit_ts"], row["_sequence"]))
+    states: dict[datetime, bool] = {}
+    changed: datetime | None = None
+    for row in rows:
+        at = row["_commit_ts"]
+        if row["_sequence"] == "":
+            began = max(start for start in load_starts if start <= at)
+            stale = changed is not None and (began == load_starts[0] or changed >= began)
+            if stale:
+                continue
+        else:
+            changed = at
+        states[at] = row["_op"] != "D" and row["bikes_available"] == 0
+    spells: list[Spell] = []
+    for at, empty in states.items():
+        is_open = bool(spells) and spells[-1].until is None
+        if empty and not is_open:
+            spells.append(Spell(at, None))
+        elif not empty and is_open:
+            spells[-1] = Spell(spells[-1].since, at)
+    return spells
+
+
+def station_daily(
+    stations: Sequence[Row],
+    trips: Sequence[Row],
+    status_changes: Sequence[Row],
+    *,
+    now: datetime,
+    days: Sequence[date],
+    limit: timedelta,
+) -> list[Row]:
+    """What the mart of this name must hold."""
+    spells = station_spells(status_changes)
+    found = []
+    for day in days:
+        start, end = midnight(day), midnight(day + timedelta(days=1))
+        for station in stations:
+            number = station["station_id"]
+            inside, breaches = [], 0
+            for spell in spells.get(number, []):
+                until = spell.until or max(now, spell.since)
+                inside.append(max(timedelta(0), min(until, end) - max(spell.since, start)))
+                passed = spell.since + limit
+                breaches += passed <= until and start <= passed < end
+            found.append(
+                {
+                    "day": day,
+                    "station_id": number,
+                    "name": station["name"],
+                    "district": station["district"],
+                    "trips_out": sum(
+                        trip["start_station_id"] == number and utc_day(trip["started_at"]) == day
+                        for trip in trips
+                    ),
+                    "trips_in": sum(
+                        trip["end_station_id"] == number
+                        and trip["ended_at"] is not None
+                        and utc_day(trip["ended_at"]) == day
+                        for trip in trips
+                    ),
+                    "minutes_empty": rounded(sum(inside, timedelta(0)) / MINUTE),
+                    "longest_empty_minutes": rounded(max(inside, default=timedelta(0)) / MINUTE),
+                    "empty_limit_breaches": breaches,
+                }
+            )
+    return found
+
+
+def trip_revenue_daily(stations: Sequence[Row], trips: Sequence[Row], *, days: Sequence[date]) -> list[Row]:
+    """What the mart of this name must hold."""
+    districts = {station["station_id"]: station["district"] for station in stations}
+    groups: dict[tuple[date, str], list[Row]] = defaultdict(list)
+    for trip in trips:
+        if trip["ended_at"] is not None and utc_day(trip["ended_at"]) in days:
+            district = districts.get(trip["start_station_id"], "unknown")
+            groups[utc_day(trip["ended_at"]), district].append(trip)
+    micro = Decimal("0.000001")
+    return [
+        {
+            "day": day,
+            "district": district,
+            "trips": len(members),
+            "revenue": sum((trip["fare"] or Decimal(0) for trip in members), Decimal("0.00")),
+            "distance_km": float(
+                sum(
+                    Decimal(repr(trip["distance_km"])).quantize(micro, ROUND_HALF_UP)
+                    for trip in members
+                    if trip["distance_km"] is not None
+                )
+            ),
+        }
+        for (day, district), members in groups.items()
+    ]
+
+
+def racks_empty_now(
+    stations: Sequence[Row],
+    status: Sequence[Row],
+    status_changes: Sequence[Row],
+    *,
+    now: datetime,
+    limit: timedelta,
+    close: float,
+) -> list[Row]:
+    """What the mart of this name must hold."""
+    spells = station_spells(status_changes)
+    known = {station["station_id"]: station for station in stations}
+    found = []
+    for rack in status:
+        if rack["bikes_available"] != 0:
+            continue
+        number = rack["station_id"]
+        last = spells.get(number, [])[-1:]
+        since = last[0].since if last and last[0].until is None else None
+        lasts = None if since is None else max(now, since) - since
+        state = "within limit"
+        if lasts is not None and lasts >= limit:
+            state = "breach"
+        elif lasts is not None and lasts >= limit * close:
+            state = "close"
+        found.append(
+            {
+                "station_id": number,
+                "name": known[number]["name"] if number in known else None,
+                "district": known[number]["district"] if number in known else None,
+                "empty_since": since,
+                "minutes_empty": None if lasts is None else rounded(lasts / MINUTE),
+                "state": state,
+                "docks_available": rack["docks_available"],
+                "as_of": now,
+            }
+        )
+    return found

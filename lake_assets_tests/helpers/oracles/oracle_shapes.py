@@ -1,0 +1,94 @@
+"""What the shapes that keep the past hold, given all of a table's DMS files: replayed one change after the other.
+
+Here: the slow, obvious meaning of `history` and `soft_delete`. Not here: the engine's rule, with which it shares
+nothing: the source's whole table is remembered at every instant, and compared with itself.
+
+A table that was loaded again has several stages: the files that were there when the next full load was applied, the
+last stage's being the bucket's. What a stage says of the time after the next load began counts no longer.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from lake_assets_tests.helpers.files.dms_files import DmsFile, Row
+from lake_assets_tests.helpers.oracles.oracle import Rows, changes, load_began
+
+Key = tuple[Any, ...]
+Stages = Sequence[Sequence[DmsFile]]
+
+
+def history(stages: Stages, columns: Sequence[str], key: Sequence[str]) -> Rows:
+    """Every version of every row."""
+    instants: list[datetime] = []
+    tables: list[dict[Key, dict[str, Any]]] = []
+    for at, table in _steps(stages, columns, key):
+        if instants and instants[-1] == at:
+            tables[-1] = table
+        else:
+            assert not instants or instants[-1] < at, "the clock of these tests does not go back"
+            instants.append(at)
+            tables.append(table)
+    found: list[dict[str, Any]] = []
+    open_versions: dict[Key, dict[str, Any]] = {}
+    for at, (before, now) in zip(instants, pairwise([{}, *tables]), strict=True):
+        for place in before.keys() | now.keys():
+            if repr(before.get(place)) == repr(now.get(place)):
+                continue
+            if place in before:
+                open_versions.pop(place).update(_valid_to=at, _is_current=False)
+            if place in now:
+                version = {**now[place], "_valid_from": at, "_valid_to": None, "_is_current": True}
+                open_versions[place] = version
+                found.append(version)
+    return found
+
+
+def soft_delete(stages: Stages, columns: Sequence[str], key: Sequence[str]) -> Rows:
+    """A row for every key that ever lived."""
+    rows: dict[Key, dict[str, Any]] = {}
+    alive: dict[Key, dict[str, Any]] = {}
+    for at, table in _steps(stages, columns, key):
+        for place in alive.keys() - table.keys():
+            rows[place].update(_is_deleted=True, _deleted_at=at)
+        for place, row in table.items():
+            rows[place] = {**row, "_is_deleted": False, "_deleted_at": None}
+        alive = table
+    return list(rows.values())
+
+
+def _steps(
+    stages: Stages, columns: Sequence[str], key: Sequence[str]
+) -> Iterator[tuple[datetime, dict[Key, dict[str, Any]]]]:
+    """The whole table after the full load and after each change, with the instant that this is taken to happen at."""
+    begins = [load_began([file for file in files if file.is_load]) for files in stages]
+    for files, began, ends in zip(stages, begins, [*begins[1:], None], strict=True):
+        table: dict[Key, dict[str, Any]] = {}
+        loaded = sum(len(file.rows) for file in files if file.is_load)
+        for number, change in enumerate(changes(files)):
+            now = tuple(change[name] for name in key)
+            if number < loaded:
+                table[now] = {name: change.get(name) for name in columns}
+                if number == loaded - 1:
+                    assert began is not None
+                    yield began, dict(table)
+                continue
+            at = change["commit_ts"] if began is None else max(began, change["commit_ts"])
+            if ends is not None and at >= ends:
+                continue
+            if change["Op"] == "D":
+                table.pop(now, None)
+                yield at, dict(table)
+                continue
+            if (moved_from := _moved_from(change, key)) not in (None, now):
+                table.pop(moved_from, None)
+            table[now] = {name: change.get(name) for name in columns}
+            yield at, dict(table)
+
+
+def _moved_from(change: Row, key: Sequence[str]) -> Key | None:
+    before = tuple(change.get(f"BI_{name}") for name in key)
+    if change["Op"] != "U" or all(value is None for value in before):
+        return None
+    return tuple(change[name] if b is None else b for b, name in zip(before, key, strict=True))

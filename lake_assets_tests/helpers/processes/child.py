@@ -1,0 +1,44 @@
+"""Running Python in a process of its own, as a user would who has set nothing of ours.
+
+Here: its environment, its end. Not here: the programs, which are the other modules of this folder.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+"""The checkout."""
+PATIENCE = 300
+"""Seconds for a process that starts a Spark of its own."""
+_OURS = ("DAGSTER_", "LAKE_", "PYSPARK_", "SPARK_")
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """This process's environment without settings of Spark, Dagster or a lake, which a process that uses Spark Connect
+    hands down; with the checkout on the path, and these variables."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    return kept | {"PYTHONPATH": str(ROOT)} | variables
+
+
+def run_python(
+    *arguments: str | Path, timeout: float, cwd: Path = ROOT, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs this Python with the arguments and waits for its end, at most `timeout` seconds."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=environment() if env is None else env,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def output_of(done: subprocess.CompletedProcess[str]) -> str:
+    """What a process printed that must have ended well."""
+    print(done.stdout[-5000:])
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout

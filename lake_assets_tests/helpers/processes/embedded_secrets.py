@@ -1,0 +1,79 @@
+"""A Spark in the process, started with keys of buckets and catalogs, while all command lines are read.
+
+Here: `python -m lake_assets_tests.helpers.processes.embedded_secrets <folder>`, which prints in JSON what was
+seen. A process of its own, since a process starts one Spark.
+"""
+
+import json
+import os
+import shlex
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import psutil
+
+from lake_assets.spark.session import SparkSessions
+from lake_assets_tests.helpers.lakes.small_lakes import lake_config
+from lake_assets_tests.helpers.servers.s3 import ACCESS, files_in_s3
+
+SECRET = "not for everybody = \\ : #"
+KEYS = (
+    "fs.s3a.bucket.bucket.secret.key",
+    "spark.sql.catalog.lake.s3.secret-access-key",
+    "spark.ssl.keyPassword",
+)
+
+
+def main(folder: Path) -> None:
+    """Starts it and asks it what it knows."""
+    s3 = {"location": "s3://bucket/dms", "s3": {**ACCESS, "secret_access_key": SECRET}}
+    files = files_in_s3("http://localhost:1") | {"s3.secret-access-key": SECRET}
+    catalog = {"uri": str(folder / "catalog.db"), "warehouse": str(folder / "warehouse"), **files}
+    conf = {"spark.driver.memory": "1g", "spark.ssl.keyPassword": SECRET, "spark.lake.own": "kept"}
+    lake = lake_config(folder, source=s3, catalog=catalog, spark={"conf": conf})
+    # What was there before is not lost.
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--conf {shlex.quote('spark.lake.given=by hand')} pyspark-shell"
+    seen: set[str] = set()
+    modes: set[str] = set()
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.01):
+            seen.update(" ".join(child.cmdline()) for child in children())
+            modes.update(oct(path.stat().st_mode) for path in properties())
+
+    watch = threading.Thread(target=look)
+    watch.start()
+    spark = SparkSessions(lake).root()
+    assert spark.range(3).count() == 3
+    ended.set()
+    watch.join()
+    found = {
+        "commands": sorted(seen),
+        "modes": sorted(modes),
+        "left": [str(path) for path in properties()],
+        "known": {key: spark.conf.get(key) for key in (*KEYS, "spark.lake.own", "spark.lake.given")},
+        "environment": os.environ["PYSPARK_SUBMIT_ARGS"],
+    }
+    print(json.dumps(found))
+
+
+def children() -> list[psutil.Process]:
+    """All processes that this one has started."""
+    try:
+        return [
+            one for one in psutil.Process().children(recursive=True) if one.is_running() and one.cmdline()
+        ]
+    except psutil.Error:
+        return []
+
+
+def properties() -> list[Path]:
+    """The files of settings that there are."""
+    return list(Path(tempfile.gettempdir()).glob("spark-*.conf"))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,137 @@
+"""Faults put in by name: the points of the main job at which a process may die.
+
+Here: the table of those points, and arming one of them. Not here: what has to hold after each
+(`silver/apply/test_kill_points.py`), the process that dies (`sync_process.py`), the points of maintenance
+(`test_killed_maintenance.py`).
+"""
+
+import functools
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import import_module
+from typing import Any, Literal
+
+
+class Step(StrEnum):
+    """Where a process is killed, in the words of the last table of docs/how_it_works.md."""
+
+    LISTING = "while listing"
+    LOGGING = "before the log's append; after it"
+    WRITING = "while reading or writing to the branch"
+    ALTERING = "before columns are added; after they were"
+    SETTING_ASIDE = "after rows were set aside, before the publish"
+    PUBLISHED = "after the publish, before the report"
+    MAINTAINING = "while maintaining: after the re-stamp, after the expiry"
+    """Has its points elsewhere, because the main job never comes to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The first call of a function, before it begins or when it has returned."""
+
+    name: str
+    step: Step
+    module: str
+    attribute: str
+    """In the module: `function`, or `Class.method`."""
+    when: Literal["before", "after"]
+    of: str = ""
+    """What the call's arguments must say, where only some of the calls are meant."""
+
+
+_COMMIT = ("pyiceberg.catalog.sql", "SqlCatalog.commit_table")
+_SET_ASIDE = ("lake_assets.bronze.quarantine.quarantine_log", "Quarantine.set_aside")
+_PUBLISH = ("lake_assets.iceberg.publish", "Attempt.publish")
+_DELETE = ("lake_assets.silver.write.upsert", "_delete")
+_STAMP = ("lake_assets.silver.apply.apply_batch", "stamp")
+_ALTER = ("lake_assets.schema.silver_schema", "SilverSchema._alter")
+
+POINTS = {
+    point.name: point
+    for point in (
+        Point("list", Step.LISTING, "lake_assets.bronze.scan.discovery", "inspect_file", "before"),
+        Point("log append, begun", Step.LOGGING, "lake_assets.bronze.log.file_log", "to_arrow", "before"),
+        # Its Parquet file, manifest and metadata are written; the catalog does not name them.
+        Point("log append, uncommitted", Step.LOGGING, *_COMMIT, "before", of="bronze_files("),
+        Point("log append, committed", Step.LOGGING, *_COMMIT, "after", of="bronze_files("),
+        Point(
+            "log append, untold", Step.LOGGING, "lake_assets.orchestration.sync", "landed_events", "before"
+        ),
+        Point("evolve, recorded", Step.ALTERING, *_ALTER, "before", of="ADD COLUMN"),
+        Point("evolve, altered", Step.ALTERING, *_ALTER, "after", of="ADD COLUMN"),
+        Point(
+            "read, begun", Step.WRITING, "lake_assets.silver.write.batch_work", "Work.read_batch", "before"
+        ),
+        Point("read, done", Step.WRITING, "lake_assets.silver.write.batch_work", "Work.seen", "after"),
+        Point("delete, begun", Step.WRITING, *_DELETE, "before"),
+        Point("delete, done", Step.WRITING, *_DELETE, "after"),
+        Point("append, begun", Step.WRITING, *_STAMP, "before"),
+        Point("append, done", Step.WRITING, *_STAMP, "after"),
+        Point("set aside, begun", Step.WRITING, *_SET_ASIDE, "before", of="Held("),
+        Point("set aside, done", Step.SETTING_ASIDE, *_SET_ASIDE, "after", of="Held("),
+        Point("fast_forward, begun", Step.WRITING, *_PUBLISH, "before"),
+        Point("fast_forward, done", Step.PUBLISHED, *_PUBLISH, "after"),
+        # The columns are there and the rows, and only the table's own word for it is missing.
+        Point("evolve, published", Step.PUBLISHED, *_ALTER, "before", of="SET TBLPROPERTIES"),
+        Point(
+            "report, begun",
+            Step.PUBLISHED,
+            "lake_assets.orchestration.assets.silver_assets",
+            "_events",
+            "before",
+        ),
+        Point(
+            "report, under way",
+            Step.PUBLISHED,
+            "lake_assets.orchestration.assets.silver_assets",
+            "materialization_metadata",
+            "after",
+        ),
+    )
+}
+"""In the order in which a batch passes them."""
+
+
+class Killed(BaseException):
+    """The process ends here: no handler runs that a kill would not run."""
+
+
+def killed(*arguments: Any, **named: Any) -> Any:
+    """In the place of any function: the process ends there."""
+    raise Killed
+
+
+def die() -> None:
+    """What no handler, `finally` or atexit sees."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@contextmanager
+def armed(point: Point, act: Callable[[], None] = die) -> Iterator[None]:
+    """Inside of the block, `act` happens at the point; it may raise. As shipped, it ends the process."""
+    owner: Any = import_module(point.module)
+    *path, name = point.attribute.split(".")
+    for part in path:
+        owner = getattr(owner, part)
+    whole = getattr(owner, name)
+
+    @functools.wraps(whole)
+    def faulty(*arguments: Any, **named: Any) -> Any:
+        if point.of and point.of not in f"{arguments} {named}":
+            return whole(*arguments, **named)
+        if point.when == "before":
+            act()
+        result = whole(*arguments, **named)
+        if point.when == "after":
+            act()
+        return result
+
+    setattr(owner, name, faulty)
+    try:
+        yield
+    finally:
+        setattr(owner, name, whole)

@@ -1,0 +1,43 @@
+"""Maintenance of a lake in a process of its own, which may be killed on the way.
+
+Here: what `test_killed_maintenance.py` starts: `python -m lake_assets_tests.helpers.processes.maintain_process
+'<JSON>'` with what `same_lake` returns, `maintenance`, and `kill`: `before` or `after` and the name of a step.
+"""
+
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+from lake_assets.commands.run.maintain import maintain
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.iceberg.table_maintenance import TableUpkeep
+from lake_assets_tests.helpers.processes.same_lake import open_same_lake
+
+STEPS: dict[str, Any] = {
+    "compact": TableUpkeep,
+    "restamp": TableUpkeep,
+    "publish": Attempt,
+    "expire": TableUpkeep,
+}
+
+
+def main(arguments: dict[str, Any]) -> None:
+    when, name = arguments["kill"]
+    owner = STEPS[name]
+    whole = getattr(owner, name)
+
+    def dies(self: Any) -> None:
+        if when == "after":
+            whole(self)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(owner, name, dies)
+    for done in maintain(open_same_lake(arguments, maintenance=arguments["maintenance"])):
+        if done.error is not None:
+            raise done.error
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,46 @@
+"""Turns of a bench of which the process may die, at random. Not here: deaths at named points (`faults.py`)."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver.apply import apply_batch as apply
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.processes.faults import Killed
+
+
+def turn_with_a_death(bench: Bench, random: Random) -> None:
+    """Now and then a turn that must end with the process; what it leaves behind is the next turn's."""
+    with pytest.MonkeyPatch.context() as patched:
+        if _dying(random, patched):
+            with pytest.raises(Killed):
+                bench.turn()
+
+
+def turn_with_a_chance_of_death(bench: Bench, random: Random) -> None:
+    """Now and then a turn that ends with the process if it comes to the deadly place; another process goes on."""
+    with pytest.MonkeyPatch.context() as patched:
+        if _dying(random, patched):
+            try:
+                bench.turn()
+            except Killed:
+                bench.lake = bench.reopened()
+
+
+def _dying(random: Random, patched: pytest.MonkeyPatch) -> bool:
+    """Now and then has the process die at one of three places of the next turn; whether it will."""
+    if random.random() > 0.3:
+        return False
+    victim, name = random.choice([(apply, "stamp"), (apply, "count_rows"), (Attempt, "publish")])
+    whole = getattr(victim, name)
+
+    def dies(*anything: Any, **named: Any) -> Any:
+        if name == "publish" and random.random() < 0.5:
+            whole(*anything, **named)
+        raise Killed
+
+    patched.setattr(Attempt, "drop", lambda self: None)
+    patched.setattr(victim, name, dies)
+    return True

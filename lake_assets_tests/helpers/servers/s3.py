@@ -1,0 +1,60 @@
+"""AWS on this machine: moto's server, its keys, and clients of it.
+
+Here: S3, and what is the same for all services. Not here: DMS, of which moto knows too little (`dms_task.py`).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+
+ACCESS: dict[str, Any] = {
+    "region": "us-east-1",
+    "access_key_id": "an-access-key",
+    "secret_access_key": "a-secret",
+}
+"""What the tests' servers take, in the words of lake.yaml."""
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """The address of a server that runs inside of the block."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+def client(service: str, endpoint: str | None, **options: Any) -> Any:
+    """A boto3 client of such a server, for a service such as `s3` or `sqs`; `options` are boto3's own."""
+    return boto3.client(service, endpoint_url=endpoint, **_boto_access() | options)
+
+
+def resource(service: str, endpoint: str | None) -> Any:
+    """The same as a boto3 resource."""
+    return boto3.resource(service, endpoint_url=endpoint, **_boto_access())
+
+
+def _boto_access() -> dict[str, Any]:
+    return {
+        "region_name": ACCESS["region"],
+        "aws_access_key_id": ACCESS["access_key_id"],
+        "aws_secret_access_key": ACCESS["secret_access_key"],
+    }
+
+
+def files_in_s3(endpoint: str) -> dict[str, str]:
+    """What the catalog's section says of a warehouse behind such a server."""
+    return {
+        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        "s3.endpoint": endpoint,
+        "s3.access-key-id": ACCESS["access_key_id"],
+        "s3.secret-access-key": ACCESS["secret_access_key"],
+        "s3.path-style-access": "true",
+        "s3.region": ACCESS["region"],
+        "client.region": ACCESS["region"],
+    }
