@@ -27,17 +27,17 @@ from lake_assets.bronze.quarantine.quarantine_log import State
 from lake_assets.bronze.scan.vanished import missing_files
 from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import ApplyConflict, LakeError, SparkLost, TableStopped
-from lake_assets.iceberg.publish import Attempt, lost_race
+from lake_assets.iceberg.publish import lost_race
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
-from lake_assets.silver.apply.apply_batch import apply_batch
+from lake_assets.silver.apply.apply_batch import BeforePublish, apply_batch
 from lake_assets.silver.apply.evolve_table import batch_contracts, evolved
 from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.shape import reshaped
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import BatchResult
-from lake_assets.silver.write.batch_work import Damaged, Work
+from lake_assets.silver.write.batch_context import BatchContext, Damaged
 from lake_assets.spark.causes import root_cause
 from lake_assets.spark.preflight import PreflightError
 from lake_assets.spark.session import SparkRefused, server_lost
@@ -108,24 +108,20 @@ def apply_planned(
     planned: Planned,
     damaged: Damaged,
     stage: Callable[[str], None],
-    before_publish: Callable[[Work, Attempt], None] = lambda work, current: None,
+    before_publish: BeforePublish = lambda context, current: None,
 ) -> BatchResult:
     """Applies and publishes the batch. `before_publish` may raise, and nothing is published. Raises LakeError of every
     kind; FilesUnusable when the batch may be tried again without some of its files, which `damaged` then has."""
-    target, position, batch = planned.target, planned.position, planned.batch
+    target, batch = planned.target, planned.batch
     with ExitStack() as held:
         spark = _session(runtime, target, held)
-        record = partial(runtime.contracts.add, target.identifier)
-        contracts = batch_contracts(runtime, target, position, planned.logged, batch.files, record)
-        contracts = contracts.upto(max(batch.upto, position.log_offset + 1))
-        if planned.by_today:
-            contracts = Contracts((replace(contracts.versions[-1], from_offset=0),))
+        contracts = _contracts(runtime, planned)
         try:
-            work = Work(
+            context = BatchContext(
                 runtime,
                 spark,
                 target.under(contracts),
-                position,
+                planned.position,
                 batch,
                 planned.logged,
                 contracts,
@@ -133,16 +129,9 @@ def apply_planned(
                 stage,
                 damaged,
                 again=planned.again,
-                fresh=planned.reshape,
-                before_publish=before_publish,
+                reshape=planned.reshape,
             )
-            with ExitStack() as around:
-                if planned.reshape and planned.table is not None:
-                    catalog = runtime.lake.catalog.name
-                    around.enter_context(reshaped(spark, catalog, work.target, planned.table))
-                changes = around.enter_context(evolved(work, planned.table))
-                result = apply_batch(work)
-            return replace(result, schema_changes=changes, vanished=batch.vanished)
+            return _applied(context, before_publish)
         except FilesUnusable as unusable:
             _without(unusable, batch, damaged)
             raise
@@ -166,6 +155,28 @@ def apply_planned(
                 if found and _without(broken := FilesUnusable(found), batch, damaged):
                     raise broken from error
             raise _told(runtime, target, batch, cause) from cause
+
+
+def _contracts(runtime: LakeRuntime, planned: Planned) -> Contracts:
+    """The contracts that the files of the batch are read by."""
+    target, position, batch = planned.target, planned.position, planned.batch
+    record = partial(runtime.contracts.add, target.identifier)
+    contracts = batch_contracts(runtime, target, position, planned.logged, batch.files, record)
+    contracts = contracts.upto(max(batch.upto, position.log_offset + 1))
+    if planned.by_today:
+        return Contracts((replace(contracts.versions[-1], from_offset=0),))
+    return contracts
+
+
+def _applied(context: BatchContext, before_publish: BeforePublish) -> BatchResult:
+    """The batch, applied to a table that has its columns."""
+    with ExitStack() as around:
+        if context.reshape and context.table is not None:
+            catalog = context.runtime.lake.catalog.name
+            around.enter_context(reshaped(context.spark, catalog, context.target, context.table))
+        position, changes = around.enter_context(evolved(context))
+        result = apply_batch(replace(context, position=position), before_publish)
+    return replace(result, schema_changes=changes, vanished=context.batch.vanished)
 
 
 def _refuse_gone(target: Target, store: ObjectStore, batch: Batch) -> None:

@@ -29,7 +29,7 @@ from lake_assets.silver.table.position import Position, PositionLost, read_posit
 from lake_assets.silver.table.shape import has_other_shape, refuse_other_shape
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import BatchResult
-from lake_assets.silver.write.batch_work import Work
+from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.spark.sql import quoted
 from lake_assets.words import does, many
 
@@ -144,8 +144,8 @@ def _again(
 
     reshape = table is not None and has_other_shape(target, table)
 
-    def compare(work: Work, current: Attempt) -> None:
-        found.append((0, 0) if reshape else _differences(work, current))
+    def compare(context: BatchContext, current: Attempt) -> None:
+        found.append((0, 0) if reshape else _differences(context, current))
         # A commit of somebody else's is covered by one of ours, whether or not it changed anything that counts.
         needed = found[-1] != (0, 0) or reshape or foreign_commits(table) or not position.log_offset
         if not publish or not needed:
@@ -212,11 +212,11 @@ def _from_the_beginning(
     return position, replace(batch, kind="full_load"), logged
 
 
-def _differences(work: Work, current: Attempt) -> tuple[int, int]:
+def _differences(context: BatchContext, current: Attempt) -> tuple[int, int]:
     """Rows of the table that the branch does not have, and the other way round."""
-    tables = [work.spark.table(name) for name in (current.table, current.address)]
-    columns = [quoted(column.name) for column in work.target.columns]
-    before, after = (table.select(*columns) for table in tables)
+    columns = [quoted(column.name) for column in context.target.columns]
+    before = context.main.select(*columns)
+    after = context.spark.table(current.address).select(*columns)
     return before.exceptAll(after).count(), after.exceptAll(before).count()
 
 

@@ -1,12 +1,12 @@
 """States of keys, as `collapse.py` makes them from changes, with their figures.
 
-Here: computing and counting them. Not here: the rule (`collapse.py`), what is done with them
-(`silver/write/upsert.py`).
+Here: computing and counting them, and a row of the table in their form. Not here: the rule (`collapse.py`), what is
+done with them (`silver/write/upsert.py`).
 """
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.silver.changes.collapse import collapse, events
@@ -14,6 +14,7 @@ from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.table.change_events import DELETED, MOVED_AWAY, UPDATED, key_columns
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.checkpoint import Observed
+from lake_assets.spark.sql import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +74,8 @@ def counted(reading: Reading, states: DataFrame) -> tuple[DataFrame, Counts]:
 def living(states: DataFrame) -> DataFrame:
     """The rows that the states leave behind, in the table's columns."""
     return states.filter(~F.col("_tombstone")).select("_image.*")
+
+
+def table_image(target: Target) -> Column:
+    """Of a row of the silver table, the struct of the source's columns, as changes have it."""
+    return F.struct(*(F.col(quoted(column.name)) for column in target.image_columns))

@@ -1,42 +1,36 @@
-"""The commit of a batch that bears its position, and the row count over all the batch's commits.
+"""What reaches a batch's branch: rows deleted and written, the commit that bears its position, and the row count.
 
-Here: what the summary says, and the proof that the rows add up before anything is published. Not here: the rows.
+Here: those statements, what the summary says, and the proof that the rows add up before anything is published. Not
+here: which rows (`upsert.py`, `full_row.py`, `log_tables.py`, `versioned_tables.py`).
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriterV2
 from pyspark.sql import functions as F
 
 from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt, with_properties
 from lake_assets.iceberg.table_io import APPLIED_AT, RESTAMP_OF, committed_at, live_rows, load_table, summary
-from lake_assets.silver.changes.touched_days import all_days
-from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.table.change_events import ChangeFigures
-from lake_assets.silver.table.log_mark import LogMark
 from lake_assets.silver.table.position import Position, touched_days_property
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import REWRITE, BatchResult, Written, nothing_readable
+from lake_assets.silver.write.batch import REWRITE, BatchResult, Written
+from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.row_count import RowCounts, row_count_problem
-from lake_assets.spark.sql import quoted
+from lake_assets.spark.sql import Sql, quoted, sql
+
+KEYS_VIEW = "keys_of_batch"
+EVERY_ROW = Sql("true")
 
 
-def next_position(
-    position: Position,
-    batch: Batch,
-    seen: ChangeFigures,
-    contract_version: int,
-    mark: LogMark | None = None,
-    *,
-    again: bool = False,
-) -> Position:
-    """Where the batch, with rows of that contract, brings the table. A full load starts anew; CDC never moves a maximum
-    back. `mark`: the log's record at that offset; `again`: the batch's files were applied before."""
+def next_position(context: BatchContext, seen: ChangeFigures) -> Position:
+    """Where the batch brings the table. A full load starts anew; CDC never moves a maximum back."""
+    position, batch = context.position, context.batch
     sequences = [seen.max_sequence]
     stamps = [seen.max_commit_ts]
     if batch.kind == "cdc":
@@ -47,12 +41,12 @@ def next_position(
         epoch=batch.epoch,
         max_sequence=max(sequences),
         max_commit_ts=_latest(stamps),
-        contract_version=contract_version,
-        mark=mark,
+        contract_version=context.contracts.versions[-1].number,
+        mark=context.log_mark,
         cut=batch.cut,
         unknown_rows=position.unknown_rows if batch.kind == "cdc" else 0,
         # Some keys that are computed again take nothing from what waits.
-        waiting=position.waiting if again and batch.kind == "cdc" else seen.waiting,
+        waiting=position.waiting if context.again and batch.kind == "cdc" else seen.waiting,
     )
 
 
@@ -60,76 +54,46 @@ def _latest(stamps: list[datetime | None]) -> datetime | None:
     return max((stamp for stamp in stamps if stamp is not None), default=None)
 
 
-def branch_head(catalog: Catalog, current: Attempt, target: Target) -> tuple[Table, Snapshot]:
+def branch_head(context: BatchContext, current: Attempt) -> tuple[Table, Snapshot]:
     """The table as it is now, and the snapshot that the attempt's branch is at. Raises ApplyConflict without the
     branch."""
-    table = load_table(catalog, target.identifier)
+    identifier = context.target.identifier
+    table = load_table(context.runtime.catalog, identifier)
     ref = table.metadata.refs.get(current.branch) if table is not None else None
     head = table.snapshot_by_id(ref.snapshot_id) if table is not None and ref is not None else None
     if table is None or head is None:
-        raise ApplyConflict(f"{target.identifier}: the branch of the attempt was dropped")
+        raise ApplyConflict(f"{identifier}: the branch of the attempt was dropped")
     return table, head
 
 
-def stamp(
-    spark: SparkSession, current: Attempt, target: Target, result: BatchResult, written: Written
+def delete_rows(context: BatchContext, current: Attempt, condition: Sql = EVERY_ROW) -> None:
+    """Deletes on the branch the rows `t` that meet the condition."""
+    context.spark.sql(
+        sql("DELETE FROM {branch} AS t WHERE {condition}", branch=current.address, condition=condition)
+    )
+
+
+def delete_matching(
+    context: BatchContext, current: Attempt, keys: DataFrame, matches: Sql, condition: Sql = EVERY_ROW
 ) -> None:
-    """Writes what is left of the batch's rows, possibly none, in the commit that bears the position.
-
-    It is always the branch's last commit: an append, or of a small table the overwrite of all its rows. Never a delete:
-    one that happens to touch metadata only would lose the properties.
-    """
-    if written.images is not None:
-        images = in_table_columns(written.images, target)
-    else:
-        images = spark.table(current.table).filter(F.lit(False))
-    properties = _properties(result, written)
-    writer = with_properties(images.writeTo(current.address), properties).option("check-nullability", False)
-    if written.strategy == REWRITE:
-        writer.overwrite(F.lit(True))
-    else:
-        writer.append()
+    """Deletes on the branch the rows `t` that meet the condition and match one of the keys `k`."""
+    keys.createOrReplaceTempView(KEYS_VIEW)
+    one_matches = sql("EXISTS (SELECT 1 FROM {keys} AS k WHERE {matches})", keys=KEYS_VIEW, matches=matches)
+    with context.watch.stage("delete"):
+        delete_rows(context, current, sql("{one} AND {other}", one=condition, other=one_matches))
+    context.spark.catalog.dropTempView(KEYS_VIEW)
 
 
-def with_unknown_rows(result: BatchResult, unknown: int) -> BatchResult:
-    """The result with so many more changes of rows that the table did not have."""
-    position = replace(result.position, unknown_rows=result.position.unknown_rows + unknown)
-    return replace(result, position=position)
-
-
-def stamp_again(
-    spark: SparkSession,
-    catalog: Catalog,
-    current: Attempt,
-    target: Target,
-    result: BatchResult,
-    written: Written,
-) -> None:
-    """A commit without rows, for what was known only when the rows had been written."""
-    _, head = branch_head(catalog, current, target)
-    nothing = spark.table(current.table).filter(F.lit(False))
-    properties = _properties(result, written) | {
-        RESTAMP_OF: str(head.snapshot_id),
-        APPLIED_AT: committed_at(head).isoformat(),
-    }
-    with_properties(nothing.writeTo(current.address), properties).option("check-nullability", False).append()
-
-
-def _properties(result: BatchResult, written: Written) -> dict[str, str]:
-    properties = result.position.properties() | result.properties()
-    return properties | {touched_days_property(column): days for column, days in written.touched.items()}
-
-
-def write_all(rows: DataFrame, current: Attempt, target: Target) -> None:
+def write_all(context: BatchContext, current: Attempt, rows: DataFrame) -> None:
     """The rows, instead of all that are on the branch."""
-    writer = in_table_columns(rows, target).writeTo(current.address)
-    writer.option("check-nullability", False).overwrite(F.lit(True))
+    context.stage("write")
+    with context.watch.stage("write"):
+        _writer(in_table_columns(rows, context.target), current).overwrite(F.lit(True))
 
 
-def write_nothing(spark: SparkSession, current: Attempt, target: Target) -> Written:
-    """No row, instead of all that are on the branch."""
-    write_all(spark.table(current.table).limit(0), current, target)
-    return nothing_readable("overwrite", all_days(target))
+def append_rows(context: BatchContext, current: Attempt, rows: DataFrame) -> None:
+    """The rows, beside those on the branch."""
+    _writer(in_table_columns(rows, context.target), current).append()
 
 
 def in_table_columns(rows: DataFrame, target: Target) -> DataFrame:
@@ -138,30 +102,74 @@ def in_table_columns(rows: DataFrame, target: Target) -> DataFrame:
     return rows.selectExpr(*(quoted(column.name) for column in target.columns))
 
 
+def _writer(
+    rows: DataFrame, current: Attempt, properties: Mapping[str, str] | None = None
+) -> DataFrameWriterV2:
+    writer = with_properties(rows.writeTo(current.address), properties or {})
+    return writer.option("check-nullability", False)
+
+
+def stamp(context: BatchContext, current: Attempt, result: BatchResult, written: Written) -> None:
+    """Writes what is left of the batch's rows, possibly none, in the commit that bears the position.
+
+    It is always the branch's last commit: an append, or of a small table the overwrite of all its rows. Never a delete:
+    one that happens to touch metadata only would lose the properties.
+    """
+    images = _no_rows(context) if written.images is None else in_table_columns(written.images, context.target)
+    writer = _writer(images, current, _properties(result, written))
+    if written.strategy == REWRITE:
+        writer.overwrite(F.lit(True))
+    else:
+        writer.append()
+
+
+def stamp_again(context: BatchContext, current: Attempt, result: BatchResult, written: Written) -> None:
+    """A commit without rows, for what was known only when the rows had been written."""
+    _, head = branch_head(context, current)
+    properties = _properties(result, written) | {
+        RESTAMP_OF: str(head.snapshot_id),
+        APPLIED_AT: committed_at(head).isoformat(),
+    }
+    _writer(_no_rows(context), current, properties).append()
+
+
+def _no_rows(context: BatchContext) -> DataFrame:
+    return context.main.filter(F.lit(False))
+
+
+def _properties(result: BatchResult, written: Written) -> dict[str, str]:
+    properties = result.position.properties() | result.properties()
+    return properties | {touched_days_property(column): days for column, days in written.touched.items()}
+
+
+def with_unknown_rows(result: BatchResult, unknown: int) -> BatchResult:
+    """The result with so many more changes of rows that the table did not have."""
+    position = replace(result.position, unknown_rows=result.position.unknown_rows + unknown)
+    return replace(result, position=position)
+
+
 def count_rows(
-    catalog: Catalog,
+    context: BatchContext,
     current: Attempt,
-    target: Target,
-    planned: Position,
+    seen: ChangeFigures,
     result: BatchResult,
     written: Written,
     before: int | None,
-    *,
-    again: bool = False,
 ) -> BatchResult:
-    """The result with the rows that Iceberg counted; `again` as above. `before`: the branch's head before its last
-    commit. Raises RowCountMismatch, before anything is published, and ApplyConflict when the branch was dropped."""
-    table, head = branch_head(catalog, current, target)
+    """The result with the rows that Iceberg counted. `before`: the branch's head before its last commit. Raises
+    RowCountMismatch, before anything is published, and ApplyConflict when the branch was dropped."""
+    target, planned = context.target, context.position
+    table, head = branch_head(context, current)
     if head.parent_snapshot_id != before:
         # Iceberg begins a branch that is not there anew, at main: without what was deleted on it.
         raise ApplyConflict(
             f"{target.identifier}: the branch of the attempt was dropped while it was written to"
         )
     commits = branch_commits(table, current.branch, planned.snapshot_id)
-    seen, expected_waiting = written.changes, None
     # Rows that a rewrite has kept were dropped with their files, and added with others.
     kept = int(written.kept.get["rows"]) if written.kept is not None else 0
-    if result.kind == "cdc" and not again:
+    expected_waiting = None
+    if result.kind == "cdc" and not context.again:
         new = seen.rows - seen.read_before
         expected_waiting = planned.waiting + new - seen.used - result.rows_quarantined
     counts = RowCounts(

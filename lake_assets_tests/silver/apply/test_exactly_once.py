@@ -36,7 +36,7 @@ from lake_assets.silver.table.position import LOG_OFFSET, read_position
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write import upsert as keyed
 from lake_assets.silver.write.batch import TableResult
-from lake_assets.silver.write.batch_work import Work
+from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets_tests.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.silver.bench import AT_ONCE, Bench
 
@@ -113,7 +113,7 @@ class Shop:
     ) -> TableResult:
         return apply_table(self.bench.lake.runtime, self.items, progress)
 
-    def work(self) -> Work:
+    def work(self) -> BatchContext:
         """The next batch of items, planned but not begun."""
         runtime, target = self.bench.lake.runtime, self.items
         logged = runtime.file_log.files(target.source, target.table)
@@ -122,7 +122,7 @@ class Shop:
         batch = plan_batch(position, logged, mode=Mode.CURRENT, policy=policy, now=now, max_files=100)
         assert isinstance(batch, Batch)
         contracts = runtime.contracts.of(target.identifier)
-        return Work(
+        return BatchContext(
             runtime, runtime.sessions.root(), target.under(contracts), position, batch, logged, contracts
         )
 

@@ -15,7 +15,6 @@ from lake_assets.errors import RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
-from lake_assets.silver.write import small_table
 from lake_assets.silver.write import upsert as keyed
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets_tests.dms_files import Clock, cdc_file, load_file
@@ -90,7 +89,7 @@ def test_which_tables_are_marked(
     many = Items(tmp_path / "rows")
     many.load(1, 2, 3)
     assert many.apply(("U", 1)).strategy == "rewrite"
-    monkeypatch.setattr(small_table, "MOST_ROWS", 2)
+    monkeypatch.setattr(keyed, "MOST_ROWS", 2)
     assert many.apply(("U", 1)).strategy == "delete_and_append"
 
 
@@ -113,7 +112,7 @@ def test_a_rewrite_that_loses_a_row_is_not_published(
     items = Items(tmp_path)
     items.load(1, 2, 3)
     before = items.bench.rows()
-    whole = small_table.kept_rows
+    whole = keyed.kept_rows
 
     def loses(*given: Any) -> Any:
         rows, observed = whole(*given)
@@ -134,7 +133,7 @@ def test_a_branch_that_is_dropped_amid_an_attempt_doubles_nothing(
     items = Items(tmp_path, **NEVER)
     items.load(1, 2, 3)
     module, name = {
-        "before the delete": (keyed, "_delete"),
+        "before the delete": (keyed, "delete_matching"),
         "before the append": (apply, "stamp"),
         "begun anew": (apply, "stamp"),
         "after it": (apply, "count_rows"),
