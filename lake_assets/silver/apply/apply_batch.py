@@ -30,7 +30,6 @@ from lake_assets.silver.write.commit import (
     next_position,
     stamp,
     stamp_again,
-    with_unknown_rows,
 )
 from lake_assets.silver.write.full_row import replace_all_rows, replace_rows
 from lake_assets.silver.write.log_tables import append, replace_log
@@ -43,22 +42,15 @@ BeforePublish = Callable[[BatchContext, Attempt], None]
 Strategy = Callable[[BatchReader, Reading, Attempt], Written]
 """Writes the rows of a reading, the batch's own, to the branch of an attempt."""
 
-LOAD: dict[Mode, Strategy] = {
-    Mode.CURRENT: replace_table,
-    Mode.FULL_ROW: replace_all_rows,
-    Mode.SOFT_DELETE: load_versions,
-    Mode.HISTORY: load_versions,
-    Mode.CHANGE_LOG: replace_log,
-    Mode.APPEND_LOG: replace_log,
+STRATEGIES: dict[Mode, tuple[Strategy, Strategy]] = {
+    Mode.CURRENT: (replace_table, replace_keys),
+    Mode.FULL_ROW: (replace_all_rows, replace_rows),
+    Mode.SOFT_DELETE: (load_versions, replace_versions),
+    Mode.HISTORY: (load_versions, replace_versions),
+    Mode.CHANGE_LOG: (replace_log, append),
+    Mode.APPEND_LOG: (replace_log, append),
 }
-CHANGE: dict[Mode, Strategy] = {
-    Mode.CURRENT: replace_keys,
-    Mode.FULL_ROW: replace_rows,
-    Mode.SOFT_DELETE: replace_versions,
-    Mode.HISTORY: replace_versions,
-    Mode.CHANGE_LOG: append,
-    Mode.APPEND_LOG: append,
-}
+"""By mode, that of a full load with the CDC that belongs to it, and that of other batches."""
 KEEPS_THE_PAST = frozenset({Mode.SOFT_DELETE, Mode.HISTORY})
 
 
@@ -108,10 +100,11 @@ def _write(reader: BatchReader, current: Attempt) -> Written:
             f"none of the files that {context.target.identifier} is recomputed from can be read.",
             "Have DMS reload the table.",
         )
+    load, change = STRATEGIES[mode]
     if is_load:
-        return LOAD[mode](reader, reading, current)
+        return load(reader, reading, current)
     context.stage("read")
-    return CHANGE[mode](reader, reading, current)
+    return change(reader, reading, current)
 
 
 def _empty(context: BatchContext, current: Attempt) -> Written:
@@ -139,7 +132,8 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
         unseen = written.unseen_updates(result.rows_removed)
         result = replace(result, unseen_updates=unseen)
         if unknown := written.unknown_rows(result.rows_removed, unseen, context.batch.epoch):
-            result = with_unknown_rows(result, unknown)
+            position = replace(result.position, unknown_rows=result.position.unknown_rows + unknown)
+            result = replace(result, position=position)
             stamp_again(context, current, result, written)
     return result
 

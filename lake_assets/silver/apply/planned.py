@@ -116,21 +116,21 @@ def apply_planned(
     with ExitStack() as held:
         spark = _session(runtime, target, held)
         contracts = _contracts(runtime, planned)
+        context = BatchContext(
+            runtime,
+            spark,
+            target.under(contracts),
+            planned.position,
+            batch,
+            planned.logged,
+            contracts,
+            planned.table,
+            stage,
+            damaged,
+            again=planned.again,
+            reshape=planned.reshape,
+        )
         try:
-            context = BatchContext(
-                runtime,
-                spark,
-                target.under(contracts),
-                planned.position,
-                batch,
-                planned.logged,
-                contracts,
-                planned.table,
-                stage,
-                damaged,
-                again=planned.again,
-                reshape=planned.reshape,
-            )
             return _applied(context, before_publish)
         except FilesUnusable as unusable:
             _without(unusable, batch, damaged)
@@ -140,20 +140,9 @@ def apply_planned(
         except LakeError:
             raise
         except Exception as error:
-            cause = error
-            if not server_lost(error) and not lost_race(error):
-                store = runtime.store(target.source)
-                try:
-                    found = unreadable_files(
-                        spark, store, batch.files, lambda f: contracts.at(f.offset).contract.dms
-                    )
-                except StoreError:
-                    _refuse_gone(target, store, batch)
-                    raise
-                except Exception as again:  # noqa: BLE001  (not the files; this is what stands in the way)
-                    cause, found = again, []
-                if found and _without(broken := FilesUnusable(found), batch, damaged):
-                    raise broken from error
+            cause, unreadable = _examined(context, error)
+            if unreadable and _without(broken := FilesUnusable(unreadable), batch, damaged):
+                raise broken from error
             raise _told(runtime, target, batch, cause) from cause
 
 
@@ -179,13 +168,30 @@ def _applied(context: BatchContext, before_publish: BeforePublish) -> BatchResul
     return replace(result, schema_changes=changes, vanished=context.batch.vanished)
 
 
-def _refuse_gone(target: Target, store: ObjectStore, batch: Batch) -> None:
-    """Raises TableStopped when files of the batch are gone from the bucket."""
-    if missing := missing_files(store, batch.files):
+def _examined(context: BatchContext, error: Exception) -> tuple[Exception, list[UnreadableFile]]:
+    """What a batch failed of, and the files that it failed of, if it was files. Raises TableStopped when some of them
+    are gone, and StoreError when nobody can see that."""
+    if server_lost(error) or lost_race(error):
+        return error, []
+    files, contracts = context.batch.files, context.contracts
+    try:
+        return error, unreadable_files(
+            context.spark, context.store, files, lambda file: contracts.at(file.offset).contract.dms
+        )
+    except StoreError:
+        refuse_gone(context.target, context.store, files, f"of the next batch of {context.target.identifier}")
+        raise
+    except Exception as again:  # noqa: BLE001  (not the files; this is what stands in the way)
+        return again, []
+
+
+def refuse_gone(target: Target, store: ObjectStore, files: Sequence[LoggedFile], of_what: str) -> None:
+    """Raises TableStopped when some of the files are gone from the bucket; `of_what` says which files they are."""
+    if missing := missing_files(store, files):
         raise TableStopped(
             target.table,
-            f"{len(missing)} of the {many(len(batch.files), 'file')} of the next batch of {target.identifier} "
-            f"{does(len(missing), 'are')} gone from the bucket, the first of them {missing[0].key}.",
+            f"{len(missing)} of the {many(len(files), 'file')} {of_what} {does(len(missing), 'are')} gone from the "
+            f"bucket, the first of them {missing[0].key}.",
             "Put them back, or have DMS reload the table.",
         )
 

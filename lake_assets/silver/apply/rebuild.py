@@ -13,13 +13,12 @@ from pyiceberg.table import Table
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
-from lake_assets.bronze.scan.vanished import missing_files
 from lake_assets.config import Mode
 from lake_assets.errors import LakeError, TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_io import current_snapshot, live_rows, load_table, summary
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, retrying
+from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, refuse_gone, retrying
 from lake_assets.silver.plan.full_load_gate import next_batch
 from lake_assets.silver.plan.planner import Batch, epoch_members, living_files, newest_versions, with_requests
 from lake_assets.silver.plan.rewritten import lost_contents
@@ -29,9 +28,9 @@ from lake_assets.silver.table.position import Position, PositionLost, read_posit
 from lake_assets.silver.table.shape import has_other_shape, refuse_other_shape
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import BatchResult
-from lake_assets.silver.write.batch_context import BatchContext
+from lake_assets.silver.write.batch_context import BatchContext, Damaged
 from lake_assets.spark.sql import quoted
-from lake_assets.words import does, many
+from lake_assets.words import many
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,24 +123,8 @@ def _again(
     if not publish and table is not None:
         refuse_other_shape(target, table)  # to compare, columns would have to be changed
     damaged = known_damage(runtime, target)
-    needed = [file for file in batch.files if (file.key, file.version) not in damaged]
-    if missing := missing_files(runtime.store(target.source), needed):
-        raise TableStopped(
-            target.table,
-            f"{len(missing)} of the {many(len(needed), 'file')} that it was made of {does(len(missing), 'are')} gone "
-            "from the bucket, the first of "
-            f"them {missing[0].key}.",
-            "Put them back, or have DMS reload the table.",
-        )
-    if lost := lost_contents(batch.files, logged, damaged):
-        raise TableStopped(
-            target.table,
-            f"{lost[0].key} was written again after its rows had been applied to {target.identifier}, and is set "
-            "aside: what it said before is only in that table now.",
-            "Retry it (lake-assets quarantine retry) to have the table follow the file as it is, and then rebuild.",
-        )
+    _refuse_lost_files(runtime, target, batch, logged, damaged)
     found: list[tuple[int, int]] = []
-
     reshape = table is not None and has_other_shape(target, table)
 
     def compare(context: BatchContext, current: Attempt) -> None:
@@ -158,6 +141,21 @@ def _again(
     except _NotPublished:
         result = None
     return Rebuilt(len(batch.files), *found[-1], reshape, result)
+
+
+def _refuse_lost_files(
+    runtime: LakeRuntime, target: Target, batch: Batch, logged: Sequence[LoggedFile], damaged: Damaged
+) -> None:
+    """Raises TableStopped when files that the table was made of cannot be read any more."""
+    needed = [file for file in batch.files if (file.key, file.version) not in damaged]
+    refuse_gone(target, runtime.store(target.source), needed, "that it was made of")
+    if lost := lost_contents(batch.files, logged, damaged):
+        raise TableStopped(
+            target.table,
+            f"{lost[0].key} was written again after its rows had been applied to {target.identifier}, and is set "
+            "aside: what it said before is only in that table now.",
+            "Retry it (lake-assets quarantine retry) to have the table follow the file as it is, and then rebuild.",
+        )
 
 
 def _planned(

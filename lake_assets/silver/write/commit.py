@@ -4,6 +4,7 @@ Here: those statements, what the summary says, and the proof that the rows add u
 here: which rows (`upsert.py`, `full_row.py`, `log_tables.py`, `versioned_tables.py`).
 """
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -15,6 +16,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt, with_properties
+from lake_assets.iceberg.retention import chain
 from lake_assets.iceberg.table_io import APPLIED_AT, RESTAMP_OF, committed_at, live_rows, load_table, summary
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.position import Position, touched_days_property
@@ -142,12 +144,6 @@ def _properties(result: BatchResult, written: Written) -> dict[str, str]:
     return properties | {touched_days_property(column): days for column, days in written.touched.items()}
 
 
-def with_unknown_rows(result: BatchResult, unknown: int) -> BatchResult:
-    """The result with so many more changes of rows that the table did not have."""
-    position = replace(result.position, unknown_rows=result.position.unknown_rows + unknown)
-    return replace(result, position=position)
-
-
 def count_rows(
     context: BatchContext,
     current: Attempt,
@@ -165,7 +161,10 @@ def count_rows(
         raise ApplyConflict(
             f"{target.identifier}: the branch of the attempt was dropped while it was written to"
         )
-    commits = branch_commits(table, current.branch, planned.snapshot_id)
+    newer = itertools.takewhile(
+        lambda snapshot: snapshot.snapshot_id != planned.snapshot_id, chain(table, head.snapshot_id)
+    )
+    commits = [summary(snapshot) for snapshot in newer]
     # Rows that a rewrite has kept were dropped with their files, and added with others.
     kept = int(written.kept.get["rows"]) if written.kept is not None else 0
     expected_waiting = None
@@ -205,15 +204,3 @@ def rows_removed(commit: dict[str, str]) -> int:
     """Rows that a commit deleted: newly marked positions, and rows of dropped files that were not marked before."""
     marked = int(commit.get("added-position-deletes", "0")) - int(commit.get("removed-position-deletes", "0"))
     return marked + int(commit.get("deleted-records", "0"))
-
-
-def branch_commits(table: Table, branch: str, planned: int | None) -> list[dict[str, str]]:
-    """Summaries of the branch's own commits, newest first."""
-    found = []
-    snapshot_id: int | None = table.metadata.refs[branch].snapshot_id
-    while snapshot_id is not None and snapshot_id != planned:
-        snapshot = table.snapshot_by_id(snapshot_id)
-        assert snapshot is not None, "no snapshot of a living branch is expired"
-        found.append(summary(snapshot))
-        snapshot_id = snapshot.parent_snapshot_id
-    return found

@@ -40,9 +40,9 @@ def replace_rows(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
         context.stage("replay")
         with context.watch.stage("replay"):
             events = _all_events(reader, reading, events)
-            counts, figures = _counted(_counts(events, _there(context), since_then=False))
-    else:
-        counts, figures = _counted(_counts(events, _there(context), since_then=True))
+    counts, observed = _counts(events, _there(context), since_then=not reader.is_late)
+    counts = checkpointed(counts, [observed])
+    figures = observed.get
     changed = counts.filter("_before != _after")
     context.stage("write")
     if context.position.snapshot_id is not None:
@@ -61,8 +61,7 @@ def replace_rows(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
 
 def replace_all_rows(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """A full load and the CDC that belongs to it: the whole table, in one pass."""
-    observed = Observed()
-    counts = _observed(_counts(_events(each_once(reading.good)), None, since_then=False), observed)
+    counts, observed = _counts(_events(each_once(reading.good)), None, since_then=False)
     write_all(reader.context, current, _copies(counts))
     seen = reader.check(reading)
     figures = observed.get
@@ -110,10 +109,10 @@ def _there(context: BatchContext) -> DataFrame | None:
     return rows.groupBy("_value").agg(F.count(F.lit(1)).alias("_there"))
 
 
-def _counts(events: DataFrame, there: DataFrame | None, *, since_then: bool) -> DataFrame:
+def _counts(events: DataFrame, there: DataFrame | None, *, since_then: bool) -> tuple[DataFrame, Observed]:
     """Of each row that the events are about: `_value`, `_before` and `_after`, how often it is in the table and how
-    often it is to be; `_unmatched`, how often it was to be taken away and was not there. The events are those
-    `since_then`, or all that there ever were."""
+    often it is to be; `_unmatched`, how often it was to be taken away and was not there; and what is observed of them.
+    The events are those `since_then`, or all that there ever were."""
     own = events.groupBy("_value").agg(
         F.array_sort(F.collect_list(F.struct("_order", "_delta"))).alias("_events"),
         F.sum("_delta").alias("_sum"),
@@ -131,26 +130,18 @@ def _counts(events: DataFrame, there: DataFrame | None, *, since_then: bool) -> 
         return F.greatest(count + event["_delta"], F.lit(0).cast("bigint"))
 
     counted = own.withColumn("_after", F.aggregate("_events", start, next_count))
-    return counted.select(
+    counts = counted.select(
         "_value", "_before", "_after", (F.col("_after") - start - F.col("_sum")).alias("_unmatched")
     )
-
-
-def _observed(counts: DataFrame, observed: Observed) -> DataFrame:
-    changed = F.col("_before") != F.col("_after")
-    return observed.on(
+    changed, observed = F.col("_before") != F.col("_after"), Observed()
+    counts = observed.on(
         counts,
         F.count(F.lit(1)).alias("keys"),
         F.coalesce(F.sum(F.when(changed, F.col("_after"))), F.lit(0)).alias("rows"),
         F.coalesce(F.sum(F.when(changed, F.col("_before"))), F.lit(0)).alias("replaced"),
         F.coalesce(F.sum("_unmatched"), F.lit(0)).alias("unmatched"),
     )
-
-
-def _counted(counts: DataFrame) -> tuple[DataFrame, dict[str, int]]:
-    observed = Observed()
-    done = checkpointed(_observed(counts, observed), [observed])
-    return done, dict(observed.get)
+    return counts, observed
 
 
 def _copies(counts: DataFrame) -> DataFrame:

@@ -17,7 +17,7 @@ from lake_assets.bronze.reader.places import plain
 from lake_assets.bronze.scan.vanished import missing_files
 from lake_assets.iceberg.table_io import load_table, table_at
 from lake_assets.silver.changes.key_moves import settled
-from lake_assets.silver.changes.key_states import Counts, counted, observe_states, state_of
+from lake_assets.silver.changes.key_states import Counts, broadcast_if_few, counted, state_of
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import RowCut
 from lake_assets.silver.plan.rewritten import lost_contents
@@ -25,9 +25,7 @@ from lake_assets.silver.table.change_events import UPDATED, commit_of, key_colum
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.replay_basis import Basis, basis
-from lake_assets.spark.checkpoint import Observed, checkpointed
-
-MOST_BROADCAST_KEYS = 1_000_000
+from lake_assets.spark.checkpoint import checkpointed
 
 States = tuple[DataFrame, Counts]
 
@@ -41,11 +39,9 @@ def replayed(reader: BatchReader, reading: Reading, delta: DataFrame, counts: Co
     context.stage("replay")
     with context.watch.stage("replay"):
         told = _told_since(reader, reading)
-        affected = delta.select(*key_columns(context.target.key))
-        if counts.keys <= MOST_BROADCAST_KEYS:
-            affected = F.broadcast(affected)
+        affected = broadcast_if_few(delta.select(*key_columns(context.target.key)), counts.keys)
         again = reader.read_with_own(told.files)
-        done, found = counted(again, state_of(context.target, again.good, only=affected))
+        done, found = counted(state_of(context.target, again.good, only=affected), again)
         again.figures()
         if found.doubtful:
             done, found = _with_settled(reader, done, found, told, _rows_at(context, told))
@@ -68,8 +64,8 @@ def settled_again(reader: BatchReader) -> States:
     """The states of the doubtful keys of a full load, which has no earlier state."""
     context = reader.context
     reading = reader.read_with_own(context.batch.files)
-    states, _ = counted(reading, state_of(context.target, reading.good).filter("_doubtful"))
-    return _computed(_settled(reader, states, Basis(context.batch.files), None))
+    states, _ = counted(state_of(context.target, reading.good).filter("_doubtful"), reading)
+    return counted(_settled(reader, states, Basis(context.batch.files), None))
 
 
 def members_again(reader: BatchReader, reading: Reading) -> Reading:
@@ -96,7 +92,7 @@ def _with_settled(
     found = found.drop("_first").join(firsts, on=names, how="left")
     # Keys that were found on the way of a row are in both.
     rest = delta.join(found.select(*names), on=names, how="left_anti")
-    done, now = _computed(rest.unionByName(found))
+    done, now = counted(rest.unionByName(found))
     followed = now.keys - counts.keys
     return done, replace(now, present=counts.present, updated=counts.updated, followed=followed)
 
@@ -109,11 +105,6 @@ def _settled(
     keys = doubtful.select(*key_columns(context.target.key))
     done = checkpointed(settled(context.spark, context.target, reading.good, keys, base))
     return done.withColumns({"_first": F.lit(UPDATED), "_doubtful": F.lit(False)})
-
-
-def _computed(states: DataFrame) -> States:
-    observed = Observed()
-    return checkpointed(observe_states(states, observed), [observed]), Counts.of(observed)
 
 
 def _told_since(reader: BatchReader, reading: Reading) -> Basis:

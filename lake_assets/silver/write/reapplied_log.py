@@ -10,7 +10,7 @@ Here: that comparison. Not here: which files these are (`silver/plan/rewritten.p
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, Window
@@ -32,6 +32,7 @@ from lake_assets.spark.sql import quoted
 from lake_assets.words import does, many
 
 LOGS = frozenset({Mode.CHANGE_LOG, Mode.APPEND_LOG})
+_NOT_ALL = ", and not all files that the table would be recomputed from are there"
 _THEN = (
     "the table keeps the rows that it has: `lake-assets quarantine discard` leaves it so, `quarantine retry` applies "
     "what the file says now"
@@ -48,45 +49,41 @@ def recognised(reader: BatchReader) -> BatchReader:
     if not again:
         return reader
     with context.watch.stage("recognise"):
-        found = _compared(reader, again)
-    if unknown := [HeldBack(file.key, f"{one.fault}; {_THEN}") for file, one in found if one.fault]:
-        raise FilesUnusable(unknown)
-    said = [file for file, one in found if not one.new]
+        said = _said(reader, again)
     files = tuple(file for file in batch.files if file not in said)
     return reader.of(replace(batch, files=files, superseded_files=batch.superseded_files + len(said)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    fault: str = ""
-    """What of the file contradicts the table; empty if nothing does."""
-    new: int = 0
-    """Rows that the table does not say."""
-
-
-def _compared(reader: BatchReader, files: Sequence[LoggedFile]) -> list[tuple[LoggedFile, _Compared]]:
+def _said(reader: BatchReader, files: Sequence[LoggedFile]) -> list[LoggedFile]:
+    """Those of the files whose rows the table says. Raises FilesUnusable for those that contradict it."""
     context = reader.context
-    written = f"it was written again after its rows had been applied to {context.target.identifier}"
     if context.target.mode not in (*LOGS, Mode.HISTORY):
-        gone = f"{written}, and not all files that the table would be recomputed from are there"
-        return [(file, _Compared(gone)) for file in files]
+        raise _unusable(context, dict.fromkeys(files, _NOT_ALL))
     reading = reader.read_again(files)
     if reading is None:
-        return [(file, _Compared(f"{written}, and cannot be read")) for file in files]
+        raise _unusable(context, dict.fromkeys(files, ", and cannot be read"))
     rows = reading.checkpointed(reading.good)
     reading.figures()
     there, unsaid = _by_file(rows), _by_file(_unsaid(context, rows))
-    found = []
+    faults: dict[LoggedFile, str] = {}
+    said: list[LoggedFile] = []
     for file in files:
         address = plain(context.store.spark_uri(file.path))
         now, new, before = there.get(address, 0), unsaid.get(address, 0), _rows_before(context, file)
-        fault = ""
         if new and (before is None or before > now - new):
-            fault = f"{written}: {new} of its {many(now, 'row')} {does(new, 'differ')}"
+            faults[file] = f": {new} of its {many(now, 'row')} {does(new, 'differ')}"
         elif before is not None and before > now:
-            fault = f"{written}: it had {many(before, 'row')} that can be used, and has {now}"
-        found.append((file, _Compared(fault, new)))
-    return found
+            faults[file] = f": it had {many(before, 'row')} that can be used, and has {now}"
+        elif not new:
+            said.append(file)
+    if faults:
+        raise _unusable(context, faults)
+    return said
+
+
+def _unusable(context: BatchContext, faults: Mapping[LoggedFile, str]) -> FilesUnusable:
+    written = f"it was written again after its rows had been applied to {context.target.identifier}"
+    return FilesUnusable([HeldBack(file.key, f"{written}{fault}; {_THEN}") for file, fault in faults.items()])
 
 
 def _by_file(rows: DataFrame) -> Mapping[str, int]:

@@ -38,7 +38,7 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
     position, target = context.position, context.target
     with context.watch.stage("read"):
         state = state_of(target, reading.good, applied_commit=commit_of(position.max_sequence))
-        delta, counts = counted(reading, state)
+        delta, counts = counted(state, reading)
     reader.check(reading)
     if reader.is_late:
         delta, counts = replayed(reader, reading, delta, counts)

@@ -11,7 +11,7 @@ amount to (`silver/changes/scd2.py`, `silver/changes/soft_delete.py`), the order
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import reduce
 
 from pyspark.sql import DataFrame
@@ -23,6 +23,8 @@ from lake_assets.config import Mode
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes import scd2 as history
 from lake_assets.silver.changes import soft_delete
+from lake_assets.silver.changes.collapse import instant
+from lake_assets.silver.changes.key_states import broadcast_if_few
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import ALL_ROWS
 from lake_assets.silver.changes.timeline import (
@@ -51,8 +53,6 @@ from lake_assets.silver.write.late_batch import members_again
 from lake_assets.spark.checkpoint import Observed, checkpointed, shallow
 from lake_assets.spark.sql import Sql, quoted
 
-MOST_BROADCAST_KEYS = 1_000_000
-
 
 def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Deletes on the branch what of the batch's keys may be another now; the rows that are to be there instead are left
@@ -71,7 +71,7 @@ def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) ->
     affected = checkpointed(affected, (distinct,))
     if not (keys := distinct.get["keys"]):
         return Written("delete_and_append")
-    few = F.broadcast(affected) if keys <= MOST_BROADCAST_KEYS else affected
+    few = broadcast_if_few(affected, keys)
     counted = _Counted()
     # A part of a transaction of which another was applied before does not tell which row leaves a key.
     begun_before = "" < commit_of(seen.min_sequence) <= commit_of(context.position.max_sequence)
@@ -85,7 +85,7 @@ def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) ->
             rows = again.checkpointed(_rows(context, own, _ended(before, begun), counted), *counted.all)
             again.figures()
     else:
-        since = _instant(first.get["first"])
+        since = instant(first.get["first"])
         with context.watch.stage("versions"):
             before = _table(context, since, counted, before=False, only=few)
             rows = checkpointed(_rows(context, told, before, counted), counted.all)
@@ -259,7 +259,3 @@ def _withdrawn(context: BatchContext) -> bool:
     if context.target.mode is not Mode.SOFT_DELETE or context.batch.epoch != position.epoch:
         return False
     return bool(rewritten(context.batch.files, context.logged, position.log_offset, context.damaged))
-
-
-def _instant(micros: int) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
