@@ -128,7 +128,7 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
     with context.watch.stage("write"):
         stamp(context, current, result, written)
     with context.watch.stage("check"):
-        result = count_rows(context, current, reader.seen, result, written, before)
+        result = count_rows(reader, current, result, written, before)
         unseen = written.unseen_updates(result.rows_removed)
         result = replace(result, unseen_updates=unseen)
         if unknown := written.unknown_rows(result.rows_removed, unseen, context.batch.epoch):

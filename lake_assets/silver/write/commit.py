@@ -5,7 +5,7 @@ here: which rows (`upsert.py`, `full_row.py`, `log_tables.py`, `versioned_tables
 """
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -18,12 +18,16 @@ from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt, with_properties
 from lake_assets.iceberg.retention import chain
 from lake_assets.iceberg.table_io import APPLIED_AT, RESTAMP_OF, committed_at, live_rows, load_table, summary
+from lake_assets.silver.changes.reading import Reading
+from lake_assets.silver.changes.touched_days import all_days
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.position import Position, touched_days_property
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import REWRITE, BatchResult, Written
 from lake_assets.silver.write.batch_context import BatchContext
+from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.row_count import RowCounts, row_count_problem
+from lake_assets.spark.checkpoint import Observed
 from lake_assets.spark.sql import Sql, quoted, sql
 
 KEYS_VIEW = "keys_of_batch"
@@ -93,6 +97,27 @@ def write_all(context: BatchContext, current: Attempt, rows: DataFrame) -> None:
         _writer(in_table_columns(rows, context.target), current).overwrite(F.lit(True))
 
 
+def overwrite(
+    reader: BatchReader,
+    reading: Reading,
+    current: Attempt,
+    rows: DataFrame,
+    counted: Observed,
+    figure: str = "rows",
+) -> Written:
+    """Writes the rows of a full load, the whole table, as they are read; `counted` has their number as `figure`."""
+    context = reader.context
+    write_all(context, current, rows)
+    seen = reader.check(reading)
+    # What the position needs is known only now, so that the commit that bears it comes second, without rows.
+    return Written(
+        strategy="overwrite",
+        keys=seen.used,
+        rows=int(counted.get[figure]),
+        touched=all_days(context.target),
+    )
+
+
 def append_rows(context: BatchContext, current: Attempt, rows: DataFrame) -> None:
     """The rows, beside those on the branch."""
     _writer(in_table_columns(rows, context.target), current).append()
@@ -145,41 +170,51 @@ def _properties(result: BatchResult, written: Written) -> dict[str, str]:
 
 
 def count_rows(
-    context: BatchContext,
-    current: Attempt,
-    seen: ChangeFigures,
-    result: BatchResult,
-    written: Written,
-    before: int | None,
+    reader: BatchReader, current: Attempt, result: BatchResult, written: Written, before: int | None
 ) -> BatchResult:
     """The result with the rows that Iceberg counted. `before`: the branch's head before its last commit. Raises
     RowCountMismatch, before anything is published, and ApplyConflict when the branch was dropped."""
-    target, planned = context.target, context.position
+    context = reader.context
     table, head = branch_head(context, current)
     if head.parent_snapshot_id != before:
         # Iceberg begins a branch that is not there anew, at main: without what was deleted on it.
         raise ApplyConflict(
-            f"{target.identifier}: the branch of the attempt was dropped while it was written to"
+            f"{context.target.identifier}: the branch of the attempt was dropped while it was written to"
         )
     newer = itertools.takewhile(
-        lambda snapshot: snapshot.snapshot_id != planned.snapshot_id, chain(table, head.snapshot_id)
+        lambda snapshot: snapshot.snapshot_id != context.position.snapshot_id, chain(table, head.snapshot_id)
     )
-    commits = [summary(snapshot) for snapshot in newer]
+    counts = _row_counts(reader, result, written, [summary(snapshot) for snapshot in newer])
+    replaces = written.strategy in ("overwrite", "delete")
+    if (problem := row_count_problem(counts, replaces=replaces)) is not None:
+        raise RowCountMismatch(
+            context.target.table,
+            f"{problem}. The batch from {result.first_key} to {result.last_key} was not published.",
+            "A file that was still being written is read whole by the next run; if this repeats, inspect those files.",
+        )
+    return replace(result, rows_removed=counts.removed, position=replace(result.position, rows=counts.after))
+
+
+def _row_counts(
+    reader: BatchReader, result: BatchResult, written: Written, commits: Sequence[dict[str, str]]
+) -> RowCounts:
+    """The figures of the batch; `commits` are the summaries of the branch's own commits, the newest first."""
+    planned, seen = reader.context.position, reader.seen
     # Rows that a rewrite has kept were dropped with their files, and added with others.
     kept = int(written.kept.get["rows"]) if written.kept is not None else 0
     expected_waiting = None
-    if result.kind == "cdc" and not context.again:
+    if result.kind == "cdc" and not reader.context.again:
         new = seen.rows - seen.read_before
         expected_waiting = planned.waiting + new - seen.used - result.rows_quarantined
-    counts = RowCounts(
-        counted_in_files=result.rows_counted,
-        read=result.rows_read,
+    return RowCounts(
+        counted_in_files=reader.rows_counted,
+        read=seen.rows,
         used=seen.used,
         quarantined=result.rows_quarantined,
         passed_over=seen.passed_over,
         waiting=seen.waiting,
-        keys=result.keys,
-        written=result.rows_written,
+        keys=written.keys,
+        written=written.rows,
         taken_back=written.taken_back,
         followed=written.followed,
         added=sum(int(commit.get("added-records", "0")) for commit in commits) - kept,
@@ -190,14 +225,6 @@ def count_rows(
         versions=written.versions,
         expected_waiting=expected_waiting,
     )
-    replaces = written.strategy in ("overwrite", "delete")
-    if (problem := row_count_problem(counts, replaces=replaces)) is not None:
-        raise RowCountMismatch(
-            target.table,
-            f"{problem}. The batch from {result.first_key} to {result.last_key} was not published.",
-            "A file that was still being written is read whole by the next run; if this repeats, inspect those files.",
-        )
-    return replace(result, rows_removed=counts.removed, position=replace(result.position, rows=counts.after))
 
 
 def rows_removed(commit: dict[str, str]) -> int:

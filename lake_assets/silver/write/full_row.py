@@ -8,6 +8,8 @@ Here: those counts, and what changes in the table. Not here: the order of the st
 which changes are repetitions (`log_tables.py`). DataFrame API only.
 """
 
+from dataclasses import replace
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -21,7 +23,7 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.commit import delete_matching, write_all
+from lake_assets.silver.write.commit import delete_matching, overwrite
 from lake_assets.silver.write.late_batch import members_again
 from lake_assets.silver.write.log_tables import each_once
 from lake_assets.spark.checkpoint import Observed, checkpointed
@@ -62,17 +64,8 @@ def replace_rows(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
 def replace_all_rows(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """A full load and the CDC that belongs to it: the whole table, in one pass."""
     counts, observed = _counts(_events(each_once(reading.good)), None, since_then=False)
-    write_all(reader.context, current, _copies(counts))
-    seen = reader.check(reading)
-    figures = observed.get
-    # What the position needs is known only now, so that the commit that bears it comes second, without rows.
-    return Written(
-        strategy="overwrite",
-        keys=seen.used,
-        rows=figures["rows"],
-        touched=all_days(reader.context.target),
-        unmatched=figures["unmatched"],
-    )
+    written = overwrite(reader, reading, current, _copies(counts), observed)
+    return replace(written, unmatched=observed.get["unmatched"])
 
 
 def _all_events(reader: BatchReader, reading: Reading, own: DataFrame) -> DataFrame:

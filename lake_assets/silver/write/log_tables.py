@@ -22,7 +22,6 @@ from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import RowCut
-from lake_assets.silver.changes.touched_days import all_days
 from lake_assets.silver.plan.planner import epoch_members
 from lake_assets.silver.plan.rewritten import former_content, rewritten
 from lake_assets.silver.table.change_events import ChangeFigures
@@ -30,7 +29,7 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.commit import write_all
+from lake_assets.silver.write.commit import overwrite
 from lake_assets.silver.write.reapplied_log import not_in_log, rows_of_commits
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.words import does, many
@@ -40,15 +39,12 @@ IDENTITY = ("_sequence", "_op", "_commit_ts", "_image")
 
 def replace_log(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """A full load and the CDC that belongs to it: the whole log, read and written in one pass."""
-    context, target = reader.context, reader.context.target
-    rows = each_once(reading.good) if _may_repeat(context, late=False) else reading.good
-    counted = Observed()
-    write_all(context, current, counted.on(_columns(target, rows), F.count(F.lit(1)).alias("rows")))
-    seen = reader.check(reading)
-    refuse_changes(target, seen)
-    # What the position needs is known only now, so that the commit that bears it comes second, without rows.
-    rows_written = int(counted.get["rows"])
-    return Written(strategy="overwrite", keys=seen.used, rows=rows_written, touched=all_days(target))
+    target, counted = reader.context.target, Observed()
+    changes = each_once(reading.good) if _may_repeat(reader.context, late=False) else reading.good
+    rows = counted.on(_columns(target, changes), F.count(F.lit(1)).alias("rows"))
+    written = overwrite(reader, reading, current, rows, counted)
+    refuse_changes(target, reader.seen)
+    return written
 
 
 def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:

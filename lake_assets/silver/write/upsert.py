@@ -18,12 +18,12 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_io import current_snapshot, summary
 from lake_assets.silver.changes.key_states import Counts, counted, living, observe_states, state_of
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.touched_days import all_days, touched_days
+from lake_assets.silver.changes.touched_days import touched_days
 from lake_assets.silver.table.change_events import UPDATED, commit_of
 from lake_assets.silver.write.batch import REWRITE, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.commit import delete_matching, in_table_columns, write_all
+from lake_assets.silver.write.commit import delete_matching, in_table_columns, overwrite
 from lake_assets.silver.write.late_batch import replayed, settled_again, settled_in_order
 from lake_assets.spark.checkpoint import Observed
 
@@ -68,25 +68,20 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
 def replace_table(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """A full load and the CDC that belongs to it: the whole table, read and written in one pass. Keys that it does not
     settle are written in a second one."""
-    context, target = reader.context, reader.context.target
-    observed = Observed()
+    context, target, observed = reader.context, reader.context.target, Observed()
     state = observe_states(state_of(target, reading.good), observed)
     # An image that lacks columns may not even be fit to be written.
-    write_all(context, current, living(state.filter("NOT _doubtful")))
-    seen = reader.check(reading)
-    counts = Counts.of(observed)
-    first_pass = Written(
-        strategy="overwrite", keys=seen.used, rows=counts.certain_rows, touched=all_days(target)
-    )
-    if not counts.doubtful:
+    certain = living(state.filter("NOT _doubtful"))
+    first_pass = overwrite(reader, reading, current, certain, observed, figure="certain_rows")
+    if not Counts.of(observed).doubtful:
         return first_pass
     delta, found = settled_again(reader)
     taken_back = _on_branch(context, current).join(delta.alias("k"), _same_key(context), "left_semi").count()
     delete_matching(context, current, delta, target.key_matches("k", "t"))
     return replace(
         first_pass,
-        keys=seen.used + found.rows,
-        rows=counts.certain_rows + found.rows,
+        keys=first_pass.keys + found.rows,
+        rows=first_pass.rows + found.rows,
         images=living(delta),
         taken_back=taken_back,
     )

@@ -12,7 +12,6 @@ amount to (`silver/changes/scd2.py`, `silver/changes/soft_delete.py`), the order
 
 from dataclasses import dataclass
 from datetime import datetime
-from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -72,7 +71,7 @@ def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) ->
     if not (keys := distinct.get["keys"]):
         return Written("delete_and_append")
     few = broadcast_if_few(affected, keys)
-    counted = _Counted()
+    versions = _Versions(context)
     # A part of a transaction of which another was applied before does not tell which row leaves a key.
     begun_before = "" < commit_of(seen.min_sequence) <= commit_of(context.position.max_sequence)
     if begun_before or reader.is_late:
@@ -80,33 +79,33 @@ def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) ->
         context.stage("replay")
         with context.watch.stage("replay"):
             again = members_again(reader, reading)
-            own = _of_keys(shallow(_own(context, again, begun), "changes_read_again"), few)
-            before = _table(context, since, counted, before=True, only=few)
-            rows = again.checkpointed(_rows(context, own, _ended(before, begun), counted), *counted.all)
+            everything = shallow(_own(context, again, begun), "changes_read_again")
+            own = everything.join(few, on=few.columns, how="left_semi")
+            before = versions.known(since, until=since, only=few)
+            rows = again.checkpointed(versions.after(before, own, end=since), *versions.observed)
             again.figures()
     else:
         since = instant(first.get["first"])
         with context.watch.stage("versions"):
-            before = _table(context, since, counted, before=False, only=few)
-            rows = checkpointed(_rows(context, told, before, counted), counted.all)
+            rows = versions.after(versions.known(since, only=few), told)
+            rows = checkpointed(rows, versions.observed)
     context.stage("write")
     if context.position.snapshot_id is not None:
         matches = context.target.key_matches("k", "t")
         delete_matching(context, current, affected, matches, _concerned(context, since))
-    return counted.written("delete_and_append", keys, images=rows)
+    return versions.written("delete_and_append", keys, images=rows)
 
 
 def load_versions(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """A full load and the CDC that belongs to it, after what the table holds of the time before it."""
     context = reader.context
     begun = epoch_beginning(context, context.batch.epoch, context.batch.upto)
-    counted = _Counted()
-    own = _own(context, reading, begun)
-    table = _table(context, begun.at, counted, before=True, withdrawn=_withdrawn(context))
+    versions = _Versions(context)
+    before = versions.known(begun.at, until=begun.at, withdrawn=_withdrawn(context))
     earlier = _earlier(reader, begun)
-    before = [part for part in (table, earlier and earlier[1]) if part is not None]
-    ended = _ended(reduce(DataFrame.unionByName, before) if before else None, begun)
-    rows = _rows(context, own, ended, counted)
+    if earlier is not None:
+        before = earlier[1] if before is None else before.unionByName(earlier[1])
+    rows = versions.after(before, _own(context, reading, begun), end=begun.at)
     if context.reshape:
         write_all(context, current, rows)
     else:
@@ -119,7 +118,7 @@ def load_versions(reader: BatchReader, reading: Reading, current: Attempt) -> Wr
         earlier[0].figures()
     seen = reader.check(reading)
     # What the position needs is known only now, so that the commit that bears it comes second, without rows.
-    return counted.written("overwrite" if context.reshape else "delete_and_append", keys=seen.used)
+    return versions.written("overwrite" if context.reshape else "delete_and_append", keys=seen.used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,33 +139,64 @@ def epoch_beginning(context: BatchContext, epoch: int, upto: int) -> _Begun:
     return _Begun(start or BEFORE_ALL, loaded)
 
 
-class _Counted:
-    """What is counted while the rows are computed."""
+class _Versions:
+    """The rows of a table that keeps what was before, and what is counted while they are computed."""
 
-    def __init__(self) -> None:
-        self.known = Observed()
-        self.told = Observed()
-        self.rows = Observed()
-        self.has_table = False
+    def __init__(self, context: BatchContext) -> None:
+        self._context = context
+        self._known: Observed | None = None
+        self._images = Observed()
+        self._rows = Observed()
 
-    def of_table(self, rows: DataFrame) -> DataFrame:
-        """The rows of the table that are read, counted."""
-        self.has_table = True
-        return self.known.on(rows, F.count(F.lit(1)).alias("rows"))
+    def known(
+        self,
+        since: datetime,
+        until: datetime | None = None,
+        only: DataFrame | None = None,
+        *,
+        withdrawn: bool = False,
+    ) -> DataFrame | None:
+        """The rows of the table that may be others by what happens from `since` on, as a timeline: all that they say,
+        or only what was before `until`. None if there are none."""
+        context, target = self._context, self._context.target
+        if context.position.snapshot_id is None or context.reshape:
+            return None
+        rows = context.main.filter(_concerned(context, since))
+        if only is not None:
+            pairs = zip(only.columns, target.key, strict=True)
+            same = [rows[quoted(name)] == only[held] for held, name in pairs]
+            rows = rows.join(only, on=same, how="left_semi")
+        self._known = Observed()
+        rows = self._known.on(rows, F.count(F.lit(1)).alias("rows"))
+        if target.mode is Mode.HISTORY:
+            return history.known(rows, target, until)
+        return soft_delete.known(rows, target, until, withdrawn=withdrawn)
+
+    def after(self, before: DataFrame | None, own: DataFrame, end: datetime | None = None) -> DataFrame:
+        """The rows that the events amount to; `end`: when all that was before ends, unless they have it."""
+        target, timeline = self._context.target, own
+        if before is not None:
+            before = before if end is None else vanishing(before, end)
+            timeline = before.unionByName(own)
+        timeline = departures_first(timeline, target)
+        timeline = self._images.on(timeline, F.count_if(~F.col("_tombstone")).alias("images"))
+        shape = history.versions if target.mode is Mode.HISTORY else soft_delete.rows
+        return self._rows.on(shape(timeline, target), F.count(F.lit(1)).alias("rows"))
 
     @property
-    def all(self) -> tuple[Observed, ...]:
-        return (*([self.known] if self.has_table else []), self.told, self.rows)
+    def observed(self) -> list[Observed]:
+        """What is filled while the rows are computed."""
+        return [each for each in (self._known, self._images, self._rows) if each is not None]
 
     def written(self, strategy: str, keys: int, images: DataFrame | None = None) -> Written:
         """What was written, once the rows have been computed."""
         return Written(
             strategy=strategy,
             keys=keys,
-            rows=self.rows.get["rows"],
+            rows=self._rows.get["rows"],
             images=images,
-            replaced=self.known.get["rows"] if self.has_table else 0,
-            versions=self.told.get["images"],
+            replaced=self._known.get["rows"] if self._known is not None else 0,
+            versions=self._images.get["images"],
         )
 
 
@@ -174,51 +204,9 @@ def _own(context: BatchContext, reading: Reading, begun: _Begun) -> DataFrame:
     return change_timeline(reading.good, context.target, OWN, begun.at, begun.loaded)
 
 
-def _ended(before: DataFrame | None, begun: _Begun) -> DataFrame | None:
-    return None if before is None else vanishing(before, begun.at)
-
-
-def _of_keys(timeline: DataFrame, keys: DataFrame) -> DataFrame:
-    return timeline.join(keys, on=keys.columns, how="left_semi")
-
-
-def _rows(context: BatchContext, own: DataFrame, before: DataFrame | None, counted: _Counted) -> DataFrame:
-    """The rows that the events amount to."""
-    target = context.target
-    timeline = departures_first(own if before is None else before.unionByName(own), target)
-    timeline = counted.told.on(timeline, F.count_if(~F.col("_tombstone")).alias("images"))
-    shape = history.versions if target.mode is Mode.HISTORY else soft_delete.rows
-    return counted.rows.on(shape(timeline, target), F.count(F.lit(1)).alias("rows"))
-
-
 def _concerned(context: BatchContext, since: datetime) -> Sql:
     """The condition that a row of the table may be another by what happens from `since` on."""
     return history.concerned(since) if context.target.mode is Mode.HISTORY else EVERY_ROW
-
-
-def _table(
-    context: BatchContext,
-    since: datetime,
-    counted: _Counted,
-    *,
-    before: bool,
-    only: DataFrame | None = None,
-    withdrawn: bool = False,
-) -> DataFrame | None:
-    """The rows that may be others by what happens from `since` on, as a timeline: all that they say, or only what was
-    `before` that."""
-    target = context.target
-    if context.position.snapshot_id is None or context.reshape:
-        return None
-    rows = context.main.filter(_concerned(context, since))
-    if only is not None:
-        same = [rows[quoted(name)] == only[held] for held, name in zip(only.columns, target.key, strict=True)]
-        rows = rows.join(only, on=same, how="left_semi")
-    rows = counted.of_table(rows)
-    until = since if before else None
-    if target.mode is Mode.HISTORY:
-        return history.known(rows, target, until)
-    return soft_delete.known(rows, target, until, withdrawn=withdrawn)
 
 
 def _earlier(reader: BatchReader, begun: _Begun) -> tuple[Reading, DataFrame] | None:
