@@ -169,8 +169,8 @@ def _applied(context: BatchContext, before_publish: BeforePublish) -> BatchResul
 
 
 def _examined(context: BatchContext, error: Exception) -> tuple[Exception, list[UnreadableFile]]:
-    """What a batch failed of, and the files that it failed of, if it was files. Raises TableStopped when some of them
-    are gone, and StoreError when nobody can see that."""
+    """Why a batch failed, and which of its files made it fail, if any did. Raises TableStopped when files of the batch
+    are gone from the bucket, and StoreError when the bucket cannot be read otherwise."""
     if server_lost(error) or lost_race(error):
         return error, []
     files, contracts = context.batch.files, context.contracts

@@ -55,7 +55,7 @@ def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     seen = reader.check(reading)
     refuse_changes(context.target, seen)
     rows, late = seen.used, seen.is_late(context.position.max_sequence)
-    if known := _in_other_words(reader):
+    if known := _with_former_rows(reader):
         with context.watch.stage("repetitions"):
             delta = checkpointed(_without_known(context, known, delta))
             rows = delta.count()
@@ -101,7 +101,7 @@ def each_once(changes: DataFrame) -> DataFrame:
     return changes.withColumn("_place", place).dropDuplicates([*IDENTITY, "_place"])
 
 
-def _in_other_words(reader: BatchReader) -> list[LoggedFile]:
+def _with_former_rows(reader: BatchReader) -> list[LoggedFile]:
     """Files of the batch of which the log has rows from before they were written again: those with further rows, and
     those that are read again as somebody asked for."""
     context, applied = reader.context, reader.context.position.log_offset

@@ -143,7 +143,7 @@ def unreadable_file(
 
 
 def refuse_too_many_files(context: BatchContext, held: Sequence[Held]) -> None:
-    """Raises TableStopped; those that are known, of a table that is made anew, are no news."""
+    """Raises TableStopped; those that are known, of a table that is computed again, are no news."""
     if not held:
         return
     most = context.target.config.quarantine.max_files
