@@ -22,7 +22,12 @@ MAIN = "main"
 
 def main_chain(table: Table) -> list[Snapshot]:
     """Main's snapshots, the newest first, as far as they are there."""
-    return _chain(_by_id(table), table.metadata.current_snapshot_id)
+    return chain(table, table.metadata.current_snapshot_id)
+
+
+def chain(table: Table, snapshot_id: int | None) -> list[Snapshot]:
+    """A snapshot and those before it, the newest first, as far as they are there."""
+    return _chain(_by_id(table), snapshot_id)
 
 
 def expirable(

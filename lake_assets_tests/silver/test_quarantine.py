@@ -17,7 +17,7 @@ from lake_assets.commands.mend.quarantine_commands import chosen, discard, retry
 from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError, TableStopped
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.write.batch_work import Work
+from lake_assets.silver.write.setting_aside import BatchQuarantine
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.narrow_shop import LONG, ONE, TABLE, WIDE, NarrowShop, config
 from lake_assets_tests.helpers.processes.faults import Killed, killed
@@ -142,7 +142,7 @@ def test_a_run_that_dies_sets_nothing_aside_twice(
     if death == "before publishing":
         monkeypatch.setattr(Attempt, "publish", killed)
     else:
-        monkeypatch.setattr(Work, "release", killed)
+        monkeypatch.setattr(BatchQuarantine, "release", killed)
     with pytest.raises(Killed):
         shop.bench.apply()
     monkeypatch.undo()
@@ -152,7 +152,7 @@ def test_a_run_that_dies_sets_nothing_aside_twice(
     shop.bench.edit(config(WIDE, also=[]))
     retry(shop.runtime, shop.held())
     if death == "after publishing":
-        monkeypatch.setattr(Work, "release", killed)
+        monkeypatch.setattr(BatchQuarantine, "release", killed)
         with pytest.raises(Killed):
             shop.bench.apply()
         monkeypatch.undo()

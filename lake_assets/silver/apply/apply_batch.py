@@ -1,149 +1,170 @@
 """Applying one batch to one silver table: write to a branch, check, publish.
 
-Here: the order of those steps. Not here: which files make the batch (`silver/plan/planner.py`), what each mode writes
-(`silver/write/upsert.py`, `silver/write/full_row.py`, `silver/write/log_tables.py`,
-`silver/write/versioned_tables.py`), the commit that bears the position (`silver/write/commit.py`), the publishing
-protocol (`iceberg/publish.py`), retries (`planned.py`), threads (`engine.py`).
+Here: the order of those steps, and which strategy writes a table of which mode. Not here: which files make the batch
+(`silver/plan/planner.py`), the strategies (`silver/write/upsert.py`, `silver/write/full_row.py`,
+`silver/write/log_tables.py`, `silver/write/versioned_tables.py`), the commit that bears the position
+(`silver/write/commit.py`), the publishing protocol (`iceberg/publish.py`), retries (`planned.py`), threads
+(`engine.py`).
 
 The rows of a batch and the position it brings the table to are published by one fast-forward: a process killed
 anywhere before it has published nothing, and one killed after it has nothing left to do.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.config import Mode
+from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt, attempt
+from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_days import all_days
-from lake_assets.silver.table.position import Position
-from lake_assets.silver.write.batch import REWRITE, BatchResult, Written, nothing_readable
-from lake_assets.silver.write.batch_work import Work
+from lake_assets.silver.write.batch import REWRITE, BatchResult, Written
+from lake_assets.silver.write.batch_context import BatchContext
+from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
     branch_head,
     count_rows,
+    delete_rows,
     next_position,
     stamp,
     stamp_again,
-    with_unknown_rows,
 )
 from lake_assets.silver.write.full_row import replace_all_rows, replace_rows
 from lake_assets.silver.write.log_tables import append, replace_log
 from lake_assets.silver.write.reapplied_log import recognised
 from lake_assets.silver.write.upsert import replace_keys, replace_table
 from lake_assets.silver.write.versioned_tables import load_versions, replace_versions
-from lake_assets.spark.sql import sql
 
+BeforePublish = Callable[[BatchContext, Attempt], None]
+"""Called when all is on the branch; it may raise, and nothing is published."""
+Strategy = Callable[[BatchReader, Reading, Attempt], Written]
+"""Writes the rows of a reading, the batch's own, to the branch of an attempt."""
+
+STRATEGIES: dict[Mode, tuple[Strategy, Strategy]] = {
+    Mode.CURRENT: (replace_table, replace_keys),
+    Mode.FULL_ROW: (replace_all_rows, replace_rows),
+    Mode.SOFT_DELETE: (load_versions, replace_versions),
+    Mode.HISTORY: (load_versions, replace_versions),
+    Mode.CHANGE_LOG: (replace_log, append),
+    Mode.APPEND_LOG: (replace_log, append),
+}
+"""By mode, that of a full load with the CDC that belongs to it, and that of other batches."""
 KEEPS_THE_PAST = frozenset({Mode.SOFT_DELETE, Mode.HISTORY})
 
 
-def apply_batch(work: Work) -> BatchResult:
+def apply_batch(
+    context: BatchContext, before_publish: BeforePublish = lambda context, current: None
+) -> BatchResult:
     """Applies and publishes the batch. Raises TableStopped and ApplyConflict; nothing is published then."""
-    catalog = work.runtime.lake.catalog.name
     with attempt(
-        work.spark,
-        catalog,
-        work.target.identifier,
-        work.position.snapshot_id,
-        kept=work.runtime.branches,
-        table=work.table,
+        context.spark,
+        context.runtime.lake.catalog.name,
+        context.target.identifier,
+        context.position.snapshot_id,
+        kept=context.runtime.branches,
+        table=context.table,
     ) as current:
-        work.batch = recognised(work, current)
-        written = _write(work, current)
-        position = next_position(
-            work.position,
-            work.batch,
-            written.changes,
-            work.contracts.versions[-1].number,
-            work.log_mark,
-            again=work.again,
-        )
-        result = _result(work, written, position)
-        before = work.position.snapshot_id
-        if written.strategy != REWRITE:  # which is one commit
-            _, head = branch_head(work.runtime.catalog, current, work.target)
-            before = head.snapshot_id
-        with work.watch.stage("write"):
-            stamp(work.spark, current, work.target, result, written)
-        with work.watch.stage("check"):
-            result = count_rows(
-                work.runtime.catalog,
-                current,
-                work.target,
-                work.position,
-                result,
-                written,
-                before,
-                again=work.again,
-            )
-            result = replace(result, unseen_updates=written.unseen_updates(result.rows_removed))
-            if unknown := written.unknown_rows(result.rows_removed, work.batch.epoch):
-                result = with_unknown_rows(result, unknown)
-                stamp_again(work.spark, work.runtime.catalog, current, work.target, result, written)
-        work.before_publish(work, current)
-        work.set_aside()
-        work.stage("publish")
-        with work.watch.stage("publish"):
+        reader = recognised(BatchReader(context))
+        result = _committed(reader, current, _write(reader, current))
+        before_publish(reader.context, current)
+        reader.quarantine.set_aside(reader.parts)
+        context.stage("publish")
+        with context.watch.stage("publish"):
             snapshot_id = current.publish()
             published_at = datetime.now(UTC)
-    work.release()
+    reader.quarantine.release(reader.parts)
     return replace(
         result,
         position=replace(result.position, snapshot_id=snapshot_id),
         published_at=published_at,
-        seconds=work.watch.seconds,
+        seconds=context.watch.seconds,
     )
 
 
-def _write(work: Work, current: Attempt) -> Written:
-    if work.batch.kind == "truncate" or (work.batch.kind == "full_load" and not work.batch.files):
-        return _empty(work, current)
-    if not work.batch.files:
-        return nothing_readable()
-    is_load = work.batch.kind == "full_load"
-    if work.target.mode in KEEPS_THE_PAST:
-        return load_versions(work, current) if is_load else replace_versions(work, current)
-    if work.target.mode is Mode.FULL_ROW:
-        return replace_all_rows(work, current) if is_load else replace_rows(work, current)
-    if work.target.mode is Mode.CURRENT:
-        return replace_table(work, current) if is_load else replace_keys(work, current)
-    return replace_log(work, current) if is_load else append(work, current)
+def _write(reader: BatchReader, current: Attempt) -> Written:
+    context, batch, mode = reader.context, reader.context.batch, reader.context.target.mode
+    is_load = batch.kind == "full_load"
+    if batch.kind == "truncate" or (is_load and not batch.files):
+        return _empty(context, current)
+    reading = reader.read_batch() if batch.files else None
+    if reading is None and not is_load:
+        return Written("append")  # its position alone
+    if reading is None and mode not in KEEPS_THE_PAST:
+        # A table without a full load, of whose changes none can be read any more.
+        return _empty(context, current)
+    if reading is None:
+        raise TableStopped(
+            context.target.table,
+            f"none of the files that {context.target.identifier} is recomputed from can be read.",
+            "Have DMS reload the table.",
+        )
+    load, change = STRATEGIES[mode]
+    if is_load:
+        return load(reader, reading, current)
+    context.stage("read")
+    return change(reader, reading, current)
 
 
-def _empty(work: Work, current: Attempt) -> Written:
+def _empty(context: BatchContext, current: Attempt) -> Written:
     """All rows gone; the commit that bears the position follows, because a delete of whole files loses it."""
-    work.stage("write")
-    if work.position.snapshot_id is not None:
-        with work.watch.stage("delete"):
-            work.spark.sql(sql("DELETE FROM {branch}", branch=current.address))
-    return nothing_readable("delete", all_days(work.target))
+    context.stage("write")
+    if context.position.snapshot_id is not None:
+        with context.watch.stage("delete"):
+            delete_rows(context, current)
+    return Written("delete", touched=all_days(context.target))
 
 
-def _result(work: Work, written: Written, position: Position) -> BatchResult:
-    files = [file for file in work.batch.files if file.offset not in work.batch.reopened]
+def _committed(reader: BatchReader, current: Attempt, written: Written) -> BatchResult:
+    """What is on the branch, with the commit that bears the position, once its rows add up. Raises RowCountMismatch and
+    ApplyConflict."""
+    context = reader.context
+    result = _result(reader, written)
+    before = context.position.snapshot_id
+    if written.strategy != REWRITE:  # which is one commit
+        _, head = branch_head(context, current)
+        before = head.snapshot_id
+    with context.watch.stage("write"):
+        stamp(context, current, result, written)
+    with context.watch.stage("check"):
+        result = count_rows(reader, current, result, written, before)
+        unseen = written.unseen_updates(result.rows_removed)
+        result = replace(result, unseen_updates=unseen)
+        if unknown := written.unknown_rows(result.rows_removed, unseen, context.batch.epoch):
+            position = replace(result.position, unknown_rows=result.position.unknown_rows + unknown)
+            result = replace(result, position=position)
+            stamp_again(context, current, result, written)
+    return result
+
+
+def _result(reader: BatchReader, written: Written) -> BatchResult:
+    """The figures of a batch whose rows are not counted yet."""
+    context, batch, seen, held = reader.context, reader.context.batch, reader.seen, reader.quarantine.held
+    files = [file for file in batch.files if file.offset not in batch.reopened]
     landed = [file.last_modified for file in files if file.kind is FileKind.CDC and not file.retry]
     return BatchResult(
-        kind=work.batch.kind,
+        kind=batch.kind,
         strategy=written.strategy,
         files=len(files),
         first_key=files[0].key if files else None,
         last_key=files[-1].key if files else None,
         bytes=sum(file.size for file in files),
-        rows_counted=written.rows_counted,
-        rows_read=written.changes.rows,
-        by_op=written.changes.by_op,
+        rows_counted=reader.rows_counted,
+        rows_read=seen.rows,
+        by_op=seen.by_op,
         keys=written.keys,
         rows_written=written.rows,
         rows_removed=0,
-        rows_before=work.position.rows,
-        position=position,
-        replayed_bytes=work.replayed_bytes,
+        rows_before=context.position.rows,
+        position=next_position(context, seen),
+        replayed_bytes=reader.replayed_bytes,
         unmatched=written.unmatched,
-        min_sequence=written.changes.min_sequence,
-        superseded_files=work.batch.superseded_files,
-        rows_behind_cut=written.changes.behind_cut,
-        rows_quarantined=sum(held.row is not None for held in work.held),
-        first_file_at=min(landed, default=None) if work.batch.kind == "cdc" else None,
-        first_commit_at=written.changes.min_commit_ts if work.batch.kind == "cdc" else None,
-        files_quarantined=sum(held.row is None for held in work.held),
+        min_sequence=seen.min_sequence,
+        superseded_files=batch.superseded_files,
+        rows_behind_cut=seen.behind_cut,
+        rows_quarantined=sum(one.row is not None for one in held),
+        first_file_at=min(landed, default=None) if batch.kind == "cdc" else None,
+        first_commit_at=seen.min_commit_ts if batch.kind == "cdc" else None,
+        files_quarantined=sum(one.row is None for one in held),
     )

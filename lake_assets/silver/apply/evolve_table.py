@@ -22,8 +22,8 @@ from lake_assets.silver.table.guard import SOURCE_TABLE, source_table
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets.silver.table.shape import SHAPE
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch_work import Work
-from lake_assets.spark.sql import Sql, sql, table_address
+from lake_assets.silver.write.batch_context import BatchContext
+from lake_assets.spark.sql import Sql, sql
 
 
 def batch_contracts(
@@ -50,48 +50,46 @@ def batch_contracts(
 
 
 @contextmanager
-def evolved(work: Work, table: Table | None) -> Iterator[tuple[str, ...]]:
-    """Creates the table, or brings it to the contract, drops excepted; after the block, drops. Gives what changes, a
-    sentence each. Raises TableStopped before anything is changed, and ApplyConflict for another run that does the same.
-    """
-    runtime, target = work.runtime, work.target
+def evolved(context: BatchContext) -> Iterator[tuple[Position, tuple[str, ...]]]:
+    """Creates the table, or brings it to the contract, drops excepted; after the block, drops. Gives the position of
+    the table as it is then, and what changes, a sentence each. Raises TableStopped before anything is changed, and
+    ApplyConflict for another run that does the same."""
+    target, table = context.target, context.table
     if table is None:
-        table = _created(work)
-    _note_source(work, table)
-    todo = steps(target.table, version_of(table), work.contracts, target.schema_changes)
-    address = table_address(runtime.lake.catalog.name, target.identifier)
-    schema = SilverSchema(work.spark, address, table, target.table)
-    published = work.position.contract_version
-    schema.drop(_torn_off(target, work.contracts, table))
+        table = _created(context)
+    _note_source(context, table)
+    todo = steps(target.table, version_of(table), context.contracts, target.schema_changes)
+    schema = SilverSchema(context.spark, context.address, table, target.table)
+    published = context.position.contract_version
+    schema.drop(_torn_off(target, context.contracts, table))
     schema.add(todo, published)
-    _fill_defaults(work, [step for step in todo if step.version > published])
-    yield tuple(str(change) for step in todo for change in step.changes)
+    position = _fill_defaults(context, [step for step in todo if step.version > published])
+    yield position, tuple(str(change) for step in todo for change in step.changes)
     schema.finish(todo)
 
 
-def _note_source(work: Work, table: Table) -> None:
+def _note_source(context: BatchContext, table: Table) -> None:
     """Gives a table of an earlier version the property that says whose rows it has."""
     if SOURCE_TABLE not in table.properties:
-        address = table_address(work.runtime.lake.catalog.name, work.target.identifier)
-        change = set_property(SOURCE_TABLE, source_table(work.target))
-        work.spark.sql(sql("ALTER TABLE {table} {change}", table=address, change=change))
+        change = set_property(SOURCE_TABLE, source_table(context.target))
+        context.spark.sql(sql("ALTER TABLE {table} {change}", table=context.address, change=change))
 
 
-def _created(work: Work) -> Table:
-    runtime, target = work.runtime, work.target
-    columns = target.created_with(work.contracts)
-    version = work.contracts.versions[0].number
+def _created(context: BatchContext) -> Table:
+    runtime, target, contracts = context.runtime, context.target, context.contracts
+    columns = target.created_with(contracts)
+    version = contracts.versions[0].number
     names = {column.name for column in columns}
     if not all(names.intersection(re.findall(r"\w+", entry)) for entry in target.partition_by):
         # Partitioned by a column that the first files did not have: it begins as it is today.
-        columns, version = target.columns, work.contracts.versions[-1].number
+        columns, version = target.columns, contracts.versions[-1].number
     properties = {
         "format-version": str(target.config.format_version),
         VERSION: str(version),
         SHAPE: target.mode.value,
         SOURCE_TABLE: source_table(target),
     }
-    create_table(work.spark, runtime.catalog, target.identifier, columns, target.partition_by, properties)
+    create_table(context.spark, runtime.catalog, target.identifier, columns, target.partition_by, properties)
     table = load_table(runtime.catalog, target.identifier)
     assert table is not None, "it was just created"
     return table
@@ -105,25 +103,27 @@ def _torn_off(target: Target, contracts: Contracts, table: Table) -> list[str]:
     return [name for name in table.schema().column_names if name in pieces - own]
 
 
-def _fill_defaults(work: Work, todo: list[Step]) -> None:
+def _fill_defaults(context: BatchContext, todo: list[Step]) -> Position:
     """Spark does not write Iceberg's own column defaults: the rows that are there get theirs, in a commit of their own
-    that leaves the position where it is. Rows of this contract, which may say NULL, are not there yet."""
+    that leaves the position where it is. Rows of this contract, which may say NULL, are not there yet. Gives the
+    position with the new snapshot."""
+    position = context.position
     added = [
         change
         for step in todo
         for change in step.changes
         if change.kind is Kind.ADD and change.default is not None
     ]
-    if not added or work.position.snapshot_id is None or not work.position.rows:
-        return
-    catalog, identifier = work.runtime.lake.catalog.name, work.target.identifier
-    with attempt(work.spark, catalog, identifier, work.position.snapshot_id) as current:
+    if not added or position.snapshot_id is None or not position.rows:
+        return position
+    catalog, identifier = context.runtime.lake.catalog.name, context.target.identifier
+    with attempt(context.spark, catalog, identifier, position.snapshot_id) as current:
         for change in added:
-            work.spark.sql(_update(current.address, change), args={"value": change.default})
-        writer = work.spark.table(current.table).limit(0).writeTo(current.address)
-        with_properties(writer, work.position.properties()).append()
+            context.spark.sql(_update(current.address, change), args={"value": change.default})
+        writer = context.main.limit(0).writeTo(current.address)
+        with_properties(writer, position.properties()).append()
         current.publish()
-    work.position = read_position(load_table(work.runtime.catalog, identifier))
+    return read_position(load_table(context.runtime.catalog, identifier))
 
 
 def _update(address: Sql, change: SchemaChange) -> Sql:

@@ -27,17 +27,17 @@ from lake_assets.bronze.quarantine.quarantine_log import State
 from lake_assets.bronze.scan.vanished import missing_files
 from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import ApplyConflict, LakeError, SparkLost, TableStopped
-from lake_assets.iceberg.publish import Attempt, lost_race
+from lake_assets.iceberg.publish import lost_race
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
-from lake_assets.silver.apply.apply_batch import apply_batch
+from lake_assets.silver.apply.apply_batch import BeforePublish, apply_batch
 from lake_assets.silver.apply.evolve_table import batch_contracts, evolved
 from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.shape import reshaped
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import BatchResult
-from lake_assets.silver.write.batch_work import Damaged, Work
+from lake_assets.silver.write.batch_context import BatchContext, Damaged
 from lake_assets.spark.causes import root_cause
 from lake_assets.spark.preflight import PreflightError
 from lake_assets.spark.session import SparkRefused, server_lost
@@ -108,41 +108,30 @@ def apply_planned(
     planned: Planned,
     damaged: Damaged,
     stage: Callable[[str], None],
-    before_publish: Callable[[Work, Attempt], None] = lambda work, current: None,
+    before_publish: BeforePublish = lambda context, current: None,
 ) -> BatchResult:
     """Applies and publishes the batch. `before_publish` may raise, and nothing is published. Raises LakeError of every
     kind; FilesUnusable when the batch may be tried again without some of its files, which `damaged` then has."""
-    target, position, batch = planned.target, planned.position, planned.batch
+    target, batch = planned.target, planned.batch
     with ExitStack() as held:
         spark = _session(runtime, target, held)
-        record = partial(runtime.contracts.add, target.identifier)
-        contracts = batch_contracts(runtime, target, position, planned.logged, batch.files, record)
-        contracts = contracts.upto(max(batch.upto, position.log_offset + 1))
-        if planned.by_today:
-            contracts = Contracts((replace(contracts.versions[-1], from_offset=0),))
+        contracts = _contracts(runtime, planned)
+        context = BatchContext(
+            runtime,
+            spark,
+            target.under(contracts),
+            planned.position,
+            batch,
+            planned.logged,
+            contracts,
+            planned.table,
+            stage,
+            damaged,
+            again=planned.again,
+            reshape=planned.reshape,
+        )
         try:
-            work = Work(
-                runtime,
-                spark,
-                target.under(contracts),
-                position,
-                batch,
-                planned.logged,
-                contracts,
-                planned.table,
-                stage,
-                damaged,
-                again=planned.again,
-                fresh=planned.reshape,
-                before_publish=before_publish,
-            )
-            with ExitStack() as around:
-                if planned.reshape and planned.table is not None:
-                    catalog = runtime.lake.catalog.name
-                    around.enter_context(reshaped(spark, catalog, work.target, planned.table))
-                changes = around.enter_context(evolved(work, planned.table))
-                result = apply_batch(work)
-            return replace(result, schema_changes=changes, vanished=batch.vanished)
+            return _applied(context, before_publish)
         except FilesUnusable as unusable:
             _without(unusable, batch, damaged)
             raise
@@ -151,30 +140,58 @@ def apply_planned(
         except LakeError:
             raise
         except Exception as error:
-            cause = error
-            if not server_lost(error) and not lost_race(error):
-                store = runtime.store(target.source)
-                try:
-                    found = unreadable_files(
-                        spark, store, batch.files, lambda f: contracts.at(f.offset).contract.dms
-                    )
-                except StoreError:
-                    _refuse_gone(target, store, batch)
-                    raise
-                except Exception as again:  # noqa: BLE001  (not the files; this is what stands in the way)
-                    cause, found = again, []
-                if found and _without(broken := FilesUnusable(found), batch, damaged):
-                    raise broken from error
+            cause, unreadable = _examined(context, error)
+            if unreadable and _without(broken := FilesUnusable(unreadable), batch, damaged):
+                raise broken from error
             raise _told(runtime, target, batch, cause) from cause
 
 
-def _refuse_gone(target: Target, store: ObjectStore, batch: Batch) -> None:
-    """Raises TableStopped when files of the batch are gone from the bucket."""
-    if missing := missing_files(store, batch.files):
+def _contracts(runtime: LakeRuntime, planned: Planned) -> Contracts:
+    """The contracts that the files of the batch are read by."""
+    target, position, batch = planned.target, planned.position, planned.batch
+    record = partial(runtime.contracts.add, target.identifier)
+    contracts = batch_contracts(runtime, target, position, planned.logged, batch.files, record)
+    contracts = contracts.upto(max(batch.upto, position.log_offset + 1))
+    if planned.by_today:
+        return Contracts((replace(contracts.versions[-1], from_offset=0),))
+    return contracts
+
+
+def _applied(context: BatchContext, before_publish: BeforePublish) -> BatchResult:
+    """The batch, applied to a table that has its columns."""
+    with ExitStack() as around:
+        if context.reshape and context.table is not None:
+            catalog = context.runtime.lake.catalog.name
+            around.enter_context(reshaped(context.spark, catalog, context.target, context.table))
+        position, changes = around.enter_context(evolved(context))
+        result = apply_batch(replace(context, position=position), before_publish)
+    return replace(result, schema_changes=changes, vanished=context.batch.vanished)
+
+
+def _examined(context: BatchContext, error: Exception) -> tuple[Exception, list[UnreadableFile]]:
+    """Why a batch failed, and which of its files made it fail, if any did. Raises TableStopped when files of the batch
+    are gone from the bucket, and StoreError when the bucket cannot be read otherwise."""
+    if server_lost(error) or lost_race(error):
+        return error, []
+    files, contracts = context.batch.files, context.contracts
+    try:
+        return error, unreadable_files(
+            context.spark, context.store, files, lambda file: contracts.at(file.offset).contract.dms
+        )
+    except StoreError:
+        refuse_gone(context.target, context.store, files, f"of the next batch of {context.target.identifier}")
+        raise
+    except Exception as again:  # noqa: BLE001  (not the files; this is what stands in the way)
+        return again, []
+
+
+def refuse_gone(target: Target, store: ObjectStore, files: Sequence[LoggedFile], of_what: str) -> None:
+    """Raises TableStopped when some of the files are gone from the bucket; `of_what` says which files they are."""
+    if missing := missing_files(store, files):
         raise TableStopped(
             target.table,
-            f"{len(missing)} of the {many(len(batch.files), 'file')} of the next batch of {target.identifier} "
-            f"{does(len(missing), 'are')} gone from the bucket, the first of them {missing[0].key}.",
+            f"{len(missing)} of the {many(len(files), 'file')} {of_what} {does(len(missing), 'are')} gone from the "
+            f"bucket, the first of them {missing[0].key}.",
             "Put them back, or have DMS reload the table.",
         )
 

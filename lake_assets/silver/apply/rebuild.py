@@ -13,13 +13,12 @@ from pyiceberg.table import Table
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
-from lake_assets.bronze.scan.vanished import missing_files
 from lake_assets.config import Mode
 from lake_assets.errors import LakeError, TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_io import current_snapshot, live_rows, load_table, summary
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, retrying
+from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, refuse_gone, retrying
 from lake_assets.silver.plan.planner import Batch, epoch_members, living_files, newest_versions, with_requests
 from lake_assets.silver.plan.rewritten import lost_contents
 from lake_assets.silver.plan.table_state import plan_table
@@ -29,9 +28,9 @@ from lake_assets.silver.table.position import Position, PositionLost, read_posit
 from lake_assets.silver.table.shape import has_other_shape, refuse_other_shape
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import BatchResult
-from lake_assets.silver.write.batch_work import Work
+from lake_assets.silver.write.batch_context import BatchContext, Damaged
 from lake_assets.spark.sql import quoted
-from lake_assets.words import does, many
+from lake_assets.words import many
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,28 +123,12 @@ def _again(
     if not publish and table is not None:
         refuse_other_shape(target, table)  # to compare, columns would have to be changed
     damaged = known_damage(runtime, target)
-    needed = [file for file in batch.files if (file.key, file.version) not in damaged]
-    if missing := missing_files(runtime.store(target.source), needed):
-        raise TableStopped(
-            target.table,
-            f"{len(missing)} of the {many(len(needed), 'file')} that it was made of {does(len(missing), 'are')} gone "
-            "from the bucket, the first of "
-            f"them {missing[0].key}.",
-            "Put them back, or have DMS reload the table.",
-        )
-    if lost := lost_contents(batch.files, logged, damaged):
-        raise TableStopped(
-            target.table,
-            f"{lost[0].key} was written again after its rows had been applied to {target.identifier}, and is set "
-            "aside: what it said before is only in that table now.",
-            "Retry it (lake-assets quarantine retry) to have the table follow the file as it is, and then rebuild.",
-        )
+    _refuse_lost_files(runtime, target, batch, logged, damaged)
     found: list[tuple[int, int]] = []
-
     reshape = table is not None and has_other_shape(target, table)
 
-    def compare(work: Work, current: Attempt) -> None:
-        found.append((0, 0) if reshape else _differences(work, current))
+    def compare(context: BatchContext, current: Attempt) -> None:
+        found.append((0, 0) if reshape else _differences(context, current))
         # A commit of somebody else's is covered by one of ours, whether or not it changed anything that counts.
         needed = found[-1] != (0, 0) or reshape or foreign_commits(table) or not position.log_offset
         if not publish or not needed:
@@ -158,6 +141,21 @@ def _again(
     except _NotPublished:
         result = None
     return Rebuilt(len(batch.files), *found[-1], reshape, result)
+
+
+def _refuse_lost_files(
+    runtime: LakeRuntime, target: Target, batch: Batch, logged: Sequence[LoggedFile], damaged: Damaged
+) -> None:
+    """Raises TableStopped when files that the table was made of cannot be read any more."""
+    needed = [file for file in batch.files if (file.key, file.version) not in damaged]
+    refuse_gone(target, runtime.store(target.source), needed, "that it was made of")
+    if lost := lost_contents(batch.files, logged, damaged):
+        raise TableStopped(
+            target.table,
+            f"{lost[0].key} was written again after its rows had been applied to {target.identifier}, and is set "
+            "aside: what it said before is only in that table now.",
+            "Retry it (lake-assets quarantine retry) to have the table follow the file as it is, and then rebuild.",
+        )
 
 
 def _planned(
@@ -212,11 +210,11 @@ def _from_the_beginning(
     return position, replace(planned.batch, kind="full_load"), logged
 
 
-def _differences(work: Work, current: Attempt) -> tuple[int, int]:
+def _differences(context: BatchContext, current: Attempt) -> tuple[int, int]:
     """Rows of the table that the branch does not have, and the other way round."""
-    tables = [work.spark.table(name) for name in (current.table, current.address)]
-    columns = [quoted(column.name) for column in work.target.columns]
-    before, after = (table.select(*columns) for table in tables)
+    columns = [quoted(column.name) for column in context.target.columns]
+    before = context.main.select(*columns)
+    after = context.spark.table(current.address).select(*columns)
     return before.exceptAll(after).count(), after.exceptAll(before).count()
 
 

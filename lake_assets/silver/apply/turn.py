@@ -26,7 +26,7 @@ from lake_assets.silver.table.guard import refuse_unfit
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import BatchResult
-from lake_assets.silver.write.batch_work import Damaged
+from lake_assets.silver.write.batch_context import Damaged
 from lake_assets.words import does, many
 
 Progress = Callable[[Target, str], None]

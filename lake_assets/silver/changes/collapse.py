@@ -62,15 +62,16 @@ def figures(changes: Observed, used: Observed) -> ChangeFigures:
         by_op={op: seen[f"op_{op}"] for op in "IUD"},
         min_sequence=seen["min_sequence"] or "",
         max_sequence=seen["max_sequence"] or "",
-        max_commit_ts=None if micros is None else _instant(micros),
-        min_commit_ts=None if first is None else _instant(first),
+        max_commit_ts=None if micros is None else instant(micros),
+        min_commit_ts=None if first is None else instant(first),
         used=used.get["rows"],
         bad_rows=seen["bad_rows"],
         first_change_file=seen["first_change_file"],
     )
 
 
-def _instant(micros: int) -> datetime:
+def instant(micros: int) -> datetime:
+    """A point in time, UTC, from its microseconds since 1970."""
     seconds, rest = divmod(micros, 1_000_000)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
 

@@ -10,11 +10,11 @@ from pyspark.sql import functions as F
 from lake_assets.bronze.reader.typed_rows import has_own_sequence
 from lake_assets.errors import NotTold, TableStopped
 from lake_assets.silver.changes.collapse import events
+from lake_assets.silver.changes.key_states import table_image
 from lake_assets.silver.changes.row_lineage import Step, Undecidable, survivors
 from lake_assets.silver.table.change_events import MOVED_AWAY, MOVED_HERE, key_columns
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.checkpoint import checkpointed
-from lake_assets.spark.sql import quoted
 
 MOST_STEPS = 3_000_000
 """Events of doubtful keys in one batch, which are followed in this process' memory."""
@@ -67,14 +67,13 @@ def _numbered(target: Target, found: DataFrame, keys: DataFrame) -> DataFrame:
 
 def _base_events(target: Target, base: DataFrame, numbered: DataFrame) -> DataFrame:
     """The keys' rows in the table as inserts before every change, each in a place of its own that is no file's."""
-    image = F.struct(*(F.col(quoted(column.name)) for column in target.image_columns))
     nowhere = F.lit(0).cast("bigint").alias("_row")
     rows = base.select(
         F.lit("I").alias("_op"),
         F.lit("").alias("_sequence"),
         F.lit("").alias("_file"),
         nowhere,
-        image.alias("_image"),
+        table_image(target).alias("_image"),
     )
     own = events(rows, target.key, before_images=False).join(
         F.broadcast(numbered), on=key_columns(target.key)

@@ -1,19 +1,22 @@
 """States of keys, as `collapse.py` makes them from changes, with their figures.
 
-Here: computing and counting them. Not here: the rule (`collapse.py`), what is done with them
-(`silver/write/upsert.py`).
+Here: computing and counting them, and a row of the table in their form. Not here: the rule (`collapse.py`), what is
+done with them (`silver/write/upsert.py`).
 """
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.silver.changes.collapse import collapse, events
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.table.change_events import DELETED, MOVED_AWAY, UPDATED, key_columns
 from lake_assets.silver.table.targets import Target
-from lake_assets.spark.checkpoint import Observed
+from lake_assets.spark.checkpoint import Observed, checkpointed
+from lake_assets.spark.sql import quoted
+
+MOST_BROADCAST_KEYS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +66,24 @@ def observe_states(states: DataFrame, observed: Observed) -> DataFrame:
     )
 
 
-def counted(reading: Reading, states: DataFrame) -> tuple[DataFrame, Counts]:
-    """States made of the reading's changes, computed, and their figures."""
+def counted(states: DataFrame, reading: Reading | None = None) -> tuple[DataFrame, Counts]:
+    """States, computed, and their figures; `reading` is the one whose changes they are made of."""
     observed = Observed()
-    done = reading.checkpointed(observe_states(states, observed), observed)
+    states = observe_states(states, observed)
+    done = checkpointed(states, [observed]) if reading is None else reading.checkpointed(states, observed)
     return done, Counts.of(observed)
 
 
 def living(states: DataFrame) -> DataFrame:
     """The rows that the states leave behind, in the table's columns."""
     return states.filter(~F.col("_tombstone")).select("_image.*")
+
+
+def broadcast_if_few(keys: DataFrame, count: int) -> DataFrame:
+    """The keys, which a join sends to every task unless they are too many."""
+    return F.broadcast(keys) if count <= MOST_BROADCAST_KEYS else keys
+
+
+def table_image(target: Target) -> Column:
+    """Of a row of the silver table, the struct of the source's columns, as changes have it."""
+    return F.struct(*(F.col(quoted(column.name)) for column in target.image_columns))

@@ -21,7 +21,7 @@ from lake_assets.config import Mode
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.images import today
 from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used
-from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut, add_sides, in_cut, observe_sides
+from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut, in_cut, observe_sides, with_sides
 from lake_assets.silver.plan.parts import Part
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
@@ -161,9 +161,8 @@ class Reading:
         hold more or fewer rows by their own count."""
         seen = figures(self._observation, self._used)
         if self._sides is not None:
-            add_sides(seen, self._sides)
             again = (part.rows for part in self.parts if part.file.offset in self.cut.reopened)
-            seen.read_before = sum(again)
+            seen = with_sides(seen, self._sides, read_before=sum(again))
         if seen.rows != self.rows_counted:
             counted: dict[str, int] = defaultdict(int)
             for part in self.parts:

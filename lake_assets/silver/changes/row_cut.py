@@ -3,7 +3,7 @@
 Here: rows that are being read. Not here: finding the cut (`silver/plan/cut.py`). DataFrame API only.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
@@ -59,8 +59,14 @@ def in_cut(rows: DataFrame) -> DataFrame:
     return rows.filter(F.col("_side") <= IN).drop("_side") if "_side" in rows.columns else rows
 
 
-def add_sides(seen: ChangeFigures, sides: Observed) -> None:
-    """Adds to the figures of the rows within the cut those of the others. Blocks until they are known."""
+def with_sides(seen: ChangeFigures, sides: Observed, read_before: int) -> ChangeFigures:
+    """The figures of the rows within the cut with those of the others. Blocks until they are known."""
     found = sides.get
-    seen.rows, seen.passed_over, seen.waiting = found["rows"], found["passed_over"], found["waiting"]
-    seen.behind_cut = found["behind"]
+    return replace(
+        seen,
+        rows=found["rows"],
+        passed_over=found["passed_over"],
+        waiting=found["waiting"],
+        behind_cut=found["behind"],
+        read_before=read_before,
+    )

@@ -5,13 +5,15 @@ end. Both are known while the batch is applied, and only then cheaply. Here: fin
 of them (`gold/changed_days.py`). Days are UTC.
 """
 
-from pyspark.sql import DataFrame
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from lake_assets.silver.table.position import ALL
 from lake_assets.silver.table.targets import Target
-from lake_assets.spark.sql import Sql, joined, literal, quoted, sql
+from lake_assets.spark.sql import Sql, quoted, sql
 
-STATES_VIEW = "states_of_keys"
 MOST_DAYS = 400
 """A batch that touches more days than this says `all`: a summary is no place for long lists."""
 
@@ -26,42 +28,18 @@ def touched_days(table: Sql, snapshot_id: int | None, target: Target, states: Da
     of each key, as `collapse` makes them."""
     if not target.track_days:
         return {}
-    spark = states.sparkSession
-    states.createOrReplaceTempView(STATES_VIEW)
-    matches = target.key_matches("k", "t")
-    instants = {column.name for column in target.columns if column.type == "timestamptz"}
-    queries = []
-    for column in target.track_days:
-        new, old = (_day(quoted(row, column), column in instants) for row in ("_image", "t"))
-        queries.append(
-            sql(
-                "SELECT {name} AS c, {day} AS d FROM {states} WHERE NOT _tombstone",
-                name=literal(column),
-                day=new,
-                states=STATES_VIEW,
-            )
-        )
-        if snapshot_id is not None:
-            queries.append(
-                sql(
-                    "SELECT {name}, {day} FROM {table} VERSION AS OF {snapshot} AS t "
-                    "LEFT SEMI JOIN {states} AS k ON {matches}",
-                    name=literal(column),
-                    day=old,
-                    table=table,
-                    snapshot=snapshot_id,
-                    states=STATES_VIEW,
-                    matches=matches,
-                )
-            )
-    rows = spark.sql(
-        sql(
-            "SELECT DISTINCT c, d FROM ({days}) WHERE d IS NOT NULL LIMIT {most}",
-            days=joined(" UNION ALL ", queries),
-            most=(MOST_DAYS + 1) * len(target.track_days),
-        )
-    ).collect()
-    spark.catalog.dropTempView(STATES_VIEW)
+    images = [(states.filter("NOT _tombstone"), "_image")]
+    if snapshot_id is not None:
+        statement = sql("SELECT * FROM {table} VERSION AS OF {snapshot}", table=table, snapshot=snapshot_id)
+        before, same_key = states.sparkSession.sql(statement).alias("t"), F.expr(target.key_matches("k", "t"))
+        images.append((before.join(states.alias("k"), same_key, "left_semi"), "t"))
+    days = [
+        rows.select(F.lit(column).alias("c"), _day(target, image, column).alias("d"))
+        for column in target.track_days
+        for rows, image in images
+    ]
+    most = (MOST_DAYS + 1) * len(target.track_days)
+    rows = reduce(DataFrame.union, days).filter("d IS NOT NULL").distinct().limit(most).collect()
     found = {
         column: sorted(row["d"].isoformat() for row in rows if row["c"] == column)
         for column in target.track_days
@@ -69,11 +47,11 @@ def touched_days(table: Sql, snapshot_id: int | None, target: Target, states: Da
     return {column: ALL if len(days) > MOST_DAYS else ",".join(days) for column, days in found.items()}
 
 
-def _day(value: Sql, is_instant: bool) -> Sql:
-    if not is_instant:
-        return sql("to_date({value})", value=value)
+def _day(target: Target, image: str, column: str) -> Column:
+    """The day of a column of an image, which is a struct or a table's alias."""
+    value = quoted(image, column)
+    if not any(each.name == column and each.type == "timestamptz" for each in target.columns):
+        return F.to_date(value)
     # Not to_date: an instant's day would be the one in the session's zone.
-    return sql(
-        "date_from_unix_date(CAST(floor(unix_micros({value}) / CAST(86400000000 AS DECIMAL(20, 0))) AS INT))",
-        value=value,
-    )
+    micros = sql("floor(unix_micros({value}) / CAST(86400000000 AS DECIMAL(20, 0)))", value=value)
+    return F.date_from_unix_date(F.expr(micros).cast("int"))

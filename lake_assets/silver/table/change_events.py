@@ -15,7 +15,7 @@ INSERTED, MOVED_HERE, UPDATED, DELETED, MOVED_AWAY = "I", "M", "U", "D", "A"
 """Kinds of events; the first two bring a row to a key, the last two take one away."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ChangeFigures:
     """What was read for a batch; filled once the batch has been computed."""
 

@@ -5,7 +5,7 @@ it (`orchestration/assets/silver_report.py`).
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.silver.table import batch_latency as latency
 from lake_assets.silver.table.batch_latency import Passage
-from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.position import BATCH, Position
 from lake_assets.silver.table.targets import Target
 
@@ -30,25 +29,22 @@ REWRITE = "rewrite"
 OPERATIONS = {"I": "inserted", "U": "updated", "D": "deleted"}
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Written:
     """What a mode has written to the branch, and what is left for the commit that bears the position."""
 
     strategy: str
     """`overwrite`, `append`, `delete_and_append`, `rewrite` or `delete`."""
-    changes: ChangeFigures
-    rows_counted: int
-    """Rows of the files by their own count."""
-    keys: int
+    keys: int = 0
     """Distinct keys after the collapse; an upper bound for a full load, the rows for a log."""
-    rows: int
+    rows: int = 0
     images: "DataFrame | None" = None
     """Rows still to be appended; None when they are on the branch already."""
     replaced: int | None = None
     """Rows that the written ones stand for, by reading them; None where nobody needs to read those."""
     versions: int = 0
     """Of a table that keeps what was before, the images that its rows were made of, what it held included."""
-    touched: dict[str, str] = field(default_factory=dict)
+    touched: Mapping[str, str] = field(default_factory=dict)
     """Per tracked column the days that old and new images lie in, as the summary carries them."""
     followed: int = 0
     """Keys among `keys` that no change of the batch names: its rows came from there."""
@@ -63,18 +59,12 @@ class Written:
     unmatched: int = 0
     """Rows that were to be taken away from a table without a key, and were not there."""
 
-    def unknown_rows(self, removed: int, epoch: int) -> int:
+    def unknown_rows(self, removed: int, unseen_updates: int, epoch: int) -> int:
         """Changes of rows that the table did not have, of a batch that has removed so many rows. Below a full load only
         updates count: a row that is deleted while the load runs may be in none of its parts."""
         if epoch or self.present is None:
-            return self.unseen_updates(removed)
+            return unseen_updates
         return max(0, self.present - removed)
-
-
-def nothing_readable(strategy: str = "append", touched: dict[str, str] | None = None) -> Written:
-    """What a batch without a readable file writes: its position alone."""
-    figures = ChangeFigures(by_op=dict.fromkeys("IUD", 0))
-    return Written(strategy, figures, rows_counted=0, keys=0, rows=0, touched=touched or {})
 
 
 @dataclass(slots=True)

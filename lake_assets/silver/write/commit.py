@@ -1,42 +1,42 @@
-"""The commit of a batch that bears its position, and the row count over all the batch's commits.
+"""What reaches a batch's branch: rows deleted and written, the commit that bears its position, and the row count.
 
-Here: what the summary says, and the proof that the rows add up before anything is published. Not here: the rows.
+Here: those statements, what the summary says, and the proof that the rows add up before anything is published. Not
+here: which rows (`upsert.py`, `full_row.py`, `log_tables.py`, `versioned_tables.py`).
 """
 
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriterV2
 from pyspark.sql import functions as F
 
 from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt, with_properties
+from lake_assets.iceberg.retention import chain
 from lake_assets.iceberg.table_io import APPLIED_AT, RESTAMP_OF, committed_at, live_rows, load_table, summary
+from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_days import all_days
-from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.table.change_events import ChangeFigures
-from lake_assets.silver.table.log_mark import LogMark
 from lake_assets.silver.table.position import Position, touched_days_property
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import REWRITE, BatchResult, Written, nothing_readable
+from lake_assets.silver.write.batch import REWRITE, BatchResult, Written
+from lake_assets.silver.write.batch_context import BatchContext
+from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.row_count import RowCounts, row_count_problem
-from lake_assets.spark.sql import quoted
+from lake_assets.spark.checkpoint import Observed
+from lake_assets.spark.sql import Sql, quoted, sql
+
+KEYS_VIEW = "keys_of_batch"
+EVERY_ROW = Sql("true")
 
 
-def next_position(
-    position: Position,
-    batch: Batch,
-    seen: ChangeFigures,
-    contract_version: int,
-    mark: LogMark | None = None,
-    *,
-    again: bool = False,
-) -> Position:
-    """Where the batch, with rows of that contract, brings the table. A full load starts anew; CDC never moves a maximum
-    back. `mark`: the log's record at that offset; `again`: the batch's files were applied before."""
+def next_position(context: BatchContext, seen: ChangeFigures) -> Position:
+    """Where the batch brings the table. A full load starts anew; CDC never moves a maximum back."""
+    position, batch = context.position, context.batch
     sequences = [seen.max_sequence]
     stamps = [seen.max_commit_ts]
     if batch.kind == "cdc":
@@ -47,12 +47,12 @@ def next_position(
         epoch=batch.epoch,
         max_sequence=max(sequences),
         max_commit_ts=_latest(stamps),
-        contract_version=contract_version,
-        mark=mark,
+        contract_version=context.contracts.versions[-1].number,
+        mark=context.log_mark,
         cut=batch.cut,
         unknown_rows=position.unknown_rows if batch.kind == "cdc" else 0,
         # Some keys that are computed again take nothing from what waits.
-        waiting=position.waiting if again and batch.kind == "cdc" else seen.waiting,
+        waiting=position.waiting if context.again and batch.kind == "cdc" else seen.waiting,
     )
 
 
@@ -60,76 +60,67 @@ def _latest(stamps: list[datetime | None]) -> datetime | None:
     return max((stamp for stamp in stamps if stamp is not None), default=None)
 
 
-def branch_head(catalog: Catalog, current: Attempt, target: Target) -> tuple[Table, Snapshot]:
+def branch_head(context: BatchContext, current: Attempt) -> tuple[Table, Snapshot]:
     """The table as it is now, and the snapshot that the attempt's branch is at. Raises ApplyConflict without the
     branch."""
-    table = load_table(catalog, target.identifier)
+    identifier = context.target.identifier
+    table = load_table(context.runtime.catalog, identifier)
     ref = table.metadata.refs.get(current.branch) if table is not None else None
     head = table.snapshot_by_id(ref.snapshot_id) if table is not None and ref is not None else None
     if table is None or head is None:
-        raise ApplyConflict(f"{target.identifier}: the branch of the attempt was dropped")
+        raise ApplyConflict(f"{identifier}: the branch of the attempt was dropped")
     return table, head
 
 
-def stamp(
-    spark: SparkSession, current: Attempt, target: Target, result: BatchResult, written: Written
+def delete_rows(context: BatchContext, current: Attempt, condition: Sql = EVERY_ROW) -> None:
+    """Deletes on the branch the rows `t` that meet the condition."""
+    context.spark.sql(
+        sql("DELETE FROM {branch} AS t WHERE {condition}", branch=current.address, condition=condition)
+    )
+
+
+def delete_matching(
+    context: BatchContext, current: Attempt, keys: DataFrame, matches: Sql, condition: Sql = EVERY_ROW
 ) -> None:
-    """Writes what is left of the batch's rows, possibly none, in the commit that bears the position.
-
-    It is always the branch's last commit: an append, or of a small table the overwrite of all its rows. Never a delete:
-    one that happens to touch metadata only would lose the properties.
-    """
-    if written.images is not None:
-        images = in_table_columns(written.images, target)
-    else:
-        images = spark.table(current.table).filter(F.lit(False))
-    properties = _properties(result, written)
-    writer = with_properties(images.writeTo(current.address), properties).option("check-nullability", False)
-    if written.strategy == REWRITE:
-        writer.overwrite(F.lit(True))
-    else:
-        writer.append()
+    """Deletes on the branch the rows `t` that meet the condition and match one of the keys `k`."""
+    keys.createOrReplaceTempView(KEYS_VIEW)
+    one_matches = sql("EXISTS (SELECT 1 FROM {keys} AS k WHERE {matches})", keys=KEYS_VIEW, matches=matches)
+    with context.watch.stage("delete"):
+        delete_rows(context, current, sql("{one} AND {other}", one=condition, other=one_matches))
+    context.spark.catalog.dropTempView(KEYS_VIEW)
 
 
-def with_unknown_rows(result: BatchResult, unknown: int) -> BatchResult:
-    """The result with so many more changes of rows that the table did not have."""
-    position = replace(result.position, unknown_rows=result.position.unknown_rows + unknown)
-    return replace(result, position=position)
-
-
-def stamp_again(
-    spark: SparkSession,
-    catalog: Catalog,
-    current: Attempt,
-    target: Target,
-    result: BatchResult,
-    written: Written,
-) -> None:
-    """A commit without rows, for what was known only when the rows had been written."""
-    _, head = branch_head(catalog, current, target)
-    nothing = spark.table(current.table).filter(F.lit(False))
-    properties = _properties(result, written) | {
-        RESTAMP_OF: str(head.snapshot_id),
-        APPLIED_AT: committed_at(head).isoformat(),
-    }
-    with_properties(nothing.writeTo(current.address), properties).option("check-nullability", False).append()
-
-
-def _properties(result: BatchResult, written: Written) -> dict[str, str]:
-    properties = result.position.properties() | result.properties()
-    return properties | {touched_days_property(column): days for column, days in written.touched.items()}
-
-
-def write_all(rows: DataFrame, current: Attempt, target: Target) -> None:
+def write_all(context: BatchContext, current: Attempt, rows: DataFrame) -> None:
     """The rows, instead of all that are on the branch."""
-    writer = in_table_columns(rows, target).writeTo(current.address)
-    writer.option("check-nullability", False).overwrite(F.lit(True))
+    context.stage("write")
+    with context.watch.stage("write"):
+        _writer(in_table_columns(rows, context.target), current).overwrite(F.lit(True))
 
 
-def write_nothing(spark: SparkSession, current: Attempt, target: Target) -> Written:
-    """No row, instead of all that are on the branch."""
-    write_all(spark.table(current.table).limit(0), current, target)
-    return nothing_readable("overwrite", all_days(target))
+def overwrite(
+    reader: BatchReader,
+    reading: Reading,
+    current: Attempt,
+    rows: DataFrame,
+    counted: Observed,
+    figure: str = "rows",
+) -> Written:
+    """Writes the rows of a full load, the whole table, as they are read; `counted` has their number as `figure`."""
+    context = reader.context
+    write_all(context, current, rows)
+    seen = reader.check(reading)
+    # What the position needs is known only now, so that the commit that bears it comes second, without rows.
+    return Written(
+        strategy="overwrite",
+        keys=seen.used,
+        rows=int(counted.get[figure]),
+        touched=all_days(context.target),
+    )
+
+
+def append_rows(context: BatchContext, current: Attempt, rows: DataFrame) -> None:
+    """The rows, beside those on the branch."""
+    _writer(in_table_columns(rows, context.target), current).append()
 
 
 def in_table_columns(rows: DataFrame, target: Target) -> DataFrame:
@@ -138,41 +129,92 @@ def in_table_columns(rows: DataFrame, target: Target) -> DataFrame:
     return rows.selectExpr(*(quoted(column.name) for column in target.columns))
 
 
+def _writer(
+    rows: DataFrame, current: Attempt, properties: Mapping[str, str] | None = None
+) -> DataFrameWriterV2:
+    writer = with_properties(rows.writeTo(current.address), properties or {})
+    return writer.option("check-nullability", False)
+
+
+def stamp(context: BatchContext, current: Attempt, result: BatchResult, written: Written) -> None:
+    """Writes what is left of the batch's rows, possibly none, in the commit that bears the position.
+
+    It is always the branch's last commit: an append, or of a small table the overwrite of all its rows. Never a delete:
+    one that happens to touch metadata only would lose the properties.
+    """
+    images = _no_rows(context) if written.images is None else in_table_columns(written.images, context.target)
+    writer = _writer(images, current, _properties(result, written))
+    if written.strategy == REWRITE:
+        writer.overwrite(F.lit(True))
+    else:
+        writer.append()
+
+
+def stamp_again(context: BatchContext, current: Attempt, result: BatchResult, written: Written) -> None:
+    """A commit without rows, for what was known only when the rows had been written."""
+    _, head = branch_head(context, current)
+    properties = _properties(result, written) | {
+        RESTAMP_OF: str(head.snapshot_id),
+        APPLIED_AT: committed_at(head).isoformat(),
+    }
+    _writer(_no_rows(context), current, properties).append()
+
+
+def _no_rows(context: BatchContext) -> DataFrame:
+    return context.main.filter(F.lit(False))
+
+
+def _properties(result: BatchResult, written: Written) -> dict[str, str]:
+    properties = result.position.properties() | result.properties()
+    return properties | {touched_days_property(column): days for column, days in written.touched.items()}
+
+
 def count_rows(
-    catalog: Catalog,
-    current: Attempt,
-    target: Target,
-    planned: Position,
-    result: BatchResult,
-    written: Written,
-    before: int | None,
-    *,
-    again: bool = False,
+    reader: BatchReader, current: Attempt, result: BatchResult, written: Written, before: int | None
 ) -> BatchResult:
-    """The result with the rows that Iceberg counted; `again` as above. `before`: the branch's head before its last
-    commit. Raises RowCountMismatch, before anything is published, and ApplyConflict when the branch was dropped."""
-    table, head = branch_head(catalog, current, target)
+    """The result with the rows that Iceberg counted. `before`: the branch's head before its last commit. Raises
+    RowCountMismatch, before anything is published, and ApplyConflict when the branch was dropped."""
+    context = reader.context
+    table, head = branch_head(context, current)
     if head.parent_snapshot_id != before:
         # Iceberg begins a branch that is not there anew, at main: without what was deleted on it.
         raise ApplyConflict(
-            f"{target.identifier}: the branch of the attempt was dropped while it was written to"
+            f"{context.target.identifier}: the branch of the attempt was dropped while it was written to"
         )
-    commits = branch_commits(table, current.branch, planned.snapshot_id)
-    seen, expected_waiting = written.changes, None
+    newer = itertools.takewhile(
+        lambda snapshot: snapshot.snapshot_id != context.position.snapshot_id, chain(table, head.snapshot_id)
+    )
+    counts = _row_counts(reader, result, written, [summary(snapshot) for snapshot in newer])
+    replaces = written.strategy in ("overwrite", "delete")
+    if (problem := row_count_problem(counts, replaces=replaces)) is not None:
+        raise RowCountMismatch(
+            context.target.table,
+            f"{problem}. The batch from {result.first_key} to {result.last_key} was not published.",
+            "A file that was still being written is read whole by the next run; if this repeats, inspect those files.",
+        )
+    return replace(result, rows_removed=counts.removed, position=replace(result.position, rows=counts.after))
+
+
+def _row_counts(
+    reader: BatchReader, result: BatchResult, written: Written, commits: Sequence[dict[str, str]]
+) -> RowCounts:
+    """The figures of the batch; `commits` are the summaries of the branch's own commits, the newest first."""
+    planned, seen = reader.context.position, reader.seen
     # Rows that a rewrite has kept were dropped with their files, and added with others.
     kept = int(written.kept.get["rows"]) if written.kept is not None else 0
-    if result.kind == "cdc" and not again:
+    expected_waiting = None
+    if result.kind == "cdc" and not reader.context.again:
         new = seen.rows - seen.read_before
         expected_waiting = planned.waiting + new - seen.used - result.rows_quarantined
-    counts = RowCounts(
-        counted_in_files=result.rows_counted,
-        read=result.rows_read,
+    return RowCounts(
+        counted_in_files=reader.rows_counted,
+        read=seen.rows,
         used=seen.used,
         quarantined=result.rows_quarantined,
         passed_over=seen.passed_over,
         waiting=seen.waiting,
-        keys=result.keys,
-        written=result.rows_written,
+        keys=written.keys,
+        written=written.rows,
         taken_back=written.taken_back,
         followed=written.followed,
         added=sum(int(commit.get("added-records", "0")) for commit in commits) - kept,
@@ -183,29 +225,9 @@ def count_rows(
         versions=written.versions,
         expected_waiting=expected_waiting,
     )
-    replaces = written.strategy in ("overwrite", "delete")
-    if (problem := row_count_problem(counts, replaces=replaces)) is not None:
-        raise RowCountMismatch(
-            target.table,
-            f"{problem}. The batch from {result.first_key} to {result.last_key} was not published.",
-            "A file that was still being written is read whole by the next run; if this repeats, inspect those files.",
-        )
-    return replace(result, rows_removed=counts.removed, position=replace(result.position, rows=counts.after))
 
 
 def rows_removed(commit: dict[str, str]) -> int:
     """Rows that a commit deleted: newly marked positions, and rows of dropped files that were not marked before."""
     marked = int(commit.get("added-position-deletes", "0")) - int(commit.get("removed-position-deletes", "0"))
     return marked + int(commit.get("deleted-records", "0"))
-
-
-def branch_commits(table: Table, branch: str, planned: int | None) -> list[dict[str, str]]:
-    """Summaries of the branch's own commits, newest first."""
-    found = []
-    snapshot_id: int | None = table.metadata.refs[branch].snapshot_id
-    while snapshot_id is not None and snapshot_id != planned:
-        snapshot = table.snapshot_by_id(snapshot_id)
-        assert snapshot is not None, "no snapshot of a living branch is expired"
-        found.append(summary(snapshot))
-        snapshot_id = snapshot.parent_snapshot_id
-    return found

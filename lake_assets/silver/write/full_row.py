@@ -8,103 +8,75 @@ Here: those counts, and what changes in the table. Not here: the order of the st
 which changes are repetitions (`log_tables.py`). DataFrame API only.
 """
 
+from dataclasses import replace
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.collapse import order_of_change
+from lake_assets.silver.changes.key_states import table_image
+from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_days import all_days
-from lake_assets.silver.plan.planner import epoch_members
 from lake_assets.silver.table.change_events import UPDATED
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import Written, nothing_readable
-from lake_assets.silver.write.batch_work import Work
-from lake_assets.silver.write.commit import write_all, write_nothing
-from lake_assets.silver.write.late_batch import refuse_missing
+from lake_assets.silver.write.batch import Written
+from lake_assets.silver.write.batch_context import BatchContext
+from lake_assets.silver.write.batch_reader import BatchReader
+from lake_assets.silver.write.commit import delete_matching, overwrite
+from lake_assets.silver.write.late_batch import members_again
 from lake_assets.silver.write.log_tables import each_once
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.spark.sql import Sql, joined, quoted, sql
 
-VIEW = "batch_rows"
 
-
-def replace_rows(work: Work, current: Attempt) -> Written:
+def replace_rows(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Deletes on the branch the rows of which there are to be more or fewer; all of them that are to be there are left
     to the commit that bears the position."""
-    target, reading = work.target, work.read_batch()
-    if reading is None:
-        return nothing_readable()
-    work.stage("read")
-    with work.watch.stage("read"):
+    context = reader.context
+    with context.watch.stage("read"):
         batch = reading.checkpointed(each_once(reading.good))
-    seen = work.seen(reading)
+    reader.check(reading)
     events = _events(batch)
-    before = _there(work, current)
-    if seen.is_late(work.position.max_sequence) or work.retries or work.again:
-        work.stage("replay")
-        with work.watch.stage("replay"):
-            members = epoch_members(work.logged, work.batch.epoch, work.batch.upto)
-            refuse_missing(work, reading, members)
-            again = work.read_again(members)
-            assert again is not None, "the batch's own files are among them"
-            affected = checkpointed(events.select("_value").distinct())
-            all_events = _events(each_once(again.good))
-            same = all_events["_value"].eqNullSafe(affected["_value"])
-            events = again.checkpointed(all_events.join(affected, on=same, how="left_semi"))
-            again.figures()
-            counts, figures = _counted(_counts(events, before, since_then=False))
-    else:
-        counts, figures = _counted(_counts(events, before, since_then=True))
+    if reader.is_late:
+        context.stage("replay")
+        with context.watch.stage("replay"):
+            events = _all_events(reader, reading, events)
+    counts, observed = _counts(events, _there(context), since_then=not reader.is_late)
+    counts = checkpointed(counts, [observed])
+    figures = observed.get
     changed = counts.filter("_before != _after")
-    work.stage("write")
-    changed.createOrReplaceTempView(VIEW)
-    if work.position.snapshot_id is not None:
-        with work.watch.stage("delete"):
-            work.spark.sql(
-                sql(
-                    "DELETE FROM {branch} AS t WHERE EXISTS (SELECT 1 FROM {rows} AS k WHERE {matches})",
-                    branch=current.address,
-                    rows=VIEW,
-                    matches=_matches(target),
-                )
-            )
-    work.spark.catalog.dropTempView(VIEW)
+    context.stage("write")
+    if context.position.snapshot_id is not None:
+        delete_matching(context, current, changed, _matches(context.target))
     return Written(
         strategy="delete_and_append",
-        changes=seen,
-        rows_counted=reading.rows_counted,
         keys=figures["keys"],
         rows=figures["rows"],
         images=_copies(changed),
         replaced=figures["replaced"],
         versions=figures["rows"],
-        touched=all_days(target),
+        touched=all_days(context.target),
         unmatched=figures["unmatched"],
     )
 
 
-def replace_all_rows(work: Work, current: Attempt) -> Written:
-    """A full load and the CDC that belongs to it: the whole table anew, in one pass."""
-    target, reading = work.target, work.read_batch()
-    if reading is None:  # a table without a full load, of whose changes none can be read any more
-        return write_nothing(work.spark, current, target)
-    observed = Observed()
-    counts = _observed(_counts(_events(each_once(reading.good)), None, since_then=False), observed)
-    work.stage("write")
-    with work.watch.stage("write"):
-        write_all(_copies(counts), current, target)
-    seen = work.seen(reading)
-    figures = observed.get
-    # What the position needs is known only now, so that the commit that bears it comes second, without rows.
-    return Written(
-        strategy="overwrite",
-        changes=seen,
-        rows_counted=reading.rows_counted,
-        keys=seen.used,
-        rows=figures["rows"],
-        touched=all_days(target),
-        unmatched=figures["unmatched"],
-    )
+def replace_all_rows(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
+    """A full load and the CDC that belongs to it: the whole table, in one pass."""
+    counts, observed = _counts(_events(each_once(reading.good)), None, since_then=False)
+    written = overwrite(reader, reading, current, _copies(counts), observed)
+    return replace(written, unmatched=observed.get["unmatched"])
+
+
+def _all_events(reader: BatchReader, reading: Reading, own: DataFrame) -> DataFrame:
+    """All events of the epoch, of the rows that the batch's own events are about."""
+    again = members_again(reader, reading)
+    affected = checkpointed(own.select("_value").distinct())
+    events = _events(each_once(again.good))
+    same = events["_value"].eqNullSafe(affected["_value"])
+    done = again.checkpointed(events.join(affected, on=same, how="left_semi"))
+    again.figures()
+    return done
 
 
 def _events(changes: DataFrame) -> DataFrame:
@@ -122,19 +94,18 @@ def _events(changes: DataFrame) -> DataFrame:
     return each.select("_event._value", "_event._delta", F.struct("_order", "_event._delta").alias("_order"))
 
 
-def _there(work: Work, current: Attempt) -> DataFrame | None:
+def _there(context: BatchContext) -> DataFrame | None:
     """How often the table has each of its rows: `_value`, `_there`."""
-    if work.position.snapshot_id is None or work.fresh:
+    if context.position.snapshot_id is None or context.reshape:
         return None
-    value = F.struct(*(F.col(quoted(column.name)) for column in work.target.image_columns))
-    rows = work.spark.table(current.table).select(value.alias("_value"))
+    rows = context.main.select(table_image(context.target).alias("_value"))
     return rows.groupBy("_value").agg(F.count(F.lit(1)).alias("_there"))
 
 
-def _counts(events: DataFrame, there: DataFrame | None, *, since_then: bool) -> DataFrame:
+def _counts(events: DataFrame, there: DataFrame | None, *, since_then: bool) -> tuple[DataFrame, Observed]:
     """Of each row that the events are about: `_value`, `_before` and `_after`, how often it is in the table and how
-    often it is to be; `_unmatched`, how often it was to be taken away and was not there. The events are those
-    `since_then`, or all that there ever were."""
+    often it is to be; `_unmatched`, how often it was to be taken away and was not there; and what is observed of them.
+    The events are those `since_then`, or all that there ever were."""
     own = events.groupBy("_value").agg(
         F.array_sort(F.collect_list(F.struct("_order", "_delta"))).alias("_events"),
         F.sum("_delta").alias("_sum"),
@@ -152,26 +123,18 @@ def _counts(events: DataFrame, there: DataFrame | None, *, since_then: bool) -> 
         return F.greatest(count + event["_delta"], F.lit(0).cast("bigint"))
 
     counted = own.withColumn("_after", F.aggregate("_events", start, next_count))
-    return counted.select(
+    counts = counted.select(
         "_value", "_before", "_after", (F.col("_after") - start - F.col("_sum")).alias("_unmatched")
     )
-
-
-def _observed(counts: DataFrame, observed: Observed) -> DataFrame:
-    changed = F.col("_before") != F.col("_after")
-    return observed.on(
+    changed, observed = F.col("_before") != F.col("_after"), Observed()
+    counts = observed.on(
         counts,
         F.count(F.lit(1)).alias("keys"),
         F.coalesce(F.sum(F.when(changed, F.col("_after"))), F.lit(0)).alias("rows"),
         F.coalesce(F.sum(F.when(changed, F.col("_before"))), F.lit(0)).alias("replaced"),
         F.coalesce(F.sum("_unmatched"), F.lit(0)).alias("unmatched"),
     )
-
-
-def _counted(counts: DataFrame) -> tuple[DataFrame, dict[str, int]]:
-    observed = Observed()
-    done = checkpointed(_observed(counts, observed), [observed])
-    return done, dict(observed.get)
+    return counts, observed
 
 
 def _copies(counts: DataFrame) -> DataFrame:

@@ -15,144 +15,137 @@ from lake_assets.bronze.files.content import FilesUnusable, UnreadableFile
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.reader.places import plain
 from lake_assets.bronze.scan.vanished import missing_files
-from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_io import load_table, table_at
 from lake_assets.silver.changes.key_moves import settled
-from lake_assets.silver.changes.key_states import Counts, counted, observe_states, state_of
+from lake_assets.silver.changes.key_states import Counts, broadcast_if_few, counted, state_of
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import RowCut
-from lake_assets.silver.plan.planner import epoch_members
 from lake_assets.silver.plan.rewritten import lost_contents
-from lake_assets.silver.table.change_events import UPDATED, ChangeFigures, commit_of, key_columns
-from lake_assets.silver.write.batch_work import Work
+from lake_assets.silver.table.change_events import UPDATED, commit_of, key_columns
+from lake_assets.silver.write.batch_context import BatchContext
+from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.replay_basis import Basis, basis
-from lake_assets.spark.checkpoint import Observed, checkpointed
-
-MOST_BROADCAST_KEYS = 1_000_000
+from lake_assets.spark.checkpoint import checkpointed
 
 States = tuple[DataFrame, Counts]
 
 
-def replayed(work: Work, reading: Reading, delta: DataFrame, counts: Counts, seen: ChangeFigures) -> States:
+def replayed(reader: BatchReader, reading: Reading, delta: DataFrame, counts: Counts) -> States:
     """The state of a late batch's keys from every file that tells of its time or a later one. Raises FilesUnusable when
     one of these is gone."""
     if not counts.keys:
         return delta, counts  # a join with nothing would not read the files, as if they had no rows
-    work.stage("replay")
-    with work.watch.stage("replay"):
-        told = _told_since(work, seen, reading)
-        affected = delta.select(*key_columns(work.target.key))
-        if counts.keys <= MOST_BROADCAST_KEYS:
-            affected = F.broadcast(affected)
-        again = work.read_again(told.files)
-        assert again is not None, "the batch's own files are among them"
-        done, found = counted(again, state_of(work.target, again.good, only=affected))
+    context = reader.context
+    context.stage("replay")
+    with context.watch.stage("replay"):
+        told = _told_since(reader, reading)
+        affected = broadcast_if_few(delta.select(*key_columns(context.target.key)), counts.keys)
+        again = reader.read_with_own(told.files)
+        done, found = counted(state_of(context.target, again.good, only=affected), again)
         again.figures()
         if found.doubtful:
-            done, found = _with_settled(work, done, found, told, _rows_at(work, told))
+            done, found = _with_settled(reader, done, found, told, _rows_at(context, told))
         return done, found
 
 
-def settled_in_order(
-    work: Work, current: Attempt, reading: Reading, delta: DataFrame, counts: Counts, seen: ChangeFigures
-) -> States:
+def settled_in_order(reader: BatchReader, reading: Reading, delta: DataFrame, counts: Counts) -> States:
     """The state of an in-order batch's keys with the doubtful ones settled. Raises FilesUnusable as `replayed`."""
-    with work.watch.stage("replay"):
-        if commit_of(seen.min_sequence) > commit_of(work.position.max_sequence):
+    context = reader.context
+    with context.watch.stage("replay"):
+        if commit_of(reader.seen.min_sequence) > commit_of(context.position.max_sequence):
             # Nothing of its transactions was applied before.
-            return _with_settled(
-                work,
-                delta,
-                counts,
-                Basis(work.batch.files),
-                work.spark.table(current.table),
-                cut=work.row_cut,
-            )
-        told = _told_since(work, seen, reading)
-        return _with_settled(work, delta, counts, told, _rows_at(work, told))
+            own = Basis(context.batch.files)
+            return _with_settled(reader, delta, counts, own, context.main, cut=context.row_cut)
+        told = _told_since(reader, reading)
+        return _with_settled(reader, delta, counts, told, _rows_at(context, told))
 
 
-def settled_again(work: Work) -> States:
+def settled_again(reader: BatchReader) -> States:
     """The states of the doubtful keys of a full load, which has no earlier state."""
-    reading = work.read_again(work.batch.files)
-    assert reading is not None, "the batch was just read"
-    states, _ = counted(reading, state_of(work.target, reading.good).filter("_doubtful"))
-    return _computed(_settled(work, states, Basis(work.batch.files), None))
+    context = reader.context
+    reading = reader.read_with_own(context.batch.files)
+    states, _ = counted(state_of(context.target, reading.good).filter("_doubtful"), reading)
+    return counted(_settled(reader, states, Basis(context.batch.files), None))
+
+
+def members_again(reader: BatchReader, reading: Reading) -> Reading:
+    """All files of the epoch, which the keys of a late batch are computed from where the table keeps what was before,
+    or has no keys. Raises FilesUnusable when one of them is gone."""
+    members = reader.context.members
+    refuse_missing(reader.context, reading, members)
+    return reader.read_with_own(members)
 
 
 def _with_settled(
-    work: Work,
+    reader: BatchReader,
     delta: DataFrame,
     counts: Counts,
     told: Basis,
     base: DataFrame | None,
     cut: RowCut | None = None,
 ) -> States:
-    names = key_columns(work.target.key)
+    names = key_columns(reader.context.target.key)
+    doubtful = delta.filter("_doubtful")
     # What a key's first change was, its own changes say; of keys that were found on the way of a row nobody asks.
-    firsts = F.broadcast(delta.filter("_doubtful").select(*names, "_first"))
-    found = _settled(work, delta.filter("_doubtful"), told, base, cut)
+    firsts = F.broadcast(doubtful.select(*names, "_first"))
+    found = _settled(reader, doubtful, told, base, cut)
     found = found.drop("_first").join(firsts, on=names, how="left")
     # Keys that were found on the way of a row are in both.
     rest = delta.join(found.select(*names), on=names, how="left_anti")
-    done, now = _computed(rest.unionByName(found))
+    done, now = counted(rest.unionByName(found))
     followed = now.keys - counts.keys
     return done, replace(now, present=counts.present, updated=counts.updated, followed=followed)
 
 
 def _settled(
-    work: Work, doubtful: DataFrame, told: Basis, base: DataFrame | None, cut: RowCut | None = None
+    reader: BatchReader, doubtful: DataFrame, told: Basis, base: DataFrame | None, cut: RowCut | None = None
 ) -> DataFrame:
-    reading = work.read_again(told.files, cut)
-    assert reading is not None, "the batch's own files are among them"
-    keys = doubtful.select(*key_columns(work.target.key))
-    done = checkpointed(settled(work.spark, work.target, reading.good, keys, base))
+    context = reader.context
+    reading = reader.read_with_own(told.files, cut)
+    keys = doubtful.select(*key_columns(context.target.key))
+    done = checkpointed(settled(context.spark, context.target, reading.good, keys, base))
     return done.withColumns({"_first": F.lit(UPDATED), "_doubtful": F.lit(False)})
 
 
-def _computed(states: DataFrame) -> States:
-    observed = Observed()
-    return checkpointed(observe_states(states, observed), [observed]), Counts.of(observed)
-
-
-def _told_since(work: Work, seen: ChangeFigures, reading: Reading) -> Basis:
-    table = load_table(work.runtime.catalog, work.target.identifier)
+def _told_since(reader: BatchReader, reading: Reading) -> Basis:
+    context, batch = reader.context, reader.context.batch
+    table = load_table(context.runtime.catalog, context.target.identifier)
     assert table is not None, "it was created before the batch"
-    if work.again or work.batch.cut is not None or work.batch.reopened:
+    if context.again or batch.cut is not None or batch.reopened:
         # A snapshot at a cut does not have all rows of the files that were read for it.
-        told = Basis(epoch_members(work.logged, work.batch.epoch, work.batch.upto))
+        told = Basis(context.members)
     else:
-        told = basis(table, work.position.snapshot_id, work.batch, work.logged, seen.min_sequence)
-    refuse_missing(work, reading, told.files)
+        told = basis(table, context.position.snapshot_id, batch, context.logged, reader.seen.min_sequence)
+    refuse_missing(context, reading, told.files)
     return told
 
 
-def refuse_missing(work: Work, reading: Reading, files: Sequence[LoggedFile]) -> None:
+def refuse_missing(context: BatchContext, reading: Reading, files: Sequence[LoggedFile]) -> None:
     """Raises FilesUnusable, for the batch's late files, when one of the others is gone, or its rows are."""
-    batch = {file.key for file in work.batch.files}
+    batch = {file.key for file in context.batch.files}
     needed = [file for file in files if file.key not in batch]
-    if missing := missing_files(work.runtime.store(work.target.source), needed):
-        raise FilesUnusable(_held_back(work, reading, missing[0].key, "is gone from the bucket"))
-    if lost := lost_contents(needed, work.logged, work.damaged):
-        raise FilesUnusable(_held_back(work, reading, lost[0].key, "was written again, and is set aside"))
+    if missing := missing_files(context.store, needed):
+        raise FilesUnusable(_held_back(context, reading, missing[0].key, "is gone from the bucket"))
+    if lost := lost_contents(needed, context.logged, context.damaged):
+        raise FilesUnusable(_held_back(context, reading, lost[0].key, "was written again, and is set aside"))
 
 
-def _held_back(work: Work, reading: Reading, needed: str, fate: str) -> list[UnreadableFile]:
+def _held_back(context: BatchContext, reading: Reading, needed: str, fate: str) -> list[UnreadableFile]:
     """The batch's files that reach back to what was applied before."""
-    applied = commit_of(work.position.max_sequence)
+    applied = commit_of(context.position.max_sequence)
     lowest = reading.changes.filter("_sequence != ''").groupBy("_file").agg(F.min("_sequence").alias("first"))
     back = {plain(unquote(row["_file"])) for row in lowest.collect() if commit_of(row["first"]) <= applied}
-    store = work.runtime.store(work.target.source)
     reason = f"it comes late, and {needed}, which is needed to know what it changes, {fate}"
     return [
         UnreadableFile(part.file.key, reason)
         for part in reading.parts
-        if part.file.retry or plain(store.spark_uri(part.file.path)) in back
+        if part.file.retry or plain(context.store.spark_uri(part.file.path)) in back
     ]
 
 
-def _rows_at(work: Work, told: Basis) -> DataFrame | None:
+def _rows_at(context: BatchContext, told: Basis) -> DataFrame | None:
     """The table as it was before those files."""
     if told.snapshot_id is None:
         return None
-    return work.spark.sql(table_at(work.runtime.lake.catalog.name, work.target.identifier, told.snapshot_id))
+    catalog = context.runtime.lake.catalog.name
+    return context.spark.sql(table_at(catalog, context.target.identifier, told.snapshot_id))

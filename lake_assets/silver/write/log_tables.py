@@ -7,87 +7,66 @@ whole content, so that no two different changes are ever taken for one.
 Here: the rows of a log, and that recognition. Not here: the order of the steps (`silver/apply/apply_batch.py`).
 """
 
+from collections.abc import Sequence
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.reader.places import plain
 from lake_assets.bronze.reader.typed_rows import has_own_sequence
 from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import RowCut
-from lake_assets.silver.changes.touched_days import all_days
 from lake_assets.silver.plan.planner import epoch_members
+from lake_assets.silver.plan.rewritten import former_content, rewritten
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import Written, nothing_readable
-from lake_assets.silver.write.batch_work import Work
-from lake_assets.silver.write.commit import write_all, write_nothing
-from lake_assets.silver.write.reapplied_log import not_in_log
+from lake_assets.silver.write.batch import Written
+from lake_assets.silver.write.batch_context import BatchContext
+from lake_assets.silver.write.batch_reader import BatchReader
+from lake_assets.silver.write.commit import overwrite
+from lake_assets.silver.write.reapplied_log import not_in_log, rows_of_commits
 from lake_assets.spark.checkpoint import Observed, checkpointed
-from lake_assets.spark.sql import quoted
 from lake_assets.words import does, many
 
 IDENTITY = ("_sequence", "_op", "_commit_ts", "_image")
 
 
-def replace_log(work: Work, current: Attempt) -> Written:
-    """A full load and the CDC that belongs to it: the whole log anew, read and written in one pass."""
-    target, reading = work.target, work.read_batch()
-    if reading is None:  # a table without a full load, of whose changes none can be read any more
-        return write_nothing(work.spark, current, target)
-    rows = each_once(reading.good) if _may_repeat(work, late=False) else reading.good
-    counted = Observed()
-    rows = counted.on(_columns(target, rows), F.count(F.lit(1)).alias("rows"))
-    work.stage("write")
-    with work.watch.stage("write"):
-        write_all(rows, current, target)
-    seen = work.seen(reading)
-    refuse_changes(target, seen)
-    # What the position needs is known only now, so that the commit that bears it comes second, without rows.
-    return Written(
-        strategy="overwrite",
-        changes=seen,
-        rows_counted=reading.rows_counted,
-        keys=seen.used,
-        rows=int(counted.get["rows"]),
-        touched=all_days(target),
-    )
+def replace_log(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
+    """A full load and the CDC that belongs to it: the whole log, read and written in one pass."""
+    target, counted = reader.context.target, Observed()
+    changes = each_once(reading.good) if _may_repeat(reader.context, late=False) else reading.good
+    rows = counted.on(_columns(target, changes), F.count(F.lit(1)).alias("rows"))
+    written = overwrite(reader, reading, current, rows, counted)
+    refuse_changes(target, reader.seen)
+    return written
 
 
-def append(work: Work, current: Attempt) -> Written:
+def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Reads the batch; its rows are left to the commit that bears the position."""
-    reading = work.read_batch()
-    if reading is None:
-        return nothing_readable()
-    work.stage("read")
-    with work.watch.stage("read"):
+    context = reader.context
+    with context.watch.stage("read"):
         delta = reading.checkpointed(reading.good)
-    seen = work.seen(reading)
-    refuse_changes(work.target, seen)
-    rows, late = seen.used, seen.is_late(work.position.max_sequence)
-    if work.grown or work.asked_anew:
-        with work.watch.stage("repetitions"):
-            delta = checkpointed(_without_known(work, current, delta))
+    seen = reader.check(reading)
+    refuse_changes(context.target, seen)
+    rows, late = seen.used, seen.is_late(context.position.max_sequence)
+    if known := _with_former_rows(reader):
+        with context.watch.stage("repetitions"):
+            delta = checkpointed(_without_known(context, known, delta))
             rows = delta.count()
-    if _may_repeat(work, late=late):
-        with work.watch.stage("repetitions"):
+    if _may_repeat(context, late=late):
+        with context.watch.stage("repetitions"):
             delta = each_once(delta)
             if late:
-                delta = _not_applied(work, current, delta)
+                delta = _not_applied(reader, delta)
             delta = checkpointed(delta)
             rows = delta.count()
-    return Written(
-        strategy="append",
-        changes=seen,
-        rows_counted=reading.rows_counted,
-        keys=seen.used,
-        rows=rows,
-        images=_columns(work.target, delta),
-    )
+    return Written(strategy="append", keys=seen.used, rows=rows, images=_columns(context.target, delta))
 
 
 def refuse_changes(target: Target, seen: ChangeFigures) -> None:
@@ -109,11 +88,11 @@ def _columns(target: Target, changes: DataFrame) -> DataFrame:
     return changes.select("_image.*")
 
 
-def _may_repeat(work: Work, *, late: bool) -> bool:
+def _may_repeat(context: BatchContext, *, late: bool) -> bool:
     """Whether the batch can hold a change twice, or one that was applied before, and that could be told. A change that
     is written again goes to another file, whose sequences then do not lie above all the earlier ones."""
-    several = sum(file.kind is FileKind.CDC for file in work.batch.files) > 1
-    return work.target.dms.change_sequence_column is not None and (several or late)
+    several = sum(file.kind is FileKind.CDC for file in context.batch.files) > 1
+    return context.target.dms.change_sequence_column is not None and (several or late)
 
 
 def each_once(changes: DataFrame) -> DataFrame:
@@ -122,13 +101,23 @@ def each_once(changes: DataFrame) -> DataFrame:
     return changes.withColumn("_place", place).dropDuplicates([*IDENTITY, "_place"])
 
 
-def _without_known(work: Work, current: Attempt, delta: DataFrame) -> DataFrame:
-    """The batch without the rows that the log has of files that were written again."""
-    store = work.runtime.store(work.target.source)
-    wanted = {plain(store.spark_uri(file.path)) for file in (*work.grown, *work.asked_anew)}
+def _with_former_rows(reader: BatchReader) -> list[LoggedFile]:
+    """Files of the batch of which the log has rows from before they were written again: those with further rows, and
+    those that are read again as somebody asked for."""
+    context, applied = reader.context, reader.context.position.log_offset
+    grown = rewritten(context.batch.files, context.logged, applied, context.damaged)
+    asked = [part.file for part in reader.parts if part.file.retry and part.only is None]
+    return grown + [
+        file for file in asked if former_content(file, context.logged, applied, context.damaged) is not None
+    ]
+
+
+def _without_known(context: BatchContext, files: Sequence[LoggedFile], delta: DataFrame) -> DataFrame:
+    """The batch without the rows of these files that the log has."""
+    wanted = {plain(context.store.spark_uri(file.path)) for file in files}
     found = [row["_file"] for row in delta.select("_file").distinct().collect()]
     of_these = F.col("_file").isin([name for name in found if plain(unquote(name)) in wanted])
-    return delta.filter(~of_these).unionByName(not_in_log(work, current, delta.filter(of_these)))
+    return delta.filter(~of_these).unionByName(not_in_log(context, delta.filter(of_these)))
 
 
 def _not_among(changes: DataFrame, applied: DataFrame) -> DataFrame:
@@ -141,19 +130,16 @@ def _not_among(changes: DataFrame, applied: DataFrame) -> DataFrame:
     return changes.join(earlier, same, "left_anti")
 
 
-def _not_applied(work: Work, current: Attempt, delta: DataFrame) -> DataFrame:
+def _not_applied(reader: BatchReader, delta: DataFrame) -> DataFrame:
     """What of a late batch is no repetition: of the log itself, if it has the columns of IDENTITY, else of the files
     that were applied."""
-    if work.target.mode is Mode.CHANGE_LOG:
-        bounds = delta.agg(F.min("_commit_ts"), F.max("_commit_ts")).first()
-        assert bounds is not None, "an aggregate without grouping has one row"
-        image = F.struct(*(F.col(quoted(column.name)) for column in work.target.image_columns))
-        # The table is partitioned by the day of its commits, and a repetition has the commit of its first delivery.
-        rows = work.spark.table(current.table).filter(F.col("_commit_ts").between(*bounds))
-        return _not_among(delta, rows.select(*IDENTITY[:-1], image.alias("_image")))
-    members = epoch_members(work.logged, work.batch.epoch, work.position.log_offset)
-    cut = RowCut(work.position.cut) if work.position.cut is not None else None
-    reading = work.read_again([file for file in members if file.kind is FileKind.CDC], cut)
+    context = reader.context
+    if context.target.mode is Mode.CHANGE_LOG:
+        # A repetition has the commit of its first delivery.
+        return _not_among(delta, rows_of_commits(context, delta))
+    members = epoch_members(context.logged, context.batch.epoch, context.position.log_offset)
+    cut = RowCut(context.position.cut) if context.position.cut is not None else None
+    reading = reader.read_again([file for file in members if file.kind is FileKind.CDC], cut)
     if reading is None:
         return delta
     applied = reading.checkpointed(reading.good)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pyiceberg.table import Table
 
 from lake_assets.bronze.log.file_log import LoggedFile
+from lake_assets.iceberg.retention import chain
 from lake_assets.iceberg.table_io import summary
 from lake_assets.silver.plan.planner import Batch, epoch_members
 from lake_assets.silver.table.change_events import commit_of
@@ -37,31 +38,27 @@ def basis(
     """
     members = epoch_members(logged, batch.epoch, batch.upto)
     lowest = commit_of(first)
-    snapshot = table.snapshot_by_id(snapshot_id) if snapshot_id is not None else None
-    while snapshot is not None and lowest:
+    for snapshot in chain(table, snapshot_id) if lowest else ():
         properties = summary(snapshot)
-        if LOG_OFFSET in properties:
-            if (
-                int(properties[EPOCH]) != batch.epoch
-                or snapshot.schema_id != table.metadata.current_schema_id
-            ):
-                break
-            offset = int(properties[LOG_OFFSET])
-            since = tuple(file for file in members if file.offset > offset)
-            # Of a file whose rows are tried again, all rows are read, and most of them were applied before.
-            if any(file.retry for file in since):
-                break
-            # At a consistent cut, a snapshot has not all rows of the files that it counts as read.
-            if int(properties.get(CUT_WAITING, "0")):
-                break
-            if commit_of(properties[MAX_SEQUENCE]) < lowest:
-                return Basis(since, snapshot.snapshot_id)
-            if KIND in properties:
-                own = properties.get(MIN_SEQUENCE, "")
-                if properties[KIND] != "cdc" or not own:
-                    break
-                if own != NO_CHANGES:
-                    lowest = min(lowest, commit_of(own))
-        parent = snapshot.parent_snapshot_id
-        snapshot = table.snapshot_by_id(parent) if parent is not None else None
+        if LOG_OFFSET not in properties:
+            continue
+        if int(properties[EPOCH]) != batch.epoch or snapshot.schema_id != table.metadata.current_schema_id:
+            break
+        offset = int(properties[LOG_OFFSET])
+        since = tuple(file for file in members if file.offset > offset)
+        # Of a file whose rows are tried again, all rows are read, and most of them were applied before.
+        if any(file.retry for file in since):
+            break
+        # At a consistent cut, a snapshot has not all rows of the files that it counts as read.
+        if int(properties.get(CUT_WAITING, "0")):
+            break
+        if commit_of(properties[MAX_SEQUENCE]) < lowest:
+            return Basis(since, snapshot.snapshot_id)
+        if KIND not in properties:
+            continue
+        own = properties.get(MIN_SEQUENCE, "")
+        if properties[KIND] != "cdc" or not own:
+            break
+        if own != NO_CHANGES:
+            lowest = min(lowest, commit_of(own))
     return Basis(members)

@@ -1,25 +1,27 @@
 """Rows and files that cannot be used: into the quarantine, as long as they are few.
 
-Here: how many are too many, and naming each row that is set aside. Not here: the quarantine's table
-(`bronze/quarantine/quarantine_log.py`), deciding that a row is bad (`bronze/reader/typed_rows.py`).
+Here: how many are too many, naming each row that is set aside, and what a batch changes in the quarantine. Not here:
+the quarantine's table (`bronze/quarantine/quarantine_log.py`), deciding that a row is bad
+(`bronze/reader/typed_rows.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from lake_assets.bronze.files.inspect import UnreadableFile
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_bad_rows
-from lake_assets.bronze.quarantine.quarantine_log import Held
+from lake_assets.bronze.quarantine.quarantine_log import Held, State
 from lake_assets.bronze.quarantine.raw_rows import RawRow, raw_records
 from lake_assets.config import QuarantineLimits
 from lake_assets.errors import TableStopped
-from lake_assets.schema.contract import Contracts
 from lake_assets.silver.changes.reading import Reading
+from lake_assets.silver.plan.parts import Asked, Part, request_of
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
-from lake_assets.storage.object_store import ObjectStore
+from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.words import many
 
 SHARE_FROM = 20
@@ -28,29 +30,90 @@ MOST_NAMED = 20
 """Bad rows that the message of a stopped table names."""
 
 
-def bad_rows(
-    target: Target,
-    store: ObjectStore,
-    reading: Reading,
-    seen: ChangeFigures,
-    contracts: Contracts,
-    known: Sequence[Held],
-) -> list[Held]:
+class BatchQuarantine:
+    """What of a batch's files is set aside, and what was asked for again."""
+
+    def __init__(self, context: BatchContext) -> None:
+        self._context = context
+        self._log = context.runtime.quarantine
+        self.held: list[Held] = []
+        """What of the batch's files is set aside."""
+        self._in_vain: list[Held] = []
+
+    def hold(self, found: Iterable[Held]) -> None:
+        """These are to be set aside."""
+        self.held += found
+
+    def asked_in_vain(self, asked: Iterable[Held]) -> None:
+        """Rows that were asked for again, of files that cannot be read by the contract as it is."""
+        self._in_vain += asked
+
+    def asked(self) -> list[Asked]:
+        """What was asked for again, of all files of the table."""
+        return [Asked(held, at) for held, at in self._log.asked(self._context.target.identifier)]
+
+    def set_aside(self, parts: Sequence[Part]) -> None:
+        """Records what is held of these parts, the batch's own, before the batch is published: done twice, it is
+        recorded once. What was asked for again by a later record of the log than this batch's stays asked for until
+        then."""
+        upto = self._context.batch.upto
+        later = {one.held.id: one.at for one, request in self._requests() if request.offset > upto}
+        self._log.set_aside(
+            [
+                replace(held, state=State.RETRIED, at=later[held.id]) if held.id in later else held
+                for held in self.held
+            ]
+        )
+        asked = {held.id for part in parts for held in part.asked}
+        again = [held for held in self.held if held.id in asked]
+        self._log.becomes([*again, *self._in_vain], State.HELD)
+
+    def release(self, parts: Sequence[Part]) -> None:
+        """Once the batch is published: what was held of its files and is not any more was applied, and what was held of
+        files that the table is no longer made of is nobody's concern."""
+        batch = self._context.batch
+        still = {held.id for held in (*self.held, *self._in_vain)}
+        read = {
+            (part.file.key, part.file.version)
+            for part in parts
+            if part.only is None and part.file.offset not in batch.reopened
+        }
+        # A run that died after its publish has left some of these to the next one.
+        due = {one.held.id for one, request in self._requests() if request.offset <= batch.upto}
+        made_of = {(file.key, file.version) for file in self._context.made_of}
+        applied, superseded = [], []
+        for held in self._log.open(self._context.target.identifier):
+            if (held.key, held.version) not in made_of:
+                # Not those of a batch that another run is about to publish.
+                superseded += [held] if held.log_offset <= batch.upto else []
+            elif held.id not in still and (held.id in due or (held.key, held.version) in read):
+                applied.append(held)
+        self._log.becomes(applied, State.RELEASED)
+        self._log.becomes(superseded, State.SUPERSEDED)
+
+    def _requests(self) -> list[tuple[Asked, LoggedFile]]:
+        """What was asked for again, with the record that was logged for it."""
+        logged = [file for file in self._context.logged if file.retry]
+        found = ((one, request_of(one, logged)) for one in (self.asked() if logged else ()))
+        return [(one, request) for one, request in found if request is not None]
+
+
+def bad_rows(context: BatchContext, reading: Reading, seen: ChangeFigures) -> list[Held]:
     """The rows of a batch that cannot be used. Raises TableStopped when they are more than the table's limits allow;
-    those that are `known`, of files that are read again, are no news."""
+    those that are known, of files that are read again, are no news."""
     if not seen.bad_rows:
         return []
-    limits = target.config.quarantine
+    target, store = context.target, context.store
     files = [part.file for part in reading.parts]
     # Of a file of which rows waited, those that are known were another batch's.
     versions = {(f.key, f.version) for f in files if f.offset not in reading.cut.reopened}
-    new = seen.bad_rows - sum((held.key, held.version) in versions for held in known if held.row is not None)
-    if (limit := _exceeded(limits, new, seen.rows)) is not None:
+    known = sum(one.row is not None and (one.key, one.version) in versions for one in context.held())
+    if (limit := _exceeded(target.config.quarantine, seen.bad_rows - known, seen.rows)) is not None:
         named = [(file, store.spark_uri(file.path), rows) for file, rows in reading.bad_rows(MOST_NAMED)]
         stop_for_bad_rows(target.table, seen.bad_rows, limit, named)
     held: list[Held] = []
     for file, places in reading.bad_rows():
-        dms = contracts.at(file.offset).contract.dms
+        dms = context.contracts.at(file.offset).contract.dms
         raw = raw_records(store, file, dms, [place for place, _ in places])
         held += (_held(target, file, files, bad, place, raw.get(place)) for place, bad in places)
     return held
@@ -79,14 +142,16 @@ def unreadable_file(
     return _held(target, file, batch, str(error), None, None)
 
 
-def refuse_too_many_files(target: Target, held: Sequence[Held], known: Sequence[Held]) -> None:
-    """Raises TableStopped; those that are `known`, of a table that is made anew, are no news."""
-    most = target.config.quarantine.max_files
-    ids = {one.id for one in known}
-    new = [one for one in held if one.id not in ids]
+def refuse_too_many_files(context: BatchContext, held: Sequence[Held]) -> None:
+    """Raises TableStopped; those that are known, of a table that is computed again, are no news."""
+    if not held:
+        return
+    most = context.target.config.quarantine.max_files
+    known = {one.id for one in context.held()}
+    new = [one for one in held if one.id not in known]
     if len(new) > most:
         raise TableStopped(
-            target.table,
+            context.target.table,
             f"{new[0].reason}; {many(len(new), 'file')} of the batch would be set aside, and quarantine.max_files is "
             f"{most}.",
             "Have DMS write them again, or raise the limit to go on without them.",

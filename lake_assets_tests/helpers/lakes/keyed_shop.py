@@ -20,7 +20,7 @@ from lake_assets.silver.plan.planner import plan_batch
 from lake_assets.silver.table.position import LOG_OFFSET, read_position
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
-from lake_assets.silver.write.batch_work import Work
+from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench, main_snapshots
 
@@ -93,7 +93,7 @@ class KeyedShop:
         """A turn of items alone."""
         return apply_table(self.bench.lake.runtime, self.items, progress)
 
-    def work(self) -> Work:
+    def work(self) -> BatchContext:
         """The next batch of items, planned but not begun."""
         runtime, target = self.bench.lake.runtime, self.items
         logged = runtime.file_log.files(target.source, target.table)
@@ -103,7 +103,7 @@ class KeyedShop:
         batch = plan.batch
         assert batch is not None
         contracts = runtime.contracts.of(target.identifier)
-        return Work(
+        return BatchContext(
             runtime, runtime.sessions.root(), target.under(contracts), position, batch, logged, contracts
         )
 

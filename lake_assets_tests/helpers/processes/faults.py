@@ -46,7 +46,8 @@ class Point:
 _COMMIT = ("pyiceberg.catalog.sql", "SqlCatalog.commit_table")
 _SET_ASIDE = ("lake_assets.bronze.quarantine.quarantine_log", "Quarantine.set_aside")
 _PUBLISH = ("lake_assets.iceberg.publish", "Attempt.publish")
-_DELETE = ("lake_assets.silver.write.upsert", "_delete")
+_READER = "lake_assets.silver.write.batch_reader"
+_DELETE = ("lake_assets.silver.write.upsert", "delete_matching")
 _STAMP = ("lake_assets.silver.apply.apply_batch", "stamp")
 _ALTER = ("lake_assets.schema.silver_schema", "SilverSchema._alter")
 
@@ -63,10 +64,8 @@ POINTS = {
         ),
         Point("evolve, recorded", Step.ALTERING, *_ALTER, "before", of="ADD COLUMN"),
         Point("evolve, altered", Step.ALTERING, *_ALTER, "after", of="ADD COLUMN"),
-        Point(
-            "read, begun", Step.WRITING, "lake_assets.silver.write.batch_work", "Work.read_batch", "before"
-        ),
-        Point("read, done", Step.WRITING, "lake_assets.silver.write.batch_work", "Work.seen", "after"),
+        Point("read, begun", Step.WRITING, _READER, "BatchReader.read_batch", "before"),
+        Point("read, done", Step.WRITING, _READER, "BatchReader.check", "after"),
         Point("delete, begun", Step.WRITING, *_DELETE, "before"),
         Point("delete, done", Step.WRITING, *_DELETE, "after"),
         Point("append, begun", Step.WRITING, *_STAMP, "before"),

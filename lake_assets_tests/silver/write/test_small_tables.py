@@ -14,7 +14,6 @@ from lake_assets.errors import RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
-from lake_assets.silver.write import small_table
 from lake_assets.silver.write import upsert as keyed
 from lake_assets_tests.helpers.files.dms_files import cdc_file
 from lake_assets_tests.helpers.lakes.small_table import ITEMS, NAME, NEVER, SmallTable
@@ -58,7 +57,7 @@ def test_which_tables_are_marked(
     many = SmallTable(tmp_path / "rows")
     many.load(1, 2, 3)
     assert many.apply(("U", 1)).strategy == "rewrite"
-    monkeypatch.setattr(small_table, "MOST_ROWS", 2)
+    monkeypatch.setattr(keyed, "MOST_ROWS", 2)
     assert many.apply(("U", 1)).strategy == "delete_and_append"
 
 
@@ -81,7 +80,7 @@ def test_a_rewrite_that_loses_a_row_is_not_published(
     items = SmallTable(tmp_path)
     items.load(1, 2, 3)
     before = items.bench.rows()
-    whole = small_table.kept_rows
+    whole = keyed.kept_rows
 
     def loses(*given: Any) -> Any:
         rows, observed = whole(*given)
@@ -102,7 +101,7 @@ def test_a_branch_that_is_dropped_amid_an_attempt_doubles_nothing(
     items = SmallTable(tmp_path, **NEVER)
     items.load(1, 2, 3)
     module, name = {
-        "before the delete": (keyed, "_delete"),
+        "before the delete": (keyed, "delete_matching"),
         "before the append": (apply, "stamp"),
         "begun anew": (apply, "stamp"),
         "after it": (apply, "count_rows"),

@@ -1,0 +1,119 @@
+"""Reading the files of one batch, and what was found in them.
+
+Here: files as parts and rows, again where it is needed, and the figures of the batch's own. Not here: reading as such
+(`silver/changes/reading.py`), which rows may be set aside (`setting_aside.py`), what is done with the others
+(`upsert.py`, `log_tables.py`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lake_assets.bronze.files.inspect import UnreadableFile
+from lake_assets.bronze.log.file_log import LoggedFile
+from lake_assets.bronze.quarantine.quarantine_log import Held
+from lake_assets.bronze.reader.headerless import dated
+from lake_assets.bronze.reader.recount import counted
+from lake_assets.silver.changes.reading import Reading
+from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut
+from lake_assets.silver.plan.parts import Part, parts_of
+from lake_assets.silver.plan.planner import Batch
+from lake_assets.silver.table.change_events import ChangeFigures
+from lake_assets.silver.write.batch_context import BatchContext
+from lake_assets.silver.write.setting_aside import (
+    BatchQuarantine,
+    bad_rows,
+    refuse_too_many_files,
+    unreadable_file,
+)
+
+
+class BatchReader:
+    """Reads the batch of a context."""
+
+    def __init__(self, context: BatchContext, replayed_bytes: int = 0) -> None:
+        self.context = context
+        self.quarantine = BatchQuarantine(context)
+        self.parts: Sequence[Part] = ()
+        """What of the batch's files is read."""
+        self.rows_counted = 0
+        """Rows of the batch's files by their own count."""
+        self.seen = ChangeFigures(by_op=dict.fromkeys("IUD", 0))
+        """The figures of the batch's files, once they have been read."""
+        self.replayed_bytes = replayed_bytes
+        """Bytes that were read again."""
+
+    def of(self, batch: Batch) -> "BatchReader":
+        """A reader of another batch of the same files, which has read nothing of it yet."""
+        return BatchReader(replace(self.context, batch=batch), self.replayed_bytes)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether some of the batch's rows belong before what was applied, so that their keys are computed again."""
+        context = self.context
+        return self.seen.is_late(context.position.max_sequence) or context.retries or context.again
+
+    def read_batch(self) -> Reading | None:
+        """The batch's files; None when none of them can be read. Raises TableStopped for columns that do not fit the
+        contract, and for too many files that cannot be read."""
+        self.parts = self._parts(self.context.batch.files)
+        found, unreadable = self._readable(self.parts)
+        refuse_too_many_files(self.context, unreadable)
+        self.quarantine.hold(unreadable)
+        return self._reading(found, self.context.row_cut) if found else None
+
+    def check(self, reading: Reading) -> ChangeFigures:
+        """The figures of the batch's files, once they have been read. Raises TableStopped for more bad rows than the
+        table's limits allow, and RowCountMismatch."""
+        self.seen = reading.figures()
+        self.rows_counted = reading.rows_counted
+        self.quarantine.hold(bad_rows(self.context, reading, self.seen))
+        return self.seen
+
+    def read_again(self, files: Sequence[LoggedFile], cut: RowCut | None = None) -> Reading | None:
+        """Records that were applied before, by default all of their rows up to the batch's cut; files that were set
+        aside whole are left out again. None when none of them can be read."""
+        parts = self._parts(files)
+        self.replayed_bytes += sum(part.file.size for part in parts)
+        found, _ = self._readable(parts)
+        if cut is None:
+            upto = self.context.batch.cut
+            cut = ALL_ROWS if upto is None else RowCut(upto)
+        return self._reading(found, cut) if found else None
+
+    def read_with_own(self, files: Sequence[LoggedFile], cut: RowCut | None = None) -> Reading:
+        """As `read_again`, of records among which are the batch's own."""
+        reading = self.read_again(files, cut)
+        assert reading is not None, "the batch's own files were just read"
+        return reading
+
+    def _parts(self, files: Sequence[LoggedFile]) -> list[Part]:
+        return parts_of(files, self.quarantine.asked() if any(file.retry for file in files) else ())
+
+    def _readable(self, parts: Sequence[Part]) -> tuple[list[Part], list[Held]]:
+        found: list[Part] = []
+        unreadable: list[Held] = []
+        files = [part.file for part in parts]
+        for part in parts:
+            try:
+                found.append(replace(part, file=self._counted(part.file)))
+            except UnreadableFile as error:
+                if part.only is None:
+                    unreadable.append(unreadable_file(self.context.target, part.file, files, error))
+                else:
+                    # The file is not at fault: its other rows were read by another contract.
+                    self.quarantine.asked_in_vain(part.asked)
+        return found, unreadable
+
+    def _counted(self, file: LoggedFile) -> LoggedFile:
+        """The file with its number of rows. Raises UnreadableFile."""
+        context = self.context
+        if (file.key, file.version) in context.damaged:
+            raise context.damaged[file.key, file.version]
+        tables = context.runtime.lake.sources[context.target.source].tables
+        return counted(context.store, file, context.contracts.at(file.offset).contract.dms, tables)
+
+    def _reading(self, parts: Sequence[Part], cut: RowCut) -> Reading:
+        context = self.context
+        files = dated((part.file for part in parts), context.logged)
+        parts = [replace(part, file=file) for part, file in zip(parts, files, strict=True)]
+        return Reading(context.spark, context.store, context.target, parts, context.contracts, cut)
