@@ -4,7 +4,7 @@ Here: streams of text files, gzip taken strictly. Not here: what the text says (
 """
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import BinaryIO
 
@@ -79,6 +79,17 @@ def whole(store: ObjectStore, key: str, compression: str, limit: int) -> bytes:
         if len(content) > limit:
             raise UnreadableFile(key, f"it is irregular and larger than {limit >> 20} MiB")
     return bytes(content)
+
+
+def lines(pieces: Iterable[bytes], end: bytes) -> Iterator[bytes]:
+    """The content, given in pieces of any size, cut behind each `end`."""
+    rest = b""
+    for piece in pieces:
+        *ended, rest = (rest + piece).split(end)
+        for line in ended:
+            yield line + end
+    if rest:
+        yield rest
 
 
 def _pieces(stream: BinaryIO) -> Iterator[bytes]:
