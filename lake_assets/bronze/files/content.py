@@ -122,11 +122,3 @@ def digested(store: ObjectStore, key: str, compression: str, digest: ContentDige
     for chunk in chunks(store, key, compression):
         digest.add(chunk)
         yield chunk
-
-
-def content_digest(store: ObjectStore, key: str, compression: str) -> str:
-    """The digest of an object's content, decompressed. Raises as `chunks`."""
-    digest = ContentDigest()
-    for _ in digested(store, key, compression, digest):
-        pass
-    return digest.hex
