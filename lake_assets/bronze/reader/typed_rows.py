@@ -13,12 +13,11 @@ from typing import TypeGuard
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
 
 from lake_assets.bronze.files.formats import Layout, before_image
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.reader.parquet_types import from_parquet
-from lake_assets.bronze.reader.values import exactly, utc_wall_clock
+from lake_assets.bronze.reader.values import utc_wall_clock
 from lake_assets.bronze.reader.wide_rows import Fault, is_wide, typed_by_kind
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.config import DmsSettings, Mode, TableConfig
@@ -62,7 +61,7 @@ def typed_rows(
         _unknown_operation(),
         *lost,
         *lost_before,
-        *_nulls(file, images, rows),
+        *_nulls(file, images),
         *_not_to_be_found(file, before),
         *untimed,
         *unsortable,
@@ -76,7 +75,7 @@ def typed_rows(
         (_all_reasons(faults) if explain else _reason(faults)).alias("_bad"),
         _struct(images).alias("_image"),
         *([F.struct(*_whole_rows(file, before)).alias("_before")] if before else []),
-        *([_unsupplied(rows)] if dms.csv_no_sup_value is not None else []),
+        *([_unsupplied(file)] if dms.csv_no_sup_value is not None else []),
     )
 
 
@@ -118,9 +117,16 @@ class _File:
 
     def typed(self, name: str, value: Column, declared: str) -> Column:
         """The value of a field as a type of lake.yaml; NULL where that would change it."""
-        if self.types is None:
-            return exactly(value, StringType(), declared, self.dms.timestamp_zone)
         return from_parquet(value, self.type_of(name), declared, self.dms.timestamp_zone)
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the rows have `_unsupplied`: only CSV has a marker for it."""
+        return self.types is None and self.dms.csv_no_sup_value is not None
+
+    def misfit(self, name: str, what: str, value: Column) -> Column:
+        """What a message says of a value that is not `what` it has to be."""
+        return self.said(F.lit(f"{name} is not {what}"), value, self.type_of(name))
 
     def said(self, fault: Column, value: Column, written: str) -> Column:
         """What a message says of a value, whose type in the file is `written`, that has the fault."""
@@ -161,7 +167,7 @@ def _images(rows: DataFrame, file: _File) -> tuple[DataFrame, dict[str, Sql | Co
     for c in read:
         value = F.expr(values[c.name])
         image = file.typed(c.name, value, c.type)
-        reason = file.said(F.lit(f"{c.name} is not a valid {c.type}"), value, file.type_of(c.name))
+        reason = file.misfit(c.name, f"a valid {c.type}", value)
         faults.append(_unreadable(c, value, image, reason, text=text))
         images[c.name] = image
     return rows, images, faults
@@ -178,13 +184,12 @@ def _before(file: _File) -> tuple[list[Column], list[Fault]]:
             value = written[name]
             old = file.typed(name, value, c.type)
             lost = (F.col("_op") == "U") & value.isNotNull() & old.isNull()
-            wrong = F.lit(f"{name} is not a valid {c.type}")
-            faults.append((lost, file.said(wrong, value, file.type_of(name))))
+            faults.append((lost, file.misfit(name, f"a valid {c.type}", value)))
         before.append(old.alias(c.name))
     return before, faults
 
 
-def _nulls(file: _File, images: Mapping[str, Sql | Column], rows: DataFrame) -> Iterator[Fault]:
+def _nulls(file: _File, images: Mapping[str, Sql | Column]) -> Iterator[Fault]:
     """A delete carries its key only, so the other columns' NOT NULL does not bind it; nor what was not supplied."""
     for c in file.table.columns:
         in_key = c.name in file.table.primary_key
@@ -196,7 +201,7 @@ def _nulls(file: _File, images: Mapping[str, Sql | Column], rows: DataFrame) -> 
         if file.explain:
             # One that is there has been named already.
             missing &= file.at(c.name).isNull()
-        if not in_key and "_unsupplied" in rows.columns:
+        if not in_key and file.is_marked:
             missing &= ~F.array_contains("_unsupplied", c.name)
         yield missing, F.lit(f"{c.name} is NULL")
 
@@ -232,8 +237,7 @@ def _commit_time(file: _File) -> tuple[Column, list[Fault]]:
     commit_ts = file.typed(name, stamp, "timestamptz")
     # Spark knows the year 202026, and nothing else that is told the time does.
     commit_ts = F.when(commit_ts.between(*_YEARS), commit_ts)
-    untimed = F.lit(f"{name} is not a timestamp")
-    return commit_ts, [(commit_ts.isNull(), file.said(untimed, stamp, file.type_of(name)))]
+    return commit_ts, [(commit_ts.isNull(), file.misfit(name, "a timestamp", stamp))]
 
 
 def _own_sequence(file: _File) -> tuple[Column | None, list[Fault]]:
@@ -246,8 +250,7 @@ def _own_sequence(file: _File) -> tuple[Column | None, list[Fault]]:
         return own, []
     # As texts, only those of one form sort by time.
     unsortable = (own != "") & ~own.rlike(r"^\d{35}$")
-    wrong = F.lit(f"{name} is not 35 digits")
-    return own, [(unsortable, file.said(wrong, own, file.type_of(name)))]
+    return own, [(unsortable, file.misfit(name, "35 digits", own))]
 
 
 def _column(value: Sql | Column) -> Column:
@@ -289,10 +292,8 @@ def _shown(fault: Column, value: Column) -> Column:
     return F.concat(fault, F.coalesce(F.concat(F.lit(": '"), cut, F.lit("'")), F.lit("")))
 
 
-def _unsupplied(rows: DataFrame) -> Column:
-    """Only CSV has a marker for it."""
-    nothing = F.array().cast("array<string>").alias("_unsupplied")
-    return F.col("_unsupplied") if "_unsupplied" in rows.columns else nothing
+def _unsupplied(file: _File) -> Column:
+    return F.col("_unsupplied") if file.is_marked else F.array().cast("array<string>").alias("_unsupplied")
 
 
 def _operation(file: _File) -> Column:
