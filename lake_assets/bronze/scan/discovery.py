@@ -95,54 +95,44 @@ def discover(
     changes meanwhile is left to the next pass. `removals`: what S3 has told of keys that are gone. Raises StoreError if
     the location cannot be listed; nothing is logged then.
     """
-    began = _Began.of(source_name, source, log)
+    look = _Look.of(source_name, source, store, log)
     listed = (listing or Listing(source, store)).look(log, source_name, hints)
-    scan = _sorted_out(listed.objects, source, began)
-    found = _inspected(scan, source, store, began, inspect_threads, inspect_budget_bytes)
+    look.sort_out(listed.objects)
+    found = look.inspected(inspect_threads, inspect_budget_bytes)
     absent = _absent(store, log.repeated(source_name, found), listed.keys)
-    vanished = _vanished(source_name, source, store, log, began, listed.keys, absent, removals)
-    found += [vanished_record(table, began.at) for table in vanished if table.certain]
-    logged = log.append(source_name, found, based_on=began.head, listed=listed.keys, absent=absent)
+    known = log.files(source_name, upto=look.head) if look.misses_a_table(listed.keys) else []
+    vanished = look.vanished(known, listed.keys or (), absent, removals)
+    found += [vanished_record(table, look.began) for table in vanished if table.certain]
+    logged = log.append(source_name, found, based_on=look.head, listed=listed.keys, absent=absent)
     seen = frozenset(obj.key for obj in listed.objects)
-    folders = TableFolders(source)
     return Discovery(
         logged,
-        sorted(scan.unknown, key=lambda entry: entry.key),
-        dict(scan.unconfigured),
-        scan.ignored,
+        sorted(look.unknown, key=lambda entry: entry.key),
+        dict(look.unconfigured),
+        look.ignored,
         len(listed.objects),
-        hints={table: near for table in scan.unconfigured if (near := folders.hint(table))},
+        hints={table: near for table in look.unconfigured if (near := look.folders.hint(table))},
         doubtful={table.table: table.doubt for table in vanished if not table.certain},
         returned=seen & frozenset(removals or ()),
-        strays=scan.strays | {entry.key: entry.reason for entry in scan.unknown},
+        strays=look.strays | {entry.key: entry.reason for entry in look.unknown},
         seen=seen,
         keys=listed.keys,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Began:
-    """What the log held before the location was listed: what another process logs from then on may be newer than what
-    the listing shows."""
+@dataclass(slots=True)
+class _Look:
+    """One look at a location: what the log held before it was listed, for what another process logs from then on may
+    be newer than the listing; and what its keys say."""
 
+    source: SourceConfig
+    store: ObjectStore
+    folders: TableFolders
     head: int
     newest: Mapping[str, LoggedFile]
     shares: Mapping[str, Shares]
     marks: Mapping[tuple[str, str], int]
-    at: datetime
-
-    @classmethod
-    def of(cls, source_name: str, source: SourceConfig, log: FileLog) -> "_Began":
-        head, newest = log.head(), log.newest(source_name)
-        # Without the setting no key is one of a transaction file.
-        shares = log.shares(source_name) if source.dms.preserve_transactions else {}
-        return cls(head, newest, shares, log.vanished(source_name), datetime.now(UTC))
-
-
-@dataclass(slots=True)
-class _Scan:
-    """What the keys of a listing say."""
-
+    began: datetime
     candidates: list[tuple[StoredObject, DataFile | TransactionFile]] = field(default_factory=list)
     """What may be new."""
     data_files: list[DataFile] = field(default_factory=list)
@@ -151,96 +141,105 @@ class _Scan:
     strays: dict[str, str] = field(default_factory=dict)
     ignored: int = 0
 
+    @classmethod
+    def of(cls, source_name: str, source: SourceConfig, store: ObjectStore, log: FileLog) -> "_Look":
+        head, newest = log.head(), log.newest(source_name)
+        # Without the setting no key is one of a transaction file.
+        shares = log.shares(source_name) if source.dms.preserve_transactions else {}
+        marks, began = log.vanished(source_name), datetime.now(UTC)
+        return cls(source, store, TableFolders(source), head, newest, shares, marks, began)
 
-def _sorted_out(objects: Iterable[StoredObject], source: SourceConfig, began: _Began) -> _Scan:
-    """The objects that the log does not settle, by what they are."""
-    scan, folders = _Scan(), TableFolders(source)
-    for obj in objects:
-        if _is_settled(obj, began.newest.get(obj.key), began.marks, source):
-            continue
-        parsed = folders.parse(obj.key)
-        if source.consistent_cut is not None and _is_later(parsed, began.at):
+    def sort_out(self, objects: Iterable[StoredObject]) -> None:
+        """Takes the objects that the log does not settle for what their keys say."""
+        for obj in objects:
+            if not _is_settled(obj, self.newest.get(obj.key), self.marks, self.source):
+                self._take(obj)
+        if self.source.ignore_case:
+            strange = strangers(self.data_files, logged_folders(self.newest.values()))
+            self.unknown += [UnknownKey(key, reason) for key, reason in strange.items()]
+            self.candidates = [(obj, file) for obj, file in self.candidates if obj.key not in strange]
+
+    def _take(self, obj: StoredObject) -> None:
+        parsed = self.folders.parse(obj.key)
+        if self.source.consistent_cut is not None and _is_later(parsed, self.began):
             # A look takes a while: what was written since it began is left to the next one, of all tables alike.
-            continue
+            return
         if isinstance(parsed, IgnoredKey):
-            scan.ignored += 1
+            self.ignored += 1
         elif isinstance(parsed, UnknownKey):
-            scan.unknown.append(parsed)
+            self.unknown.append(parsed)
         elif isinstance(parsed, UnconfiguredKey):
-            scan.unconfigured[parsed.table] += 1
-            scan.strays[obj.key] = f"it is of {parsed.table}, which {NOT_CONFIGURED}"
+            self.unconfigured[parsed.table] += 1
+            self.strays[obj.key] = f"it is of {parsed.table}, which {NOT_CONFIGURED}"
         elif isinstance(parsed, TransactionFile):
-            _take_transactions(obj, parsed, scan, source, began)
+            self._take_transactions(obj, parsed)
         else:
-            _take_data_file(obj, parsed, scan, began)
-    if source.ignore_case:
-        strange = strangers(scan.data_files, logged_folders(began.newest.values()))
-        scan.unknown += [UnknownKey(key, reason) for key, reason in strange.items()]
-        scan.candidates = [(obj, file) for obj, file in scan.candidates if obj.key not in strange]
-    return scan
+            self._take_data_file(obj, parsed)
 
+    def _take_transactions(self, obj: StoredObject, file: TransactionFile) -> None:
+        held, tables = self.shares.get(obj.key, {}), self.source.tables
+        if unnamed := unnamed_tables(held, tables):
+            self.strays[obj.key] = f"it has rows of {', '.join(sorted(unnamed))}, which {NOT_CONFIGURED}"
+        if _is_known(obj, self.newest.get(obj.key), self.marks) and not is_unsettled(held, tables):
+            self.unconfigured.update(unnamed)
+        else:
+            self.candidates.append((obj, file))
 
-def _take_transactions(
-    obj: StoredObject, file: TransactionFile, scan: _Scan, source: SourceConfig, began: _Began
-) -> None:
-    held = began.shares.get(obj.key, {})
-    if unnamed := unnamed_tables(held, source.tables):
-        scan.strays[obj.key] = f"it has rows of {', '.join(sorted(unnamed))}, which {NOT_CONFIGURED}"
-    if _is_known(obj, began.newest.get(obj.key), began.marks) and not is_unsettled(held, source.tables):
-        scan.unconfigured.update(unnamed)
-    else:
-        scan.candidates.append((obj, file))
+    def _take_data_file(self, obj: StoredObject, file: DataFile) -> None:
+        if not obj.size:
+            self.strays[obj.key] = EMPTY
+        self.data_files.append(file)
+        if not _is_known(obj, self.newest.get(obj.key), self.marks):
+            self.candidates.append((obj, file))
 
+    def inspected(self, threads: int, budget: int) -> list[NewFile]:
+        """The candidates as the log wants them; what cannot be had becomes an unknown key."""
+        with ThreadPoolExecutor(max_workers=max(1, min(threads, len(self.candidates)))) as pool:
+            seen = list(pool.map(lambda candidate: self._inspected(candidate, budget), self.candidates))
+        self.unknown += [entry for entry in seen if isinstance(entry, UnknownKey)]
+        self.unknown += [UnknownKey(key, reason) for key, reason in self.store.left_out.items()]
+        found = [file for entry in seen if not isinstance(entry, UnknownKey) for file in entry]
+        for file in found:
+            if file.format == TRANSACTIONS:
+                self.unconfigured.update(unnamed_tables([file.qualified_table], self.source.tables))
+        return found
 
-def _take_data_file(obj: StoredObject, file: DataFile, scan: _Scan, began: _Began) -> None:
-    if not obj.size:
-        scan.strays[obj.key] = EMPTY
-    scan.data_files.append(file)
-    if not _is_known(obj, began.newest.get(obj.key), began.marks):
-        scan.candidates.append((obj, file))
-
-
-def _inspected(
-    scan: _Scan, source: SourceConfig, store: ObjectStore, began: _Began, threads: int, budget: int
-) -> list[NewFile]:
-    """The candidates as the log wants them; what cannot be had goes to the unknown keys of the scan."""
-
-    def look(candidate: tuple[StoredObject, DataFile | TransactionFile]) -> list[NewFile] | UnknownKey:
+    def _inspected(
+        self, candidate: tuple[StoredObject, DataFile | TransactionFile], budget: int
+    ) -> list[NewFile] | UnknownKey:
         obj, file = candidate
         if isinstance(file, TransactionFile):
-            return find_shares(obj, file, began.shares.get(obj.key, {}), store, source.dms, source.tables)
-        dms = source.settings(file.qualified_table, file.flush_time)
-        seen = _look(obj, file, began.newest.get(obj.key), store, dms, budget)
+            known = self.shares.get(obj.key, {})
+            return find_shares(obj, file, known, self.store, self.source.dms, self.source.tables)
+        dms = self.source.settings(file.qualified_table, file.flush_time)
+        seen = _look(obj, file, self.newest.get(obj.key), self.store, dms, budget)
         return [seen] if isinstance(seen, NewFile) else seen or []
 
-    with ThreadPoolExecutor(max_workers=max(1, min(threads, len(scan.candidates)))) as pool:
-        seen = list(pool.map(look, scan.candidates))
-    scan.unknown += [entry for entry in seen if isinstance(entry, UnknownKey)]
-    scan.unknown += [UnknownKey(key, reason) for key, reason in store.left_out.items()]
-    found = [file for entry in seen if not isinstance(entry, UnknownKey) for file in entry]
-    for file in found:
-        if file.format == TRANSACTIONS:
-            scan.unconfigured.update(unnamed_tables([file.qualified_table], source.tables))
-    return found
+    def misses_a_table(self, keys: Collection[str] | None) -> bool:
+        """Whether there may be a table none of whose files is among all `keys`; cheap, because every look asks."""
+        if keys is None:
+            return False
+        alive = {self.newest[key].qualified_table for key in keys if key in self.newest}
+        return any(
+            file.qualified_table not in alive
+            and file.qualified_table in self.source.tables
+            and file.offset > self.marks.get((file.schema, file.table), 0)
+            for file in self.newest.values()
+        )
 
-
-def _vanished(
-    source_name: str,
-    source: SourceConfig,
-    store: ObjectStore,
-    log: FileLog,
-    began: _Began,
-    keys: Collection[str] | None,
-    absent: Collection[str],
-    removals: Mapping[str, Removed] | None,
-) -> list[Vanished]:
-    """The tables of which no file is there any more, by a listing of all `keys`. `absent`: files that were moved, so
-    that their content is there under other keys."""
-    if keys is None or not _suspects(source, began.newest, began.marks, keys):
-        return []
-    known = newest_known(log.files(source_name, upto=began.head))
-    vanished = _not_back(store, vanished_tables(known, keys, source.tables, removals))
-    return [table for table in vanished if not any(file.key in absent for file in table.files)]
+    def vanished(
+        self,
+        records: Iterable[LoggedFile],
+        keys: Collection[str],
+        absent: Collection[str],
+        removals: Mapping[str, Removed] | None,
+    ) -> list[Vanished]:
+        """The tables of which no file is there any more, by a listing of all `keys`. `absent`: files that were moved,
+        so that their content is there under other keys."""
+        gone = vanished_tables(newest_known(records), keys, self.source.tables, removals)
+        # A second look may not miss them: a folder that is being moved, or was not mounted for a moment, is back.
+        gone = [table for table in gone if not (table.certain and _any_left(self.store, table))]
+        return [table for table in gone if not any(file.key in absent for file in table.files)]
 
 
 def _absent(store: ObjectStore, keys: Collection[str], listed: Collection[str] | None) -> frozenset[str]:
@@ -308,27 +307,6 @@ def _is_unlogged(
     seen = _look(obj, file, None, store, dms, INSPECT_BUDGET)
     absent = known.newest.keys() - set(listed)
     return not isinstance(seen, NewFile) or not known.doubled([seen], absent)
-
-
-def _suspects(
-    source: SourceConfig,
-    newest: Mapping[str, LoggedFile],
-    marks: Mapping[tuple[str, str], int],
-    keys: Collection[str],
-) -> bool:
-    """Whether there may be a table none of whose files is there any more; cheap, because every look asks."""
-    alive = {newest[key].qualified_table for key in keys if key in newest}
-    return any(
-        file.qualified_table not in alive
-        and file.qualified_table in source.tables
-        and file.offset > marks.get((file.schema, file.table), 0)
-        for file in newest.values()
-    )
-
-
-def _not_back(store: ObjectStore, found: Sequence[Vanished]) -> list[Vanished]:
-    """Those that a second look misses too: a folder that is being moved, or was not mounted for a moment, is back."""
-    return [table for table in found if not (table.certain and _any_left(store, table))]
 
 
 def _any_left(store: ObjectStore, vanished: Vanished) -> bool:
