@@ -4,7 +4,7 @@ Here: streams of text files, gzip taken strictly. Not here: what the text says (
 """
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import BinaryIO
 
@@ -81,6 +81,17 @@ def whole(store: ObjectStore, key: str, compression: str, limit: int) -> bytes:
     return bytes(content)
 
 
+def lines(pieces: Iterable[bytes], end: bytes) -> Iterator[bytes]:
+    """The content, given in pieces of any size, cut behind each `end`."""
+    rest = b""
+    for piece in pieces:
+        *ended, rest = (rest + piece).split(end)
+        for line in ended:
+            yield line + end
+    if rest:
+        yield rest
+
+
 def _pieces(stream: BinaryIO) -> Iterator[bytes]:
     while chunk := stream.read(CHUNK):
         yield chunk
@@ -111,11 +122,3 @@ def digested(store: ObjectStore, key: str, compression: str, digest: ContentDige
     for chunk in chunks(store, key, compression):
         digest.add(chunk)
         yield chunk
-
-
-def content_digest(store: ObjectStore, key: str, compression: str) -> str:
-    """The digest of an object's content, decompressed. Raises as `chunks`."""
-    digest = ContentDigest()
-    for _ in digested(store, key, compression, digest):
-        pass
-    return digest.hex

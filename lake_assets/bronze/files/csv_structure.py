@@ -8,7 +8,6 @@ turns broken UTF-8 into U+FFFD. So only a file in which none of that can happen 
 """
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -159,12 +158,3 @@ class StructureScan:
 
 
 _none: Positions = np.empty(0, dtype=np.intp)
-
-
-def count_records(chunks: Iterable[bytes], *, quoted: bool = True) -> int:
-    """The records, header included, of a CSV with newlines between them; `quoted` as DMS's Rfc4180."""
-    scan = StructureScan(CsvDialect(quoted=quoted))
-    for chunk in chunks:
-        scan.feed(chunk)
-    scan.finish()
-    return scan.records()

@@ -5,10 +5,9 @@ Here: one pass over the bytes of a CSV or JSON-lines file, or a look at a Parque
 or what follows.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import BinaryIO, Protocol, cast
 from zoneinfo import ZoneInfo
@@ -27,15 +26,16 @@ from lake_assets.bronze.files.content import (
 )
 from lake_assets.bronze.files.csv_dialect import CsvDialect
 from lake_assets.bronze.files.csv_records import CUT_OFF, csv_records, scan_record
-from lake_assets.bronze.files.csv_structure import BOM, StructureScan, count_records
+from lake_assets.bronze.files.csv_structure import BOM, StructureScan
 from lake_assets.bronze.files.formats import has_operation
-from lake_assets.bronze.files.json_lines import JsonScan
+from lake_assets.bronze.files.inspection import FileInspection
+from lake_assets.bronze.files.json_lines import json_lines, json_members
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.files.parquet_columns import INT96
 from lake_assets.config import DmsSettings
 from lake_assets.storage.object_store import ObjectStore
 
-__all__ = ["FileInspection", "UnreadableFile", "count_records", "inspect_file"]
+__all__ = ["FileInspection", "UnreadableFile", "inspect_file"]
 
 LARGEST_IRREGULAR = 64 << 20
 """Bytes of text, decompressed, up to which an irregular file is read record by record, in memory; above it is
@@ -62,33 +62,13 @@ class NamedFile(Protocol):
     def compression(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class FileInspection:
-    rows: int | None
-    """Data rows, without the header; records that cannot be read are rows too. None: not counted."""
-    columns: tuple[str, ...] | None
-    """CSV: the header, None without one. Parquet: `name:type` with Arrow's type names, and `int96` for that one. JSON
-    lines: every key, in the order in which they were first seen, None without any."""
-    first_commit_ts: datetime | None
-    """UTC; the timestamp column of the first data row, None if there is no such column, row or timestamp."""
-    width: int | None = None
-    """Fields of the first row of a CSV file without a header; None where there is none that can be read."""
-    irregular: str | None = None
-    """Why the file needs the strict reader; None for Parquet, and for text that has one way to be read."""
-    content: str | None = None
-    """Digest of the decompressed bytes."""
-    one_stamp: bool | None = None
-    """Whether the rows have one value of the timestamp column, by those at the begin of the file. None where that is
-    not known: of JSON lines, of a single row, of a text that was not read whole."""
-
-
 def inspect_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
     """Reads the file once. Raises UnreadableFile for bad content, StoreError if it cannot be fetched."""
     if file.format == "parquet":
         return _inspect_parquet(store, file.key, dms)
     digest = ContentDigest()
-    read = partial(digested, store, file.key, file.compression, digest)
-    found = _inspect_json(read, file, dms) if file.format == "json" else _inspect_csv(store, read, file, dms)
+    pieces = _text_of(file.key, digested(store, file.key, file.compression, digest))
+    found = _inspect_json(pieces, dms) if file.format == "json" else _inspect_csv(store, pieces, file, dms)
     return replace(found, content=digest.hex)
 
 
@@ -108,40 +88,46 @@ def inspect_large_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) ->
         header, start = _header(file.key, start[:end], dialect), start[end:]
     position = _timestamp_position(file, header, dms)
     first = None if position is None else _field(start[:_ROW_SAMPLE], position, dialect)
-    return FileInspection(None, None, commit_time(first, dms))
+    return FileInspection(first_commit_ts=commit_time(first, dms))
 
 
-def _refuse_other_format(key: str, start: bytes) -> None:
+def _text_of(key: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces of a text file. Raises UnreadableFile for content of another format."""
+    start = next(pieces, b"")
     if start.startswith(GZIP_MAGIC):
         raise UnreadableFile(key, "its content is gzip, which its name does not say")
     if start.startswith(b"PAR1") and b"\0" in start:
         raise UnreadableFile(key, "its content is Parquet, which its name does not say")
+    yield start
+    yield from pieces
 
 
-def _inspect_json(read: Callable[[], Iterator[bytes]], file: NamedFile, dms: DmsSettings) -> FileInspection:
-    scan = JsonScan()
-    first_chunk = True
-    for chunk in read():
-        if first_chunk:
-            _refuse_other_format(file.key, chunk)
-        first_chunk = False
-        scan.feed(chunk)
-    scan.finish()
-    value = (scan.first or {}).get(dms.timestamp_column_name or "")
-    return FileInspection(scan.rows, scan.keys or None, commit_time(value, dms), irregular=scan.irregular)
+def _inspect_json(pieces: Iterator[bytes], dms: DmsSettings) -> FileInspection:
+    rows, first, irregular = 0, None, None
+    keys: dict[str, None] = {}
+    for line in json_lines(pieces):
+        rows += 1
+        try:
+            found = json_members(line)
+        except ValueError as error:
+            irregular = irregular or f"a line in it cannot be read: {error}"
+            continue
+        keys.update(dict.fromkeys(found))
+        if rows == 1:
+            first = found.get(dms.timestamp_column_name or "")
+    stamp = commit_time(first, dms) if isinstance(first, str) else None
+    return FileInspection(rows, tuple(keys) or None, stamp, irregular=irregular)
 
 
 def _inspect_csv(
-    store: ObjectStore, read: Callable[[], Iterator[bytes]], file: NamedFile, dms: DmsSettings
+    store: ObjectStore, pieces: Iterator[bytes], file: NamedFile, dms: DmsSettings
 ) -> FileInspection:
     dialect = CsvDialect.of(dms)
     scan = StructureScan(dialect)
     start = b""
     header_end = None if dms.add_column_name else 0
     first_chunk = True
-    for chunk in read():
-        if first_chunk:
-            _refuse_other_format(file.key, chunk)
+    for chunk in pieces:
         scan.feed(chunk)
         if first_chunk:
             chunk, first_chunk = chunk.removeprefix(BOM), False

@@ -112,49 +112,46 @@ def parse_key(key: str, dms: DmsSettings) -> DataFile | TransactionFile | Ignore
         return IgnoredKey(key, "a hidden or temporary file")
     if any(part.lower().startswith("awsdms_") or part == "s3_validation_failures" for part in parts):
         return IgnoredKey(key, "a DMS control table")
-    parsed = _parse_data(key, parts, dms)
-    # `_prisma_migrations` is a table, `_temporary` is not: only what cannot be data goes by the underscore.
-    if isinstance(parsed, UnknownKey) and any(part.startswith("_") for part in parts):
-        return IgnoredKey(key, "in a hidden or temporary folder")
-    return parsed
+    try:
+        return _parse_data(key, parts, dms)
+    except _NotData as reason:
+        # `_prisma_migrations` is a table, `_temporary` is not: only what cannot be data goes by the underscore.
+        if any(part.startswith("_") for part in parts):
+            return IgnoredKey(key, "in a hidden or temporary folder")
+        return UnknownKey(key, str(reason))
 
 
-def _parse_data(key: str, parts: list[str], dms: DmsSettings) -> DataFile | TransactionFile | UnknownKey:
+class _NotData(Exception):
+    """Why a key is none of a data file."""
+
+
+def _parse_data(key: str, parts: list[str], dms: DmsSettings) -> DataFile | TransactionFile:
+    """Raises _NotData."""
     if parts[-1].startswith("CDC_TXN-"):
         return _parse_transactions(key, "/".join(parts[:-1]), parts[-1], dms)
     if len(parts) < 3 or not all(parts):
-        return UnknownKey(
-            key, "not <schema>/<table>/<file>; is the source's location the endpoint's bucket folder?"
-        )
+        raise _NotData("not <schema>/<table>/<file>; is the source's location the endpoint's bucket folder?")
     schema, table, folder, name = parts[0], parts[1], "/".join(parts[2:-1]), parts[-1]
     if match := _LOAD.fullmatch(name):
         # A parallel load has a folder for each partition or segment, which may have any name.
         if "/" in folder or folder.startswith("_"):
-            return UnknownKey(
-                key,
+            raise _NotData(
                 f"a full-load file in the folder {folder!r}: DMS writes them to <schema>/<table>/, or for a parallel "
-                "load to <schema>/<table>/<partition or segment>/",
+                "load to <schema>/<table>/<partition or segment>/"
             )
         return DataFile(
             key, schema, table, FileKind.LOAD, *_content(match), flush_time=None, capture_date=None
         )
     if match := _CDC.fullmatch(name):
-        written = _wall_clock(match)
-        if written is None:
-            return UnknownKey(key, f"{name!r} looks like a CDC file, but its digits are no date and time")
+        written = _wall_clock(match, "CDC")
         captured = _capture_date(folder, written.date(), dms)
-        if isinstance(captured, str):
-            return UnknownKey(key, captured)
-        flushed = _flush_time(written, dms)
-        if flushed is None:
-            return UnknownKey(key, f"{name!r} looks like a CDC file, but its time is none in UTC")
+        flushed = _flush_time(written, name, dms)
         return DataFile(
             key, schema, table, FileKind.CDC, *_content(match), flush_time=flushed, capture_date=captured
         )
-    return UnknownKey(
-        key,
+    raise _NotData(
         f"{name!r} is neither LOAD<8 hex digits> nor <YYYYMMDD-HHMMSSmmm>, with .csv, .parquet, .json or .jsonl, "
-        "optionally .gz",
+        "optionally .gz"
     )
 
 
@@ -164,24 +161,19 @@ def decode_event_key(key: str) -> str:
     return unquote_plus(key, errors="strict")
 
 
-def _parse_transactions(key: str, folder: str, name: str, dms: DmsSettings) -> TransactionFile | UnknownKey:
+def _parse_transactions(key: str, folder: str, name: str, dms: DmsSettings) -> TransactionFile:
     expected = (dms.cdc_path or "").strip("/")
     if not dms.preserve_transactions or not expected:
-        return UnknownKey(
-            key,
+        raise _NotData(
             "a transaction file of an endpoint that has, or once had, PreserveTransactions: set "
-            f"dms.preserve_transactions to true and dms.cdc_path to {folder or 'its CdcPath'!r}",
+            f"dms.preserve_transactions to true and dms.cdc_path to {folder or 'its CdcPath'!r}"
         )
     if folder != expected:
-        return UnknownKey(
-            key, f"a transaction file in the folder {folder!r}, but dms.cdc_path is {expected!r}"
-        )
+        raise _NotData(f"a transaction file in the folder {folder!r}, but dms.cdc_path is {expected!r}")
     match = _TRANSACTIONS.fullmatch(name)
     if match is None:
-        return UnknownKey(key, f"{name!r} is not CDC_TXN-<17 digits>, with .csv or .csv.gz")
-    written = _wall_clock(match)
-    if written is None:
-        return UnknownKey(key, f"{name!r} looks like a transaction file, but its digits are no date and time")
+        raise _NotData(f"{name!r} is not CDC_TXN-<17 digits>, with .csv or .csv.gz")
+    written = _wall_clock(match, "transaction")
     return TransactionFile(key, _content(match)[1], written.replace(tzinfo=UTC))
 
 
@@ -189,36 +181,38 @@ def _content(match: re.Match[str]) -> tuple[str, str]:
     return match["format"].removesuffix("l"), "gzip" if match["gzip"] else "none"
 
 
-def _wall_clock(match: re.Match[str]) -> datetime | None:
+def _wall_clock(match: re.Match[str], kind: str) -> datetime:
     try:
         whole = datetime.fromisoformat(f"{match['day']}T{match['clock']}")  # its zone: _flush_time
-    except ValueError:
-        return None
+    except ValueError as error:
+        raise _NotData(
+            f"{match[0]!r} looks like a {kind} file, but its digits are no date and time"
+        ) from error
     return whole + timedelta(microseconds=int(match["fraction"].ljust(6, "0")))
 
 
-def _flush_time(written: datetime, dms: DmsSettings) -> datetime | None:
+def _flush_time(written: datetime, name: str, dms: DmsSettings) -> datetime:
     if not dms.date_partition_enabled or dms.date_partition_timezone is None:
         return written.replace(tzinfo=UTC)
     # The API reference of S3Settings: the conversion to DatePartitionTimezone concerns the CDC file's name too. Of an
     # hour that the zone has twice the later one: a file that seems to be from before a full load is left out.
     try:
         return written.replace(tzinfo=ZoneInfo(dms.date_partition_timezone), fold=1).astimezone(UTC)
-    except OverflowError:
-        return None
+    except OverflowError as error:
+        raise _NotData(f"{name!r} looks like a CDC file, but its time is none in UTC") from error
 
 
-def _capture_date(folder: str, flushed: date, dms: DmsSettings) -> date | str:
-    """The date of a CDC file, or why its folder is not one."""
+def _capture_date(folder: str, flushed: date, dms: DmsSettings) -> date:
+    """The date of a CDC file."""
     if not folder:
         # Also where date partitions are on: these were written before the setting was.
         return flushed
     if not dms.date_partition_enabled:
-        return f"a CDC file in the folder {folder!r}, but dms.date_partition_enabled is false"
+        raise _NotData(f"a CDC file in the folder {folder!r}, but dms.date_partition_enabled is false")
     expected = f"{dms.date_partition_sequence} with delimiter {dms.date_partition_delimiter}"
     match = _folder_pattern(dms.date_partition_sequence, dms.date_partition_delimiter).fullmatch(folder)
     if match is None:
-        return f"the folder {folder!r} is not a date partition ({expected})"
+        raise _NotData(f"the folder {folder!r} is not a date partition ({expected})")
     found = match.groupdict()
     year, month = int(found["year"]), int(found["month"])
     try:
@@ -226,8 +220,8 @@ def _capture_date(folder: str, flushed: date, dms: DmsSettings) -> date | str:
         if "day" in found:
             return date(year, month, int(found["day"]))
         next_month = date(year + month // 12, month % 12 + 1, 1)
-    except ValueError:
-        return f"the folder {folder!r} is no date ({expected})"
+    except ValueError as error:
+        raise _NotData(f"the folder {folder!r} is no date ({expected})") from error
     # A month's folder has no day: the flush date, unless the commits of that month were flushed in the next.
     return min(max(flushed, date(year, month, 1)), next_month - timedelta(days=1))
 

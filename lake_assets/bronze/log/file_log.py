@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from threading import RLock
+from typing import TypeVar
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
@@ -38,11 +39,25 @@ __all__ = ["FileLog", "LoggedFile", "NewFile"]
 
 TABLE = f"{NAMESPACE}.bronze_files"
 _COPIED = tuple(field.name for field in fields(NewFile))
+T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
 
 def _utc_now() -> datetime:
     return datetime.now(UTC)
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if not no_room(error):
+            raise
+        raise NotLogged(
+            f"The disk that {TABLE} is on is full ({root_cause(error)}): new files could not be logged. Nothing of "
+            "them is lost: make room, and the next look finds them."
+        ) from error
 
 
 class FileLog:
@@ -60,17 +75,11 @@ class FileLog:
         self._view = LogView()
         self._identity: str | None = None
 
+    @_room()
     def ensure(self) -> None:
         """Creates the table, or gives an existing one the columns and properties that the log rests on. Raises
         NotLogged when the disk is full, LakeError when its metadata is gone."""
-        with _room():
-            self._ensure()
-
-    def _ensure(self) -> None:
-        try:
-            table = self._load()
-        except FileNotFoundError as error:
-            raise _unreadable(error) from error
+        table = _reading(self._load)
         if table is None:
             ensure_namespace(self._catalog, NAMESPACE)
             table = self._catalog.create_table_if_not_exists(TABLE, LOG_SCHEMA, properties=PROPERTIES)
@@ -117,14 +126,12 @@ class FileLog:
         for column, value in equal.items():
             if value is not None:
                 wanted &= EqualTo(term=Reference(column), value=literal(value))
-        try:
-            for attempt in _reading():
-                with attempt:
-                    loaded = self._load()
-                    return list(scan(loaded, wanted)) if loaded else []
-        except FileNotFoundError as error:
-            raise _unreadable(error) from error
-        raise AssertionError("tenacity re-raises")
+
+        def read() -> list[LoggedFile]:
+            loaded = self._load()
+            return list(scan(loaded, wanted)) if loaded else []
+
+        return _reading(read)
 
     def identity(self) -> str:
         """The log table's UUID, as of the newest look at it; empty without a table."""
@@ -177,10 +184,25 @@ class FileLog:
         """
         if not new:
             return []
+
+        def propose() -> list[LoggedFile]:
+            now = self._clock().astimezone(UTC)
+            admitted = admit(new, self._view.known(source), seen, listed, absent)
+            return [
+                LoggedFile(
+                    offset=offset,
+                    source=source,
+                    epoch=epoch,
+                    logged_at=now,
+                    **{name: getattr(file, name) for name in _COPIED},
+                )
+                for offset, (file, epoch) in enumerate(admitted, start=self._view.head + 1)
+            ]
+
         with self._lock:
             # Before a competing process is looked at: what it logs meanwhile was not in the listing.
-            seen = self._ensured_head() if based_on is None else based_on
-            return self._append(lambda: self._propose(source, new, seen, listed, absent))
+            seen = self.head() if based_on is None else based_on
+            return self._append(propose)
 
     def vanished(self, source: str) -> dict[tuple[str, str], int]:
         """By (schema, table), the offset of the newest record that says that all files before it have vanished."""
@@ -215,12 +237,6 @@ class FileLog:
         with self._lock:
             return self._append(propose) if files else []
 
-    def _ensured_head(self) -> int:
-        if not self._ensured:
-            self.ensure()
-        self._refresh()
-        return self._view.head
-
     def _append(self, propose: Callable[[], list[LoggedFile]]) -> list[LoggedFile]:
         if not self._ensured:
             self.ensure()
@@ -245,27 +261,6 @@ class FileLog:
                     self._tend(table)
         return proposed
 
-    def _propose(
-        self,
-        source: str,
-        new: Sequence[NewFile],
-        based_on: int,
-        listed: Collection[str] | None,
-        absent: Collection[str],
-    ) -> list[LoggedFile]:
-        now = self._clock().astimezone(UTC)
-        admitted = admit(new, self._view.known(source), based_on, listed, absent)
-        return [
-            LoggedFile(
-                offset=offset,
-                source=source,
-                epoch=epoch,
-                logged_at=now,
-                **{name: getattr(file, name) for name in _COPIED},
-            )
-            for offset, (file, epoch) in enumerate(admitted, start=self._view.head + 1)
-        ]
-
     def _tend(self, table: Table) -> None:
         try:
             if is_due(table):
@@ -285,38 +280,16 @@ class FileLog:
 
     def _refresh(self) -> Table | None:
         """Brings the view up to the table, and returns the table in the same state."""
-        try:
-            for attempt in _reading():
-                with attempt:
-                    table = self._load()
-                    if table is None:
-                        self._view, self._ensured = LogView(), False
-                    else:
-                        self._view = self._view.brought_up_to(table)
-                    return table
-        except FileNotFoundError as error:
-            raise _unreadable(error) from error
-        raise AssertionError("tenacity re-raises")
 
+        def read() -> Table | None:
+            table = self._load()
+            if table is None:
+                self._view, self._ensured = LogView(), False
+            else:
+                self._view = self._view.brought_up_to(table)
+            return table
 
-def _unreadable(error: FileNotFoundError) -> LakeError:
-    return LakeError(
-        f"{TABLE}: one of its files is gone ({error}), so that the catalog was restored to an earlier state, or the "
-        "file was deleted. Run `lake-assets recover`."
-    )
-
-
-@contextmanager
-def _room() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        if not no_room(error):
-            raise
-        raise NotLogged(
-            f"The disk that {TABLE} is on is full ({root_cause(error)}): new files could not be logged. Nothing of "
-            "them is lost: make room, and the next look finds them."
-        ) from error
+        return _reading(read)
 
 
 def _competing() -> Retrying:
@@ -331,11 +304,19 @@ def _competing() -> Retrying:
     )
 
 
-def _reading() -> Retrying:
+def _reading(read: Callable[[], T]) -> T:
+    """What `read` returns. Raises LakeError when the table's metadata is gone."""
     # Old metadata and merged files are deleted under a slow reader; newer ones hold what it was about to read.
-    return Retrying(
+    retrying = Retrying(
         retry=retry_if_exception_type(FileNotFoundError),
         wait=wait_random_exponential(multiplier=0.02, max=1),
         stop=stop_after_attempt(10),
         reraise=True,
     )
+    try:
+        return retrying(read)
+    except FileNotFoundError as error:
+        raise LakeError(
+            f"{TABLE}: one of its files is gone ({error}), so that the catalog was restored to an earlier state, or "
+            "the file was deleted. Run `lake-assets recover`."
+        ) from error

@@ -5,7 +5,7 @@ Here: records by key, by content and by table, as they are added one after the o
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
@@ -53,6 +53,14 @@ class Known:
     """By `content_of`, the newest record."""
     places: dict[int, str] = field(default_factory=dict)
     """By offset of a record that is no copy, the key that its content was last seen under."""
+
+    @classmethod
+    def of(cls, records: Iterable[LoggedFile]) -> "Known":
+        """What these records say, in the order of their offsets."""
+        known = cls()
+        for record in records:
+            known.add(record)
+        return known
 
     def add(self, record: LoggedFile) -> None:
         """Takes the next record, in the order of offsets."""

@@ -26,11 +26,13 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.files.inspection import FileInspection
+from lake_assets.bronze.files.keys import DataFile, FileKind, TransactionFile
+from lake_assets.storage.stored_object import StoredObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewFile:
+class NewFile(FileInspection):
     """A file that the log may not know yet, or one table's share of a transaction file. Times are UTC, sizes bytes."""
 
     schema: str
@@ -40,27 +42,43 @@ class NewFile:
     """S3's ETag, or the SHA-256 of a local file."""
     kind: FileKind
     format: str
-    """csv, parquet or transactions."""
+    """csv, parquet, json or transactions."""
     compression: str
     size: int
     """Of the whole file."""
     last_modified: datetime
     flush_time: datetime | None
     capture_date: date
-    rows: int | None
-    """Of the record's own table. None: too big to be counted, or unreadable."""
-    columns: tuple[str, ...] | None
-    first_commit_ts: datetime | None
-    width: int | None = None
-    """Fields of the first row of a CSV file without a header."""
-    irregular: str | None = None
-    """Why Spark must not read it: see `bronze/files/csv_structure.py` and `bronze/files/json_lines.py`."""
-    content: str | None = None
-    """Digest of the decompressed bytes; None for a file that was not read whole."""
-    one_stamp: bool | None = None
-    """Whether the rows have one timestamp, by those at the begin of the file; None where that is not known."""
     copy_of: int | None = None
-    """Offset of the record whose content this object repeats, byte for byte: see `copies.py`."""
+    """Offset of the record whose content this object repeats, byte for byte: see `copies.py`. Such a record changes no
+    table."""
+
+    @classmethod
+    def of(
+        cls,
+        obj: StoredObject,
+        file: DataFile | TransactionFile,
+        version: str,
+        found: FileInspection,
+        *,
+        schema: str,
+        table: str,
+    ) -> "NewFile":
+        """The file as the log wants it."""
+        return cls(
+            schema=schema,
+            table=table,
+            key=file.key,
+            version=version,
+            kind=file.kind,
+            format=file.format,
+            compression=file.compression,
+            size=obj.size,
+            last_modified=obj.last_modified,
+            flush_time=file.flush_time,
+            capture_date=file.capture_date or obj.last_modified.date(),
+            **{field.name: getattr(found, field.name) for field in fields(FileInspection)},
+        )
 
     @property
     def qualified_table(self) -> str:
@@ -68,41 +86,17 @@ class NewFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoggedFile:
+class LoggedFile(NewFile):
     """One record of the log: a file, or one table's share of a transaction file. Times are UTC, sizes bytes."""
 
     offset: int
     """From 1, without gaps, over all sources."""
     source: str
-    schema: str
-    table: str
-    key: str
-    version: str
-    kind: FileKind
-    format: str
-    compression: str
-    size: int
-    last_modified: datetime
     logged_at: datetime
-    flush_time: datetime | None
-    capture_date: date
     epoch: int
     """The full load that a LOAD file belongs to, or that was open when a CDC file was logged; from 1."""
-    rows: int | None
-    columns: tuple[str, ...] | None
-    first_commit_ts: datetime | None
-    width: int | None = None
-    """Fields of the first row of a CSV file without a header."""
-    irregular: str | None = None
-    """Why Spark must not read it. None also for files that were logged before this was known."""
     retry: bool = False
     """Not a new file: rows of a known one that were set aside are to be read again, by the contract of this offset."""
-    content: str | None = None
-    """Digest of the decompressed bytes; None for a file that was not read whole."""
-    one_stamp: bool | None = None
-    """Whether the rows have one timestamp, by those at the begin of the file; None where that is not known."""
-    copy_of: int | None = None
-    """Offset of the record whose content this object repeats. Such a record changes no table."""
     moved_to: str | None = None
     """The key of the object that has the content now, if it is another than `key`. Not a column of the log."""
 
@@ -110,10 +104,6 @@ class LoggedFile:
     def path(self) -> str:
         """The key to read."""
         return self.moved_to or self.key
-
-    @property
-    def qualified_table(self) -> str:
-        return f"{self.schema}.{self.table}"
 
     @property
     def written_at(self) -> datetime:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.bronze.files.content import UnreadableFile, chunks, whole
+from lake_assets.bronze.files.content import UnreadableFile, chunks, lines, whole
 from lake_assets.bronze.files.csv_dialect import QUOTE, CsvDialect
 from lake_assets.bronze.files.csv_records import csv_records
 from lake_assets.bronze.files.inspect import LARGEST_IRREGULAR
-from lake_assets.bronze.files.json_lines import json_lines
+from lake_assets.bronze.files.json_lines import is_blank
 from lake_assets.bronze.files.keys import TRANSACTIONS
 from lake_assets.bronze.files.transactions import table_of
 from lake_assets.bronze.log.log_record import LoggedFile
@@ -48,7 +48,7 @@ def raw_records(
     last, found, line = max(ordinals), {}, 1
     ordinal = -1 - int(file.format == "csv" and dms.add_column_name)
     for record in _records(store, file, dms):
-        own = file.format != TRANSACTIONS or table_of(record, dms) == file.qualified_table
+        own = _is_row(record, file, dms)
         ordinal += own
         if own and ordinal in ordinals:
             # What a swallowed mark or an empty line before it has taken is a part of the record's bytes.
@@ -59,38 +59,37 @@ def raw_records(
     return found
 
 
+def _is_row(record: bytes, file: LoggedFile, dms: DmsSettings) -> bool:
+    """Whether a record is a row of the file's own table."""
+    if file.format == TRANSACTIONS:
+        return table_of(record, dms) == file.qualified_table
+    return file.format != "json" or not is_blank(record)
+
+
 def _records(store: ObjectStore, file: LoggedFile, dms: DmsSettings) -> Iterator[bytes]:
     """Every record with what ends it; together they are the whole file."""
-    if file.irregular is None:
-        if file.format == "json":
-            yield from _split(chunks(store, file.path, file.compression), CsvDialect(quoted=False))
-        else:
-            yield from _split(chunks(store, file.path, file.compression), CsvDialect.of(dms))
-        return
-    content = whole(store, file.path, file.compression, LARGEST_IRREGULAR)
     if file.format == "json":
-        spans = [(start, end) for start, end, _ in json_lines(content)]
+        yield from lines(chunks(store, file.path, file.compression), b"\n")
+    elif file.irregular is None:
+        yield from _regular(chunks(store, file.path, file.compression), CsvDialect.of(dms))
     else:
-        spans = [(record.start, record.end) for record in csv_records(content, CsvDialect.of(dms))]
-    at = 0
-    for _, end in spans:
-        yield content[at:end]
-        at = end
+        content = whole(store, file.path, file.compression, LARGEST_IRREGULAR)
+        at = 0
+        for record in csv_records(content, CsvDialect.of(dms)):
+            yield content[at : record.end]
+            at = record.end
 
 
-def _split(pieces: Iterator[bytes], dialect: CsvDialect) -> Iterator[bytes]:
-    """The records of a regular file, by the parity of its quotes."""
-    rest, record, end = b"", b"", dialect.row_delimiter
-    for piece in pieces:
-        lines = (rest + piece).split(end)
-        rest = lines.pop()
-        for line in lines:
-            record += line + end
-            if not dialect.quoted or record.count(QUOTE) % 2 == 0:
-                yield record
-                record = b""
-    if record + rest:
-        yield record + rest
+def _regular(pieces: Iterator[bytes], dialect: CsvDialect) -> Iterator[bytes]:
+    """The records of a regular CSV file, by the parity of its quotes."""
+    record = b""
+    for line in lines(pieces, dialect.row_delimiter):
+        record += line
+        if not dialect.quoted or record.count(QUOTE) % 2 == 0:
+            yield record
+            record = b""
+    if record:
+        yield record
 
 
 def _parquet_rows(store: ObjectStore, file: LoggedFile, ordinals: set[int]) -> dict[int, RawRow]:

@@ -6,8 +6,8 @@ DataFrame API only, so that it runs on a Spark Connect session too.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,11 +15,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from lake_assets.bronze.files.formats import Layout, added_names, file_layout
-from lake_assets.bronze.files.keys import TRANSACTIONS
+from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.files.parquet_columns import ParquetColumn, parquet_columns, spark_name
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.reader.file_facts import file_facts
 from lake_assets.bronze.reader.headerless import (
+    LayoutsByRow,
     agreed_layout,
     headerless_layouts,
     layouts_by_row,
@@ -73,101 +74,143 @@ def read_changes(
     are many small ones. Raises TableStopped when a file's columns do not fit the contract, UnreadableFile for a file to
     be read here that is too large.
     """
-    groups: dict[Hashable, list[LoggedFile]] = defaultdict(list)
-    parts = []
-    layouts = _text_layouts(spark, store, files, name, table, dms)
+    batch = _Batch(spark, store, name, table, dms, explain)
+    mixed: list[tuple[LoggedFile, LayoutsByRow]] = []
+    parquet: dict[Hashable, list[LoggedFile]] = defaultdict(list)
+    texts: list[LoggedFile] = []
     for file in files:
         if (by_row := layouts_by_row(file, table, dms)) is not None:
-            # Layouts that differ in names alone are one by today's.
-            for layout in dict.fromkeys(by_row.layouts):
-                then = table.settings_in(layout.era, dms)
-                if file.format == TRANSACTIONS:
-                    rows = table_rows(
-                        spark, _paths(store, [file]), layout, name, dms, by_row, explain=explain
-                    )
-                else:
-                    rows = strict_rows(spark, store, [file], layout, table, dms, by_row, explain=explain)
-                rows = csv_values(rows, layout, table, then)
-                parts.append(typed_rows(rows, file.kind, layout, None, table, then, explain=explain))
+            mixed.append((file, by_row))
         elif file.format == "parquet":
             # One schema a read: Spark fails on, or misreads, files of others.
-            file = counted(store, file, dms, ())
-            groups[file.format, file.kind, file.columns, table.era(file.written_at)].append(file)
+            counted_file = counted(store, file, dms, ())
+            parquet[file.kind, counted_file.columns, table.era(file.written_at)].append(counted_file)
         else:
-            groups[file.format, file.kind, layouts[file.offset]].append(file)
-    for members in groups.values():
-        first = members[0]
-        if first.format == "parquet":
-            then = table.settings_in(table.era(first.written_at), dms)
-            columns = parquet_columns(first.columns or ())
-            layout = file_layout(
-                name=name,
-                key=first.key,
-                kind=first.kind,
-                found=[column.name for column in columns],
-                table=table,
-                dms=then,
-            )
-            _refuse_unreadable(name, first.key, columns)
-            paths = _paths(store, members)
-            schema = read_schema(columns)
-            raw = spark.read.schema(schema).options(**READ_OPTIONS).parquet(*paths)
-            types = {today: column.arrow for today, column in zip(layout.columns, columns, strict=True)}
-            rows = _parquet(raw, schema, layout)
-            parts.append(typed_rows(rows, first.kind, layout, types, table, then, explain=explain))
-        else:
-            layout = layouts[first.offset]
-            then = table.settings_in(layout.era, dms)
-            # The text of JSON is exact: neither null tokens nor empty fields need an interpretation.
-            texts = dict.fromkeys(layout.columns, "string") if first.format == "json" else None
-            if first.format == TRANSACTIONS:
-                rows = csv_values(
-                    table_rows(spark, _paths(store, members), layout, name, dms, explain=explain),
-                    layout,
-                    table,
-                    then,
-                )
-            else:
-                rows = _texts(spark, store, members, layout, table, then, explain=explain)
-            parts.append(typed_rows(rows, first.kind, layout, texts, table, then, explain=explain))
+            texts.append(file)
+    parts = [
+        # Layouts that differ in names alone are one by today's.
+        batch.text_changes([file], layout, by_row)
+        for file, by_row in mixed
+        for layout in dict.fromkeys(by_row.layouts)
+    ]
+    parts += [batch.parquet_changes(group) for group in parquet.values()]
+    parts += [batch.text_changes(group, layout) for layout, group in batch.by_layout(texts)]
     changes = reduce(DataFrame.unionByName, parts)
     return changes if dms.csv_no_sup_value is None else _without_partial_rows(changes, partial)
 
 
-def _text_layouts(
-    spark: SparkSession,
-    store: ObjectStore,
-    files: Sequence[LoggedFile],
-    name: str,
-    table: TableConfig,
-    dms: DmsSettings,
-) -> dict[int, Layout]:
-    """By offset, the layouts of text files that have one. Files that may have several are read for what their values
-    say of it."""
-    found = {}
-    open_ones: dict[tuple[Layout, ...], list[LoggedFile]] = defaultdict(list)
-    for file in files:
-        if file.format == "parquet" or layouts_by_row(file, table, dms) is not None:
-            continue
-        if file.columns is not None:
-            found[file.offset] = _named_layout(file, file.columns, name, table, dms)
-            continue
-        layouts = headerless_layouts(name, file, table, dms)
-        if (layout := agreed_layout(layouts, file.kind, None, dms)) is not None:
-            found[file.offset] = layout
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Reads files of one table."""
+
+    spark: SparkSession
+    store: ObjectStore
+    name: str
+    table: TableConfig
+    dms: DmsSettings
+    explain: bool
+
+    def text_changes(
+        self, files: Sequence[LoggedFile], layout: Layout, among: LayoutsByRow | None = None
+    ) -> DataFrame:
+        """The changes of text files of one format, kind and layout; with `among`, those rows that have it."""
+        # The text of JSON is exact: neither null tokens nor empty fields need an interpretation.
+        types = dict.fromkeys(layout.columns, "string") if files[0].format == "json" else None
+        return self._typed(self._texts(files, layout, among), files[0].kind, layout, types)
+
+    def parquet_changes(self, files: Sequence[LoggedFile]) -> DataFrame:
+        """The changes of Parquet files of one kind, time and schema."""
+        first = files[0]
+        era = self.table.era(first.written_at)
+        columns = parquet_columns(first.columns or ())
+        layout = file_layout(
+            name=self.name,
+            key=first.key,
+            kind=first.kind,
+            found=[column.name for column in columns],
+            table=self.table,
+            dms=self.table.settings_in(era, self.dms),
+        )
+        _refuse_unreadable(self.name, first.key, columns)
+        schema = read_schema(columns)
+        raw = self.spark.read.schema(schema).options(**READ_OPTIONS).parquet(*self._paths(files))
+        types = {today: column.arrow for today, column in zip(layout.columns, columns, strict=True)}
+        return self._typed(_parquet(raw, schema, layout), first.kind, replace(layout, era=era), types)
+
+    def by_layout(self, files: Sequence[LoggedFile]) -> list[tuple[Layout, list[LoggedFile]]]:
+        """Text files in groups of one format, kind and layout. Files that may have several layouts are read for what
+        their values say of it."""
+        groups: dict[tuple[str, FileKind, Layout], list[LoggedFile]] = defaultdict(list)
+        for file, layout in self._layouts(files):
+            groups[file.format, file.kind, layout].append(file)
+        return [(layout, members) for (_, _, layout), members in groups.items()]
+
+    def _layouts(self, files: Sequence[LoggedFile]) -> Iterator[tuple[LoggedFile, Layout]]:
+        open_ones: dict[tuple[Layout, ...], list[LoggedFile]] = defaultdict(list)
+        for file in files:
+            if file.columns is not None:
+                yield file, _named_layout(file, file.columns, self.name, self.table, self.dms)
+                continue
+            layouts = headerless_layouts(self.name, file, self.table, self.dms)
+            if (layout := agreed_layout(layouts, file.kind, None, self.dms)) is not None:
+                yield file, layout
+            else:
+                open_ones[layouts].append(file)
+        for layouts, members in open_ones.items():
+            then = self._settings(layouts[0])
+            facts = file_facts(self._texts(members, layouts[0]), layouts, self.table, then)
+            for file in members:
+                seen = facts.get(plain(self.store.spark_uri(file.path)))
+                # Without a row that can be used, nothing depends on it.
+                layout = layouts[0] if seen is None else agreed_layout(layouts, file.kind, seen, then)
+                if layout is None:
+                    raise refuse_open_layout(self.name, file, layouts, then)
+                yield file, layout
+
+    def _texts(
+        self, files: Sequence[LoggedFile], layout: Layout, among: LayoutsByRow | None = None
+    ) -> DataFrame:
+        """The text of each field, NULL for what stands for NULL."""
+        then = self._settings(layout)
+        if files[0].format == TRANSACTIONS:
+            paths = self._paths(files)
+            rows = table_rows(self.spark, paths, layout, self.name, then, among, explain=self.explain)
         else:
-            open_ones[layouts].append(file)
-    for layouts, members in open_ones.items():
-        then = table.settings_in(layouts[0].era, dms)
-        facts = file_facts(_texts(spark, store, members, layouts[0], table, then), layouts, table, then)
-        for file in members:
-            seen = facts.get(plain(store.spark_uri(file.path)))
-            # Without a row that can be used, nothing depends on it.
-            layout = layouts[0] if seen is None else agreed_layout(layouts, file.kind, seen, then)
-            if layout is None:
-                raise refuse_open_layout(name, file, layouts, then)
-            found[file.offset] = layout
-    return found
+            rows = self._own_rows(files, layout, then, among)
+        return rows if files[0].format == "json" else csv_values(rows, layout, self.table, then)
+
+    def _own_rows(
+        self, files: Sequence[LoggedFile], layout: Layout, dms: DmsSettings, among: LayoutsByRow | None
+    ) -> DataFrame:
+        """The rows of files of the table's own, those of regular files by Spark's readers."""
+        here = files if among is not None else _read_here(files)
+        known = {file.offset for file in here}
+        there = self._paths([file for file in files if file.offset not in known])
+        parts = []
+        if there and files[0].format == "json":
+            parts.append(regular_json(self.spark, there, layout))
+        elif there:
+            parts.append(regular_csv(self.spark, there, layout, dms, explain=self.explain))
+        if here:
+            parts.append(
+                strict_rows(
+                    self.spark, self.store, here, layout, self.table, dms, among, explain=self.explain
+                )
+            )
+        return reduce(DataFrame.unionByName, parts)
+
+    def _typed(
+        self, rows: DataFrame, kind: FileKind, layout: Layout, types: Mapping[str, str] | None
+    ) -> DataFrame:
+        then = self._settings(layout)
+        return typed_rows(rows, kind, layout, types, self.table, then, explain=self.explain)
+
+    def _settings(self, layout: Layout) -> DmsSettings:
+        """Those of the layout's time."""
+        return self.table.settings_in(layout.era, self.dms)
+
+    def _paths(self, files: Sequence[LoggedFile]) -> list[str]:
+        return [literal_path(self.store.spark_uri(file.path)) for file in files]
 
 
 def _named_layout(
@@ -194,39 +237,6 @@ def _refuse_unreadable(name: str, key: str, columns: Sequence[ParquetColumn]) ->
                 f"{key} has the column {column.name} of Parquet type {column.arrow}, which no type of lake.yaml holds.",
                 "Have the column written as a text, a number or a time, or remove it from the DMS task's mapping.",
             )
-
-
-def _paths(store: ObjectStore, files: Sequence[LoggedFile]) -> list[str]:
-    return [literal_path(store.spark_uri(file.path)) for file in files]
-
-
-def _texts(
-    spark: SparkSession,
-    store: ObjectStore,
-    files: Sequence[LoggedFile],
-    layout: Layout,
-    table: TableConfig,
-    dms: DmsSettings,
-    *,
-    explain: bool = False,
-) -> DataFrame:
-    """The text of each field, NULL for what stands for NULL, of files of one layout."""
-    here = _read_here(files)
-    known = {file.offset for file in here}
-    there = [file for file in files if file.offset not in known]
-    json = files[0].format == "json"
-    parts = []
-    if there:
-        paths = _paths(store, there)
-        parts.append(
-            regular_json(spark, paths, layout)
-            if json
-            else regular_csv(spark, paths, layout, dms, explain=explain)
-        )
-    if here:
-        parts.append(strict_rows(spark, store, here, layout, table, dms, explain=explain))
-    rows = reduce(DataFrame.unionByName, parts)
-    return rows if json else csv_values(rows, layout, table, dms)
 
 
 def _read_here(files: Sequence[LoggedFile]) -> list[LoggedFile]:

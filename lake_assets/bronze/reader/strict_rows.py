@@ -19,7 +19,7 @@ from lake_assets.bronze.files.csv_records import csv_records
 from lake_assets.bronze.files.csv_structure import BOM
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.inspect import LARGEST_IRREGULAR
-from lake_assets.bronze.files.json_lines import json_lines
+from lake_assets.bronze.files.json_lines import json_lines, json_object
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.reader.headerless import LayoutsByRow
 from lake_assets.bronze.reader.text_rows import field_names, width_fault
@@ -100,9 +100,11 @@ def _csv(
 
 
 def _json(content: bytes, layout: Layout) -> Iterator[_Row]:
-    for ordinal, (_, _, found) in enumerate(json_lines(content)):
-        if isinstance(found, str):
-            yield ordinal, ((), found)
+    for ordinal, line in enumerate(json_lines([content])):
+        try:
+            found = json_object(line)
+        except ValueError as error:
+            yield ordinal, ((), str(error))
         else:
             yield ordinal, ([found.get(name) for name in layout.columns], None)
 

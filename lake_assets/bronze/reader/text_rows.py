@@ -25,6 +25,18 @@ UNUSED = "\x00\x1f"
 that no regular file contains keeps the empty string, NULL and the endpoint's own null token apart."""
 CORRUPT = "\x00corrupt"
 PLACE = ("_file", "_row", "_bad")
+_NO_LIMIT = str(2**31 - 1)
+_JSON_OPTIONS = {
+    "lineSep": "\n",
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": CORRUPT,
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+    # Spark's own limits are 1,000 digits and 1,000 nested values.
+    "maxNumLen": _NO_LIMIT,
+    "maxNestingDepth": _NO_LIMIT,
+    "maxStringLen": _NO_LIMIT,
+}
 
 
 def field_names(layout: Layout) -> list[str]:
@@ -92,14 +104,7 @@ def regular_json(spark: SparkSession, paths: list[str], layout: Layout) -> DataF
     """The texts of the layout's keys of regular JSON lines: strings as they are, all else as it stands in the file;
     NULL for null and for a key that is not there."""
     schema = StructType([StructField(name, StringType()) for name in (*layout.columns, CORRUPT)])
-    frame = spark.read.schema(schema).json(
-        paths,
-        lineSep="\n",
-        mode="PERMISSIVE",
-        columnNameOfCorruptRecord=CORRUPT,
-        allowSingleQuotes=False,
-        allowNonNumericNumbers=False,
-    )
+    frame = spark.read.schema(schema).options(**_JSON_OPTIONS).json(paths)
     # What the inspection let pass and Spark does not: never seen, and not to be lost if it is.
     bad = F.when(F.col(quoted(CORRUPT)).isNotNull(), F.lit("it is not a JSON object for Spark"))
     # By their places, since a key may be the empty text, which no name in Spark is.

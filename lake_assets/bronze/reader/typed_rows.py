@@ -5,18 +5,19 @@ Here: operation, commit time, sequence, images, and what makes a row unusable. N
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from operator import and_
+from typing import TypeGuard
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
 
 from lake_assets.bronze.files.formats import Layout, before_image
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.reader.parquet_types import from_parquet
-from lake_assets.bronze.reader.values import exactly, utc_wall_clock
+from lake_assets.bronze.reader.values import utc_wall_clock
 from lake_assets.bronze.reader.wide_rows import Fault, is_wide, typed_by_kind
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.config import DmsSettings, Mode, TableConfig
@@ -49,142 +50,207 @@ def typed_rows(
     and `_file`, `_row`, `_bad`, of CSV with a no-supplemental-value marker also `_unsupplied`; `types` are the Arrow
     names of the fields' Parquet types by column (`string` for JSON), None for the text of a CSV file. `explain`: `_bad`
     names every fault of a row with the value that has it, rather than the first; for the few rows that are shown."""
-    fields = {column: quoted(f"_{position}") for position, column in enumerate(layout.columns)}
-    absent = {column.name for column in table.columns} - set(fields)
-    if absent:
-        fields |= {name: quoted(f"_absent_{number}") for number, name in enumerate(sorted(absent))}
-        given = (F.lit(table.defaults.get(name)).cast("string") for name in sorted(absent))
-        rows = rows.select("*", *(value.alias(f"_absent_{number}") for number, value in enumerate(given)))
-    at = _Fields(fields)
-    if types is not None:
-        types = {**types, **dict.fromkeys(absent, "string")}
-
-    def typed(name: str, value: Column, declared: str) -> Column:
-        if types is None:
-            return exactly(value, StringType(), declared, dms.timestamp_zone)
-        return from_parquet(value, types[name], declared, dms.timestamp_zone)
-
-    rows = rows.withColumn("_op", _operation(kind, at, dms))
-    operation = F.col("_op")
-    key = set(table.primary_key)
-    had_before = matched_by(table)
-
-    def said(fault: Column, value: Column, written: str) -> Column:
-        """What a message says of a value, whose type in the file is `written`, that has the fault."""
-        return _shown(fault, F.hex(value) if "binary" in written else value) if explain else fault
-
-    def kind_of(name: str) -> str:
-        return types.get(name, "string") if types is not None else "string"
-
-    faults = _unknown(operation)
-    values = {c.name: fields[c.name] for c in table.columns}
-    if types is None:
-        values = {c.name: _certain(fields[c.name], c, c.name in had_before, dms) for c in table.columns}
-    # A text as a text is itself.
-    read = [c for c in table.columns if types is not None or c.type != "string"]
-    images: dict[str, Sql | Column] = {**values}
-    if is_wide(read):
-        kinds = {c.name: (c.type, kind_of(c.name)) for c in read}
-        rows, found, fault = typed_by_kind(
-            rows, read, values, kinds, typed, text=types is None, said=said if explain else None
-        )
-        images |= found
-        faults.append(fault)
-    else:
-        for c in read:
-            value = F.expr(values[c.name])
-            images[c.name] = image = typed(c.name, value, c.type)
-            reason = said(F.lit(f"{c.name} is not a valid {c.type}"), value, kind_of(c.name))
-            faults.append(_unreadable(c, value, image, reason, text=types is None))
-    before = []
-    written = _before_images(at, table, dms, text=types is None)
-    for c in (c for c in table.columns if c.name in had_before):
-        present = before_image(dms, c.name)
-        old = F.lit(None).cast(spark_type(c.type))
-        if present is not None and present in written:
-            value = written[present]
-            old = typed(present, value, c.type)
-            lost = (operation == "U") & value.isNotNull() & old.isNull()
-            wrong = F.lit(f"{present} is not a valid {c.type}")
-            faults.append((lost, said(wrong, value, kind_of(present))))
-        before.append(old.alias(c.name))
-    # A delete carries its key only, so the other columns' NOT NULL does not bind it; nor what was not supplied.
-    for c in table.columns:
-        if c.name in key:
-            absent_key = _column(images[c.name]).isNull() & (at[c.name].isNull() if explain else F.lit(True))
-            faults.append((absent_key, F.lit(f"{c.name} is NULL")))
-        elif c.required:
-            missing = _column(images[c.name]).isNull() & (operation != "D")
-            if explain:
-                missing &= at[c.name].isNull()
-            if "_unsupplied" in rows.columns:
-                missing &= ~F.array_contains("_unsupplied", c.name)
-            faults.append((missing, F.lit(f"{c.name} is NULL")))
-    if table.mode is Mode.FULL_ROW:
-        unknown = reduce(and_, (old.isNull() for old in before))
-        if types is None and dms.csv_null_value == "":
-            # As in images: the empty field of a required text can only be the empty text.
-            empty = [c.required and c.type == "string" for c in table.columns]
-            before = [
-                F.when(old.isNull() & ~unknown, F.lit("")).otherwise(old).alias(c.name) if may_be else old
-                for old, c, may_be in zip(before, table.columns, empty, strict=True)
-            ]
-        faults.append(
-            (
-                (operation == "U") & unknown,
-                F.lit("an update without a before image, whose row cannot be found"),
-            )
-        )
-    commit_ts = F.lit(None).cast("timestamp")
-    if dms.timestamp_column_name is not None and dms.timestamp_column_name in at:
-        stamp = at[dms.timestamp_column_name]
-        commit_ts = typed(dms.timestamp_column_name, stamp, "timestamptz")
-        # Spark knows the year 202026, and nothing else that is told the time does.
-        commit_ts = F.when(commit_ts.between(*_YEARS), commit_ts)
-        untimed = F.lit(f"{dms.timestamp_column_name} is not a timestamp")
-        faults.append((commit_ts.isNull(), said(untimed, stamp, kind_of(dms.timestamp_column_name))))
-    own = None
-    if dms.change_sequence_column is not None and dms.change_sequence_column in at:
-        own = at[dms.change_sequence_column].cast("string")
-        if kind is not FileKind.LOAD:
-            # As texts, only those of one form sort by time.
-            unsortable = (own != "") & ~own.rlike(r"^\d{35}$")
-            wrong = F.lit(f"{dms.change_sequence_column} is not 35 digits")
-            faults.append((unsortable, said(wrong, own, kind_of(dms.change_sequence_column))))
+    rows, fields = _with_absent_columns(rows, layout, table)
+    file = _File(kind, fields, types, table, dms, explain)
+    rows = rows.withColumn("_op", _operation(file))
+    rows, images, lost = _images(rows, file)
+    before, lost_before = _before(file)
+    commit_ts, untimed = _commit_time(file)
+    own_sequence, unsortable = _own_sequence(file)
+    faults = [
+        _unknown_operation(),
+        *lost,
+        *lost_before,
+        *_nulls(file, images),
+        *_not_to_be_found(file, before),
+        *untimed,
+        *unsortable,
+    ]
     return rows.select(
         "_op",
         commit_ts.alias("_commit_ts"),
-        _sequence(kind, own, at, dms, commit_ts).alias("_sequence"),
+        _sequence(file, own_sequence, commit_ts).alias("_sequence"),
         "_file",
         "_row",
         (_all_reasons(faults) if explain else _reason(faults)).alias("_bad"),
         _struct(images).alias("_image"),
-        *([F.struct(*before).alias("_before")] if before else []),
-        *([_unsupplied(rows)] if dms.csv_no_sup_value is not None else []),
+        *([F.struct(*_whole_rows(file, before)).alias("_before")] if before else []),
+        *([_unsupplied(file)] if dms.csv_no_sup_value is not None else []),
     )
 
 
 def matched_by(table: TableConfig) -> frozenset[str]:
     """The columns whose before images tell which row an update changes."""
-    if table.mode is Mode.FULL_ROW:
-        return frozenset(column.name for column in table.columns)
-    return frozenset(table.primary_key)
+    return frozenset(column.name for column in _matched(table))
 
 
-class _Fields(Mapping[str, Column]):
-    """Columns by the name of what is in them, made when they are asked for: of a thousand, few are."""
+def _matched(table: TableConfig) -> list[ColumnConfig]:
+    return [column for column in table.columns if _is_matched(table, column)]
 
-    def __init__(self, places: Mapping[str, Sql]) -> None:
-        self._places = places
 
-    def __getitem__(self, name: str) -> Column:
-        return F.col(self._places[name])
+def _is_matched(table: TableConfig, column: ColumnConfig) -> bool:
+    return table.mode is Mode.FULL_ROW or column.name in table.primary_key
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
 
-    def __len__(self) -> int:
-        return len(self._places)
+@dataclass(frozen=True, slots=True)
+class _File:
+    """How the fields of a file become values, and what is said of those that do not."""
+
+    kind: FileKind
+    fields: Mapping[str, Sql]
+    """By the name of what is in them."""
+    types: Mapping[str, str] | None
+    table: TableConfig
+    dms: DmsSettings
+    explain: bool
+
+    def has(self, name: str | None) -> TypeGuard[str]:
+        return name in self.fields
+
+    def at(self, name: str) -> Column:
+        """Made when it is asked for: of a thousand fields, few are."""
+        return F.col(self.fields[name])
+
+    def type_of(self, name: str) -> str:
+        """The type of a field in the file; a column that the file lacks has its default as a text."""
+        return "string" if self.types is None else self.types.get(name, "string")
+
+    def typed(self, name: str, value: Column, declared: str) -> Column:
+        """The value of a field as a type of lake.yaml; NULL where that would change it."""
+        return from_parquet(value, self.type_of(name), declared, self.dms.timestamp_zone)
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the rows have `_unsupplied`: only CSV has a marker for it."""
+        return self.types is None and self.dms.csv_no_sup_value is not None
+
+    def misfit(self, name: str, what: str, value: Column) -> Column:
+        """What a message says of a value that is not `what` it has to be."""
+        return self.said(F.lit(f"{name} is not {what}"), value, self.type_of(name))
+
+    def said(self, fault: Column, value: Column, written: str) -> Column:
+        """What a message says of a value, whose type in the file is `written`, that has the fault."""
+        if not self.explain:
+            return fault
+        return _shown(fault, F.hex(value) if "binary" in written else value)
+
+
+def _with_absent_columns(
+    rows: DataFrame, layout: Layout, table: TableConfig
+) -> tuple[DataFrame, dict[str, Sql]]:
+    """The rows with the defaults of the columns that the file lacks; and by name, the field of each column."""
+    fields = {column: quoted(f"_{position}") for position, column in enumerate(layout.columns)}
+    absent = sorted({column.name for column in table.columns} - set(fields))
+    if not absent:
+        return rows, fields
+    given = []
+    for number, name in enumerate(absent):
+        given.append(F.lit(table.defaults.get(name)).cast("string").alias(f"_absent_{number}"))
+        fields[name] = quoted(f"_absent_{number}")
+    return rows.select("*", *given), fields
+
+
+def _images(rows: DataFrame, file: _File) -> tuple[DataFrame, dict[str, Sql | Column], list[Fault]]:
+    """The rows with what the images need beside them; by column its typed value; and the values that do not fit."""
+    columns, text = file.table.columns, file.types is None
+    values = {c.name: _certain(file, c) if text else file.fields[c.name] for c in columns}
+    images: dict[str, Sql | Column] = {**values}
+    # A text as a text is itself.
+    read = [c for c in columns if not text or c.type != "string"]
+    if is_wide(read):
+        kinds = {c.name: (c.type, file.type_of(c.name)) for c in read}
+        rows, found, fault = typed_by_kind(
+            rows, read, values, kinds, file.typed, file.said, text=text, explain=file.explain
+        )
+        return rows, images | found, [fault]
+    faults = []
+    for c in read:
+        value = F.expr(values[c.name])
+        image = file.typed(c.name, value, c.type)
+        reason = file.misfit(c.name, f"a valid {c.type}", value)
+        faults.append(_unreadable(c, value, image, reason, text=text))
+        images[c.name] = image
+    return rows, images, faults
+
+
+def _before(file: _File) -> tuple[list[Column], list[Fault]]:
+    """The typed before images of the columns by which a row is found, under their names; and those that do not fit."""
+    before, faults = [], []
+    written = _before_images(file)
+    for c in _matched(file.table):
+        name = before_image(file.dms, c.name)
+        old = F.lit(None).cast(spark_type(c.type))
+        if name is not None and name in written:
+            value = written[name]
+            old = file.typed(name, value, c.type)
+            lost = (F.col("_op") == "U") & value.isNotNull() & old.isNull()
+            faults.append((lost, file.misfit(name, f"a valid {c.type}", value)))
+        before.append(old.alias(c.name))
+    return before, faults
+
+
+def _nulls(file: _File, images: Mapping[str, Sql | Column]) -> Iterator[Fault]:
+    """A delete carries its key only, so the other columns' NOT NULL does not bind it; nor what was not supplied."""
+    for c in file.table.columns:
+        in_key = c.name in file.table.primary_key
+        if not in_key and not c.required:
+            continue
+        missing = _column(images[c.name]).isNull()
+        if not in_key:
+            missing &= F.col("_op") != "D"
+        if file.explain:
+            # One that is there has been named already.
+            missing &= file.at(c.name).isNull()
+        if not in_key and file.is_marked:
+            missing &= ~F.array_contains("_unsupplied", c.name)
+        yield missing, F.lit(f"{c.name} is NULL")
+
+
+def _none_of(before: Sequence[Column]) -> Column:
+    return reduce(and_, (old.isNull() for old in before))
+
+
+def _not_to_be_found(file: _File, before: Sequence[Column]) -> Iterator[Fault]:
+    if file.table.mode is Mode.FULL_ROW:
+        unknown = (F.col("_op") == "U") & _none_of(before)
+        yield unknown, F.lit("an update without a before image, whose row cannot be found")
+
+
+def _whole_rows(file: _File, before: Sequence[Column]) -> Sequence[Column]:
+    """The before images. As in images, where NULL is an empty field, that of a required text is the empty text."""
+    if file.table.mode is not Mode.FULL_ROW or file.types is not None or file.dms.csv_null_value != "":
+        return before
+    unknown = _none_of(before)
+    return [
+        F.when(old.isNull() & ~unknown, F.lit("")).otherwise(old).alias(c.name)
+        if c.required and c.type == "string"
+        else old
+        for old, c in zip(before, file.table.columns, strict=True)
+    ]
+
+
+def _commit_time(file: _File) -> tuple[Column, list[Fault]]:
+    name = file.dms.timestamp_column_name
+    if not file.has(name):
+        return F.lit(None).cast("timestamp"), []
+    stamp = file.at(name)
+    commit_ts = file.typed(name, stamp, "timestamptz")
+    # Spark knows the year 202026, and nothing else that is told the time does.
+    commit_ts = F.when(commit_ts.between(*_YEARS), commit_ts)
+    return commit_ts, [(commit_ts.isNull(), file.misfit(name, "a timestamp", stamp))]
+
+
+def _own_sequence(file: _File) -> tuple[Column | None, list[Fault]]:
+    """The change sequence that DMS wrote, if the file has one."""
+    name = file.dms.change_sequence_column
+    if not file.has(name):
+        return None, []
+    own = file.at(name).cast("string")
+    if file.kind is FileKind.LOAD:
+        return own, []
+    # As texts, only those of one form sort by time.
+    unsortable = (own != "") & ~own.rlike(r"^\d{35}$")
+    return own, [(unsortable, file.misfit(name, "35 digits", own))]
 
 
 def _column(value: Sql | Column) -> Column:
@@ -226,28 +292,25 @@ def _shown(fault: Column, value: Column) -> Column:
     return F.concat(fault, F.coalesce(F.concat(F.lit(": '"), cut, F.lit("'")), F.lit("")))
 
 
-def _unsupplied(rows: DataFrame) -> Column:
-    """Only CSV has a marker for it."""
-    nothing = F.array().cast("array<string>").alias("_unsupplied")
-    return F.col("_unsupplied") if "_unsupplied" in rows.columns else nothing
+def _unsupplied(file: _File) -> Column:
+    return F.col("_unsupplied") if file.is_marked else F.array().cast("array<string>").alias("_unsupplied")
 
 
-def _operation(kind: FileKind, at: Mapping[str, Column], dms: DmsSettings) -> Column:
+def _operation(file: _File) -> Column:
     """I, U or D; or whatever else the file has, and NULL."""
-    if dms.operation_column not in at:
+    dms = file.dms
+    if not file.has(dms.operation_column):
         # Of an endpoint that does not say which of inserts and updates a change is, an update is what fits both.
-        return F.lit("U" if kind is FileKind.CDC and dms.cdc_inserts_and_updates else "I")
-    written = at[dms.operation_column].cast("string")
+        return F.lit("U" if file.kind is FileKind.CDC and dms.cdc_inserts_and_updates else "I")
+    written = file.at(dms.operation_column).cast("string")
     return F.coalesce(*(F.when(written == word, F.lit(op)) for word, op in dms.operations.items()), written)
 
 
-def _before_images(
-    at: Mapping[str, Column], table: TableConfig, dms: DmsSettings, *, text: bool
-) -> dict[str, Column]:
+def _before_images(file: _File) -> dict[str, Column]:
     """The before images that the file has of the columns by which a row is found; NULL where none was written."""
-    names = {before_image(dms, c.name): c for c in table.columns if c.name in matched_by(table)}
-    found = {name: (at[name], column) for name, column in names.items() if name is not None and name in at}
-    if not text:
+    names = {before_image(file.dms, c.name): c for c in _matched(file.table)}
+    found = {name: (file.at(name), c) for name, c in names.items() if file.has(name)}
+    if file.types is not None:
         return {name: value for name, (value, _) in found.items()}
     # What was not written may be an empty field, whatever the null token is. So an empty text is a key's empty text
     # only beside another part of the key that was written.
@@ -258,20 +321,22 @@ def _before_images(
     }
 
 
-def _certain(text: Sql, column: ColumnConfig, in_key: bool, dms: DmsSettings) -> Sql:
+def _certain(file: _File, column: ColumnConfig) -> Sql:
     """Where NULL is written as an empty field, the empty field of a required text can only be the empty text."""
-    if dms.csv_null_value != "" or not column.required or column.type != "string":
+    text = file.fields[column.name]
+    if file.dms.csv_null_value != "" or not column.required or column.type != "string":
         return text
-    binds = sql("true") if in_key else sql("_op != 'D'")
+    binds = sql("true") if _is_matched(file.table, column) else sql("_op != 'D'")
     return sql("CASE WHEN {text} IS NULL AND {binds} THEN '' ELSE {text} END", text=text, binds=binds)
 
 
-def _unknown(operation: Column) -> list[Fault]:
+def _unknown_operation() -> Fault:
+    operation = F.col("_op")
     # isin() of a NULL operation is NULL, not false.
     written = F.coalesce(operation, F.lit(""))
     named = F.concat(F.lit("unknown operation "), operation.substr(1, 20))
     reason = F.when(written == "", F.lit("no operation")).otherwise(named)
-    return [(~written.isin("I", "U", "D"), reason)]
+    return ~written.isin("I", "U", "D"), reason
 
 
 def _unreadable(column: ColumnConfig, value: Column, image: Column, reason: Column, *, text: bool) -> Fault:
@@ -285,14 +350,12 @@ def _unreadable(column: ColumnConfig, value: Column, image: Column, reason: Colu
     return lost, reason
 
 
-def _sequence(
-    kind: FileKind, own: Column | None, at: Mapping[str, Column], dms: DmsSettings, commit_ts: Column
-) -> Column:
+def _sequence(file: _File, own: Column | None, commit_ts: Column) -> Column:
     """A string by which the table's changes sort. DMS's own where there is one; else 16 digits of the commit time
     (else of the flush time in the file's name) in centiseconds and zeros, the form DMS's own has."""
-    if kind is FileKind.LOAD:
+    if file.kind is FileKind.LOAD:
         return F.lit("")
-    if dms.timestamp_column_name in at:
+    if file.has(file.dms.timestamp_column_name):
         # Not date_format: it shows an instant in the session's zone.
         digits = F.rpad(F.regexp_replace(utc_wall_clock(commit_ts).cast("string"), r"\D", ""), 17, "0")
     else:

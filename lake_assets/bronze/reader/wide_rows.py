@@ -7,7 +7,7 @@ Here: that, and which of the values do not fit. Not here: what a value means (`v
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -53,18 +53,18 @@ def typed_by_kind(
     values: Mapping[str, Sql],
     kinds: Mapping[str, tuple[str, str]],
     typed: Callable[[str, Column, str], Column],
+    said: Said,
     *,
     text: bool,
-    said: Said | None = None,
+    explain: bool,
 ) -> tuple[DataFrame, dict[str, Sql], Fault]:
     """The rows with what is needed of them beside; by column its typed value; and whether a row has a value that does
-    not fit, with what is said of the first one, or with `said` of all. `kinds`: by column, what values have in common
+    not fit, with what is said of the first one, or to `explain` of all. `kinds`: by column, what values have in common
     that are typed alike: the type in lake.yaml and the one in the file."""
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for position, column in enumerate(columns):
         groups[kinds[column.name]].append(position)
-    members = list(groups.values())
-    named = [[columns[position] for position in group] for group in members]
+    named = [[columns[position] for position in group] for group in groups.values()]
     written = [
         F.expr(array_of(values[c.name] for c in group)).alias(f"_written_{n}")
         for n, group in enumerate(named)
@@ -75,101 +75,66 @@ def typed_by_kind(
         for n, group in enumerate(named)
     ]
     rows = rows.select("*", *typed_arrays)
-    rows = rows.select("*", *(_first_lost(n).alias(f"_lost_{n}") for n in range(len(named))))
+    rows = rows.select("*", *(_any_lost(n).alias(f"_lost_{n}") for n in range(len(named))))
     images = {
         column.name: sql("{array}[{at}]", array=f"_typed_{n}", at=at)
         for n, group in enumerate(named)
         for at, column in enumerate(group)
     }
-    reason = (
-        _reason(columns, members, text=text)
-        if said is None
-        else _all_reasons(columns, groups, said, text=text)
-    )
-    return rows, images, (_any_lost(len(members)), reason)
+    lost = F.greatest(F.lit(False), F.lit(False), *(F.col(f"_lost_{n}") for n in range(len(named))))
+    reasons = _reasons(columns, groups, said, text=text)
+    return rows, images, (lost, F.array_join(reasons, "; ") if explain else F.get(reasons, F.lit(0)))
 
 
 def _typing(column: ColumnConfig, typed: Callable[[str, Column, str], Column]) -> Callable[[Column], Column]:
     return lambda value: typed(column.name, value, column.type)
 
 
-def _first_lost(group: int) -> Column:
-    """The place in the group, from 1, of the first value that is there but does not fit; else 0."""
-    lost = F.zip_with(
-        f"_written_{group}", f"_typed_{group}", lambda value, image: value.isNotNull() & image.isNull()
-    )
-    return F.array_position(lost, True)
+def _lost(value: Column, image: Column) -> Column:
+    """Whether a value is there but does not fit."""
+    return value.isNotNull() & image.isNull()
 
 
-def _any_lost(groups: int) -> Column:
-    return F.greatest(F.lit(0), F.lit(0), *(F.col(f"_lost_{n}") for n in range(groups))) > 0
+def _any_lost(group: int) -> Column:
+    return F.array_contains(F.zip_with(f"_written_{group}", f"_typed_{group}", _lost), True)
 
 
-def _reason(columns: Sequence[ColumnConfig], groups: Sequence[Sequence[int]], *, text: bool) -> Column:
-    """Of the first column of the table that has a value that does not fit."""
-    nothing = F.lit(None).cast("struct<at: int, empty: boolean>")
-    first = F.least(nothing, nothing, *_found(groups, text=text))
-    names = F.expr(texts_of(column.name for column in columns))
-    types = F.expr(texts_of(column.type for column in columns))
-    name, declared = (F.element_at(known, first["at"] + 1) for known in (names, types))
-    return F.when(first["empty"], _is_empty(name, declared)).otherwise(_is_not(name, declared))
-
-
-def _is_empty(name: Column, declared: Column) -> Column:
-    return F.concat(
-        name,
-        F.lit(" is empty, which is not a valid "),
-        declared,
-        F.lit(" (is csv_null_value the endpoint's?)"),
-    )
-
-
-def _is_not(name: Column, declared: Column) -> Column:
-    return F.concat(name, F.lit(" is not a valid "), declared)
-
-
-def _all_reasons(
+def _reasons(
     columns: Sequence[ColumnConfig],
     groups: Mapping[tuple[str, str], Sequence[int]],
     said: Said,
     *,
     text: bool,
 ) -> Column:
-    """Of every column that has a value that does not fit, in the order of the table."""
+    """What is said of each value that does not fit, in the order of the table. For the few rows that have one."""
     parts = []
     for number, ((kind, written), group) in enumerate(groups.items()):
-        known = F.array(
-            *(F.struct(F.lit(at).alias("at"), F.lit(columns[at].name).alias("name")) for at in group)
+        known = array_of(
+            sql("named_struct('at', {at}, 'name', {name})", at=at, name=literal(columns[at].name))
+            for at in group
         )
         values = F.zip_with(f"_written_{number}", f"_typed_{number}", _lost_value)
         parts.append(
             F.transform(
-                F.arrays_zip(values.alias("value"), known.alias("known")),
+                F.arrays_zip(values.alias("value"), F.expr(known).alias("known")),
                 _explained(kind, written, said, text=text),
             )
         )
     found = F.array_sort(F.array_compact(F.concat(*parts)))
-    return F.array_join(F.transform(found, lambda one: one["why"]), "; ")
+    return F.transform(found, lambda one: one["why"])
 
 
 def _lost_value(value: Column, image: Column) -> Column:
-    return F.when(value.isNotNull() & image.isNull(), value)
+    return F.when(_lost(value, image), value)
 
 
 def _explained(kind: str, written: str, said: Said, *, text: bool) -> Callable[[Column], Column]:
     def explained(one: Column) -> Column:
         value, name = one["value"], one["known"]["name"]
-        why = said(_is_not(name, F.lit(kind)), value, written)
+        why = said(F.concat(name, F.lit(f" is not a valid {kind}")), value, written)
         if text:
-            why = F.when(value == "", _is_empty(name, F.lit(kind))).otherwise(why)
+            empty = f" is empty, which is not a valid {kind} (is csv_null_value the endpoint's?)"
+            why = F.when(value == "", F.concat(name, F.lit(empty))).otherwise(why)
         return F.when(value.isNotNull(), F.struct(one["known"]["at"].alias("at"), why.alias("why")))
 
     return explained
-
-
-def _found(groups: Sequence[Sequence[int]], *, text: bool) -> Iterator[Column]:
-    for number, group in enumerate(groups):
-        lost = F.col(f"_lost_{number}").cast("int")
-        at = F.element_at(F.expr(array_of(sql("{at}", at=position) for position in group)), lost)
-        empty = F.element_at(f"_written_{number}", lost) == "" if text else F.lit(False)
-        yield F.when(lost > 0, F.struct(at.alias("at"), empty.alias("empty")))

@@ -4,18 +4,14 @@ Here: list, recognise, fingerprint, inspect, append. Not here: how any one of th
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from lake_assets.bronze.files.content import content_digest
-from lake_assets.bronze.files.inspect import (
-    FileInspection,
-    UnreadableFile,
-    inspect_file,
-    inspect_large_file,
-)
+from lake_assets.bronze.files.content import UnreadableFile
+from lake_assets.bronze.files.inspect import inspect_file, inspect_large_file
+from lake_assets.bronze.files.inspection import FileInspection
 from lake_assets.bronze.files.keys import (
     TRANSACTIONS,
     DataFile,
@@ -26,8 +22,9 @@ from lake_assets.bronze.files.keys import (
     same_name,
 )
 from lake_assets.bronze.log.file_log import FileLog, LoggedFile, NewFile
+from lake_assets.bronze.log.known import Known
 from lake_assets.bronze.scan.object_listing import Listing
-from lake_assets.bronze.scan.shares import find_shares, is_unsettled
+from lake_assets.bronze.scan.shares import Shares, find_shares, is_unsettled
 from lake_assets.bronze.scan.shares import strangers as unnamed_tables
 from lake_assets.bronze.scan.strays import EMPTY
 from lake_assets.bronze.scan.table_folders import (
@@ -42,6 +39,8 @@ from lake_assets.config import DmsSettings, SourceConfig
 from lake_assets.storage.object_store import ObjectGone, ObjectStore, StoredObject, StoreError
 
 CLOCK_AHEAD = timedelta(minutes=10)
+INSPECT_BUDGET = 64 << 20
+"""Bytes, as stored, up to which a look reads a file whole."""
 NOT_CONFIGURED = "lake.yaml does not configure"
 
 
@@ -81,7 +80,7 @@ def discover(
     log: FileLog,
     *,
     inspect_threads: int = 8,
-    inspect_budget_bytes: int = 64 << 20,
+    inspect_budget_bytes: int = INSPECT_BUDGET,
     removals: Mapping[str, Removed] | None = None,
     listing: Listing | None = None,
     hints: Collection[str] = (),
@@ -96,95 +95,151 @@ def discover(
     changes meanwhile is left to the next pass. `removals`: what S3 has told of keys that are gone. Raises StoreError if
     the location cannot be listed; nothing is logged then.
     """
-    # Before the listing: what another process logs from now on may be newer than what this listing will show.
-    head = log.head()
-    newest = log.newest(source_name)
-    # Without the setting no key is one of a transaction file.
-    shares = log.shares(source_name) if source.dms.preserve_transactions else {}
-    marks, seen_at = log.vanished(source_name), datetime.now(UTC)
-    folders = TableFolders(source)
+    look = _Look.of(source_name, source, store, log)
     listed = (listing or Listing(source, store)).look(log, source_name, hints)
-    listed_files: list[DataFile] = []
-    candidates: list[tuple[StoredObject, DataFile | TransactionFile]] = []
-    unknown: list[UnknownKey] = []
-    unconfigured: Counter[str] = Counter()
-    strays: dict[str, str] = {}
-    ignored = 0
-    for obj in listed.objects:
-        if _is_settled(obj, newest.get(obj.key), marks, source):
-            continue
-        parsed = folders.parse(obj.key)
-        if source.consistent_cut is not None and _is_later(parsed, seen_at):
-            # A look takes a while: what was written since it began is left to the next one, of all tables alike.
-            continue
-        if isinstance(parsed, IgnoredKey):
-            ignored += 1
-        elif isinstance(parsed, UnknownKey):
-            unknown.append(parsed)
-        elif isinstance(parsed, TransactionFile):
-            held = shares.get(obj.key, {})
-            if unnamed := unnamed_tables(held, source.tables):
-                strays[obj.key] = f"it has rows of {', '.join(sorted(unnamed))}, which {NOT_CONFIGURED}"
-            if _is_known(obj, newest.get(obj.key), marks) and not is_unsettled(held, source.tables):
-                unconfigured.update(unnamed)
-            else:
-                candidates.append((obj, parsed))
-        elif isinstance(parsed, UnconfiguredKey):
-            unconfigured[parsed.table] += 1
-            strays[obj.key] = f"it is of {parsed.table}, which {NOT_CONFIGURED}"
-        else:
-            if not obj.size:
-                strays[obj.key] = EMPTY
-            if source.ignore_case:
-                listed_files.append(parsed)
-            if not _is_known(obj, newest.get(obj.key), marks):
-                candidates.append((obj, parsed))
-    if source.ignore_case:
-        strange = strangers(listed_files, logged_folders(newest.values()))
-        unknown += [UnknownKey(key, reason) for key, reason in strange.items()]
-        candidates = [(obj, file) for obj, file in candidates if obj.key not in strange]
-
-    def look(candidate: tuple[StoredObject, DataFile | TransactionFile]) -> list[NewFile] | UnknownKey:
-        obj, file = candidate
-        if isinstance(file, TransactionFile):
-            return find_shares(obj, file, shares.get(obj.key, {}), store, source.dms, source.tables)
-        dms = source.settings(file.qualified_table, file.flush_time)
-        seen = _look(obj, file, newest.get(obj.key), store, dms, inspect_budget_bytes)
-        return [seen] if isinstance(seen, NewFile) else seen or []
-
-    with ThreadPoolExecutor(max_workers=max(1, min(inspect_threads, len(candidates)))) as pool:
-        seen = list(pool.map(look, candidates))
-    unknown += [entry for entry in seen if isinstance(entry, UnknownKey)]
-    unknown += [UnknownKey(key, reason) for key, reason in store.left_out.items()]
-    found = [file for entry in seen if not isinstance(entry, UnknownKey) for file in entry]
-    unconfigured.update(
-        file.qualified_table
-        for file in found
-        if file.format == TRANSACTIONS and unnamed_tables([file.qualified_table], source.tables)
-    )
+    look.sort_out(listed.objects)
+    found = look.inspected(inspect_threads, inspect_budget_bytes)
     absent = _absent(store, log.repeated(source_name, found), listed.keys)
-    vanished = []
-    if listed.keys is not None and _suspects(source, newest, marks, listed.keys):
-        known = newest_known(log.files(source_name, upto=head))
-        vanished = _not_back(store, vanished_tables(known, listed.keys, source.tables, removals))
-        # Its files have been moved: their content is there under other keys.
-        vanished = [table for table in vanished if not any(f.key in absent for f in table.files)]
-    found += [vanished_record(table, seen_at) for table in vanished if table.certain]
-    logged = log.append(source_name, found, based_on=head, listed=listed.keys, absent=absent)
-    nearest = {table: near for table in unconfigured if (near := folders.hint(table))}
+    known = log.files(source_name, upto=look.head) if look.misses_a_table(listed.keys) else []
+    vanished = look.vanished(known, listed.keys or (), absent, removals)
+    found += [vanished_record(table, look.began) for table in vanished if table.certain]
+    logged = log.append(source_name, found, based_on=look.head, listed=listed.keys, absent=absent)
+    seen = frozenset(obj.key for obj in listed.objects)
     return Discovery(
         logged,
-        sorted(unknown, key=lambda entry: entry.key),
-        dict(unconfigured),
-        ignored,
+        sorted(look.unknown, key=lambda entry: entry.key),
+        dict(look.unconfigured),
+        look.ignored,
         len(listed.objects),
-        nearest,
-        {table.table: table.doubt for table in vanished if not table.certain},
-        frozenset(obj.key for obj in listed.objects if obj.key in removals) if removals else frozenset(),
-        strays | {entry.key: entry.reason for entry in unknown},
-        frozenset(obj.key for obj in listed.objects),
-        listed.keys,
+        hints={table: near for table in look.unconfigured if (near := look.folders.hint(table))},
+        doubtful={table.table: table.doubt for table in vanished if not table.certain},
+        returned=seen & frozenset(removals or ()),
+        strays=look.strays | {entry.key: entry.reason for entry in look.unknown},
+        seen=seen,
+        keys=listed.keys,
     )
+
+
+@dataclass(slots=True)
+class _Look:
+    """One look at a location: what the log held before it was listed, for what another process logs from then on may
+    be newer than the listing; and what its keys say."""
+
+    source: SourceConfig
+    store: ObjectStore
+    folders: TableFolders
+    head: int
+    newest: Mapping[str, LoggedFile]
+    shares: Mapping[str, Shares]
+    marks: Mapping[tuple[str, str], int]
+    began: datetime
+    candidates: list[tuple[StoredObject, DataFile | TransactionFile]] = field(default_factory=list)
+    """What may be new."""
+    data_files: list[DataFile] = field(default_factory=list)
+    unknown: list[UnknownKey] = field(default_factory=list)
+    unconfigured: Counter[str] = field(default_factory=Counter)
+    strays: dict[str, str] = field(default_factory=dict)
+    ignored: int = 0
+
+    @classmethod
+    def of(cls, source_name: str, source: SourceConfig, store: ObjectStore, log: FileLog) -> "_Look":
+        head, newest = log.head(), log.newest(source_name)
+        # Without the setting no key is one of a transaction file.
+        shares = log.shares(source_name) if source.dms.preserve_transactions else {}
+        marks, began = log.vanished(source_name), datetime.now(UTC)
+        return cls(source, store, TableFolders(source), head, newest, shares, marks, began)
+
+    def sort_out(self, objects: Iterable[StoredObject]) -> None:
+        """Takes the objects that the log does not settle for what their keys say."""
+        for obj in objects:
+            if not _is_settled(obj, self.newest.get(obj.key), self.marks, self.source):
+                self._take(obj)
+        if self.source.ignore_case:
+            strange = strangers(self.data_files, logged_folders(self.newest.values()))
+            self.unknown += [UnknownKey(key, reason) for key, reason in strange.items()]
+            self.candidates = [(obj, file) for obj, file in self.candidates if obj.key not in strange]
+
+    def _take(self, obj: StoredObject) -> None:
+        parsed = self.folders.parse(obj.key)
+        if self.source.consistent_cut is not None and _is_later(parsed, self.began):
+            # A look takes a while: what was written since it began is left to the next one, of all tables alike.
+            return
+        if isinstance(parsed, IgnoredKey):
+            self.ignored += 1
+        elif isinstance(parsed, UnknownKey):
+            self.unknown.append(parsed)
+        elif isinstance(parsed, UnconfiguredKey):
+            self.unconfigured[parsed.table] += 1
+            self.strays[obj.key] = f"it is of {parsed.table}, which {NOT_CONFIGURED}"
+        elif isinstance(parsed, TransactionFile):
+            self._take_transactions(obj, parsed)
+        else:
+            self._take_data_file(obj, parsed)
+
+    def _take_transactions(self, obj: StoredObject, file: TransactionFile) -> None:
+        held, tables = self.shares.get(obj.key, {}), self.source.tables
+        if unnamed := unnamed_tables(held, tables):
+            self.strays[obj.key] = f"it has rows of {', '.join(sorted(unnamed))}, which {NOT_CONFIGURED}"
+        if _is_known(obj, self.newest.get(obj.key), self.marks) and not is_unsettled(held, tables):
+            self.unconfigured.update(unnamed)
+        else:
+            self.candidates.append((obj, file))
+
+    def _take_data_file(self, obj: StoredObject, file: DataFile) -> None:
+        if not obj.size:
+            self.strays[obj.key] = EMPTY
+        self.data_files.append(file)
+        if not _is_known(obj, self.newest.get(obj.key), self.marks):
+            self.candidates.append((obj, file))
+
+    def inspected(self, threads: int, budget: int) -> list[NewFile]:
+        """The candidates as the log wants them; what cannot be had becomes an unknown key."""
+        with ThreadPoolExecutor(max_workers=max(1, min(threads, len(self.candidates)))) as pool:
+            seen = list(pool.map(lambda candidate: self._inspected(candidate, budget), self.candidates))
+        self.unknown += [entry for entry in seen if isinstance(entry, UnknownKey)]
+        self.unknown += [UnknownKey(key, reason) for key, reason in self.store.left_out.items()]
+        found = [file for entry in seen if not isinstance(entry, UnknownKey) for file in entry]
+        for file in found:
+            if file.format == TRANSACTIONS:
+                self.unconfigured.update(unnamed_tables([file.qualified_table], self.source.tables))
+        return found
+
+    def _inspected(
+        self, candidate: tuple[StoredObject, DataFile | TransactionFile], budget: int
+    ) -> list[NewFile] | UnknownKey:
+        obj, file = candidate
+        if isinstance(file, TransactionFile):
+            known = self.shares.get(obj.key, {})
+            return find_shares(obj, file, known, self.store, self.source.dms, self.source.tables)
+        dms = self.source.settings(file.qualified_table, file.flush_time)
+        seen = _look(obj, file, self.newest.get(obj.key), self.store, dms, budget)
+        return [seen] if isinstance(seen, NewFile) else seen or []
+
+    def misses_a_table(self, keys: Collection[str] | None) -> bool:
+        """Whether there may be a table none of whose files is among all `keys`; cheap, because every look asks."""
+        if keys is None:
+            return False
+        alive = {self.newest[key].qualified_table for key in keys if key in self.newest}
+        return any(
+            file.qualified_table not in alive
+            and file.qualified_table in self.source.tables
+            and file.offset > self.marks.get((file.schema, file.table), 0)
+            for file in self.newest.values()
+        )
+
+    def vanished(
+        self,
+        records: Iterable[LoggedFile],
+        keys: Collection[str],
+        absent: Collection[str],
+        removals: Mapping[str, Removed] | None,
+    ) -> list[Vanished]:
+        """The tables of which no file is there any more, by a listing of all `keys`. `absent`: files that were moved,
+        so that their content is there under other keys."""
+        gone = vanished_tables(newest_known(records), keys, self.source.tables, removals)
+        # A second look may not miss them: a folder that is being moved, or was not mounted for a moment, is back.
+        gone = [table for table in gone if not (table.certain and _any_left(self.store, table))]
+        return [table for table in gone if not any(file.key in absent for file in table.files)]
 
 
 def _absent(store: ObjectStore, keys: Collection[str], listed: Collection[str] | None) -> frozenset[str]:
@@ -205,70 +260,53 @@ def unlogged_parts(
 ) -> list[str]:
     """The full-load files in the folders of a table's `parts` that the log, as far as it was read (`logged`), does not
     have as they are now. Raises StoreError."""
-    folders, newest = TableFolders(source), {file.key: file for file in logged}
+    folders, known = TableFolders(source), Known.of(logged)
     epoch = max(part.epoch for part in parts)
     prefixes = {"/".join(folder) + "/" for part in parts if (folder := folder_of(part.key))}
-    found = []
     listed = {obj.key: obj for prefix in sorted(prefixes) for obj in store.list(prefix)}
+    found = []
     for obj in listed.values():
-        parsed, known = folders.parse(obj.key), newest.get(obj.key)
+        parsed, newest = folders.parse(obj.key), known.newest.get(obj.key)
         if not isinstance(parsed, DataFile) or parsed.kind is not FileKind.LOAD:
             continue
         # One with the bytes that it had in the load before is logged again.
-        stale = known is not None and known.epoch < epoch and obj.last_modified > known.last_modified
-        if stale or not (_is_logged(obj, known, {}, store) or _is_there_twice(parsed, newest, listed, store)):
+        stale = newest is not None and newest.epoch < epoch and obj.last_modified > newest.last_modified
+        if stale or _is_unlogged(obj, parsed, known, listed, source, store):
             found.append(obj.key)
     return found
-
-
-def _is_there_twice(
-    file: DataFile, newest: Mapping[str, LoggedFile], listed: Collection[str], store: ObjectStore
-) -> bool:
-    """Whether an object that is not logged has the content of one that is, and that the bucket has too: see
-    `Known.doubled`."""
-    others = [newest[key] for key in listed if key != file.key and key in newest and same_name(key, file.key)]
-    if not others:
-        return False
-    try:
-        content = content_digest(store, file.key, "none" if file.format == "parquet" else file.compression)
-    except UnreadableFile:
-        return False
-    return any(other.content == content for other in others)
 
 
 def anything_unlogged(source_name: str, source: SourceConfig, store: ObjectStore, log: FileLog) -> bool:
     """Whether the bucket has files of the source's tables that the log does not have as they are now. Raises
     StoreError."""
-    folders, newest, marks = TableFolders(source), log.newest(source_name), log.vanished(source_name)
+    folders, known = TableFolders(source), Known.of(log.files(source_name))
     listed = {obj.key: obj for obj in store.list()}
     parsed = ((obj, folders.parse(obj.key)) for obj in listed.values())
     return any(
         isinstance(file, (DataFile, TransactionFile))
-        and not _is_logged(obj, newest.get(obj.key), marks, store)
-        and not (isinstance(file, DataFile) and _is_there_twice(file, newest, listed, store))
+        and _is_unlogged(obj, file, known, listed, source, store)
         for obj, file in parsed
     )
 
 
-def _suspects(
+def _is_unlogged(
+    obj: StoredObject,
+    file: DataFile | TransactionFile,
+    known: Known,
+    listed: Collection[str],
     source: SourceConfig,
-    newest: Mapping[str, LoggedFile],
-    marks: Mapping[tuple[str, str], int],
-    keys: Collection[str],
+    store: ObjectStore,
 ) -> bool:
-    """Whether there may be a table none of whose files is there any more; cheap, because every look asks."""
-    alive = {newest[key].qualified_table for key in keys if key in newest}
-    return any(
-        file.qualified_table not in alive
-        and file.qualified_table in source.tables
-        and file.offset > marks.get((file.schema, file.table), 0)
-        for file in newest.values()
-    )
-
-
-def _not_back(store: ObjectStore, found: Sequence[Vanished]) -> list[Vanished]:
-    """Those that a second look misses too: a folder that is being moved, or was not mounted for a moment, is back."""
-    return [table for table in found if not (table.certain and _any_left(store, table))]
+    """Whether the next look logs the object; looks into it where the listing does not tell."""
+    newest = known.newest.get(obj.key)
+    if newest is not None and not known.has_vanished(newest):
+        return not _is_known(obj, newest, known.vanished) and newest.version != store.version(obj)
+    if isinstance(file, TransactionFile) or not any(same_name(key, obj.key) for key in known.newest):
+        return True
+    dms = source.settings(file.qualified_table, file.flush_time)
+    seen = _look(obj, file, None, store, dms, INSPECT_BUDGET)
+    absent = known.newest.keys() - set(listed)
+    return not isinstance(seen, NewFile) or not known.doubled([seen], absent)
 
 
 def _any_left(store: ObjectStore, vanished: Vanished) -> bool:
@@ -297,15 +335,6 @@ def _is_known(obj: StoredObject, newest: LoggedFile | None, marks: Mapping[tuple
     return obj.etag == newest.version and not rewritten
 
 
-def _is_logged(
-    obj: StoredObject, newest: LoggedFile | None, marks: Mapping[tuple[str, str], int], store: ObjectStore
-) -> bool:
-    """Whether the log has this content; looks into the object where the listing does not tell."""
-    if newest is None or newest.offset < marks.get((newest.schema, newest.table), 0):
-        return False
-    return _is_known(obj, newest, marks) or newest.version == store.version(obj)
-
-
 def _look(
     obj: StoredObject,
     file: DataFile,
@@ -315,7 +344,7 @@ def _look(
     budget: int,
 ) -> NewFile | UnknownKey | None:
     """The file as the log wants it; None if it is gone."""
-    inspection: FileInspection | LoggedFile | None = None
+    inspection = FileInspection()
     try:
         version = store.version(obj)
     except ObjectGone:
@@ -327,28 +356,9 @@ def _look(
     else:
         look = inspect_file if obj.size <= budget else inspect_large_file
         try:
-            inspection = look(store, file, dms)
+            inspection = look(store, file, dms) or inspection
         except ObjectGone:
             return None
         except (UnreadableFile, StoreError):
             pass
-    return NewFile(
-        schema=file.schema,
-        table=file.table,
-        key=file.key,
-        version=version,
-        kind=file.kind,
-        format=file.format,
-        compression=file.compression,
-        size=obj.size,
-        last_modified=obj.last_modified,
-        flush_time=file.flush_time,
-        capture_date=file.capture_date or obj.last_modified.date(),
-        rows=inspection.rows if inspection else None,
-        columns=inspection.columns if inspection else None,
-        first_commit_ts=inspection.first_commit_ts if inspection else None,
-        width=inspection.width if inspection else None,
-        irregular=inspection.irregular if inspection else None,
-        content=inspection.content if inspection else None,
-        one_stamp=inspection.one_stamp if inspection else None,
-    )
+    return NewFile.of(obj, file, version, inspection, schema=file.schema, table=file.table)

@@ -97,11 +97,7 @@ class Notifications:
     def keep(self, received: Received, seconds: int) -> None:
         """Hides the messages from others for so long from now, while their files are being applied. Raises
         QueueUnavailable."""
-        for handles in _some(received.handles):
-            entries = [
-                {"Id": str(number), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
-                for number, handle in enumerate(handles)
-            ]
+        for entries in _entries(received.handles, VisibilityTimeout=seconds):
             with self._errors():
                 self._client.change_message_visibility_batch(QueueUrl=self._config.queue_url, Entries=entries)
 
@@ -122,8 +118,7 @@ class Notifications:
             self._delete([message["ReceiptHandle"]])
 
     def _delete(self, handles: Sequence[str]) -> None:
-        for some in _some(handles):
-            entries = [{"Id": str(number), "ReceiptHandle": handle} for number, handle in enumerate(some)]
+        for entries in _entries(handles):
             with self._errors():
                 self._client.delete_message_batch(QueueUrl=self._config.queue_url, Entries=entries)
 
@@ -150,9 +145,11 @@ class Notifications:
             raise QueueUnavailable(said) from error
 
 
-def _some(handles: Sequence[str]) -> Iterator[Sequence[str]]:
+def _entries(handles: Sequence[str], **settings: Any) -> Iterator[list[dict[str, Any]]]:
+    """The messages as requests name them, as many as one request takes."""
     for first in range(0, len(handles), AT_ONCE):
-        yield handles[first : first + AT_ONCE]
+        some = handles[first : first + AT_ONCE]
+        yield [{"Id": str(n), "ReceiptHandle": handle, **settings} for n, handle in enumerate(some)]
 
 
 def _group(queue_url: str, message: dict[str, Any]) -> dict[str, str]:

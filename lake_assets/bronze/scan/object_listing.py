@@ -100,13 +100,6 @@ class Listing:
         """What the last look has seen did not enter the log: the pass begins anew."""
         self._pass = None
 
-    @property
-    def looks_to_see_all(self) -> int:
-        """After so many looks at most, a file is found wherever it is."""
-        if self._known <= self._settings.whole_below:
-            return 1
-        return -(-self._known // (PAGE * self._settings.pages)) + 1
-
     def _learn(self, records: Iterable[LoggedFile]) -> None:
         """Takes what has entered the log since the last look."""
         now, at_first = self._clock(), self._head == 0

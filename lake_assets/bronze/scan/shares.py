@@ -13,9 +13,9 @@ Tables that lake.yaml does not name have their records too, with which their lat
 """
 
 from collections.abc import Collection, Mapping
-from functools import partial
 
-from lake_assets.bronze.files.inspect import UnreadableFile
+from lake_assets.bronze.files.content import UnreadableFile
+from lake_assets.bronze.files.inspection import FileInspection
 from lake_assets.bronze.files.keys import TransactionFile, UnknownKey
 from lake_assets.bronze.files.transactions import Share, inspect_transactions
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
@@ -68,28 +68,9 @@ def find_shares(
     else:
         expected = {*known, *(tables if is_unsettled(known, tables) else ())} - {NOBODY}
         rows = {**{table: Share() for table in sorted(expected)}, **found} or {NOBODY: Share()}
-    record = partial(
-        NewFile,
-        key=file.key,
-        version=version,
-        kind=file.kind,
-        format=file.format,
-        compression=file.compression,
-        size=obj.size,
-        last_modified=obj.last_modified,
-        flush_time=file.flush_time,
-        capture_date=file.capture_date,
-        columns=None,
-    )
     shares = []
     for name, share in rows.items():
         schema, _, table = name.partition(".")
-        shares.append(
-            record(
-                schema=schema,
-                table=table,
-                rows=None if share is None else share.rows,
-                first_commit_ts=None if share is None else share.first_commit_ts,
-            )
-        )
+        inspection = FileInspection(share.rows, None, share.first_commit_ts) if share else FileInspection()
+        shares.append(NewFile.of(obj, file, version, inspection, schema=schema, table=table))
     return shares

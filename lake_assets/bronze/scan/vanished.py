@@ -149,8 +149,6 @@ def vanished_record(vanished: Vanished, seen_at: datetime) -> NewFile:
         flush_time=None,
         capture_date=moment.date(),
         rows=0,
-        columns=None,
-        first_commit_ts=None,
     )
 
 

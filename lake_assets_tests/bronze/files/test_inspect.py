@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lake_assets.bronze.files.csv_dialect import CsvDialect
+from lake_assets.bronze.files.csv_structure import StructureScan
 from lake_assets.bronze.files.inspect import (
     FileInspection,
     UnreadableFile,
-    count_records,
     inspect_file,
     inspect_large_file,
 )
@@ -39,6 +40,15 @@ def inspect(tmp_path):
         return replace(inspect_file(LocalStore(tmp_path), file, dms), content=None)
 
     return run
+
+
+def count_records(chunks, *, quoted=True):
+    """The records, header included, of a CSV with newlines between them."""
+    scan = StructureScan(CsvDialect(quoted=quoted))
+    for chunk in chunks:
+        scan.feed(chunk)
+    scan.finish()
+    return scan.records()
 
 
 nasty = st.text(st.sampled_from("\",\n\r;aä€😀 \0\\'"), max_size=8)

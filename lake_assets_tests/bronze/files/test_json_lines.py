@@ -1,12 +1,15 @@
-"""JSON lines: what a value's text is, what is refused, and that the quick way and the strict one agree."""
+"""JSON lines: what a value's text is, what is refused, and that the members and the texts of a line agree."""
 
 import json
+import re
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lake_assets.bronze.files.json_lines import JsonScan, json_lines, json_object
+from lake_assets.bronze.files.json_lines import json_lines, json_members, json_object
+from lake_assets_tests.bronze.reading import Folder
 
 
 @pytest.mark.parametrize(
@@ -52,20 +55,21 @@ def test_refused(line, reason):
         json_object(line)
 
 
-def test_a_file():
-    content = b'{"b": 1}\n\n{"a": 2, "b": 3}\nno\n{"c": 1}'
-    scan = JsonScan()
-    for at in range(len(content)):
-        scan.feed(content[at : at + 1])
-    scan.finish()
-    assert (scan.rows, scan.keys, scan.first) == (4, ("b", "a", "c"), {"b": "1"})
-    assert scan.irregular == "it has an empty line"
-    assert [found for _, _, found in json_lines(content)] == [
-        {"b": "1"},
-        {"a": "2", "b": "3"},
-        "it is not a JSON object",
-        {"c": "1"},
-    ]
+def test_the_lines_of_a_file():
+    content = b'\xef\xbb\xbf{"b": 1}\n\n \t\r\n{"a": 2, "b": 3}\nno\n\xef\xbb\xbf{}\n{"c": 1}'
+    lines = [b'{"b": 1}\n', b'{"a": 2, "b": 3}\n', b"no\n", b"\xef\xbb\xbf{}\n", b'{"c": 1}']
+    assert list(json_lines([content])) == lines
+    assert list(json_lines(content[at : at + 1] for at in range(len(content)))) == lines
+
+
+def test_a_file(tmp_path):
+    content = b'{"b": 1, "at": "2026-03-01"}\n\n{"a": 2, "b": 3}\nno\n{"c": 1}'
+    folder = Folder(tmp_path, {"b": "long"}, ["b"], timestamp_column_name="at")
+    file = folder.put("public/items/LOAD00000001.json", content)
+    assert file is not None
+    assert (file.rows, file.columns) == (4, ("b", "at", "a", "c"))
+    assert file.first_commit_ts == datetime(2026, 3, 1, tzinfo=UTC)
+    assert file.irregular == "a line in it cannot be read: it is not a JSON object"
 
 
 values = st.recursive(
@@ -77,16 +81,21 @@ values = st.recursive(
 
 @given(values, st.booleans(), st.integers(0, 300), st.sampled_from(['"', "}", "a", '"a":', ",", "\\", ""]))
 @settings(max_examples=1500, deadline=None)
-def test_the_quick_way_and_the_strict_one_agree(value, ascii_only, at, mark):
+def test_the_members_and_the_texts_agree(value, ascii_only, at, mark):
     text = json.dumps(value, ensure_ascii=ascii_only)
     line = (text[:at] + mark + text[at:]).encode(errors="surrogatepass")
-    scan = JsonScan()
-    scan.feed(line)
-    scan.finish()
     try:
-        found = json_object(line)
-    except ValueError:
-        assert scan.irregular
-    else:
-        assert scan.irregular is None
-        assert scan.keys == tuple(found)
+        members = json_members(line)
+    except ValueError as error:
+        with pytest.raises(ValueError, match=re.escape(str(error))):
+            json_object(line)
+        return
+    texts = json_object(line)
+    assert texts.keys() == members.keys()
+    for key, expected in json.loads(line).items():
+        found = texts[key]
+        if isinstance(expected, str) or expected is None:
+            assert found == expected
+        else:
+            assert found is not None
+            assert json.loads(found) == expected

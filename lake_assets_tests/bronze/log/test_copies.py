@@ -114,6 +114,19 @@ def test_equal_parts_are_two_where_their_rows_may_be_equal(place: Place) -> None
     assert place.look() == [("LOAD00000002.csv", 1, None), ("LOAD00000002.csv", 1, None)]
 
 
+def test_an_equal_part_that_is_not_logged_yet_is_waited_for(place: Place) -> None:
+    equal = rows("I,2026-03-01 11:00:00.000000,1", "I,2026-03-01 11:00:00.000000,1")
+    put(place.folder, f"{ITEMS}/p0/LOAD00000002.csv", equal)
+    place.look()
+    files = place.log.files("shop")
+    parts = [file for file in files if file.kind is FileKind.LOAD]
+    put(place.folder, f"{ITEMS}/p1/LOAD00000002.csv", equal)
+    store = LocalStore(place.folder)
+    assert unlogged_parts(place.source, store, parts, files) == [f"{ITEMS}/p1/LOAD00000002.csv"]
+    assert anything_unlogged("shop", place.source, store, place.log)
+    assert place.look() == [("LOAD00000002.csv", 1, None)]
+
+
 def test_a_part_whose_rows_have_times_of_their_own_is_there_once(place: Place) -> None:
     copy = f"{ITEMS}/p0/LOAD00000001.csv"
     put(place.folder, copy, LOADED)

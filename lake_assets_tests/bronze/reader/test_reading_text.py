@@ -58,6 +58,23 @@ def test_json_lines(spark: SparkSession, tmp_path: Path) -> None:
     assert [bool(file.irregular) for file in folder.files] == [False, False, True, False]
 
 
+def test_json_lines_that_spark_reads_otherwise(spark: SparkSession, tmp_path: Path) -> None:
+    """What Spark forgives makes one bad row; marks, blank lines and long values none, whichever reader has the file."""
+    head = '{"Op":"I","commit_ts":"' + T + '","id":'
+    long = "[" * 900 + "1" * 5000 + "]" * 900
+    good = f'\ufeff{head}1,"doc":{long}}}\r\n\n \t\r\n{head}2,"name":"\\ud83d\\ude00"}}\n'
+    refused = [f"{head}3}} x", f"[{head}4}},{head}5}}]", f'{head}6,"name":"\\ud83d"}}', f"{head}7}}{head}8}}"]
+    folder = Folder(tmp_path, COLUMNS, ["id"], **DMS)
+    folder.put(CDC.format(0, "json"), good.encode())
+    folder.put(CDC.format(1, "json"), (good + "".join(f"{line}\n" for line in refused)).encode())
+    expected: list[Any] = [(1, None, None, long), (2, "😀", None, None)]
+    no_object = "it is not a JSON object"
+    half = "it has one half of a surrogate pair"
+    assert images(folder, spark) == [*expected, *expected, no_object, no_object, half, no_object]
+    assert [file.rows for file in folder.files] == [2, 6]
+    assert [bool(file.irregular) for file in folder.files] == [False, True]
+
+
 def test_values_that_were_not_supplied(spark: SparkSession, tmp_path: Path) -> None:
     """Neither NULL nor text: they are named, and until a row can leave a column alone, it is bad. A delete needs its
     key only. The strict reader says the same."""
