@@ -3,13 +3,11 @@
 Not here: a run's rounds (`orchestration/runs/continuous_run.py`), maintenance (`iceberg/table_maintenance.py`).
 """
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from lake_assets.config.base import Duration, Model
+from lake_assets.config.base import Duration, Model, Switched
 
 SHORTEST_ORPHAN_AGE = timedelta(days=1)
 
@@ -46,10 +44,8 @@ class MaintenanceConfig(Model):
         return self
 
 
-class ContinuousConfig(Model):
+class ContinuousConfig(Switched):
     """A run of each source that stays up."""
-
-    short_form: ClassVar[Mapping[str, Any] | None] = {"const": True}
 
     interval: Duration = timedelta(0)
     """Pause between two rounds; 0s: as fast as it can."""
@@ -66,8 +62,3 @@ class ContinuousConfig(Model):
     """A fresh run takes over then."""
     hand_over_events: int = Field(default=5000, ge=1)
     """Or after so many events: a run's page in the UI reads them all."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _switched_on(cls, value: Any) -> Any:
-        return {} if value is True else value

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema, model_validator
 
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$")
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -51,6 +51,17 @@ def parse_duration(value: Any) -> Any:
     return value
 
 
+def matching(pattern: str, wrong: str) -> AfterValidator:
+    """For a text that the pattern has to match as a whole; `wrong` is what the mistake says after quoting it."""
+
+    def checked(value: str) -> str:
+        if re.fullmatch(pattern, value) is None:
+            raise ValueError(f"{value!r} {wrong}")
+        return value
+
+    return AfterValidator(checked)
+
+
 Duration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),
@@ -68,3 +79,14 @@ class Model(BaseModel):
     """Keys whose value is a mapping with some of another model's keys."""
     short_form: ClassVar[Mapping[str, Any] | None] = None
     """The JSON schema of what may stand in place of the keys."""
+
+
+class Switched(Model):
+    """A part that `true` switches on with all of its defaults."""
+
+    short_form: ClassVar[Mapping[str, Any] | None] = {"const": True}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _switched_on(cls, value: Any) -> Any:
+        return {} if value is True else value

@@ -3,16 +3,14 @@
 Not here: finding the cut (`silver/plan/cut.py`).
 """
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from lake_assets.config.base import Duration, Model
+from lake_assets.config.base import Duration, Switched
 
 
-class ConsistentCut(Model):
+class ConsistentCut(Switched):
     """How long after a commit all of its rows are in the bucket, whichever table's file they went to."""
 
     interval: Duration = timedelta(seconds=60)
@@ -23,13 +21,6 @@ class ConsistentCut(Model):
     """A new cut at most so often: each is a tag on every table of the source."""
     keep: int = Field(default=20, ge=1)
     """Tags of earlier cuts that stay on a table."""
-
-    short_form: ClassVar[Mapping[str, Any] | None] = {"const": True}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _switched_on(cls, value: Any) -> Any:
-        return {} if value is True else value
 
     @model_validator(mode="after")
     def _whole_seconds(self) -> "ConsistentCut":

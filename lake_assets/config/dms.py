@@ -4,17 +4,16 @@ Not here: which settings go together (`dms_rules.py`), or what they mean for a k
 (`bronze/files/formats.py`).
 """
 
-import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
-from lake_assets.config.base import Mistakes, Model
+from lake_assets.config.base import Mistakes, Model, matching
 
 Operation = Literal["I", "U", "D"]
-_TASK_ARN = re.compile(r"arn:[\w-]+:dms:(?P<region>[\w-]+):\d*:task:[\w-]+")
+_TASK_ARN = r"arn:[\w-]+:dms:[\w-]+:\d*:task:[\w-]+"
 
 
 class AwsAccess(Model):
@@ -43,7 +42,14 @@ class S3Config(AwsAccess):
 class DmsTask(AwsAccess):
     """The replication task that writes files; asked how far its full load is (`full_load_complete: dms`)."""
 
-    arn: str
+    arn: Annotated[
+        str,
+        matching(
+            _TASK_ARN,
+            "is not the ARN of a replication task, such as "
+            "arn:aws:dms:eu-central-1:123456789012:task:ABCDEF; one of a serverless replication is not available",
+        ),
+    ]
 
     short_form: ClassVar[Mapping[str, Any] | None] = {"type": "string"}
 
@@ -52,22 +58,10 @@ class DmsTask(AwsAccess):
     def _short_form(cls, value: Any) -> Any:
         return {"arn": value} if isinstance(value, str) else value
 
-    @field_validator("arn")
-    @classmethod
-    def _a_task(cls, value: str) -> str:
-        if _TASK_ARN.fullmatch(value) is None:
-            raise ValueError(
-                f"{value!r} is not the ARN of a replication task, such as "
-                "arn:aws:dms:eu-central-1:123456789012:task:ABCDEF; one of a serverless replication is not available"
-            )
-        return value
-
     @property
     def its_region(self) -> str:
         """The configured region, else the one in the ARN."""
-        match = _TASK_ARN.fullmatch(self.arn)
-        assert match is not None, "it was validated"
-        return self.region or match["region"]
+        return self.region or self.arn.split(":")[3]
 
 
 class DmsSettings(Model):
@@ -155,3 +149,12 @@ class DmsSettings(Model):
         ]:
             raise Mistakes([((word,), "is DMS's own word and keeps its meaning") for word in wrong])
         return value
+
+
+def _validated(value: dict[str, Any]) -> dict[str, Any]:
+    # pydantic reports an error of this validation at the key where it belongs.
+    return DmsSettings.model_validate(value).model_dump(include=set(value))
+
+
+OwnSettings = Annotated[dict[str, Any], AfterValidator(_validated)]
+"""Some of the settings, each valid by itself; which go together depends on the source's."""

@@ -4,19 +4,22 @@ Here: policies, earlier layouts, limits of the quarantine. Not here: what a poli
 (`schema/evolve.py`).
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from lake_assets.config.base import Mistake, Model, refuse
+from lake_assets.config.base import Mistake, Model, matching, refuse
 from lake_assets.config.columns import Columns
-from lake_assets.config.dms import DmsSettings
+from lake_assets.config.dms import DmsSettings, OwnSettings
 
-_FLUSH_TIME = re.compile(r"\d{8}-\d{9,10}")
+_FlushTime = Annotated[
+    str,
+    matching(r"\d{8}-\d{9,10}", "is not the name of a CDC file without its extension: YYYYMMDD-HHMMSSmmm"),
+]
+_ChangeSequence = Annotated[str, matching(r"\d{35}", "is not a change sequence of 35 digits")]
 EARLIER_SETTINGS = (
     "include_op_for_full_load",
     "op_in_cdc",
@@ -66,36 +69,19 @@ class EarlierLayout(Model):
 
     parts: ClassVar[Mapping[str, type[Model]]] = {"dms": DmsSettings}
 
-    until_file: str | None = None
+    until_file: _FlushTime | None = None
     """`YYYYMMDD-HHMMSSmmm`, as in the name of the first file of the next layout."""
-    until_sequence: str | None = None
+    until_sequence: _ChangeSequence | None = None
     """35 digits: the change sequence of the first change of the next layout."""
     columns: Columns | None = None
     """The source's columns."""
-    dms: dict[str, Any] = Field(default_factory=dict)
+    dms: OwnSettings = Field(default_factory=dict)
     """Endpoint settings, of EARLIER_SETTINGS."""
 
     @field_validator("dms")
     @classmethod
     def _settings(cls, value: dict[str, Any]) -> dict[str, Any]:
-        found = DmsSettings.model_validate(value).model_dump(include=set(value))
-        refuse(_fixed(found))
-        return found
-
-    @field_validator("until_file")
-    @classmethod
-    def _a_flush_time(cls, value: str | None) -> str | None:
-        if value is not None and not _FLUSH_TIME.fullmatch(value):
-            raise ValueError(
-                f"{value!r} is not the name of a CDC file without its extension: YYYYMMDD-HHMMSSmmm"
-            )
-        return value
-
-    @field_validator("until_sequence")
-    @classmethod
-    def _a_sequence(cls, value: str | None) -> str | None:
-        if value is not None and not re.fullmatch(r"\d{35}", value):
-            raise ValueError(f"{value!r} is not a change sequence of 35 digits")
+        refuse(_fixed(value))
         return value
 
     @model_validator(mode="after")

@@ -6,12 +6,12 @@ Not here: reading the file and the environment (`config_file.py`), or acting on 
 import re
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from lake_assets.config.automation import ContinuousConfig, MaintenanceConfig
-from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, refuse
+from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, matching, refuse
 from lake_assets.config.consistent_cut import ConsistentCut
 from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import conflicts
@@ -20,7 +20,7 @@ from lake_assets.config.listing import ListingConfig, NotificationsConfig
 from lake_assets.config.tables import FURTHER_SHAPES, TIMED_MODES, Freshness, TableConfig
 
 SESSION_ZONE = "spark.sql.session.timeZone"
-_NAME = re.compile(r"^[a-z_][a-z0-9_]*$")
+_NAME = r"[a-z_][a-z0-9_]*"
 
 
 class CatalogConfig(BaseModel):
@@ -30,18 +30,13 @@ class CatalogConfig(BaseModel):
 
     __pydantic_extra__: dict[str, str | int | float | bool] = Field(init=False)
 
-    name: str = "lake"
+    name: Annotated[
+        str, matching(_NAME, "is part of table names in SQL: use lower case letters, digits and _")
+    ] = "lake"
     type: Literal["sqlite", "jdbc", "glue", "rest"] = "sqlite"
     uri: SecretStr | None = None
     """May hold a password (a JDBC address); `get_secret_value()` at the moment of use, never in a log."""
     warehouse: str = Field(min_length=1)
-
-    @field_validator("name")
-    @classmethod
-    def _plain_name(cls, value: str) -> str:
-        if not _NAME.fullmatch(value):
-            raise ValueError(f"{value!r} is part of table names in SQL: use lower case letters, digits and _")
-        return value
 
     @model_validator(mode="after")
     def _needs_uri(self) -> "CatalogConfig":
@@ -194,7 +189,7 @@ class SourceConfig(Model):
             if self.ignore_case and (other := folded.setdefault(name.casefold(), name)) != name:
                 yield name, f"differs from {other} only by case, which ignore_case: true does not distinguish"
             silver = table.name or name.split(".")[1].lower()
-            if not _NAME.fullmatch(silver):
+            if not re.fullmatch(_NAME, silver):
                 yield name, f"its silver name {silver!r} must be lower case letters, digits and _; set name:"
             for shape in (silver, *(silver + FURTHER_SHAPES.get(further, "") for further in table.also)):
                 if (other := silver_names.setdefault(shape, name)) != name:
@@ -267,6 +262,6 @@ class LakeConfig(Model):
 
     @model_validator(mode="after")
     def _source_names(self) -> "LakeConfig":
-        wrong = (name for name in self.sources if not _NAME.fullmatch(name))
+        wrong = (name for name in self.sources if not re.fullmatch(_NAME, name))
         refuse((("sources", name), "a name has lower case letters, digits and _ only") for name in wrong)
         return self

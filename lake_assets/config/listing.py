@@ -4,11 +4,20 @@ Not here: looking (`bronze/scan/object_listing.py`), receiving (`bronze/scan/not
 """
 
 from datetime import timedelta
+from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from lake_assets.config.base import Duration, Model
+from lake_assets.config.base import Duration, Model, matching
 from lake_assets.config.dms import AwsAccess
+
+_QueueUrl = Annotated[
+    str,
+    matching(
+        r"(?s)https?://.*",
+        "is no URL of a queue, such as https://sqs.eu-central-1.amazonaws.com/123456789012/files",
+    ),
+]
 
 
 class ListingConfig(Model):
@@ -29,15 +38,6 @@ class ListingConfig(Model):
 class NotificationsConfig(AwsAccess):
     """The SQS queue that the bucket's event notifications go to, directly, through SNS or through EventBridge."""
 
-    queue_url: str
-    dead_letter_queue_url: str | None = None
+    queue_url: _QueueUrl
+    dead_letter_queue_url: _QueueUrl | None = None
     """Where messages go that are none of S3's; without it they stay for the queue's own redrive policy."""
-
-    @field_validator("queue_url", "dead_letter_queue_url")
-    @classmethod
-    def _an_address(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith(("https://", "http://")):
-            raise ValueError(
-                f"{value!r} is no URL of a queue, such as https://sqs.eu-central-1.amazonaws.com/123456789012/files"
-            )
-        return value

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from lake_assets.config.base import Duration, Mistake, Model, did_you_mean, refuse
 from lake_assets.config.columns import Column, Columns
-from lake_assets.config.dms import DmsSettings, DmsTask
+from lake_assets.config.dms import DmsSettings, DmsTask, OwnSettings
 from lake_assets.config.evolution import EarlierLayout, QuarantineLimits, SchemaChanges
 
 _PARTITION = re.compile(
@@ -165,20 +165,13 @@ class TableConfig(Model):
     """Oldest first."""
     quarantine: QuarantineLimits = QuarantineLimits()
     format_version: Literal[2, 3] = 3
-    dms: dict[str, Any] = Field(default_factory=dict)
+    dms: OwnSettings = Field(default_factory=dict)
     """Endpoint settings that differ from the source's; in force is `SourceConfig.settings`."""
     never: tuple[Literal["updated", "deleted"], ...] = ()
     """What never happens to a row at the source, so that an endpoint which does not write it loses nothing."""
     description: str | None = None
     owners: tuple[str, ...] = ()
     tags: dict[str, str] = Field(default_factory=dict)
-
-    @field_validator("dms")
-    @classmethod
-    def _settings(cls, value: dict[str, Any]) -> dict[str, Any]:
-        # Each setting by itself; which go together depends on the source's. pydantic reports an error of this
-        # validation at the key where it belongs.
-        return DmsSettings.model_validate(value).model_dump(include=set(value))
 
     @model_validator(mode="after")
     def _consistent(self) -> "TableConfig":

@@ -13,6 +13,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from lake_assets.config import Column
 from lake_assets.errors import LakeError
@@ -114,19 +115,19 @@ def _property(name: str, value: str) -> Sql:
 
 def load_table(catalog: Catalog, identifier: str) -> Table | None:
     """The table as it is now, or None. Raises LakeError when the catalog names metadata that is gone."""
-    for attempt in range(LOADS):
-        try:
-            return catalog.load_table(identifier)
-        except NoSuchTableError:
-            return None
-        except FileNotFoundError as error:
-            # Another process may have replaced and deleted it since the catalog was asked.
-            if attempt == LOADS - 1:
-                raise LakeError(
-                    f"{identifier}: its metadata file is gone ({error}), so that the catalog was restored to an "
-                    "earlier state, or the file was deleted. Run `lake-assets recover`."
-                ) from error
-    raise AssertionError("the last attempt returns or raises")
+    # Another process may have replaced and deleted the metadata since the catalog was asked.
+    policy = Retrying(
+        retry=retry_if_exception_type(FileNotFoundError), stop=stop_after_attempt(LOADS), reraise=True
+    )
+    try:
+        return policy(catalog.load_table, identifier)
+    except NoSuchTableError:
+        return None
+    except FileNotFoundError as error:
+        raise LakeError(
+            f"{identifier}: its metadata file is gone ({error}), so that the catalog was restored to an earlier state, "
+            "or the file was deleted. Run `lake-assets recover`."
+        ) from error
 
 
 def current_snapshot(table: Table | None) -> Snapshot | None:

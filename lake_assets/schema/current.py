@@ -5,6 +5,8 @@ Here: when a new version begins. Not here: what a difference means (`evolve.py`)
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import Mode, SchemaChanges
@@ -36,26 +38,8 @@ def contracts_of_batch(
     `shapes` its mode and what `also` names.
     Raises TableStopped for a change that the policies or Iceberg refuse; then no version is recorded for it.
     """
-    drops = policies.dropped == "drop"
-
-    def added(version: ContractVersion) -> Contracts:
-        return proven(add(recorded, version), shapes, drops=drops)
-
-    def rules(known: Contracts) -> Naming:
-        return naming(known, configured, shapes, drops=drops)
-
-    recorded = proven(recorded, shapes, drops=drops)
-    newest = recorded.newest
-    if newest is None:
-        recorded = added(new_version(configured, 1, BY_CONFIG, configured))
-    elif newest.configured != configured:
-        contract = _with_what_files_brought(configured, newest)
-        transition(name, newest.contract, contract, policies)
-        version = new_version(contract, position + 1, BY_CONFIG, configured)
-        refuse_contract(name, BY_CONFIG, contract, rules(recorded.and_then(version)))
-        recorded = added(version)
-    else:
-        refuse_contract(name, newest.origin, newest.contract, rules(recorded))
+    versions = _Versions(name, configured, policies, shapes, add, recorded)
+    versions.start(position)
     due = {file.offset for file in pending}
     seen = first_seen(logged)
     before: LoggedFile | None = None
@@ -64,24 +48,72 @@ def contracts_of_batch(
         if file.retry:
             continue  # what its columns bring they brought when the file was new
         if file.offset in due:
-            newest = recorded.at(file.offset)
+            newest = versions.recorded.at(file.offset)
             # Files of one kind follow each other by the thousand, and what the first has not changed none does.
             dropped = newly_dropped(newest.contract, file, seen, policies)
             look = (newest.number, file.format, file.columns, before and before.columns)
             if look != quiet or dropped:
-                contract, told = observed(
-                    name, newest.contract, file, policies, types_of(before), rules(recorded)
-                )
-                if dropped:
-                    contract = contract.model_copy(update={"dropped_at": contract.dropped_at | dropped})
-                    told += [f"{file.key} no longer has column {column}" for column in dropped]
-                quiet = None if told else look
-                if told:
-                    transition(name, newest.contract, contract, policies)
-                    recorded = added(new_version(contract, file.offset, "; ".join(told), configured))
+                news = versions.take(file, newest, before, dropped)
+                quiet = None if news else look
         if file.format == "parquet" and file.columns:
             before = file
-    return recorded
+    return versions.recorded
+
+
+@dataclass(slots=True)
+class _Versions:
+    """The versions of one table's contract, while a batch adds to them."""
+
+    name: str
+    configured: Contract
+    policies: SchemaChanges
+    shapes: Sequence[Mode]
+    add: Add
+    recorded: Contracts
+
+    def start(self, position: int) -> None:
+        """Adds what lake.yaml says by now."""
+        self.recorded = self._proven(self.recorded)
+        newest = self.recorded.newest
+        if newest is None:
+            self._record(new_version(self.configured, 1, BY_CONFIG, self.configured))
+        elif newest.configured != self.configured:
+            contract = _with_what_files_brought(self.configured, newest)
+            transition(self.name, newest.contract, contract, self.policies)
+            version = new_version(contract, position + 1, BY_CONFIG, self.configured)
+            refuse_contract(self.name, BY_CONFIG, contract, self._rules(self.recorded.and_then(version)))
+            self._record(version)
+        else:
+            refuse_contract(self.name, newest.origin, newest.contract, self._rules(self.recorded))
+
+    def take(
+        self,
+        file: LoggedFile,
+        newest: ContractVersion,
+        before: LoggedFile | None,
+        dropped: dict[str, datetime],
+    ) -> bool:
+        """Adds what a file brings; whether it brings anything. `before`: the newest earlier Parquet file; `dropped`:
+        see `newly_dropped`."""
+        contract, told = observed(
+            self.name, newest.contract, file, self.policies, types_of(before), self._rules(self.recorded)
+        )
+        if dropped:
+            contract = contract.model_copy(update={"dropped_at": contract.dropped_at | dropped})
+            told += [f"{file.key} no longer has column {column}" for column in dropped]
+        if told:
+            transition(self.name, newest.contract, contract, self.policies)
+            self._record(new_version(contract, file.offset, "; ".join(told), self.configured))
+        return bool(told)
+
+    def _record(self, version: ContractVersion) -> None:
+        self.recorded = self._proven(self.add(self.recorded, version))
+
+    def _proven(self, contracts: Contracts) -> Contracts:
+        return proven(contracts, self.shapes, drops=self.policies.dropped == "drop")
+
+    def _rules(self, known: Contracts) -> Naming:
+        return naming(known, self.configured, self.shapes, drops=self.policies.dropped == "drop")
 
 
 def _with_what_files_brought(configured: Contract, newest: ContractVersion) -> Contract:

@@ -3,9 +3,10 @@
 Here: the decisions, by policy. Not here: carrying them out (`silver_schema.py`). Pure.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from lake_assets.bronze.files.formats import added_names
 from lake_assets.bronze.files.parquet_columns import parquet_columns
@@ -66,22 +67,15 @@ def transition(
     `name` is the table, for messages; `kept` are columns that silver has beside those of `before`. Raises TableStopped,
     before anything is written, for a change of the key and for a type that does not hold what the old one held.
     """
-    found: list[SchemaChange] = []
     renamed = {
         old: new
         for new, old in after.renamed_from.items()
         if before.column(old) is not None and before.column(new) is None and after.column(new) is not None
     }
-    found += [SchemaChange(Kind.RENAME, new, old=old) for old, new in renamed.items()]
-    key = tuple(renamed.get(column, column) for column in before.primary_key)
-    if key != after.primary_key:
-        raise TableStopped(
-            name,
-            f"its primary key changed from ({', '.join(before.primary_key)}) to ({', '.join(after.primary_key)}).",
-            "Rows of two keys cannot be distinguished: drop the silver table to have it rebuilt, or set it back.",
-        )
+    _refuse_another_key(name, tuple(renamed.get(c, c) for c in before.primary_key), before, after)
+    found = [SchemaChange(Kind.RENAME, new, old=old) for old, new in renamed.items()]
     held = {renamed.get(column.name, column.name): column for column in before.columns}
-    dropped = {renamed.get(name, name) for name in before.dropped_at}
+    dropped = {renamed.get(column, column) for column in before.dropped_at}
     for column in after.columns:
         if (old := held.get(column.name)) is None:
             default, former = after.defaults.get(column.name), after.renamed_from.get(column.name)
@@ -89,13 +83,7 @@ def transition(
             found.append(SchemaChange(Kind.ADD, column.name, own, column.type, default))
             continue
         if stored_type(old.type) != stored_type(column.type):
-            if not widens(old.type, column.type):
-                raise TableStopped(
-                    name,
-                    f"column {column.name} cannot become {column.type}: it is {old.type}.",
-                    "Set the type back, or drop the silver table to have it rebuilt.",
-                )
-            found.append(SchemaChange(Kind.WIDEN, column.name, old=old.type, new=column.type))
+            found.append(_widening(name, old, column))
         if old.required and not column.required:
             found.append(SchemaChange(Kind.RELAX, column.name))
         if column.name in after.dropped_at and column.name not in dropped:
@@ -105,6 +93,26 @@ def transition(
         if after.column(column_name) is None and (drops or column_name not in dropped):
             found.append(SchemaChange(Kind.DROP if drops else Kind.KEEP, column_name))
     return found
+
+
+def _refuse_another_key(name: str, key: tuple[str, ...], before: Contract, after: Contract) -> None:
+    """`key`: that of `before`, as its columns are called now."""
+    if key != after.primary_key:
+        raise TableStopped(
+            name,
+            f"its primary key changed from ({', '.join(before.primary_key)}) to ({', '.join(after.primary_key)}).",
+            "Rows of two keys cannot be distinguished: drop the silver table to have it rebuilt, or set it back.",
+        )
+
+
+def _widening(name: str, old: Column, column: Column) -> SchemaChange:
+    if not widens(old.type, column.type):
+        raise TableStopped(
+            name,
+            f"column {column.name} cannot become {column.type}: it is {old.type}.",
+            "Set the type back, or drop the silver table to have it rebuilt.",
+        )
+    return SchemaChange(Kind.WIDEN, column.name, old=old.type, new=column.type)
 
 
 def observed(
@@ -124,60 +132,22 @@ def observed(
     if file.columns is None or len(set(file.columns)) < len(file.columns):
         return contract, []  # what the reader refuses need not be understood
     found = file_types(file)
-    told = []
     named = {old: new for new, old in contract.renamed_from.items() if new not in found}
-    known = set(contract.ignore)
-    for dms in contract.all_settings:
-        known |= added_names(contract.columns, dms)
-        if dms.before_image_prefix is not None:
-            # Also of columns that the contract does not have yet, or under another name.
-            known |= {f"{dms.before_image_prefix}{column}" for column in found}
-    stops: list[TableStopped] = []
-    strange = {
-        column: lake_type(arrow or "") or "string"
-        for column, arrow in found.items()
-        if contract.column(named.get(column, column)) is None and column not in known
-    }
-    if policies.added is not Policy.IGNORE:
-        try:
-            refuse_names(name, file.key, strange, contract, rules, found)
-        except TableStopped as stop:
-            stops.append(stop)
-            known |= strange.keys()
+    seen = _Observation(name, contract, file, policies)
+    to_add = seen.new_columns(found, named, rules)
     for column, arrow in found.items():
-        own = contract.column(named.get(column, column))
-        try:
-            if own is None:
-                if column in known or policies.added is Policy.IGNORE:
-                    continue
-                contract, sentence = _added(name, contract, file, column, arrow, policies)
-                told.append(sentence)
-            elif arrow is not None:
-                widened = _type_of(name, own, file, arrow, policies, previous.get(column))
-                if widened is not None:
-                    told.append(f"{file.key} widens column {own.name} from {own.type} to {widened.type}")
-                    contract = contract.with_column(widened)
-        except TableStopped as stop:
-            stops.append(stop)
+        own = seen.contract.column(named.get(column, column))
+        if own is None and column in to_add:
+            seen.make(seen.added, column, arrow)
+        elif own is not None and arrow is not None:
+            seen.make(seen.widened, own, arrow, previous.get(column))
     # An object of JSON lines leaves out what is NULL.
-    for own in contract.columns if file.format != "json" else ():
-        if own.name not in found and named_in(contract, own.name) not in found:
-            try:
-                relaxed = _missing(name, contract, own, file, policies)
-            except TableStopped as stop:
-                stops.append(stop)
-                continue
-            if relaxed is not None:
-                told.append(f"{file.key} has no column {own.name}, which may be NULL from now on")
-                contract = contract.with_column(relaxed)
-    if stops:
-        raise TableStopped.of_all(stops)
-    return contract, told
-
-
-def named_in(contract: Contract, column: str) -> str | None:
-    """What the column was called before it was renamed."""
-    return contract.renamed_from.get(column)
+    for own in seen.contract.columns if file.format != "json" else ():
+        if own.name not in found and contract.renamed_from.get(own.name) not in found:
+            seen.make(seen.relaxed, own)
+    if seen.stops:
+        raise TableStopped.of_all(seen.stops)
+    return seen.contract, seen.told
 
 
 def file_types(file: LoggedFile) -> dict[str, str | None]:
@@ -193,71 +163,122 @@ def types_of(file: LoggedFile | None) -> dict[str, str]:
     return {column: kind for column, arrow in types.items() if (kind := lake_type(arrow or "")) is not None}
 
 
-def _added(
-    name: str, contract: Contract, file: LoggedFile, column: str, arrow: str | None, policies: SchemaChanges
-) -> tuple[Contract, str]:
-    if policies.added is Policy.STOP:
-        raise TableStopped(
-            name,
-            f"{file.key} has the column {column}, which lake.yaml does not know.",
-            f"Add it to the table's columns, set schema_changes to evolve, or say `ignore: {listed([column])}` for the "
-            "table.",
-        )
-    if arrow is None:
-        raise TableStopped(
-            name,
-            f"{file.key} has the column {column}, and a text file does not state its type.",
-            f"Add it to the table's columns with its type, or say `ignore: {listed([column])}` for the table.",
-        )
-    kind = lake_type(arrow)
-    if kind is None:
-        raise TableStopped(
-            name,
-            f"{file.key} has the column {column} of type {arrow}, which no column of silver can be.",
-            f"Remove it from the DMS task's mapping, or say `ignore: {listed([column])}` for the table.",
-        )
-    return contract.with_column(Column(name=column, type=kind)), f"{file.key} adds column {column} {kind}"
+_Change = tuple[Column, str] | None
+"""A column as the contract is to have it, and a sentence that says so; None where nothing changes."""
 
 
-def _type_of(
-    name: str, own: Column, file: LoggedFile, arrow: str, policies: SchemaChanges, before: str | None
-) -> Column | None:
-    """The column as the file needs it, None if it is wide enough."""
-    kind = lake_type(arrow)
-    if kind is None or kind == before or holds(own.type, kind):
-        return None
-    if widens(own.type, kind):
-        if policies.widened is Policy.STOP:
+@dataclass(slots=True)
+class _Observation:
+    """The columns of a file, held against a contract."""
+
+    name: str
+    contract: Contract
+    """With the changes that were made."""
+    file: LoggedFile
+    policies: SchemaChanges
+    told: list[str] = field(default_factory=list)
+    stops: list[TableStopped] = field(default_factory=list)
+
+    def make(self, change: Callable[..., _Change], *given: Any) -> None:
+        """Makes a change, or notes why the table stops."""
+        try:
+            made = change(*given)
+        except TableStopped as stop:
+            self.stops.append(stop)
+            return
+        if made is not None:
+            self.contract = self.contract.with_column(made[0])
+            self.told.append(made[1])
+
+    def new_columns(
+        self, found: Mapping[str, str | None], named: Mapping[str, str], rules: Naming
+    ) -> Collection[str]:
+        """The columns that the contract lacks and is to get; none if silver cannot have them all."""
+        if self.policies.added is Policy.IGNORE:
+            return ()
+        known = set(self.contract.ignore)
+        for dms in self.contract.all_settings:
+            known |= added_names(self.contract.columns, dms)
+            if dms.before_image_prefix is not None:
+                # Also of columns that the contract does not have yet, or under another name.
+                known |= {f"{dms.before_image_prefix}{column}" for column in found}
+        strange = {
+            column: lake_type(arrow or "") or "string"
+            for column, arrow in found.items()
+            if self.contract.column(named.get(column, column)) is None and column not in known
+        }
+        try:
+            refuse_names(self.name, self.file.key, strange, self.contract, rules, found)
+        except TableStopped as stop:
+            self.stops.append(stop)
+            return ()
+        return strange
+
+    def added(self, column: str, arrow: str | None) -> _Change:
+        """A column that the contract does not have, with the type that the file says."""
+        has = f"{self.file.key} has the column {column}"
+        leave_out = f"say `ignore: {listed([column])}` for the table."
+        if self.policies.added is Policy.STOP:
             raise TableStopped(
-                name,
-                f"{file.key} has column {own.name} as {kind}, and it is {own.type}.",
+                self.name,
+                f"{has}, which lake.yaml does not know.",
+                f"Add it to the table's columns, set schema_changes to evolve, or {leave_out}",
+            )
+        if arrow is None:
+            raise TableStopped(
+                self.name,
+                f"{has}, and a text file does not state its type.",
+                f"Add it to the table's columns with its type, or {leave_out}",
+            )
+        if (kind := lake_type(arrow)) is None:
+            raise TableStopped(
+                self.name,
+                f"{has} of type {arrow}, which no column of silver can be.",
+                f"Remove it from the DMS task's mapping, or {leave_out}",
+            )
+        return Column(name=column, type=kind), f"{self.file.key} adds column {column} {kind}"
+
+    def widened(self, own: Column, arrow: str, before: str | None) -> _Change:
+        """A column that is too narrow, with the type that the file needs. `before`: its type in the files before."""
+        kind = lake_type(arrow)
+        if kind is None or kind == before or holds(own.type, kind):
+            return None
+        if not widens(own.type, kind):
+            if before is not None and not holds(before, kind) and not holds(kind, before):
+                raise TableStopped(
+                    self.name,
+                    f"{self.file.key} has column {own.name} as {kind}; it was {before} in the files before, and is "
+                    f"{own.type}.",
+                    "No type holds both: drop the silver table and declare the new type to have it rebuilt, or have "
+                    "the source's column set back.",
+                )
+            return None
+        if self.policies.widened is Policy.STOP:
+            raise TableStopped(
+                self.name,
+                f"{self.file.key} has column {own.name} as {kind}, and it is {own.type}.",
                 f"Declare it as {kind}, or set schema_changes.widened to evolve.",
             )
-        return own.model_copy(update={"type": kind}) if policies.widened is Policy.EVOLVE else None
-    if before is not None and not holds(before, kind) and not holds(kind, before):
-        raise TableStopped(
-            name,
-            f"{file.key} has column {own.name} as {kind}; it was {before} in the files before, and is {own.type}.",
-            "No type holds both: drop the silver table and declare the new type to have it rebuilt, or have the "
-            "source's column set back.",
-        )
-    return None
+        if self.policies.widened is not Policy.EVOLVE:
+            return None
+        sentence = f"{self.file.key} widens column {own.name} from {own.type} to {kind}"
+        return own.model_copy(update={"type": kind}), sentence
 
-
-def _missing(
-    name: str, contract: Contract, own: Column, file: LoggedFile, policies: SchemaChanges
-) -> Column | None:
-    """The column without its NOT NULL, None if it has none."""
-    if own.name in contract.primary_key:
-        raise TableStopped(
-            name,
-            f"{file.key} lacks {own.name}, which is part of the primary key.",
-            "Have DMS write it, or correct primary_key in lake.yaml.",
-        )
-    if policies.dropped is Policy.STOP:
-        raise TableStopped(
-            name,
-            f"{file.key} lacks the column {own.name}, which lake.yaml expects.",
-            "Remove it from the table's columns, or set schema_changes.dropped to evolve.",
-        )
-    return own.model_copy(update={"required": False}) if own.required else None
+    def relaxed(self, own: Column) -> _Change:
+        """A column that the file lacks, without its NOT NULL."""
+        if own.name in self.contract.primary_key:
+            raise TableStopped(
+                self.name,
+                f"{self.file.key} lacks {own.name}, which is part of the primary key.",
+                "Have DMS write it, or correct primary_key in lake.yaml.",
+            )
+        if self.policies.dropped is Policy.STOP:
+            raise TableStopped(
+                self.name,
+                f"{self.file.key} lacks the column {own.name}, which lake.yaml expects.",
+                "Remove it from the table's columns, or set schema_changes.dropped to evolve.",
+            )
+        if not own.required:
+            return None
+        sentence = f"{self.file.key} has no column {own.name}, which may be NULL from now on"
+        return own.model_copy(update={"required": False}), sentence

@@ -9,6 +9,7 @@ pass for a known one.
 
 import json
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ _DEFAULTS = DmsSettings().model_dump()
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*(:[A-Za-z0-9_./-]+)*")
 _WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
-_WIDTH = 118
+_WIDTH = 111
 
 
 def lake_section(documents: Documents) -> str:
@@ -154,14 +155,15 @@ def _scalar(value: Any) -> str:
     return json.dumps(value)
 
 
-def _comment(text: str) -> Iterator[str]:
-    line = "#"
-    for word in _one_line(text).split(" "):
-        if len(line) + len(word) > _WIDTH - 8:
-            yield line
-            line = "#  "
-        line += f" {word}"
-    yield line
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(
+        _one_line(text),
+        _WIDTH,
+        initial_indent="# ",
+        subsequent_indent="#   ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _one_line(text: str) -> str:

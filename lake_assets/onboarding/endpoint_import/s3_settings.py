@@ -4,36 +4,13 @@ Here: S3Settings of the API, and the same settings as extra connection attribute
 (`task_settings.py`, `table_mappings.py`).
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from lake_assets.errors import DocumentError
 from lake_assets.onboarding.endpoint_import.documents import Endpoint
 
-_FLAGS = {
-    "AddColumnName": "add_column_name",
-    "Rfc4180": "rfc_4180",
-    "IncludeOpForFullLoad": "include_op_for_full_load",
-    "CdcInsertsOnly": "cdc_inserts_only",
-    "CdcInsertsAndUpdates": "cdc_inserts_and_updates",
-    "PreserveTransactions": "preserve_transactions",
-    "DatePartitionEnabled": "date_partition_enabled",
-    "ParquetTimestampInMillisecond": "parquet_timestamp_in_millisecond",
-    "UseTaskStartTimeForFullLoadTimestamp": "use_task_start_time_for_full_load_timestamp",
-}
-_WORDS = {
-    "DataFormat": "data_format",
-    "CompressionType": "compression_type",
-    "DatePartitionSequence": "date_partition_sequence",
-    "DatePartitionDelimiter": "date_partition_delimiter",
-}
-_NAMES = {
-    "TimestampColumnName": "timestamp_column_name",
-    "CdcPath": "cdc_path",
-    "DatePartitionTimezone": "date_partition_timezone",
-}
-_TEXTS = {"CsvNullValue": "csv_null_value"}
-_DELIMITERS = {"CsvDelimiter": "csv_delimiter", "CsvRowDelimiter": "csv_row_delimiter"}
 _OTHER = ("BucketName", "BucketFolder", "UseCsvNoSupValue", "CsvNoSupValue", "AddTrailingPaddingCharacter")
 _WITHOUT_EFFECT = (
     "ServiceAccessRoleArn", "ExternalTableDefinition", "EncryptionMode", "ServerSideEncryptionKmsKeyId", "EncodingType",
@@ -42,10 +19,6 @@ _WITHOUT_EFFECT = (
     "GlueCatalogGeneration",
 )  # fmt: skip
 """How files are written, not what is in them; or of S3 as a source."""
-_KNOWN = {
-    name.lower(): name
-    for name in (*_FLAGS, *_WORDS, *_NAMES, *_TEXTS, *_DELIMITERS, *_OTHER, *_WITHOUT_EFFECT)
-}
 _ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r"}
 
 
@@ -63,23 +36,15 @@ def endpoint_settings(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
     means nothing."""
     settings, notes = _merged(endpoint)
     found: dict[str, Any] = {}
-    ways: tuple[tuple[Mapping[str, str], Callable[[Any], Any]], ...] = (
-        (_FLAGS, _flag),
-        (_WORDS, lambda value: str(value).lower() or None),
-        (_NAMES, lambda value: str(value) or None),
-        (_TEXTS, str),
-        (_DELIMITERS, _unescaped),
-    )
-    for names, convert in ways:
-        for name, key in names.items():
-            if settings.get(name) is None:
-                continue
-            try:
-                value = convert(settings[name])
-            except ValueError as error:
-                raise DocumentError(f"the endpoint {endpoint.name}: {name} is {error}.") from error
-            if value is not None:
-                found[key] = value
+    for name, convert in _MEANINGS.items():
+        if settings.get(name) is None:
+            continue
+        try:
+            value = convert(settings[name])
+        except ValueError as error:
+            raise DocumentError(f"the endpoint {endpoint.name}: {name} is {error}.") from error
+        if value is not None:
+            found[_our_name(name)] = value
     if _flag(settings.get("UseCsvNoSupValue", False)):
         if (marker := settings.get("CsvNoSupValue")) is not None:
             found["csv_no_sup_value"] = str(marker)
@@ -153,3 +118,41 @@ def _unescaped(value: Any) -> str:
     for written, meant in _ESCAPES.items():
         text = text.replace(written, meant)
     return text
+
+
+def _word(value: Any) -> str | None:
+    return str(value).lower() or None
+
+
+def _name(value: Any) -> str | None:
+    return str(value) or None
+
+
+def _our_name(name: str) -> str:
+    """`AddColumnName` as `add_column_name`, `Rfc4180` as `rfc_4180`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z0-9])", "_", name).lower()
+
+
+_MEANINGS: Mapping[str, Callable[[Any], Any]] = {
+    "AddColumnName": _flag,
+    "Rfc4180": _flag,
+    "IncludeOpForFullLoad": _flag,
+    "CdcInsertsOnly": _flag,
+    "CdcInsertsAndUpdates": _flag,
+    "PreserveTransactions": _flag,
+    "DatePartitionEnabled": _flag,
+    "ParquetTimestampInMillisecond": _flag,
+    "UseTaskStartTimeForFullLoadTimestamp": _flag,
+    "DataFormat": _word,
+    "CompressionType": _word,
+    "DatePartitionSequence": _word,
+    "DatePartitionDelimiter": _word,
+    "TimestampColumnName": _name,
+    "CdcPath": _name,
+    "DatePartitionTimezone": _name,
+    "CsvNullValue": str,
+    "CsvDelimiter": _unescaped,
+    "CsvRowDelimiter": _unescaped,
+}
+"""What a setting's value is in lake.yaml, where the setting has the same name in snake case."""
+_KNOWN = {name.lower(): name for name in (*_MEANINGS, *_OTHER, *_WITHOUT_EFFECT)}

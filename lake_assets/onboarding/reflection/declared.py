@@ -7,8 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-UNDECIDED = "undecided"
-"""Stands in lake.yaml where nothing is guessed: `lake-assets validate` refuses it, by its place."""
+from lake_assets.config import UNDECIDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +84,11 @@ def fractional_seconds(kind: TypeName, declared: str, most: int, default: int) -
 
 
 def by_name(kind: TypeName, names: Mapping[str, str], engine: str) -> Declared:
-    """The declared type of a name in the engine's table; undecided for one that the table does not have."""
-    if (declared := names.get(kind.name)) is not None:
-        return Declared(declared)
+    """The declared type of which the engine's table has the name; undecided for a name that it does not have. The table
+    has for each declared type the engine's names, with `, ` between them."""
+    for declared, own in names.items():
+        if kind.name in own.split(", "):
+            return Declared(declared)
     return undecided(
         f"the DMS user guide has no mapping of {engine}'s {kind.text}: look at what DMS writes, and declare that, "
         "or remove the column from the task's mapping and from here"

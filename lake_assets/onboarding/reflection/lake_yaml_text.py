@@ -7,8 +7,8 @@ Pure. Written as text and not dumped, because what it leaves open is said in com
 import re
 from collections.abc import Iterator, Sequence
 
+from lake_assets.config import UNDECIDED
 from lake_assets.config.spelling import key, listed
-from lake_assets.onboarding.reflection.declared import UNDECIDED
 from lake_assets.onboarding.reflection.reflect import SourceColumn, SourceTable
 
 _SILVER_NAME = re.compile(r"[a-z_][a-z0-9_]*")

@@ -6,45 +6,18 @@ By the DMS user guide, "Source data types for MySQL" and "Target data types for 
 from lake_assets.onboarding.reflection.declared import Declared, TypeName, by_name, decimal, undecided
 
 _NAMES = {
-    "TINYINT": "int",
-    "SMALLINT": "int",
-    "MEDIUMINT": "int",
-    "INT": "int",
-    "INTEGER": "int",
-    "BIGINT": "long",
-    "FLOAT": "double",  # REAL(DOUBLE)
-    "DOUBLE": "double",
-    "DOUBLE PRECISION": "double",
-    "REAL": "double",
-    "YEAR": "int",
-    "DATE": "date",
-    "DATETIME": "timestamp",
-    "TIMESTAMP": "timestamptz",  # converted to UTC
-    "CHAR": "string",
-    "VARCHAR": "string",
-    "NCHAR": "string",
-    "NVARCHAR": "string",
-    "TINYTEXT": "string",
-    "TEXT": "string",
-    "MEDIUMTEXT": "string",
-    "LONGTEXT": "string",
-    "ENUM": "string",
-    "SET": "string",
-    "JSON": "json",
-    "BINARY": "binary",
-    "VARBINARY": "binary",
-    "TINYBLOB": "binary",
-    "BLOB": "binary",
-    "MEDIUMBLOB": "binary",
-    "LONGBLOB": "binary",
-    "GEOMETRY": "binary",
-    "POINT": "binary",
-    "LINESTRING": "binary",
-    "POLYGON": "binary",
-    "MULTIPOINT": "binary",
-    "MULTILINESTRING": "binary",
-    "MULTIPOLYGON": "binary",
-    "GEOMETRYCOLLECTION": "binary",
+    "int": "TINYINT, SMALLINT, MEDIUMINT, INT, INTEGER, YEAR",
+    "long": "BIGINT",
+    "double": "FLOAT, DOUBLE, DOUBLE PRECISION, REAL",  # REAL(DOUBLE)
+    "date": "DATE",
+    "timestamp": "DATETIME",
+    "timestamptz": "TIMESTAMP",  # converted to UTC
+    "string": "CHAR, VARCHAR, NCHAR, NVARCHAR, TINYTEXT, TEXT, MEDIUMTEXT, LONGTEXT, ENUM, SET",
+    "json": "JSON",
+    "binary": (
+        "BINARY, VARBINARY, TINYBLOB, BLOB, MEDIUMBLOB, LONGBLOB, GEOMETRY, POINT, LINESTRING, POLYGON, "
+        "MULTIPOINT, MULTILINESTRING, MULTIPOLYGON, GEOMETRYCOLLECTION"
+    ),
 }
 _UNSIGNED = {"INT": "long", "INTEGER": "long", "BIGINT": "decimal(20, 0)"}
 

@@ -13,22 +13,11 @@ from lake_assets.onboarding.reflection.declared import (
 )
 
 _NAMES = {
-    "BINARY_FLOAT": "float",
-    "BINARY_DOUBLE": "double",
-    "REAL": "double",
-    "DATE": "timestamp",  # an Oracle DATE has a time
-    "CHAR": "string",
-    "VARCHAR": "string",
-    "VARCHAR2": "string",
-    "NCHAR": "string",
-    "NVARCHAR2": "string",
-    "CLOB": "string",
-    "NCLOB": "string",
-    "LONG": "string",
-    "XMLTYPE": "string",
-    "RAW": "binary",
-    "LONG RAW": "binary",
-    "BLOB": "binary",
+    "float": "BINARY_FLOAT",
+    "double": "BINARY_DOUBLE, REAL",
+    "timestamp": "DATE",  # an Oracle DATE has a time
+    "string": "CHAR, VARCHAR, VARCHAR2, NCHAR, NVARCHAR2, CLOB, NCLOB, LONG, XMLTYPE",
+    "binary": "RAW, LONG RAW, BLOB",
 }
 
 

@@ -6,46 +6,22 @@ By the DMS user guide, "Source data types for PostgreSQL" and "Target data types
 from lake_assets.onboarding.reflection.declared import Declared, TypeName, by_name, decimal, undecided
 
 _NAMES = {
-    "SMALLINT": "int",
-    "INTEGER": "int",
-    "BIGINT": "long",
-    "REAL": "float",
-    "DOUBLE PRECISION": "double",
-    "FLOAT": "double",
-    "CHAR": "string",
-    "VARCHAR": "string",
-    "TEXT": "string",
-    "BYTEA": "binary",
-    "DATE": "date",
-    "TIME": "time",
-    "TIME WITHOUT TIME ZONE": "time",
-    "TIMESTAMP": "timestamp",
-    "TIMESTAMP WITHOUT TIME ZONE": "timestamp",
-    "TIMESTAMP WITH TIME ZONE": "timestamptz",
-    "BOOLEAN": "boolean",  # CHAR(5), true or false; BOOLEAN with MapBooleanAsBoolean
-    "UUID": "uuid",
-    "JSON": "json",
-    "JSONB": "json",
-    "ENUM": "string",
-    "CIDR": "string",
-    "INET": "string",
-    "MACADDR": "string",
-    "BIT": "string",
-    "BIT VARYING": "string",
-    "TSVECTOR": "string",
-    "TSQUERY": "string",
-    "XML": "string",
-    "POINT": "string",
-    "LINE": "string",
-    "LSEG": "string",
-    "BOX": "string",
-    "PATH": "string",
-    "POLYGON": "string",
-    "CIRCLE": "string",
-    "HSTORE": "string",
-    "INT4RANGE": "string",
-    "INT8RANGE": "string",
-    "NUMRANGE": "string",
+    "int": "SMALLINT, INTEGER",
+    "long": "BIGINT",
+    "float": "REAL",
+    "double": "DOUBLE PRECISION, FLOAT",
+    "binary": "BYTEA",
+    "date": "DATE",
+    "time": "TIME, TIME WITHOUT TIME ZONE",
+    "timestamp": "TIMESTAMP, TIMESTAMP WITHOUT TIME ZONE",
+    "timestamptz": "TIMESTAMP WITH TIME ZONE",
+    "boolean": "BOOLEAN",  # CHAR(5), true or false; BOOLEAN with MapBooleanAsBoolean
+    "uuid": "UUID",
+    "json": "JSON, JSONB",
+    "string": (
+        "CHAR, VARCHAR, TEXT, ENUM, CIDR, INET, MACADDR, BIT, BIT VARYING, TSVECTOR, TSQUERY, XML, POINT, LINE, "
+        "LSEG, BOX, PATH, POLYGON, CIRCLE, HSTORE, INT4RANGE, INT8RANGE, NUMRANGE"
+    ),
 }
 
 

@@ -13,34 +13,18 @@ from lake_assets.onboarding.reflection.declared import (
 )
 
 _NAMES = {
-    "BIGINT": "long",
-    "INT": "int",
-    "INTEGER": "int",
-    "SMALLINT": "int",
-    "TINYINT": "int",
-    "BIT": "boolean",
-    "MONEY": "decimal(19, 4)",
-    "SMALLMONEY": "decimal(10, 4)",
-    "REAL": "float",
-    "DATE": "date",
-    "DATETIME": "timestamp",
-    "SMALLDATETIME": "timestamp",
-    "CHAR": "string",
-    "VARCHAR": "string",
-    "NCHAR": "string",
-    "NVARCHAR": "string",
-    "TEXT": "string",
-    "NTEXT": "string",
-    "XML": "string",
-    "HIERARCHYID": "string",
-    "GEOMETRY": "string",
-    "GEOGRAPHY": "string",
-    "UNIQUEIDENTIFIER": "uuid",
-    "BINARY": "binary",
-    "VARBINARY": "binary",
-    "IMAGE": "binary",
-    "TIMESTAMP": "binary",  # a row version, not a time
-    "ROWVERSION": "binary",
+    "int": "INT, INTEGER, SMALLINT, TINYINT",
+    "long": "BIGINT",
+    "boolean": "BIT",
+    "decimal(19, 4)": "MONEY",
+    "decimal(10, 4)": "SMALLMONEY",
+    "float": "REAL",
+    "date": "DATE",
+    "timestamp": "DATETIME, SMALLDATETIME",
+    "string": "CHAR, VARCHAR, NCHAR, NVARCHAR, TEXT, NTEXT, XML, HIERARCHYID, GEOMETRY, GEOGRAPHY",
+    "uuid": "UNIQUEIDENTIFIER",
+    # TIMESTAMP is a row version, not a time.
+    "binary": "BINARY, VARBINARY, IMAGE, TIMESTAMP, ROWVERSION",
 }
 
 

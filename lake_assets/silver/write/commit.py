@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt, with_properties
-from lake_assets.iceberg.retention import chain
+from lake_assets.iceberg.retention import chain, snapshots_by_id
 from lake_assets.iceberg.table_io import APPLIED_AT, RESTAMP_OF, committed_at, live_rows, load_table, summary
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_days import all_days
@@ -182,7 +182,8 @@ def count_rows(
             f"{context.target.identifier}: the branch of the attempt was dropped while it was written to"
         )
     newer = itertools.takewhile(
-        lambda snapshot: snapshot.snapshot_id != context.position.snapshot_id, chain(table, head.snapshot_id)
+        lambda snapshot: snapshot.snapshot_id != context.position.snapshot_id,
+        chain(snapshots_by_id(table), head.snapshot_id),
     )
     counts = _row_counts(reader, result, written, [summary(snapshot) for snapshot in newer])
     replaces = written.strategy in ("overwrite", "delete")

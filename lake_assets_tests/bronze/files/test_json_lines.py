@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lake_assets.bronze.files.json_lines import json_lines, json_members, json_object
-from lake_assets_tests.bronze.reading import Folder
+from lake_assets_tests.helpers.files.read_folder import Folder
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import oracle
 
 from lake_assets import cli
-from lake_assets.config import LakeConfig, Mode
+from lake_assets.config import UNDECIDED, LakeConfig, Mode
 from lake_assets.config.config_file import ConfigError, load_lake
-from lake_assets.onboarding.reflection.declared import UNDECIDED, Declared, undecided
+from lake_assets.onboarding.reflection.declared import Declared, undecided
 from lake_assets.onboarding.reflection.lake_yaml_text import lake_yaml
 from lake_assets.onboarding.reflection.reflect import (
     SourceColumn,

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import mssql, mysql, oracle, postgresql
 
-from lake_assets.config import parse_column
-from lake_assets.onboarding.reflection.declared import UNDECIDED, TypeName, parse_type
+from lake_assets.config import UNDECIDED, parse_column
+from lake_assets.onboarding.reflection.declared import TypeName, parse_type
 from lake_assets.onboarding.reflection.reflect import ENGINES, declared_type
 
 DIALECTS: dict[str, Any] = {
