@@ -176,7 +176,7 @@ def test_a_contract_that_was_corrected_before_anything_was_published(
         def kill(*anything: Any) -> None:
             raise KeyboardInterrupt
 
-        patched.setattr(Attempt, "publish", killed)
+        patched.setattr(Attempt, "publish", kill)
         with pytest.raises(KeyboardInterrupt):
             shop.bench.apply()
     assert len(runtime.quarantine.open()) == 1
