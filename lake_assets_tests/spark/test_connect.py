@@ -63,12 +63,13 @@ def command(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]"
 @pytest.mark.spark
 def test_a_server_is_started_used_found_and_stopped(folder: Path) -> None:
     assert "No Spark Connect server runs here" in command(folder, "spark", "status").stdout
+    assert command(folder, "sync").returncode == 0, "nothing to apply, so no Spark is asked"
+    write_items(folder)
     began = time.monotonic()
     without = command(folder, "sync")
     assert without.returncode == 2
     assert "`lake-assets spark start`" in without.stderr
     assert time.monotonic() - began < 60, "as Spark's client ships, it asks again for minutes"
-    write_items(folder)
     try:
         started = command(folder, "spark", "start")
         assert "has started" in started.stdout, started.stderr
