@@ -17,7 +17,8 @@ from pyiceberg.types import DateType, NestedField, PrimitiveType
 
 from lake_assets.errors import LakeError
 from lake_assets.gold.changed_days import Commit
-from lake_assets.iceberg.table_io import applied_at, current_snapshot, load_table, summary
+from lake_assets.iceberg.retention import chain, main_chain, snapshots_by_id
+from lake_assets.iceberg.table_io import applied_at, load_table, summary
 from lake_assets.silver.table.position import read_position
 
 EPOCH = date(1970, 1, 1)
@@ -69,13 +70,10 @@ class Look:
 def snapshot_of_rows(table: Table | None) -> Snapshot | None:
     """The newest snapshot but for maintenance, which changes no rows and carries no properties of ours; the oldest
     one there is when the others were expired."""
-    snapshot = current_snapshot(table)
-    while table is not None and snapshot is not None and _commit(snapshot).operation == "replace":
-        parent = snapshot.parent_snapshot_id
-        before = table.snapshot_by_id(parent) if parent is not None else None
-        if before is None:
+    snapshot = None
+    for snapshot in main_chain(table) if table is not None else ():
+        if _commit(snapshot).operation != "replace":
             break
-        snapshot = before
     return snapshot
 
 
@@ -84,19 +82,15 @@ def commits_since(table: Table, consumed: int | None, upto: int) -> tuple[Commit
     if consumed is None:
         return None
     commits: list[Commit] = []
-    # By id at once: asking the table for each of a thousand snapshots searches a thousand each time.
-    known = {found.snapshot_id: found for found in table.snapshots()}
-    snapshot = known.get(upto)
-    while snapshot is not None:
+    for snapshot in chain(snapshots_by_id(table), upto):
         if snapshot.snapshot_id == consumed:
-            return tuple(reversed(commits))
+            break
         commits.append(_commit(snapshot))
-        parent = snapshot.parent_snapshot_id
-        if parent == consumed:
-            # It may be expired itself: what came after it is known all the same.
-            return tuple(reversed(commits))
-        snapshot = known.get(parent) if parent is not None else None
-    return None
+        if snapshot.parent_snapshot_id == consumed:
+            break  # it may be expired itself: what came after it is known all the same
+    else:
+        return None
+    return tuple(reversed(commits))
 
 
 def _commit(snapshot: Snapshot) -> Commit:

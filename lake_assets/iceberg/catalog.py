@@ -43,15 +43,13 @@ def _opened(config: CatalogConfig) -> Catalog:
     else:
         properties |= {"type": config.type} | ({"uri": uri(config)} if config.uri else {})
     # Two processes that open a new catalog at once both find it without tables; one of them loses.
-    for opening in Retrying(
+    policy = Retrying(
         retry=retry_if_exception_type(OperationalError),
         stop=stop_after_attempt(3),
         wait=wait_fixed(0.2),
         reraise=True,
-    ):
-        with opening:
-            return load_catalog(config.name, **properties)
-    raise AssertionError("tenacity re-raises")
+    )
+    return policy(load_catalog, config.name, **properties)
 
 
 def ensure_namespace(catalog: Catalog, namespace: str) -> None:

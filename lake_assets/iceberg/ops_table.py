@@ -18,6 +18,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
+from lake_assets.iceberg.table_io import current_snapshot
 
 NAMESPACE = "lake_ops"
 PROPERTIES = {
@@ -70,16 +71,14 @@ class OpsTable(Generic[T]):
             reraise=True,
         )
         with self._lock:
-            for attempt in policy:
-                with attempt:
-                    table = self._refresh()
-                    new = list(decide(self._parsed))
-                    if new:
-                        (table or self._create()).append(
-                            pa.Table.from_pylist(new, schema=self._schema.as_arrow())
-                        )
-                    return new
-        raise AssertionError("tenacity re-raises")
+            return policy(self._append_once, decide)
+
+    def _append_once(self, decide: Callable[[T], Sequence[Row]]) -> list[Row]:
+        table = self._refresh()
+        new = list(decide(self._parsed))
+        if new:
+            (table or self._create()).append(self._as_arrow(new))
+        return new
 
     def rename(self, column: str, before: str, after: str) -> None:
         """Replaces a value of one column in all rows; nothing happens without such a row. Raises CommitFailedException
@@ -90,7 +89,10 @@ class OpsTable(Generic[T]):
             if table is None or all(row[column] != before for row in rows):
                 return
             renamed = [row | {column: after if row[column] == before else row[column]} for row in rows]
-            table.overwrite(pa.Table.from_pylist(renamed, schema=self._schema.as_arrow()))
+            table.overwrite(self._as_arrow(renamed))
+
+    def _as_arrow(self, rows: list[Row]) -> pa.Table:
+        return pa.Table.from_pylist(rows, schema=self._schema.as_arrow())
 
     def _create(self) -> Table:
         ensure_namespace(self._catalog, NAMESPACE)
@@ -100,10 +102,9 @@ class OpsTable(Generic[T]):
         try:
             table = self._catalog.load_table(self._identifier)
         except NoSuchTableError:
-            self._snapshot_id, self._parsed = None, self._parse([])
-            return None
-        snapshot = table.current_snapshot()
-        if snapshot is None:
+            table = None
+        snapshot = current_snapshot(table)
+        if table is None or snapshot is None:
             self._snapshot_id, self._parsed = None, self._parse([])
         elif snapshot.snapshot_id != self._snapshot_id:
             self._parsed = self._parse(table.scan().to_arrow().to_pylist())

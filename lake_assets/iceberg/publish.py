@@ -21,6 +21,7 @@ from py4j.protocol import Py4JError
 from pyiceberg.table import Table
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrameWriterV2, SparkSession
+from pyspark.sql import functions as F
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from lake_assets.errors import ApplyConflict
@@ -78,6 +79,12 @@ class Attempt:
         if snapshot_id is None and self._run(main):
             self.drop()
             raise ApplyConflict(f"{self._identifier}: another run published first")
+
+    def write_nothing(self, properties: Mapping[str, str]) -> None:
+        """Writes a commit without rows, with the properties in its summary."""
+        nothing = self._spark.table(self.table).filter(F.lit(False))
+        writer = with_properties(nothing.writeTo(self.address), properties)
+        writer.option("check-nullability", False).append()
 
     def publish(self) -> int:
         """Moves main to the branch's head in one metadata commit; the snapshot id that main is at now.

@@ -11,9 +11,8 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
-from lake_assets.iceberg.publish import attempt, with_properties
+from lake_assets.iceberg.publish import attempt
 from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import (
     APPLIED_AT,
@@ -73,8 +72,6 @@ def restamp(spark: SparkSession, catalog: Catalog, identifier: str, bears: Bears
     if head is None or stamped is None or stamped.snapshot_id == head.snapshot_id:
         return False
     with attempt(spark, catalog.name, identifier, head.snapshot_id) as current:
-        nothing = spark.table(current.table).filter(F.lit(False))
-        writer = with_properties(nothing.writeTo(current.address), repeated(stamped, bears))
-        writer.option("check-nullability", False).append()
+        current.write_nothing(repeated(stamped, bears))
         current.publish()
     return True

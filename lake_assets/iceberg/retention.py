@@ -7,7 +7,7 @@ The ids to expire are named one by one. By an age alone, a snapshot that another
 the expiry could push the one that bears the position over the edge.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from pyiceberg.table import Table
@@ -22,7 +22,21 @@ MAIN = "main"
 
 def main_chain(table: Table) -> list[Snapshot]:
     """Main's snapshots, the newest first, as far as they are there."""
-    return _chain(_by_id(table), table.metadata.current_snapshot_id)
+    return list(chain(snapshots_by_id(table), table.metadata.current_snapshot_id))
+
+
+def chain(known: Mapping[int, Snapshot], start: int | None) -> Iterator[Snapshot]:
+    """The snapshot of that id, its parent, and so on, as far as they are known."""
+    snapshot = known.get(start) if start is not None else None
+    while snapshot is not None:
+        yield snapshot
+        parent = snapshot.parent_snapshot_id
+        snapshot = known.get(parent) if parent is not None else None
+
+
+def snapshots_by_id(table: Table) -> dict[int, Snapshot]:
+    """All snapshots at once: asking the table for each of a thousand searches a thousand each time."""
+    return {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
 
 
 def expirable(
@@ -41,7 +55,7 @@ def expirable(
     `max_snapshots`; what tags point to; the own commits of other branches, and what they started from. `keep_commits`:
     of what nothing of `consumed` comes before, so many at most.
     """
-    known = _by_id(table)
+    known = snapshots_by_id(table)
     kept = {
         s.snapshot_id for s in _kept_of_main(main_chain(table), settings, now, bearer, consumed, keep_commits)
     }
@@ -53,7 +67,7 @@ def expirable(
         if ref.snapshot_ref_type is SnapshotRefType.TAG:
             referenced.add(ref.snapshot_id)
             continue
-        for snapshot in _chain(known, ref.snapshot_id):
+        for snapshot in chain(known, ref.snapshot_id):
             referenced.add(snapshot.snapshot_id)
             if snapshot.snapshot_id in of_main:
                 break
@@ -68,23 +82,23 @@ def expirable(
 
 
 def _kept_of_main(
-    chain: list[Snapshot],
+    main: list[Snapshot],
     settings: MaintenanceConfig,
     now: datetime,
     bearer: int | None,
     consumed: Collection[int],
     keep_commits: int | None,
 ) -> list[Snapshot]:
-    places = {snapshot.snapshot_id: place for place, snapshot in enumerate(chain)}
+    places = {snapshot.snapshot_id: place for place, snapshot in enumerate(main)}
     up_to_bearer = places.get(bearer, 0) if bearer is not None else 0
     # What a mart has consumed may itself go: the commits after it are what it needs.
     unconsumed = 0
-    for place, snapshot in enumerate(chain):
+    for place, snapshot in enumerate(main):
         if snapshot.parent_snapshot_id in consumed:
             unconsumed = place
     kept = []
-    for place, snapshot in enumerate(chain):
-        age = now - committed_at(chain[place - 1]) if place else timedelta(0)
+    for place, snapshot in enumerate(main):
+        age = now - committed_at(main[place - 1]) if place else timedelta(0)
         limit, most = settings.keep_for_marts, settings.max_snapshots
         if place > unconsumed:
             limit, most = settings.keep_snapshots, min(most, keep_commits or most)
@@ -93,17 +107,3 @@ def _kept_of_main(
             break
         kept.append(snapshot)
     return kept
-
-
-def _chain(known: dict[int, Snapshot], start: int | None) -> list[Snapshot]:
-    found = []
-    snapshot = known.get(start) if start is not None else None
-    while snapshot is not None:
-        found.append(snapshot)
-        parent = snapshot.parent_snapshot_id
-        snapshot = known.get(parent) if parent is not None else None
-    return found
-
-
-def _by_id(table: Table) -> dict[int, Snapshot]:
-    return {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}

@@ -28,6 +28,7 @@ from lake_assets.iceberg.publish import begun_at, drop_branch, lost_race
 from lake_assets.iceberg.restamp import Bears, bearer, restamp
 from lake_assets.iceberg.retention import expirable
 from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
+from lake_assets.spark.causes import whole_story
 from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_address
 
 ATTEMPTS = 5
@@ -58,46 +59,41 @@ class Upkeep:
     error: Exception | None = None
 
 
+def timed(identifier: str, tend: Callable[[Upkeep], None]) -> Upkeep:
+    """What `tend` did to the table, with the seconds that it took and the error that ended it."""
+    start = time.perf_counter()
+    done = Upkeep(identifier)
+    try:
+        tend(done)
+    except Exception as error:  # noqa: BLE001  (one table's failure must not stop the others)
+        logger.debug("%s could not be tended:\n%s", identifier, whole_story(error))
+        done.error = done.error or error
+    done.seconds = round(time.perf_counter() - start, 3)
+    return done
+
+
+@dataclass(frozen=True, slots=True)
 class TableUpkeep:
     """The upkeep of one table of one lake."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        catalog: Catalog,
-        identifier: str,
-        bears: Bears,
-        settings: MaintenanceConfig,
-        consumed: Callable[[], Collection[int]] = tuple,
-        keep_commits: int | None = None,
-        partition_by: Sequence[str] | None = None,
-    ) -> None:
-        """`consumed` tells the snapshots that marts have come to: what comes after them is kept for a while.
-        `keep_commits`: see `expirable`; then nothing is expired before as many snapshots can go. `partition_by`: the
-        partitions that the table is to have; None for those that it has."""
-        self._spark = spark
-        self._catalog = catalog
-        self._identifier = identifier
-        self._bears = bears
-        self._settings = settings
-        self._consumed = consumed
-        self._keep_commits = keep_commits
-        self._partition_by = partition_by
+    spark: SparkSession
+    catalog: Catalog
+    identifier: str
+    bears: Bears
+    settings: MaintenanceConfig
+    consumed: Callable[[], Collection[int]] = tuple
+    """The snapshots that marts have come to: what comes after them is kept for a while."""
+    keep_commits: int | None = None
+    """See `expirable`; then nothing is expired before as many snapshots can go."""
+    partition_by: Sequence[str] | None = None
+    """The partitions that the table is to have; None for those that it has."""
 
     def run(self) -> Upkeep:
         """All the steps. Never raises for a fault of the table: see `error`."""
-        start = time.perf_counter()
-        done = Upkeep(self._identifier)
-        try:
-            self._run(done)
-        except Exception as error:  # one table's failure must not stop the others
-            logger.debug("%s could not be tended", self._identifier, exc_info=True)
-            done.error = done.error or error
-        done.seconds = round(time.perf_counter() - start, 3)
-        return done
+        return timed(self.identifier, self._run)
 
     def _run(self, done: Upkeep) -> None:
-        table = load_table(self._catalog, self._identifier)
+        table = load_table(self.catalog, self.identifier)
         if table is None:
             return
         done.files_before, done.snapshots_before = _data_files(table), len(table.metadata.snapshots)
@@ -111,29 +107,29 @@ class TableUpkeep:
                 done.error = error  # and yet what it did commit must not hide the position
             done.restamped = self._retrying("repeat its position", self.restamp)
         self._retrying("expire its snapshots", self.expire)
-        if (age := self._settings.remove_orphan_files_after) is not None:
+        if (age := self.settings.remove_orphan_files_after) is not None:
             done.orphans_removed = self.remove_orphans(age)
-        table = load_table(self._catalog, self._identifier)
+        table = load_table(self.catalog, self.identifier)
         if table is not None:
             done.files_after, done.snapshots_after = _data_files(table), len(table.metadata.snapshots)
 
     def drop_abandoned(self, table: Table) -> int:
         """Drops the branches of attempts that began too long ago to be alive; how many."""
-        oldest = datetime.now(UTC) - self._settings.abandoned_after
+        oldest = datetime.now(UTC) - self.settings.abandoned_after
         found = [name for name in table.metadata.refs if (begun := begun_at(name)) and begun < oldest]
         for name in found:
-            drop_branch(self._spark, self._address, name)
+            drop_branch(self.spark, self._address, name)
         return len(found)
 
     def repartition(self) -> None:
         """Gives the table the partitions that it is to have; `compact` moves its files into them."""
-        table = load_table(self._catalog, self._identifier)
-        if table is None or self._partition_by is None:
+        table = load_table(self.catalog, self.identifier)
+        if table is None or self.partition_by is None:
             return
         columns = {quoted(name) for name in table.schema().column_names}
-        for change in to_be_changed(table, self._partition_by):
+        for change in to_be_changed(table, self.partition_by):
             if any(column in change for column in columns):  # or it is still to come
-                self._spark.sql(sql("ALTER TABLE {table} {change}", table=self._address, change=change))
+                self.spark.sql(sql("ALTER TABLE {table} {change}", table=self._address, change=change))
 
     def compact(self) -> int:
         """Rewrites small data files, those with many deleted rows, and manifests; the number of data files it read.
@@ -142,49 +138,49 @@ class TableUpkeep:
         """
         options = {
             "partial-progress.enabled": "true",
-            "target-file-size-bytes": str(self._settings.target_file_size_mb << 20),
-            "min-input-files": str(self._settings.min_small_files),
+            "target-file-size-bytes": str(self.settings.target_file_size_mb << 20),
+            "min-input-files": str(self.settings.min_small_files),
             "delete-ratio-threshold": "0.3",
             # Of format v2: a file of v3 has one deletion vector.
-            "delete-file-threshold": str(self._settings.min_small_files),
+            "delete-file-threshold": str(self.settings.min_small_files),
             "remove-dangling-deletes": "true",
         }
-        table = load_table(self._catalog, self._identifier)
+        table = load_table(self.catalog, self.identifier)
         if table is not None and has_files_of_before(table):
             options["rewrite-all"] = "true"
         listed = joined(", ", (literal(text) for option in options.items() for text in option))
         figures = self._call("rewrite_data_files", sql("options => map({options})", options=listed))
         if figures.get("failed_data_files_count"):
-            raise ApplyConflict(f"{self._identifier}: a batch came first")
-        table = load_table(self._catalog, self._identifier)
+            raise ApplyConflict(f"{self.identifier}: a batch came first")
+        table = load_table(self.catalog, self.identifier)
         snapshot = current_snapshot(table)
         assert table is not None
         assert snapshot is not None
         if table.format_version == 2:
             self._call("rewrite_position_delete_files")
-        if len(snapshot.manifests(table.io)) >= self._settings.min_small_files:
+        if len(snapshot.manifests(table.io)) >= self.settings.min_small_files:
             self._call("rewrite_manifests")
         return int(figures["rewritten_data_files_count"])
 
     def restamp(self) -> bool:
         """Repeats what must survive, if main's head does not bear it; whether it did."""
-        return restamp(self._spark, self._catalog, self._identifier, self._bears)
+        return restamp(self.spark, self.catalog, self.identifier, self.bears)
 
     def expire(self) -> int:
         """Expires the snapshots that nothing needs, and deletes what only they had; how many."""
-        table = load_table(self._catalog, self._identifier)
+        table = load_table(self.catalog, self.identifier)
         if table is None:
             return 0
-        stamped = bearer(table, self._bears)
+        stamped = bearer(table, self.bears)
         ids = expirable(
             table,
-            self._settings,
+            self.settings,
             datetime.now(UTC),
             bearer=stamped.snapshot_id if stamped is not None else None,
-            consumed=self._consumed(),
-            keep_commits=self._keep_commits,
+            consumed=self.consumed(),
+            keep_commits=self.keep_commits,
         )
-        if self._keep_commits is not None and len(ids) < self._keep_commits:
+        if self.keep_commits is not None and len(ids) < self.keep_commits:
             return 0  # it takes a second, however few they are
         for first in range(0, len(ids), MOST_IDS):
             # Without an age, Iceberg would also expire what is older than its own five days.
@@ -200,13 +196,13 @@ class TableUpkeep:
         before = f"{datetime.now(UTC) - age:%Y-%m-%d %H:%M:%SZ}"
         older = sql("older_than => TIMESTAMP {before}", before=literal(before))
         statement = self._procedure("remove_orphan_files", older)
-        return len(self._spark.sql(statement).collect())
+        return len(self.spark.sql(statement).collect())
 
     def _wait_for_attempts(self) -> None:
         """A batch that is being applied takes a second or so; to rewrite its table meanwhile would cost it that."""
         until = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < until:
-            table = load_table(self._catalog, self._identifier)
+            table = load_table(self.catalog, self.identifier)
             now = datetime.now(UTC)
             begun = [begun_at(name) for name in table.metadata.refs] if table is not None else []
             if not any(at is not None and now - at < UNDER_WAY for at in begun):
@@ -226,25 +222,25 @@ class TableUpkeep:
             if not _came_second(error):
                 raise
             raise ApplyConflict(
-                f"{self._identifier}: other commits came first each of the {ATTEMPTS} times that maintenance was about "
+                f"{self.identifier}: other commits came first each of the {ATTEMPTS} times that maintenance was about "
                 f"to {purpose}. Nothing is lost; run `lake-assets maintain` again when fewer batches arrive."
             ) from error
 
     def _call(self, procedure: str, arguments: Sql | None = None) -> dict[str, Any]:
-        row = self._spark.sql(self._procedure(procedure, arguments)).first()
+        row = self.spark.sql(self._procedure(procedure, arguments)).first()
         return row.asDict() if row is not None else {}
 
     def _procedure(self, name: str, arguments: Sql | None = None) -> Sql:
-        table = sql("table => {table}", table=literal(self._identifier))
+        table = sql("table => {table}", table=literal(self.identifier))
         return sql(
             "CALL {procedure}({arguments})",
-            procedure=quoted(self._catalog.name, "system", name),
+            procedure=quoted(self.catalog.name, "system", name),
             arguments=table if arguments is None else joined(", ", (table, arguments)),
         )
 
     @property
     def _address(self) -> Sql:
-        return table_address(self._catalog.name, self._identifier)
+        return table_address(self.catalog.name, self.identifier)
 
 
 def _came_second(error: BaseException) -> bool:

@@ -122,14 +122,13 @@ class ConnectServer:
     def _wait_for_port(self) -> None:
         """Raises PreflightError when another program has it."""
         died = self._pid_file.exists()
-        for attempt in Retrying(
+        policy = Retrying(
             retry=retry_if_exception_type(PreflightError),
             stop=stop_after_delay(PORT_SECONDS if died else 0),
             wait=wait_fixed(0.2),
             reraise=True,
-        ):
-            with attempt:
-                check_port(self.port, "the Spark Connect server", flag="spark.remote in lake.yaml")
+        )
+        policy(check_port, self.port, "the Spark Connect server", flag="spark.remote in lake.yaml")
 
     def _new_token(self) -> str:
         token = (

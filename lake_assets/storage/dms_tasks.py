@@ -116,23 +116,23 @@ def ask(task: DmsTask) -> TaskReport:
 
 
 def _tables(dms: Any, task: DmsTask) -> dict[tuple[str, str], TableLoad]:
-    found, page = {}, {"ReplicationTaskArn": task.arn, "MaxRecords": PAGE}
+    pages = dms.get_paginator("describe_table_statistics").paginate(
+        ReplicationTaskArn=task.arn, MaxRecords=PAGE
+    )
     try:
         with _errors(task):
-            while True:
-                answer = dms.describe_table_statistics(**page)
-                for entry in answer.get("TableStatistics", ()):
-                    found[entry["SchemaName"], entry["TableName"]] = TableLoad(
-                        entry.get("TableState", ""),
-                        _utc(entry.get("FullLoadStartTime")),
-                        _utc(entry.get("FullLoadEndTime")),
-                    )
-                if not (marker := answer.get("Marker")):
-                    return found
-                page |= {"Marker": marker}
+            entries = [entry for page in pages for entry in page.get("TableStatistics", ())]
     except DmsUnavailable:
         # Not permitted, or not to be had: what the task says as a whole is stricter.
         return {}
+    return {
+        (entry["SchemaName"], entry["TableName"]): TableLoad(
+            entry.get("TableState", ""),
+            _utc(entry.get("FullLoadStartTime")),
+            _utc(entry.get("FullLoadEndTime")),
+        )
+        for entry in entries
+    }
 
 
 def _utc(moment: datetime | None) -> datetime | None:

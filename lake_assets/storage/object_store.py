@@ -66,16 +66,12 @@ class S3Store:
         request: dict[str, Any] = {"Bucket": self._bucket, "Prefix": self._prefix + prefix}
         if start_after:
             request["StartAfter"] = self._prefix + start_after
-        while True:
-            with self._errors():
-                page = self._client.list_objects_v2(**request)
-            for entry in page.get("Contents", ()):
-                if key := entry["Key"].removeprefix(self._prefix):
-                    etag = entry.get("ETag", "").strip('"') or None
-                    yield StoredObject(key, entry["Size"], entry["LastModified"].astimezone(UTC), etag)
-            if not page.get("IsTruncated"):
-                return
-            request = request | {"ContinuationToken": page["NextContinuationToken"]}
+        with self._errors():
+            for page in self._client.get_paginator("list_objects_v2").paginate(**request):
+                for entry in page.get("Contents", ()):
+                    if key := entry["Key"].removeprefix(self._prefix):
+                        etag = entry.get("ETag", "").strip('"') or None
+                        yield StoredObject(key, entry["Size"], entry["LastModified"].astimezone(UTC), etag)
 
     def version(self, obj: StoredObject) -> str:
         if not obj.etag:

@@ -8,20 +8,17 @@ were applied before. A record stands for what is gone, so that a file that needs
 Here: that. Not here: finding a former log (`recover.py`), a batch.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import BinaryIO
-
-from pyspark.sql import functions as F
+from typing import Any, cast
 
 from lake_assets.bronze.files.keys import DataFile, FileKind, TransactionFile
 from lake_assets.bronze.log.file_log import TABLE, LoggedFile, NewFile
 from lake_assets.bronze.scan.discovery import discover
 from lake_assets.bronze.scan.table_folders import TableFolders
 from lake_assets.errors import LakeError
-from lake_assets.iceberg.publish import attempt, with_properties
+from lake_assets.iceberg.publish import attempt
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
 from lake_assets.rounds.arrivals import log_arrivals
@@ -111,31 +108,17 @@ def _offsets(runtime: LakeRuntime, applied: Positions) -> Iterator[int]:
 
 
 @dataclass(frozen=True)
-class _Part(ObjectStore):
-    """Some objects of a store."""
+class _Part:
+    """Some objects of a store. But for listing them, it is the store."""
 
     store: ObjectStore
     wanted: Callable[[StoredObject], bool]
 
-    @property
-    def location(self) -> str:
-        return self.store.location
-
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[StoredObject]:
         return filter(self.wanted, self.store.list(prefix, start_after))
 
-    @property
-    def left_out(self) -> Mapping[str, str]:
-        return self.store.left_out
-
-    def version(self, obj: StoredObject) -> str:
-        return self.store.version(obj)
-
-    def open(self, key: str, *, seekable: bool = False) -> AbstractContextManager[BinaryIO]:
-        return self.store.open(key, seekable=seekable)
-
-    def spark_uri(self, key: str) -> str:
-        return self.store.spark_uri(key)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
 
 
 def _log_applied(
@@ -168,7 +151,8 @@ def _log_applied(
     # Below the files, so that those of a table that is behind are above its position.
     for table in {t.table for t, _ in marks if (source, t.table) in doubt.tables}:
         log.append(source, [_lost(table, [mark for t, mark in marks if t.table == table])])
-    discover(source, config, _Part(runtime.store(source), was_applied), log)
+    applied = _Part(runtime.store(source), was_applied)
+    discover(source, config, cast(ObjectStore, applied), log)
 
 
 def _superfluous(
@@ -225,9 +209,7 @@ def _moved(runtime: LakeRuntime, target: Target, position: Position, boundary: i
     with runtime.sessions.isolated() as spark:
         catalog = runtime.lake.catalog.name
         with attempt(spark, catalog, target.identifier, position.snapshot_id) as current:
-            nothing = spark.table(current.table).filter(F.lit(False))
-            writer = with_properties(nothing.writeTo(current.address), now.properties())
-            writer.option("check-nullability", False).append()
+            current.write_nothing(now.properties())
             current.publish()
     pending = sum(file.offset > upto for file in own)
     gone = any(file.key.endswith(LOST) for file in applied)

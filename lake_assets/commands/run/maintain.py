@@ -4,9 +4,8 @@ Here: which tables. Not here: the upkeep itself (`rounds/upkeep.py`, `iceberg/op
 (`maintain_cli.py`).
 """
 
-import logging
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from pyiceberg.table import Table
 
@@ -15,10 +14,9 @@ from lake_assets.iceberg import findings
 from lake_assets.iceberg.ops_table import NAMESPACE
 from lake_assets.iceberg.ops_upkeep import tend_small_table
 from lake_assets.iceberg.table_io import load_table
-from lake_assets.iceberg.table_maintenance import Upkeep
+from lake_assets.iceberg.table_maintenance import Upkeep, timed
 from lake_assets.lake import Lake
 from lake_assets.rounds.upkeep import tend_mart, tend_silver
-from lake_assets.spark.causes import whole_story
 
 OPS: dict[str, Callable[[Table], None]] = {
     file_log.TABLE: file_log_upkeep.tend,
@@ -26,8 +24,6 @@ OPS: dict[str, Callable[[Table], None]] = {
     f"{NAMESPACE}.contracts": tend_small_table,
     f"{NAMESPACE}.{findings.NAME}": tend_small_table,
 }
-
-logger = logging.getLogger(__name__)
 
 
 def maintain(lake: Lake, source: str | None = None, table: str | None = None) -> Iterator[Upkeep]:
@@ -47,24 +43,16 @@ def maintain(lake: Lake, source: str | None = None, table: str | None = None) ->
         for mart in lake.marts:
             yield tend_mart(lake.runtime, mart)
         for identifier, tend in OPS.items():
-            yield _maintain_ops(lake, identifier, tend)
+            yield timed(identifier, partial(_maintain_ops, lake, tend=tend))
 
 
-def _maintain_ops(lake: Lake, identifier: str, tend: Callable[[Table], None]) -> Upkeep:
-    start = time.perf_counter()
-    done = Upkeep(identifier)
-    try:
-        table = load_table(lake.runtime.catalog, identifier)
-        if table is not None and table.current_snapshot() is not None:
-            done.files_before, done.snapshots_before = _counts(table)
-            tend(table)
-            done.files_after, done.snapshots_after = _counts(table.refresh())
-            done.files_rewritten = max(0, done.files_before - done.files_after)
-    except Exception as error:  # noqa: BLE001  (one table's failure must not stop the others)
-        logger.debug("%s could not be tended:\n%s", identifier, whole_story(error))
-        done.error = error
-    done.seconds = round(time.perf_counter() - start, 3)
-    return done
+def _maintain_ops(lake: Lake, done: Upkeep, tend: Callable[[Table], None]) -> None:
+    table = load_table(lake.runtime.catalog, done.table)
+    if table is not None and table.current_snapshot() is not None:
+        done.files_before, done.snapshots_before = _counts(table)
+        tend(table)
+        done.files_after, done.snapshots_after = _counts(table.refresh())
+        done.files_rewritten = max(0, done.files_before - done.files_after)
 
 
 def _counts(table: Table) -> tuple[int, int]:
