@@ -4,8 +4,8 @@ Here: the decision, over summaries as plain dictionaries. Not here: fetching the
 Dagster.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
 
 from lake_assets.gold.mart import Follow, Input
@@ -44,27 +44,21 @@ class Changed:
         return self.every or bool(self.days)
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """The commits of one silver table after the one a mart has consumed. None: nobody can tell (first time, or the
-    chain of snapshots was expired), so that everything counts as changed."""
-
-    commits: tuple[Commit, ...] | None = field(default=None)
-
-
-def changed_days(rule: Input, stretch: Stretch, *, by_partition: bool) -> Changed:
-    """The days that the stretch touched by one input rule, before DAY_ONWARDS is spread over later days.
+def changed_days(rule: Input, commits: Sequence[Commit] | None, *, by_partition: bool) -> Changed:
+    """The days that the commits after the one which a mart has consumed touched by one input rule, before DAY_ONWARDS
+    is spread over later days. None: nobody can tell which commits these are (first time, or the chain of snapshots was
+    expired), so that everything counts as changed.
 
     `by_partition`: the silver table is partitioned by the day of the rule's column, so that every commit names its
     days; otherwise the batch's last commit names those of the whole batch.
     """
-    if stretch.commits is None:
+    if commits is None:
         return Changed(every=True)
     if rule.follow is Follow.EVERY_DAY:
-        return Changed(every=any(commit.changes_rows for commit in stretch.commits))
+        return Changed(every=any(commit.changes_rows for commit in commits))
     found = Changed()
     untold = False
-    for commit in stretch.commits:
+    for commit in commits:
         if by_partition:
             found |= _days_by_partition(rule, commit)
         elif LOG_OFFSET in commit.summary:

@@ -7,7 +7,7 @@ Here: that, whoever asks for it. Not here: what a mart computes, when (`orchestr
 from datetime import date, datetime
 from typing import Any
 
-from lake_assets.gold.consumption import after_run
+from lake_assets.gold.consumption import Consumption
 from lake_assets.gold.mart import Mart, MartRequest
 from lake_assets.gold.view import MartView
 from lake_assets.gold.write_mart import Computed
@@ -36,7 +36,8 @@ def computed_mart(
         "days_still_pending": len(view.work) - len(computed),
         "consumed": {table: str(snapshot) for table, snapshot in view.snapshots.items()},
     }
-    state = after_run(view.work, computed, view.snapshots, view.now, view.settings, view.span)
+    pending = frozenset(view.work) - frozenset(computed)
+    state = Consumption(view.snapshots, pending, view.now, view.settings, view.span)
     frame = mart.compute(request)
 
     def told(shown: datetime) -> dict[str, float]:

@@ -7,7 +7,7 @@ nothing, and two lists are never added up by guess. Here: that bookkeeping. Not 
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
@@ -61,18 +61,6 @@ def read_consumption(summary: Mapping[str, str]) -> Consumption:
         settings=summary.get(SETTINGS, ""),
         span=parse_days(summary.get(SPAN, "")),
     )
-
-
-def after_run(
-    work: Collection[date],
-    computed: Collection[date],
-    snapshots: Mapping[str, int],
-    now: datetime,
-    settings: str = "",
-    span: frozenset[date] = frozenset(),
-) -> Consumption:
-    """The state after a run that saw the work list `work` at `snapshots` and computed the days `computed`."""
-    return Consumption(dict(snapshots), frozenset(work) - frozenset(computed), now, settings, span)
 
 
 def fingerprint(settings: Mapping[str, Any]) -> str:

@@ -15,7 +15,6 @@ from lake_assets.config import GoldConfig
 from lake_assets.gold.at_cut import newest_cut
 from lake_assets.gold.changed_days import (
     Changed,
-    Stretch,
     changed_days,
     ends,
     gap_to,
@@ -40,7 +39,6 @@ from lake_assets.iceberg.table_io import current_snapshot, summary
 class MartView:
     """What a mart would compute from at this moment."""
 
-    mart: Mart
     snapshots: Mapping[str, int]
     """By silver table; the inputs are read at these."""
     now: datetime
@@ -61,38 +59,20 @@ class MartView:
 
 def mart_view(look: Look, mart: Mart, gold: GoldConfig) -> MartView | None:
     """The view, or None while an input has no rows published yet, or none at a cut that the others have."""
-    tables: dict[str, Table] = {}
-    snapshots: dict[str, int] = {}
-    for rule in mart.rules:
-        table = look.table(rule.identifier)
-        current = current_snapshot(table)
-        if table is None or current is None:
-            return None
-        tables[rule.identifier], snapshots[rule.identifier] = table, current.snapshot_id
-    if mart.at_cut:
-        found = newest_cut(tables)
-        if found is None:
-            return None
-        now, snapshots = found
-    else:
-        now = look.source_now(mart.sources)
+    inputs = _inputs(look, mart)
+    if inputs is None:
+        return None
+    tables, snapshots, now = inputs
     target = look.table(mart.identifier)
     planned = current_snapshot(target)
     mart_snapshot = planned.snapshot_id if planned is not None else None
     # A mart's own maintenance does not carry what the mart has consumed.
     consumed = read_consumption(summary(snapshot_of_rows(target)))
-    changed, changes = {}, {}
-    for rule in mart.rules:
-        table = tables[rule.identifier]
-        commits = commits_since(table, consumed.snapshots.get(rule.identifier), snapshots[rule.identifier])
-        by_partition = partitioned_by_day(table, rule.column)
-        changed[rule] = changed_days(rule, Stretch(commits), by_partition=by_partition)
-        changes[rule.identifier] = [commit.summary for commit in commits or ()]
-    told = tuple(summary for found in changes.values() for summary in found)
+    changed, told = _unconsumed(mart, tables, snapshots, consumed)
     settings = fingerprint(gold.settings)
     if mart.partition_column is None:
         stale = any(changed.values()) or (consumed.now, consumed.settings) != (now, settings)
-        return MartView(mart, snapshots, now, mart_snapshot, (), settings, stale, told)
+        return MartView(snapshots, now, mart_snapshot, (), settings, stale, told)
     today, column = now.date(), mart.partition_column
     own = consumed.span
     if consumed.settings != settings or any(found.every for found in changed.values()):
@@ -108,7 +88,39 @@ def mart_view(look: Look, mart: Mart, gold: GoldConfig) -> MartView | None:
             days |= gap_to(own, days, today)
             own = span(own | days, today)
     work = tuple(sorted(consumed.pending | days))
-    return MartView(mart, snapshots, now, mart_snapshot, work, settings, bool(work), told, own)
+    return MartView(snapshots, now, mart_snapshot, work, settings, bool(work), told, own)
+
+
+def _inputs(look: Look, mart: Mart) -> tuple[dict[str, Table], dict[str, int], datetime] | None:
+    """The inputs' tables, the snapshots to read, and the mart's "now"; None as `mart_view`."""
+    tables: dict[str, Table] = {}
+    snapshots: dict[str, int] = {}
+    for rule in mart.rules:
+        table = look.table(rule.identifier)
+        current = current_snapshot(table)
+        if table is None or current is None:
+            return None
+        tables[rule.identifier], snapshots[rule.identifier] = table, current.snapshot_id
+    if not mart.at_cut:
+        return tables, snapshots, look.source_now(mart.sources)
+    if (cut := newest_cut(tables)) is None:
+        return None
+    now, snapshots = cut
+    return tables, snapshots, now
+
+
+def _unconsumed(
+    mart: Mart, tables: Mapping[str, Table], snapshots: Mapping[str, int], consumed: Consumption
+) -> tuple[dict[Input, Changed], tuple[Mapping[str, str], ...]]:
+    """What changed since the mart was computed, by input rule, and the summaries of those commits."""
+    changed, changes = {}, {}
+    for rule in mart.rules:
+        table = tables[rule.identifier]
+        commits = commits_since(table, consumed.snapshots.get(rule.identifier), snapshots[rule.identifier])
+        by_partition = partitioned_by_day(table, rule.column)
+        changed[rule] = changed_days(rule, commits, by_partition=by_partition)
+        changes[rule.identifier] = [commit.summary for commit in commits or ()]
+    return changed, tuple(summary for found in changes.values() for summary in found)
 
 
 def _days(changed: Mapping[Input, Changed], consumed: Consumption, now: datetime) -> frozenset[date]:

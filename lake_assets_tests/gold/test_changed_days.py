@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from lake_assets.gold.changed_days import (
     Changed,
     Commit,
-    Stretch,
     changed_days,
     days_between,
     format_days,
@@ -110,7 +109,7 @@ BY_PARTITION = {
 @pytest.mark.parametrize("name", BY_PARTITION)
 def test_days_of_a_table_partitioned_by_them(name: str) -> None:
     commits, expected = BY_PARTITION[name]
-    stretch = Stretch(tuple(Commit(operation, summary) for operation, summary in commits))
+    stretch = [Commit(operation, summary) for operation, summary in commits]
     assert changed_days(STARTED, stretch, by_partition=True) == expected
 
 
@@ -156,7 +155,7 @@ BY_BATCH = {
 @pytest.mark.parametrize("name", BY_BATCH)
 def test_days_that_each_batch_names(name: str) -> None:
     commits, expected = BY_BATCH[name]
-    stretch = Stretch(tuple(Commit(operation, summary) for operation, summary in commits))
+    stretch = [Commit(operation, summary) for operation, summary in commits]
     assert changed_days(STARTED, stretch, by_partition=False) == expected
 
 
@@ -164,7 +163,7 @@ def test_the_property_of_a_column_with_capitals_is_found() -> None:
     """Spark's writer options know no case, so that the summary has it in lower case."""
     rule = Input("shop", "trips", Follow.DAY, "EndedAt")
     summary = {"lake.log-offset": "7", "added-records": "1", "lake.touched-days.endedat": "2024-03-04"}
-    assert changed_days(rule, Stretch((Commit("append", summary),)), by_partition=False) == on(4)
+    assert changed_days(rule, [Commit("append", summary)], by_partition=False) == on(4)
 
 
 DIMENSIONS = {
@@ -180,7 +179,7 @@ DIMENSIONS = {
 @pytest.mark.parametrize("name", DIMENSIONS)
 def test_a_dimension_concerns_every_day_or_none(name: str) -> None:
     commits, expected = DIMENSIONS[name]
-    stretch = Stretch(tuple(Commit(operation, summary) for operation, summary in commits))
+    stretch = [Commit(operation, summary) for operation, summary in commits]
     for by_partition in (True, False):
         assert changed_days(DIMENSION, stretch, by_partition=by_partition) == expected
 
@@ -188,7 +187,7 @@ def test_a_dimension_concerns_every_day_or_none(name: str) -> None:
 @pytest.mark.parametrize("rule", [STARTED, ONWARDS, DIMENSION])
 @pytest.mark.parametrize("by_partition", [True, False])
 def test_without_a_chain_of_commits_everything_counts_as_changed(rule: Input, by_partition: bool) -> None:
-    assert changed_days(rule, Stretch(None), by_partition=by_partition) == EVERY
+    assert changed_days(rule, None, by_partition=by_partition) == EVERY
 
 
 SPREADS = {

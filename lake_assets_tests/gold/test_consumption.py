@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lake_assets.gold.consumption import Consumption, after_run, fingerprint, read_consumption
+from lake_assets.gold.consumption import Consumption, fingerprint, read_consumption
 
 NOW = datetime(2024, 3, 5, 18, 30, 0, 1, tzinfo=UTC)
 
@@ -36,19 +36,6 @@ def test_other_properties_do_not_matter(state: Consumption) -> None:
 def test_a_commit_without_it_has_consumed_nothing() -> None:
     assert read_consumption({}) == Consumption()
     assert read_consumption({"added-records": "1"}) == Consumption({}, frozenset(), None)
-
-
-def test_the_days_of_a_list_that_a_run_left_out_stay_pending() -> None:
-    work = [date(2024, 3, number) for number in (1, 2, 5, 9)]
-    state = after_run(work, work[:2], {"silver_a.trips": 4}, NOW)
-    assert state == Consumption({"silver_a.trips": 4}, frozenset(work[2:]), NOW)
-    assert after_run(work, work, {}, NOW).pending == frozenset()
-    assert after_run(work, [], {}, NOW).pending == frozenset(work)
-
-
-def test_days_that_were_not_on_the_list_leave_it_as_it_is() -> None:
-    work = [date(2024, 3, 1)]
-    assert after_run(work, [date(2024, 2, 1)], {}, NOW).pending == frozenset(work)
 
 
 def test_equal_settings_have_the_same_fingerprint() -> None:
