@@ -109,18 +109,15 @@ def _transactions(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
             ("preserve_transactions", "cdc_path"),
             "needs cdc_path, the endpoint's CdcPath: DMS writes transactions there",
         )
-    if dms.date_partition_enabled:
-        yield (
-            ("preserve_transactions", "date_partition_enabled"),
-            "cannot be combined with date_partition_enabled: DMS refuses it, because a file of transactions has no "
-            "date folder",
-        )
-    if dms.add_column_name:
-        yield (
-            ("preserve_transactions", "add_column_name"),
-            "cannot be combined with add_column_name: DMS refuses it, because a file of transactions has rows of "
-            "several tables",
-        )
+    for setting, has in (
+        ("date_partition_enabled", "no date folder"),
+        ("add_column_name", "rows of several tables"),
+    ):
+        if getattr(dms, setting):
+            yield (
+                ("preserve_transactions", setting),
+                f"cannot be combined with {setting}: DMS refuses it, because a file of transactions has {has}",
+            )
 
 
 def _left_out(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
