@@ -5,18 +5,18 @@ are applied) or the lake is not as the command needs it, 2 a wrong option, confi
 """
 
 import gc
-import json
 import logging
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lake_assets.commands.mend.mending_cli import detach, full_load, recover, restore
 from lake_assets.commands.mend.quarantine_cli import quarantine
 from lake_assets.commands.mend.rebuild_cli import rebuild, replay
+from lake_assets.commands.options import AsJson, Table, lake_of, print_json
 from lake_assets.commands.run.demo_cli import demo, generate_history
 from lake_assets.commands.run.maintain_cli import maintain
 from lake_assets.commands.run.spark_cli import spark
@@ -28,9 +28,6 @@ from lake_assets.config.config_file import ConfigError, lake_path, load_lake
 from lake_assets.errors import CatalogUnavailable, DocumentError, LakeError
 from lake_assets.spark.preflight import PreflightError
 from lake_assets.words import many
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -79,9 +76,8 @@ def options(
 def validate(context: typer.Context) -> None:
     """Check lake.yaml by itself and against the files in the bucket, and report every error with its location."""
     from lake_assets.commands.setup.validate import check
-    from lake_assets.lake import open_lake
 
-    lake = open_lake(load_lake(context.obj))
+    lake = lake_of(context)
     checked = check(lake)
     for warning in checked.warnings:
         err.print(f"warning: {warning}")
@@ -157,9 +153,7 @@ def init(
 def sync(
     context: typer.Context,
     source: Annotated[str | None, typer.Option(help="Only this source.")] = None,
-    table: Annotated[
-        str | None, typer.Option(help="Only this table: schema.table, or the silver table's name.")
-    ] = None,
+    table: Table = None,
     gold: Annotated[bool, typer.Option(help="Compute the marts too.")] = True,
 ) -> None:
     """Scan the sources, apply new files, and compute marts: the main job without the UI."""
@@ -167,19 +161,16 @@ def sync(
 
 
 @app.command()
-def status(
-    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
-) -> None:
+def status(context: typer.Context, as_json: AsJson = False) -> None:
     """Show each table's state, position, pending files, lag, rows and last batch. Exit with 1 if a table fails or has
     stopped."""
     from lake_assets.commands.show.show import show_status
     from lake_assets.commands.show.status import status as table_status
     from lake_assets.commands.show.status import stray_lines
-    from lake_assets.lake import open_lake
 
-    lines = table_status(open_lake(load_lake(context.obj)))
+    lines = table_status(lake_of(context))
     if as_json:
-        typer.echo(json.dumps([line.as_dict() for line in lines], indent=2))
+        print_json(lines)
     else:
         show_status(out, lines)
         for text in stray_lines(lines):
@@ -191,17 +182,14 @@ def status(
 
 
 @app.command()
-def latency(
-    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
-) -> None:
+def latency(context: typer.Context, as_json: AsJson = False) -> None:
     """Show how long changes took from the source to the file, to silver and to the marts."""
     from lake_assets.commands.show.latency import latency as table_latency
     from lake_assets.commands.show.show import show_latency
-    from lake_assets.lake import open_lake
 
-    found = table_latency(open_lake(load_lake(context.obj)))
+    found = table_latency(lake_of(context))
     if as_json:
-        typer.echo(json.dumps([line.as_dict() for line in found], indent=2))
+        print_json(found)
     else:
         show_latency(out, found)
 

@@ -11,7 +11,15 @@ import yaml
 from typer.testing import CliRunner
 
 from lake_assets.cli import app
-from lake_assets.commands.setup.advise import Knobs, Prices, Workload, alternatives, lists_a_look, outlook
+from lake_assets.commands.setup.advise import (
+    GET_DOLLARS,
+    PUT_DOLLARS,
+    Knobs,
+    Workload,
+    alternatives,
+    lists_a_look,
+    outlook,
+)
 
 DAY = 86_400
 WORK = Workload(tables=10, busy=5, changes=10)
@@ -42,9 +50,10 @@ def test_looks_cost_a_request_a_thousand_files_until_there_are_many() -> None:
     looks = [lists_a_look(replace(WORK, files=files), knobs) for files in (0, 1000, 1001, 5000, 5001, 10**6)]
     assert looks == [1, 1, 2, 5, 20, 20]
     assert lists_a_look(Workload(1000, 5, 1, files=10**6), knobs) == 210
-    told = outlook(replace(WORK, files=0), Knobs(continuous=False, interval=0.5), Prices(put=1, get=0))
+    told = outlook(replace(WORK, files=0), Knobs(continuous=False, interval=0.5))
     assert told.lists_a_day == 2 * DAY
-    assert told.dollars_a_month == pytest.approx(30 * (told.lists_a_day + told.puts_a_day))
+    puts = PUT_DOLLARS * (told.lists_a_day + told.puts_a_day)
+    assert told.dollars_a_month == pytest.approx(30 * (puts + GET_DOLLARS * told.gets_a_day))
 
 
 def test_alternatives_differ_in_one_thing() -> None:

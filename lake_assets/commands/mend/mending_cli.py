@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
+from lake_assets.commands.options import Name, lake_of
 from lake_assets.words import many
-
-Name = Annotated[str, typer.Argument(help="schema.table of the source, or the silver table's name.")]
 
 
 def full_load(
@@ -32,13 +31,11 @@ def full_load(
 ) -> None:
     """Classify ambiguous full-load files as a reload or as parts of the full load before."""
     from lake_assets.commands.mend.full_load_decision import decide
-    from lake_assets.config.config_file import load_lake
-    from lake_assets.lake import open_lake
 
     if reload is None:
         raise typer.BadParameter("say --reload or --same-load")
     since = began.replace(tzinfo=UTC) if began is not None else None
-    logged = decide(open_lake(load_lake(context.obj)), table, source, reload=reload, began=since)
+    logged = decide(lake_of(context), table, source, reload=reload, began=since)
     what = "the next full load" if reload else "the full load before"
     typer.echo(
         f"{many(len(logged), 'file', 'belong')} to {what}. Run lake-assets sync, or wait for the sensor."

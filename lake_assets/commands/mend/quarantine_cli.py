@@ -3,12 +3,12 @@
 Here: options and output. Not here: what they do (`quarantine_commands.py`).
 """
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lake_assets.commands.options import AsJson, Table, lake_of, print_json
 from lake_assets.commands.show.console import messages, results
 from lake_assets.words import many
 
@@ -20,7 +20,6 @@ quarantine = typer.Typer(
     no_args_is_help=True, help="Inspect rows and files that were set aside, and retry or discard them."
 )
 
-Table = Annotated[str | None, typer.Option(help="Only this table: schema.table, or the silver table's name.")]
 Ids = Annotated[list[str] | None, typer.Argument(help="Ids, or their beginnings, as `list` prints them.")]
 
 
@@ -29,14 +28,14 @@ def list_(
     context: typer.Context,
     table: Table = None,
     every: Annotated[bool, typer.Option("--all", help="Include released and discarded rows.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List what is set aside."""
     from rich.table import Table as Columns
 
-    rows = _chosen(_lake(context), table, [], every=every)
+    rows = _chosen(lake_of(context), table, [], every=every)
     if as_json:
-        typer.echo(json.dumps([_as_dict(held) for held in rows], indent=2))
+        print_json([_as_dict(held) for held in rows])
         return
     if not rows:
         typer.echo("Nothing is set aside.")
@@ -50,7 +49,7 @@ def list_(
 @quarantine.command()
 def show(context: typer.Context, ids: Annotated[list[str], typer.Argument()]) -> None:
     """Show a row with its raw text, its file and the reason."""
-    for held in _chosen(_lake(context), None, ids, every=True):
+    for held in _chosen(lake_of(context), None, ids, every=True):
         for name, value in _as_dict(held).items():
             typer.echo(f"{name}: {value}")
         typer.echo("")
@@ -70,7 +69,7 @@ def retry(
     from lake_assets.commands.mend.quarantine_commands import retry as ask_again
     from lake_assets.spark.session import check_spark
 
-    lake = _lake(context)
+    lake = lake_of(context)
     if not later:
         check_spark(lake.config)
     rows = _chosen(lake, table, _some(ids, table))
@@ -100,7 +99,7 @@ def discard(context: typer.Context, ids: Ids = None, table: Table = None) -> Non
     """Discard rows: silver stays without them."""
     from lake_assets.commands.mend.quarantine_commands import discard as give_up
 
-    lake = _lake(context)
+    lake = lake_of(context)
     rows = give_up(lake.runtime, _chosen(lake, table, _some(ids, table)))
     typer.echo(f"{many(len(rows), 'row', 'were')} discarded.")
 
@@ -109,13 +108,6 @@ def _some(ids: list[str] | None, table: str | None) -> list[str]:
     if not ids and table is None:
         raise typer.BadParameter("name ids, or a table with --table")
     return ids or []
-
-
-def _lake(context: typer.Context) -> "Lake":
-    from lake_assets.config.config_file import load_lake
-    from lake_assets.lake import open_lake
-
-    return open_lake(load_lake(context.obj))
 
 
 def _chosen(lake: "Lake", table: str | None, ids: list[str], *, every: bool = False) -> "list[Held]":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lake_assets.commands.options import Name
 from lake_assets.errors import LakeError
 from lake_assets.words import many
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from lake_assets.silver.apply.rebuild import Rebuilt
     from lake_assets.silver.table.targets import Target
 
-Name = Annotated[str, typer.Argument(help="schema.table of the source, or the silver table's name.")]
 Check = Annotated[bool, typer.Option("--check", help="Compare only; do not change the table.")]
 Today = Annotated[
     bool,

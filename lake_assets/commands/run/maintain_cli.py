@@ -3,12 +3,15 @@
 Here: options and output. Not here: what it does (`maintain.py`).
 """
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from lake_assets.commands.show.console import messages, results
+from lake_assets.commands.show.console import messages, results, table_of
+
+if TYPE_CHECKING:
+    from lake_assets.iceberg.table_maintenance import Upkeep
 
 
 def maintain(
@@ -26,23 +29,22 @@ def maintain(
 
     lake = opened(context.obj, source, table)
     err = messages()
-    printed = Table("table", title=None)
-    for column in ("data files", "rewritten", "snapshots", "branches dropped", "orphans", "seconds"):
-        printed.add_column(column, justify="right")
-    failed = False
+    tended = []
     for done in maintained(lake, source, table):
-        printed.add_row(
-            done.table,
-            f"{done.files_before:,} → {done.files_after:,}",
-            f"{done.files_rewritten:,}",
-            f"{done.snapshots_before:,} → {done.snapshots_after:,}",
-            f"{done.branches_dropped:,}",
-            f"{done.orphans_removed:,}",
-            f"{done.seconds:.1f}",
-        )
+        tended.append(done)
         if done.error is not None:
-            failed = True
             err.print(f"{done.table} failed: ", style="bold", end="")
             err.print(hidden_in(lake.config, root_cause(done.error)))
-    results().print(printed)
-    raise typer.Exit(1 if failed else 0)
+    results().print(table_of(tended, _COLUMNS, breaks_names=True))
+    raise typer.Exit(1 if any(done.error is not None for done in tended) else 0)
+
+
+_COLUMNS: Mapping[str, "Callable[[Upkeep], str]"] = {
+    "table": lambda done: done.table,
+    "data files": lambda done: f"{done.files_before:,} → {done.files_after:,}",
+    "rewritten": lambda done: f"{done.files_rewritten:,}",
+    "snapshots": lambda done: f"{done.snapshots_before:,} → {done.snapshots_after:,}",
+    "branches dropped": lambda done: f"{done.branches_dropped:,}",
+    "orphans": lambda done: f"{done.orphans_removed:,}",
+    "seconds": lambda done: f"{done.seconds:.1f}",
+}

@@ -27,6 +27,8 @@ PUTS_A_BATCH, GETS_A_BATCH, GETS_A_FILE = 9, 24, 6
 PUTS_A_LOG, GETS_A_LOG = 14, 8
 """Of a look that finds files, beside those of each look."""
 LIST_PAGE = 1000
+PUT_DOLLARS, GET_DOLLARS = 0.005 / 1000, 0.0004 / 1000
+"""Of a request, in S3 Standard in us-east-1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +65,6 @@ class Knobs:
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
-    """US dollars, of S3 Standard in us-east-1 by default."""
-
-    put: float = 0.005 / 1000
-    """A PUT or LIST request."""
-    get: float = 0.0004 / 1000
-
-
-@dataclass(frozen=True, slots=True)
 class Outlook:
     """What is to be expected."""
 
@@ -96,9 +89,8 @@ class Outlook:
     """For requests to S3; not storage, not Spark."""
 
 
-def outlook(work: Workload, knobs: Knobs, prices: Prices | None = None) -> Outlook:
+def outlook(work: Workload, knobs: Knobs) -> Outlook:
     """The figures of one workload with one setting."""
-    prices = prices or Prices()
     every = _file_every(work, knobs)
     full = 1 - math.exp(-work.changes * every)
     files = work.busy * DAY / every * full
@@ -123,7 +115,7 @@ def outlook(work: Workload, knobs: Knobs, prices: Prices | None = None) -> Outlo
         lists,
         puts,
         gets,
-        30 * ((lists + puts) * prices.put + gets * prices.get),
+        30 * ((lists + puts) * PUT_DOLLARS + gets * GET_DOLLARS),
     )
 
 

@@ -1,12 +1,17 @@
 """`lake-assets advise` on the command line: reads the workload, prints the outlook."""
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Table as RichTable
 
-from lake_assets.commands.show.console import results
+from lake_assets.commands.options import lake_of
+from lake_assets.commands.show.console import results, table_of
 from lake_assets.words import many
+
+if TYPE_CHECKING:
+    from lake_assets.commands.setup.advise import Knobs, Outlook, Workload
 
 
 def advise(
@@ -31,11 +36,9 @@ def advise(
     """Estimate latency, files, commits and S3 requests for some settings of DMS and the lake."""
     from dataclasses import replace
 
-    from lake_assets.commands.setup.advise import Workload, alternatives, knobs_of, outlook
-    from lake_assets.config.config_file import load_lake
-    from lake_assets.lake import open_lake
+    from lake_assets.commands.setup.advise import Workload, knobs_of
 
-    lake = open_lake(load_lake(context.obj))
+    lake = lake_of(context)
     name = source or next(iter(lake.config.sources))
     if name not in lake.config.sources:
         raise typer.BadParameter(f"lake.yaml has no source {name}; it has {', '.join(lake.config.sources)}")
@@ -44,48 +47,44 @@ def advise(
     tables = len(config.tables)
     work = Workload(tables, min(busy or tables, tables), changes, row_bytes, known)
     knobs = replace(knobs_of(lake.config, config, batch_interval, min_file_kb), cores=cores)
-    table = Table(
-        title=(
-            f"{name}: {many(tables, 'table')}, {work.busy} with {changes:g} "
-            f"{'change' if changes == 1 else 'changes'} a second, "
-            f"{many(known, 'file')} in the bucket"
-        ),
-        title_justify="left",
-    )
-    for column in ("CdcMaxBatchInterval", "path", "interval", "cores"):
-        table.add_column(column)
-    for column in (
-        "commit to file",
-        "file to silver",
-        "to mart",
-        "files a day",
-        "commits a day",
-        "snapshots",
-        "lists a day",
-        "$ a month",
-    ):
-        table.add_column(column, justify="right")
-    for number, setting in enumerate(alternatives(knobs)):
-        told = outlook(work, setting)
-        table.add_row(
-            f"{setting.batch_interval:g} s",
-            "continuous" if setting.continuous else "sensor",
-            f"{setting.interval:g} s",
-            str(setting.cores),
-            f"{told.to_file:,.1f} s",
-            f"{told.to_silver:,.1f} s",
-            f"+{told.to_mart:,.1f} s",
-            f"{told.files_a_day:,.0f}",
-            f"{told.commits_a_day:,.0f}",
-            f"{told.snapshots:,.0f}",
-            f"{told.lists_a_day:,.0f}",
-            f"{told.dollars_a_month:,.2f}",
-            style="bold" if number == 0 else "",
-        )
     out = results()
-    out.print(table)
+    out.print(_outlooks(name, work, knobs))
     out.print(
         "In bold, as it is set; below, one thing changed. Seconds for half of the changes: the worst take twice as "
         "long. Dollars are those of requests to S3 (Standard, us-east-1), without storage and Spark. Estimates; "
         "lake-assets latency shows what was measured."
     )
+
+
+def _outlooks(source: str, work: "Workload", knobs: "Knobs") -> RichTable:
+    from lake_assets.commands.setup.advise import alternatives, outlook
+
+    table = table_of(
+        [outlook(work, setting) for setting in alternatives(knobs)],
+        _COLUMNS,
+        left=["path", "interval", "cores"],
+        title=(
+            f"{source}: {many(work.tables, 'table')}, {work.busy} with {work.changes:g} "
+            f"{'change' if work.changes == 1 else 'changes'} a second, "
+            f"{many(work.files, 'file')} in the bucket"
+        ),
+        breaks_names=True,
+    )
+    table.rows[0].style = "bold"
+    return table
+
+
+_COLUMNS: Mapping[str, "Callable[[Outlook], str]"] = {
+    "CdcMaxBatchInterval": lambda told: f"{told.knobs.batch_interval:g} s",
+    "path": lambda told: "continuous" if told.knobs.continuous else "sensor",
+    "interval": lambda told: f"{told.knobs.interval:g} s",
+    "cores": lambda told: str(told.knobs.cores),
+    "commit to file": lambda told: f"{told.to_file:,.1f} s",
+    "file to silver": lambda told: f"{told.to_silver:,.1f} s",
+    "to mart": lambda told: f"+{told.to_mart:,.1f} s",
+    "files a day": lambda told: f"{told.files_a_day:,.0f}",
+    "commits a day": lambda told: f"{told.commits_a_day:,.0f}",
+    "snapshots": lambda told: f"{told.snapshots:,.0f}",
+    "lists a day": lambda told: f"{told.lists_a_day:,.0f}",
+    "$ a month": lambda told: f"{told.dollars_a_month:,.2f}",
+}

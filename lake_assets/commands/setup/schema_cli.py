@@ -3,10 +3,11 @@
 Here: options and output. Not here: what they do (`schema_plan.py`).
 """
 
-import json
 from typing import Annotated
 
 import typer
+
+from lake_assets.commands.options import AsJson, lake_of, print_json
 
 schema = typer.Typer(no_args_is_help=True, help="Inspect changes of the columns of silver tables.")
 
@@ -20,16 +21,14 @@ def options() -> None:
 def plan(
     context: typer.Context,
     tables: Annotated[list[str] | None, typer.Argument(help="Tables of the source, as schema.table.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show which columns lake.yaml and the pending files would change. Exit with 1 if a table would stop."""
     from lake_assets.commands.setup.schema_plan import plan as plan_schema
-    from lake_assets.config.config_file import load_lake
-    from lake_assets.lake import open_lake
 
-    found = plan_schema(open_lake(load_lake(context.obj)), tables or [])
+    found = plan_schema(lake_of(context), tables or [])
     if as_json:
-        typer.echo(json.dumps([planned.as_dict() for planned in found], indent=2))
+        print_json(found)
     elif not found:
         typer.echo("No column would change.")
     else:

@@ -4,9 +4,8 @@ Here: deciding as a run would, and recording nothing. Not here: printing.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.table_io import load_table
@@ -26,9 +25,6 @@ class PlannedSchema:
     """A sentence each, with why."""
     stops: str | None
     """Why the table would stop instead."""
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def plan(lake: Lake, tables: Sequence[str] = ()) -> list[PlannedSchema]:

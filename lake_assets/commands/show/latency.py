@@ -5,10 +5,9 @@ Here: the figures, over the snapshots that the tables still have. Not here: one 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from statistics import quantiles
-from typing import Any
 
 from lake_assets.gold.mart_latency import mart_passages
 from lake_assets.gold.table_snapshots import Look
@@ -53,9 +52,6 @@ class TableLatency:
     """From the source's commit to where it can be read."""
     histogram: tuple[int, ...]
     """Commits by `from_file`: up to each of BOUNDS, and above."""
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def latency(lake: Lake, since: datetime | None = None) -> list[TableLatency]:

@@ -1,6 +1,6 @@
 """Results as tables on standard output."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -8,6 +8,7 @@ from rich.bar import Bar
 from rich.console import Console
 from rich.table import Table
 
+from lake_assets.commands.show.console import table_of
 from lake_assets.commands.show.latency import BOUNDS, Spread, TableLatency
 from lake_assets.commands.show.status import TableStatus
 from lake_assets.demo.compare import TableComparison
@@ -18,67 +19,74 @@ from lake_assets.words import many, span
 def show_sync(console: Console, result: SyncResult) -> None:
     """Files and rows per layer, then what each table and mart did."""
     if result.applied:
-        table = _table(
-            "silver", "files", "rows read", "I", "U", "D", "set aside", "rows now", "seconds", "lag"
-        )
-        for name, data in sorted(result.applied.items()):
-            lag = data.get("lag_seconds")
-            table.add_row(
-                name.split(".")[-1],
-                *(
-                    f"{data[key]:,}"
-                    for key in (
-                        "files",
-                        "rows_read",
-                        "rows_inserted",
-                        "rows_updated",
-                        "rows_deleted",
-                    )
-                ),
-                f"{data['rows_quarantined'] + data['files_quarantined']:,}",
-                f"{data['dagster/row_count']:,}",
-                f"{data['seconds']:.1f}",
-                "" if lag is None else span(lag),
-            )
-        console.print(table)
+        rows = [{"name": name, **data} for name, data in sorted(result.applied.items())]
+        console.print(table_of(rows, _APPLIED))
     if result.marts:
-        table = _table("gold", "rows written", "rows now", "days", "seconds")
-        for name, data in sorted(result.marts.items()):
-            seconds = data["seconds_compute"] + data["seconds_write"]
-            table.add_row(
-                name,
-                f"{data['rows_written']:,}",
-                f"{data['dagster/row_count']:,}",
-                str(data.get("days", "")),
-                f"{seconds:.1f}",
-            )
-        console.print(table)
+        rows = [{"name": name, **data} for name, data in sorted(result.marts.items())]
+        console.print(table_of(rows, _COMPUTED, left=["days"]))
+
+
+def _count(key: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda row: f"{row[key]:,}"
+
+
+def _lag(row: Mapping[str, Any]) -> str:
+    seconds = row.get("lag_seconds")
+    return "" if seconds is None else span(seconds)
+
+
+_APPLIED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "silver": lambda row: row["name"].split(".")[-1],
+    "files": _count("files"),
+    "rows read": _count("rows_read"),
+    "I": _count("rows_inserted"),
+    "U": _count("rows_updated"),
+    "D": _count("rows_deleted"),
+    "set aside": lambda row: f"{row['rows_quarantined'] + row['files_quarantined']:,}",
+    "rows now": _count("dagster/row_count"),
+    "seconds": lambda row: f"{row['seconds']:.1f}",
+    "lag": _lag,
+}
+_COMPUTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "gold": lambda row: row["name"],
+    "rows written": _count("rows_written"),
+    "rows now": _count("dagster/row_count"),
+    "days": lambda row: str(row.get("days", "")),
+    "seconds": lambda row: f"{row['seconds_compute'] + row['seconds_write']:.1f}",
+}
 
 
 def show_layers(
     console: Console, result: SyncResult, rows_by_layer: dict[str, tuple[int | None, int]]
 ) -> None:
     """Files and rows per layer with the seconds that the layer took."""
-    table = _table("layer", "files", "rows", "seconds")
-    for layer, (files, rows) in rows_by_layer.items():
-        table.add_row(
-            layer, "" if files is None else f"{files:,}", f"{rows:,}", f"{result.seconds.get(layer, 0):.1f}"
-        )
-    console.print(table)
+    columns: dict[str, Callable[[str], str]] = {
+        "layer": str,
+        "files": lambda layer: "" if (files := rows_by_layer[layer][0]) is None else f"{files:,}",
+        "rows": lambda layer: f"{rows_by_layer[layer][1]:,}",
+        "seconds": lambda layer: f"{result.seconds.get(layer, 0):.1f}",
+    }
+    console.print(table_of(rows_by_layer, columns))
 
 
 def show_comparison(console: Console, comparisons: Sequence[TableComparison]) -> None:
     """A line per table: whether it equals the source, and where not."""
-    table = _table("table", "rows in source", "rows in silver", "equal to the source")
-    for found in comparisons:
-        verdict = "yes"
-        if not found.equal:
-            verdict = (
-                f"NO: {found.missing} missing, {found.unexpected} unexpected, {found.different} different "
-                f"{found.examples or ''} {'; '.join(found.schema_problems)}"
-            )
-        table.add_row(found.table, f"{found.rows_in_source:,}", f"{found.rows_in_lake:,}", verdict)
-    console.print(table)
+    columns: dict[str, Callable[[TableComparison], str]] = {
+        "table": lambda found: found.table,
+        "rows in source": lambda found: f"{found.rows_in_source:,}",
+        "rows in silver": lambda found: f"{found.rows_in_lake:,}",
+        "equal to the source": _verdict,
+    }
+    console.print(table_of(comparisons, columns, left=["equal to the source"]))
+
+
+def _verdict(found: TableComparison) -> str:
+    if found.equal:
+        return "yes"
+    return (
+        f"NO: {found.missing} missing, {found.unexpected} unexpected, {found.different} different "
+        f"{found.examples or ''} {'; '.join(found.schema_problems)}"
+    )
 
 
 def show_rows(console: Console, title: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
@@ -96,33 +104,21 @@ def show_rows(console: Console, title: str, rows: Sequence[dict[str, Any]], colu
 
 def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
     """A line per silver table."""
-    table = _table(
-        "table",
-        "state",
-        "rows",
-        "position",
-        "pending files",
-        "set aside",
-        "lag",
-        "latency",
-        "last batch",
-        "applied at",
-    )
-    for line in statuses:
-        batch = line.last_batch or {}
-        table.add_row(
-            line.table.removeprefix("silver_"),
-            line.state if line.reason is None else f"{line.state}: {line.reason}",
-            f"{line.rows:,}",
-            str(line.position),
-            str(line.pending_files),
-            f"{line.quarantined:,}",
-            "" if line.lag_seconds is None else span(line.lag_seconds),
-            "" if line.latency is None else f"{line.latency.p50:,.1f} / {line.latency.p99:,.1f} s",
-            _last_batch(batch) if batch else "",
-            line.last_applied or "",
-        )
-    console.print(table)
+    columns: dict[str, Callable[[TableStatus], str]] = {
+        "table": lambda line: line.table.removeprefix("silver_"),
+        "state": lambda line: line.state if line.reason is None else f"{line.state}: {line.reason}",
+        "rows": lambda line: f"{line.rows:,}",
+        "position": lambda line: str(line.position),
+        "pending files": lambda line: str(line.pending_files),
+        "set aside": lambda line: f"{line.quarantined:,}",
+        "lag": lambda line: "" if line.lag_seconds is None else span(line.lag_seconds),
+        "latency": lambda line: (
+            "" if line.latency is None else f"{line.latency.p50:,.1f} / {line.latency.p99:,.1f} s"
+        ),
+        "last batch": lambda line: _last_batch(line.last_batch) if line.last_batch else "",
+        "applied at": lambda line: line.last_applied or "",
+    }
+    console.print(table_of(statuses, columns, left=["state", "last batch", "applied at"]))
 
 
 def _last_batch(batch: Mapping[str, str]) -> str:
@@ -131,11 +127,14 @@ def _last_batch(batch: Mapping[str, str]) -> str:
 
 def show_latency(console: Console, found: Sequence[TableLatency]) -> None:
     """A line per table and mart, and a histogram over all tables and one over all marts."""
-    table = _table("table", "commits", "commit to file", "file to table", "commit to table")
-    for line in found:
-        spreads = (line.to_file, line.from_file, line.from_commit)
-        table.add_row(line.table.removeprefix("silver_"), f"{line.commits:,}", *map(_spread, spreads))
-    console.print(table)
+    columns: dict[str, Callable[[TableLatency], str]] = {
+        "table": lambda line: line.table.removeprefix("silver_"),
+        "commits": lambda line: f"{line.commits:,}",
+        "commit to file": lambda line: _spread(line.to_file),
+        "file to table": lambda line: _spread(line.from_file),
+        "commit to table": lambda line: _spread(line.from_commit),
+    }
+    console.print(table_of(found, columns))
     console.print("Seconds by commit (p50, p99, max), for the oldest change of each.")
     for title, gold in (("silver", False), ("marts", True)):
         lines = [line for line in found if line.table.startswith("gold.") is gold]
@@ -153,15 +152,6 @@ def _bars(console: Console, counts: Sequence[int]) -> None:
     for label, count in zip([*(f"to {bound:g}" for bound in BOUNDS), "above"], counts, strict=True):
         grid.add_row(label, f"{count:,}", Bar(max(counts), 0, count, width=60))
     console.print(grid)
-
-
-def _table(*columns: str) -> Table:
-    table = Table()
-    table.add_column(columns[0], no_wrap=True)
-    for column in columns[1:]:
-        left = column in ("equal to the source", "state", "last batch", "days", "applied at")
-        table.add_column(column, justify="left" if left else "right")
-    return table
 
 
 def _is_number(value: Any) -> bool:

@@ -1,0 +1,30 @@
+"""What several commands share: arguments and options, the lake that the command line names, JSON as output.
+
+Not here: opening a lake for a command that runs Spark (`run/opening.py`).
+"""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from lake_assets.lake import Lake
+
+Name = Annotated[str, typer.Argument(help="schema.table of the source, or the silver table's name.")]
+Table = Annotated[str | None, typer.Option(help="Only this table: schema.table, or the silver table's name.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def lake_of(context: typer.Context) -> "Lake":
+    """The lake of the lake.yaml that the command line names. Raises ConfigError and LakeError."""
+    from lake_assets.config.config_file import load_lake
+    from lake_assets.lake import open_lake
+
+    return open_lake(load_lake(context.obj))
+
+
+def print_json(found: Any) -> None:
+    """A list of dataclasses or of plain values, on standard output."""
+    typer.echo(json.dumps(found, indent=2, default=asdict))
