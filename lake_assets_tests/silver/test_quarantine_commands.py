@@ -25,7 +25,7 @@ def test_what_the_command_line_says(
     shop = NarrowShop(tmp_path, also=[])
     shop.put(shop.change("U", 1, "bad", LONG))
     shop.bench.apply()
-    monkeypatch.setattr(quarantine_cli, "_lake", lambda context: shop.bench.lake)
+    monkeypatch.setattr(quarantine_cli, "lake_of", lambda context: shop.bench.lake)
 
     def call(*arguments: str) -> str:
         result = CliRunner().invoke(quarantine_cli.quarantine, [*arguments])
@@ -58,7 +58,7 @@ def test_a_retry_says_what_became_of_each_row(
     )
     shop.bench.apply()
     first, second = shop.held()
-    monkeypatch.setattr(quarantine_cli, "_lake", lambda context: shop.bench.lake)
+    monkeypatch.setattr(quarantine_cli, "lake_of", lambda context: shop.bench.lake)
 
     def retried(*arguments: str) -> tuple[int, list[str]]:
         result = CliRunner().invoke(quarantine_cli.quarantine, ["retry", *arguments])
