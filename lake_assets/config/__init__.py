@@ -1,6 +1,6 @@
-"""The models of `lake.yaml`: every key a lake may be configured with, its default and what makes it valid.
+"""The models of `lake.yaml`: every key, its default and its rules.
 
-A module for each part of the file. Not here: reading the file and the environment (`config_file.py`), or acting on a
+A module for each part of the file. Not here: reading the file and the environment (`config_file.py`), or using a
 setting.
 """
 

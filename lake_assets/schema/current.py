@@ -1,7 +1,7 @@
-"""The contracts of one silver table as of a batch: what was recorded, what lake.yaml says by now, and what the batch's
-own files bring.
+"""The contract versions of one silver table for a batch: the recorded ones, changes of lake.yaml, and columns of the
+batch's files.
 
-Here: when a new version begins. Not here: what a difference means (`evolve.py`), rows.
+Here: when a new version begins. Not here: the effect of a difference (`evolve.py`), rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from lake_assets.schema.evolve import observed, transition, types_of
 from lake_assets.schema.names import Naming, naming, proven, refuse_contract
 
 Add = Callable[[Contracts, ContractVersion], Contracts]
-"""Records a version, or finds that another run has recorded others: what there is then."""
+"""Records a version, unless another run has recorded one meanwhile; returns the present versions."""
 BY_CONFIG = "lake.yaml"
 
 
@@ -46,10 +46,10 @@ def contracts_of_batch(
     quiet = None
     for file in sorted(logged, key=lambda file: file.offset):
         if file.retry:
-            continue  # what its columns bring they brought when the file was new
+            continue  # its columns were already handled when the file was new
         if file.offset in due:
             newest = versions.recorded.at(file.offset)
-            # Files of one kind follow each other by the thousand, and what the first has not changed none does.
+            # Thousands of files in sequence have the same layout: if the first did not change the contract, none does.
             dropped = newly_dropped(newest.contract, file, seen, policies)
             look = (newest.number, file.format, file.columns, before and before.columns)
             if look != quiet or dropped:
@@ -72,7 +72,7 @@ class _Versions:
     recorded: Contracts
 
     def start(self, position: int) -> None:
-        """Adds what lake.yaml says by now."""
+        """Adds a version if lake.yaml has changed."""
         self.recorded = self._proven(self.recorded)
         newest = self.recorded.newest
         if newest is None:
@@ -93,8 +93,8 @@ class _Versions:
         before: LoggedFile | None,
         dropped: dict[str, datetime],
     ) -> bool:
-        """Adds what a file brings; whether it brings anything. `before`: the newest earlier Parquet file; `dropped`:
-        see `newly_dropped`."""
+        """Adds a version if the file's columns change the contract, and returns whether they do. `before`: the newest
+        earlier Parquet file; `dropped`: see `newly_dropped`."""
         contract, told = observed(
             self.name, newest.contract, file, self.policies, types_of(before), self._rules(self.recorded)
         )
@@ -117,7 +117,8 @@ class _Versions:
 
 
 def _with_what_files_brought(configured: Contract, newest: ContractVersion) -> Contract:
-    """lake.yaml may be edited for another reason: columns, widths and NULLs that files have brought stay."""
+    """The configured contract with the columns, types and NULLs that files have added: lake.yaml may have been edited
+    for another reason."""
     contract = configured
     for column in newest.contract.columns:
         before, now = newest.configured.column(column.name), configured.column(column.name)

@@ -1,7 +1,7 @@
 """Where the files of a source are: a local folder or an S3 prefix, behind one small interface.
 
-Here: opening a location, and S3. Not here: what a key means (`bronze/files/keys.py`), what
-a file contains (`bronze/files/inspect.py`), what is already known (`bronze/log/file_log.py`).
+Here: opening a location, and S3. Not here: what a key means (`bronze/files/keys.py`), what a file contains
+(`bronze/files/inspect.py`), which files are logged (`bronze/log/file_log.py`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -86,7 +86,7 @@ class S3Store:
         with self._errors(key):
             if seekable:
                 head = self._client.head_object(**address)
-                # Ranges of two different contents would make a third.
+                # Ranges of two versions of the object must not be combined.
                 pinned = address | {"IfMatch": head["ETag"]}
                 yield cast(
                     BinaryIO, RangeReader(head["ContentLength"], lambda a, b: self._range(pinned, a, b))
@@ -96,7 +96,7 @@ class S3Store:
                     yield cast(BinaryIO, body)
 
     def _range(self, address: dict[str, str], first: int, last: int) -> bytes:
-        # Told here: a reader of the format would take a time-out, which is an OSError, for damage.
+        # Converted here: the Parquet reader would report a time-out, which is an OSError, as damage.
         with (
             self._errors(address["Key"].removeprefix(self._prefix)),
             closing(self._client.get_object(**address, Range=f"bytes={first}-{last}")["Body"]) as body,

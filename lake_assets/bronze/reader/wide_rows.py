@@ -1,9 +1,9 @@
 """The values of wide rows, typed by one expression for each type rather than for each column.
 
 Spark's planning takes time for each node of an expression, and a column's value takes about a hundred of them: with a
-thousand columns the plan of one row took a minute. So the columns of one type become an array, which is typed as one.
-Here: that, and which of the values do not fit. Not here: what a value means (`values.py`), other faults
-(`typed_rows.py`). DataFrame API only.
+thousand columns the plan of one row took a minute. So the columns of one type become an array, which one expression
+converts. Here: that conversion, and which values do not fit. Not here: converting a single value (`values.py`), other
+faults (`typed_rows.py`). DataFrame API only.
 """
 
 from collections import defaultdict
@@ -16,21 +16,22 @@ from lake_assets.config import Column as ColumnConfig
 from lake_assets.spark.sql import Sql, joined, literal, quoted, sql
 
 WIDE = 100
-"""Columns from which on rows are typed so. Of fewer, code that is compiled for each column is faster."""
+"""Rows of more columns are converted by arrays. For fewer columns, code that Spark compiles for each column is
+faster."""
 Fault = tuple[Column, Column]
-"""Whether a row has it, and what is said of it then."""
+"""Whether a row has the fault, and its description."""
 Said = Callable[[Column, Column, str], Column]
-"""What a message says of a value that has a fault: the fault, the value, and its type in the file."""
+"""Describes a fault, from its text, the value, and the value's type in the file."""
 
 
 def is_wide(columns: Sequence[object]) -> bool:
-    """Whether rows of so many columns are read by arrays."""
+    """Whether rows of these columns are converted by arrays."""
     return len(columns) > WIDE
 
 
 def array_of(values: Iterable[Sql]) -> Sql:
-    """The values, all of one type, as an array. As text, like all that is said of each column here: a call of the API
-    for each takes longer than all that Spark does."""
+    """The values, all of one type, as an array. Built as SQL text, like all expressions for each column here: an API
+    call for each column takes longer than Spark's own work."""
     return sql("array({values})", values=joined(", ", values))
 
 
@@ -58,9 +59,9 @@ def typed_by_kind(
     text: bool,
     explain: bool,
 ) -> tuple[DataFrame, dict[str, Sql], Fault]:
-    """The rows with what is needed of them beside; by column its typed value; and whether a row has a value that does
-    not fit, with what is said of the first one, or to `explain` of all. `kinds`: by column, what values have in common
-    that are typed alike: the type in lake.yaml and the one in the file."""
+    """The rows with the arrays; by column its typed value; and the fault of values that do not fit, with the
+    description of the first one, or of all if `explain`. `kinds`: by column, the type in lake.yaml and the one in the
+    file, by which columns are grouped."""
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for position, column in enumerate(columns):
         groups[kinds[column.name]].append(position)
@@ -91,7 +92,7 @@ def _typing(column: ColumnConfig, typed: Callable[[str, Column, str], Column]) -
 
 
 def _lost(value: Column, image: Column) -> Column:
-    """Whether a value is there but does not fit."""
+    """Whether a value is present but does not fit."""
     return value.isNotNull() & image.isNull()
 
 
@@ -106,7 +107,7 @@ def _reasons(
     *,
     text: bool,
 ) -> Column:
-    """What is said of each value that does not fit, in the order of the table. For the few rows that have one."""
+    """The description of each value that does not fit, in the order of the table; for the few rows that have one."""
     parts = []
     for number, ((kind, written), group) in enumerate(groups.items()):
         known = array_of(

@@ -108,4 +108,4 @@ def test_a_failing_upkeep_does_not_fail_the_append(open_catalog, cdc, often, mon
     log = FileLog(open_catalog())
     for second in range(8):
         assert len(log.append("s", [cdc(second)])) == 1
-    assert "could not be tended" in caplog.text
+    assert "The upkeep of the file log failed" in caplog.text
