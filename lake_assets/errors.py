@@ -43,7 +43,7 @@ class ApplyConflict(LakeError):
     """Another run published to the same table first, several times in a row. Nothing was applied twice."""
 
 
-class NotTold(TableStopped):
+class UndeterminedRow(TableStopped):
     """The files of a batch do not determine a row's state; other logged files may."""
 
 

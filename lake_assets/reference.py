@@ -42,15 +42,15 @@ def json_schema() -> dict[str, Any]:
     for name, definition in [("LakeConfig", schema), *schema["$defs"].items()]:
         if name not in models:
             continue
-        told = meanings(models[name])
+        descriptions = meanings(models[name])
         for key, value in definition.get("properties", {}).items():
             # The defaults are Python values, which lake.yaml spells differently.
             value.pop("default", None)
             value.pop("title", None)
             if "enum" in value or value.get("type") not in (None, "string", "object", "array"):
                 definition["properties"][key] = value = {"anyOf": [value, FROM_ENVIRONMENT]}
-            if key in told:
-                value["description"] = told[key]
+            if key in descriptions:
+                value["description"] = descriptions[key]
         if name != "LakeConfig" and (short := getattr(models[name], "short_form", None)) is not None:
             schema["$defs"][name] = {"anyOf": [definition, dict(short)]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "lake.yaml"}

@@ -30,7 +30,7 @@ from lake_assets.config.lake_config import (
 from lake_assets.config.listing import ListingConfig, NotificationsConfig
 from lake_assets.config.tables import (
     FURTHER_SHAPES,
-    ICEBERGS_OWN,
+    ICEBERG_COLUMNS,
     SHAPE_COLUMNS,
     Freshness,
     FullLoadComplete,

@@ -60,7 +60,7 @@ class DmsTask(AwsAccess):
         return {"arn": value} if isinstance(value, str) else value
 
     @property
-    def its_region(self) -> str:
+    def effective_region(self) -> str:
         """The configured region, else the one in the ARN."""
         return self.region or self.arn.split(":")[3]
 

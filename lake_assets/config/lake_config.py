@@ -146,12 +146,14 @@ class SourceConfig(Model):
 
     def _conflicts(self) -> Iterator[Mistake]:
         """Each conflict at its place in lake.yaml: once under the source's `dms`, however many tables it affects."""
-        told: dict[Mistake, None] = {}
+        conflicting: dict[Mistake, None] = {}
         for name, table in self.tables.items():
             for settings, text in conflicts(table, self.settings(name)):
                 own = next((setting for setting in settings if setting in table.dms), None)
-                told[("dms", settings[0]) if own is None else ("tables", name, "dms", own), text] = None
-        yield from told
+                conflicting[("dms", settings[0]) if own is None else ("tables", name, "dms", own), text] = (
+                    None
+                )
+        yield from conflicting
 
     def _earlier_mistakes(self) -> Iterator[Mistake]:
         """Conflicts between the settings of an earlier layout, and ends that its files cannot have."""

@@ -42,10 +42,10 @@ def hidden_error(lake: LakeConfig, error: Exception) -> Exception:
     chain = list(_chain(error))
     if not any(hidden_in(lake, str(one)) != str(one) for one in chain):
         return error
-    told = hidden_in(lake, str(error))
+    redacted = hidden_in(lake, str(error))
     if not isinstance(error, LakeError):
-        return LakeError(told)
-    error.args = (told,)
+        return LakeError(redacted)
+    error.args = (redacted,)
     error.__cause__ = error.__context__ = None
     return error
 
@@ -56,10 +56,10 @@ def secrets_hidden(lake: LakeConfig) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        told = hidden_error(lake, error)
-        if told is error:
+        redacted = hidden_error(lake, error)
+        if redacted is error:
             raise
-        raise told from None
+        raise redacted from None
 
 
 def _secrets(lake: LakeConfig) -> list[str]:

@@ -48,11 +48,11 @@ class Mode(StrEnum):
     CHANGE_LOG = "change_log"
 
 
-ICEBERGS_OWN = frozenset(
+ICEBERG_COLUMNS = frozenset(
     ("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number")
 )
 """Iceberg's metadata columns: a table may have a column of such a name, but Spark cannot read that table."""
-AS_ANOTHER = "give it another name, and set its name in the files in renamed_from"
+RENAME_ADVICE = "give it another name, and set its name in the files in renamed_from"
 OnVanished = Literal["keep", "truncate", "drop"]
 KEYED_MODES = frozenset({Mode.CURRENT, Mode.SOFT_DELETE, Mode.HISTORY})
 """Shapes that need a key, and the order of its changes."""
@@ -85,7 +85,7 @@ def name_mistake(name: str, others: Iterable[str], shapes: Iterable[Mode]) -> st
     folded = name.lower()
     if not name:
         return "has an empty name, which silver does not allow"
-    if folded in ICEBERGS_OWN:
+    if folded in ICEBERG_COLUMNS:
         return "is a name that Iceberg reserves"
     for shape in shapes:
         if any(column.name == folded for column in SHAPE_COLUMNS.get(shape, ())):
@@ -205,7 +205,7 @@ class TableConfig(Model):
         names = list(types)
         for place, name in enumerate(names):
             if wrong := name_mistake(name, names[:place], (self.mode, *self.also)):
-                yield ("columns", name), f"{wrong}: {AS_ANOTHER}"
+                yield ("columns", name), f"{wrong}: {RENAME_ADVICE}"
         for name in self.ignore:
             if name in types:
                 yield ("ignore",), f"names {name}, which columns has"

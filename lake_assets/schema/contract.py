@@ -11,7 +11,7 @@ from datetime import datetime
 
 from pydantic import Field
 
-from lake_assets.config import ICEBERGS_OWN, DmsSettings, EarlierLayout, Model, TableConfig
+from lake_assets.config import ICEBERG_COLUMNS, DmsSettings, EarlierLayout, Model, TableConfig
 from lake_assets.config.columns import Column, Columns
 
 
@@ -65,7 +65,7 @@ class Contract(Model):
 
 def is_unreadable(name: str) -> bool:
     """Whether Spark cannot read a table with a column of this name, so that silver never keeps one."""
-    return name.lower() in ICEBERGS_OWN
+    return name.lower() in ICEBERG_COLUMNS
 
 
 def contract_of(table: TableConfig, dms: DmsSettings) -> Contract:

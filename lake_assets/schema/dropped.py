@@ -38,13 +38,13 @@ def newly_dropped(
     if file.columns is None:
         return {}
     has, at = _names(file.format, file.columns), file.written_at
-    untold = policies.dropped is Policy.IGNORE or file.format == "json"
+    unreported = policies.dropped is Policy.IGNORE or file.format == "json"
     found = {}
     for column in contract.columns:
         names = {column.name, contract.renamed_from.get(column.name, column.name)}
         first = min(seen.get(name, _NEVER) for name in names)
         news = first < at < contract.dropped_at.get(column.name, _NEVER)
-        if news and not names & has and (column.name in contract.defaults or not untold):
+        if news and not names & has and (column.name in contract.defaults or not unreported):
             found[column.name] = at
     return found
 

@@ -147,7 +147,7 @@ def observed(
             seen.make(seen.relaxed, own)
     if seen.stops:
         raise TableStopped.of_all(seen.stops)
-    return seen.contract, seen.told
+    return seen.contract, seen.sentences
 
 
 def file_types(file: LoggedFile) -> dict[str, str | None]:
@@ -176,7 +176,7 @@ class _Observation:
     """With the changes made so far."""
     file: LoggedFile
     policies: SchemaChanges
-    told: list[str] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
     stops: list[TableStopped] = field(default_factory=list)
 
     def make(self, change: Callable[..., _Change], *given: Any) -> None:
@@ -188,7 +188,7 @@ class _Observation:
             return
         if made is not None:
             self.contract = self.contract.with_column(made[0])
-            self.told.append(made[1])
+            self.sentences.append(made[1])
 
     def new_columns(
         self, found: Mapping[str, str | None], named: Mapping[str, str], rules: Naming

@@ -83,14 +83,14 @@ def refuse_contract(name: str, origin: str, contract: Contract, rules: Naming) -
     refuse_names(name, origin, {column.name: column.type for column in columns}, nothing, rules)
 
 
-def proven(contracts: Contracts, shapes: Collection[Mode], *, drops: bool) -> Contracts:
+def without_unusable_columns(contracts: Contracts, shapes: Collection[Mode], *, drops: bool) -> Contracts:
     """The versions without the columns from files that silver can never have. An earlier release recorded a contract
     before it checked the names, so that silver could not reach a later one. Columns with names of Iceberg's metadata
     columns remain, because silver can have them."""
-    return Contracts(tuple(_proven(contracts.versions, shapes, drops)))
+    return Contracts(tuple(_usable_versions(contracts.versions, shapes, drops)))
 
 
-def _proven(
+def _usable_versions(
     versions: Iterable[ContractVersion], shapes: Collection[Mode], drops: bool
 ) -> Iterator[ContractVersion]:
     done: list[ContractVersion] = []

@@ -35,7 +35,7 @@ def aws_errors() -> tuple[type[Exception], ...]:
     return BotoCoreError, ClientError
 
 
-def code_of(error: Exception) -> str | None:
+def error_code(error: Exception) -> str | None:
     """The error code of a service's answer; None if the service was not reached."""
     response = getattr(error, "response", None)
     return None if response is None else str(response.get("Error", {}).get("Code", "Unknown"))
@@ -47,7 +47,7 @@ def explained(
     """One sentence: the failed request (`asked`), or the service that was not reached (`unreached`), and what to do.
     `advice`: by the service's error code; `check`: what to check besides the network, if the service was not
     reached."""
-    if (code := code_of(error)) is not None:
+    if (code := error_code(error)) is not None:
         # The server's own message may repeat an access key, so only its code is reported.
         to_do = advice.get(code, f"look the code up in the {service} API reference if the error persists")
         return f"{asked}: {service} answered {code}; {to_do}."

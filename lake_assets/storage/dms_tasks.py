@@ -17,9 +17,9 @@ from lake_assets.config import DmsTask
 from lake_assets.errors import LakeError
 from lake_assets.storage.aws_client import aws_errors, client, explained
 
-REMEMBERED_SECONDS = 10.0
+ANSWER_SECONDS = 10.0
 """How long an answer is cached: a sensor scans twice a second, and the API is throttled."""
-SILENT_SECONDS = 60.0
+ERROR_SECONDS = 60.0
 """How long an error is cached: each call may take ten seconds."""
 PAGE = 500
 """Tables per answer, the maximum of DescribeTableStatistics."""
@@ -72,13 +72,13 @@ class TaskReports:
         self._guard = Lock()
 
     def report(self, task: DmsTask, newer_than: datetime) -> TaskReport:
-        """The state of the task, requested after `newer_than`. Raises DmsUnavailable, for SILENT_SECONDS without a new
+        """The state of the task, requested after `newer_than`. Raises DmsUnavailable, for ERROR_SECONDS without a new
         call."""
         with self._guard:
             lock = self._locks.setdefault(task, Lock())
         with lock:
             at, answer = self._answers.get(task, (float("-inf"), None))
-            lasts = SILENT_SECONDS if isinstance(answer, DmsUnavailable) else REMEMBERED_SECONDS
+            lasts = ERROR_SECONDS if isinstance(answer, DmsUnavailable) else ANSWER_SECONDS
             fresh = self._clock() - at < lasts
             if (
                 answer is None
@@ -145,10 +145,12 @@ def _errors(task: DmsTask) -> Iterator[None]:
     try:
         yield
     except aws_errors() as error:
-        said = explained(error, "DMS", task.arn, f"{task.arn}: DMS", _ADVICE, "dms_task.endpoint")
-        raise DmsUnavailable(said) from error
+        message = explained(error, "DMS", task.arn, f"{task.arn}: DMS", _ADVICE, "dms_task.endpoint")
+        raise DmsUnavailable(message) from error
 
 
 def _client(task: DmsTask) -> Any:
     retries = {"mode": "standard", "max_attempts": 2}
-    return client("dms", task, region=task.its_region, retries=retries, connect_timeout=5, read_timeout=20)
+    return client(
+        "dms", task, region=task.effective_region, retries=retries, connect_timeout=5, read_timeout=20
+    )

@@ -10,7 +10,7 @@ from datetime import UTC
 from typing import Any, BinaryIO, cast
 
 from lake_assets.config import S3Config
-from lake_assets.storage.aws_client import aws_errors, client, code_of, explained
+from lake_assets.storage.aws_client import aws_errors, client, error_code, explained
 from lake_assets.storage.local_store import LocalStore
 from lake_assets.storage.range_reader import RangeReader
 from lake_assets.storage.stored_object import ObjectGone, ObjectStore, StoredObject, StoreError
@@ -112,7 +112,7 @@ class S3Store:
         try:
             yield
         except aws_errors() as error:
-            if key and code_of(error) in _GONE:
+            if key and error_code(error) in _GONE:
                 raise ObjectGone(f"{where} vanished or changed: run again.") from error
             raise StoreError(explained(error, "S3", where, where, _ADVICE, "s3.endpoint")) from error
 

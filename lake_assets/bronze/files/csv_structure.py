@@ -86,7 +86,7 @@ class StructureScan:
 
     def _block(self, block: bytes) -> None:
         if self.irregular is None:
-            self._look_at_characters(block)
+            self._check_characters(block)
         if self._delimiter == _FIELD_END:
             block = block.replace(self._dialect.delimiter, _FIELD_END)
         if self._end == _RECORD_END:
@@ -95,7 +95,7 @@ class StructureScan:
         if self._dialect.quoted and QUOTE in block:
             array = np.frombuffer(block, dtype=np.uint8)
             quotes = np.flatnonzero(array == QUOTE[0])
-            self._look_at_quotes(array, quotes)
+            self._check_quotes(array, quotes)
             ends = np.flatnonzero(array == self._end[0])
             ended = int(((np.searchsorted(quotes, ends) + began_inside) % 2 == 0).sum())
             self._inside ^= len(quotes) % 2 == 1
@@ -103,10 +103,10 @@ class StructureScan:
             ended = 0 if began_inside else block.count(self._end)
         self._ended += ended
         if self.irregular is None:
-            self._look_at_ends(block, ended, quotes, began_inside)
-            self._look_at_width(block)
+            self._check_ends(block, ended, quotes, began_inside)
+            self._check_width(block)
 
-    def _look_at_characters(self, block: bytes) -> None:
+    def _check_characters(self, block: bytes) -> None:
         if not self._began and block.startswith(BOM):
             self._note("it begins with a byte order mark")
         self._began = True
@@ -118,7 +118,7 @@ class StructureScan:
             except UnicodeDecodeError as error:
                 self._note(f"it is not UTF-8 ({error.reason})")
 
-    def _look_at_quotes(self, array: npt.NDArray[Any], quotes: Positions) -> None:
+    def _check_quotes(self, array: npt.NDArray[Any], quotes: Positions) -> None:
         """Every second quote opens: the byte before it ends a field or record, or is the first half of a doubled quote.
         The other quotes close: the same holds for the byte after them."""
         opening, closing = quotes[int(self._inside) :: 2], quotes[1 - int(self._inside) :: 2]
@@ -128,7 +128,7 @@ class StructureScan:
         if self._wrong_beside_quotes[before].any() or self._wrong_beside_quotes[after].any():
             self._note("a quote in it neither opens nor closes a field")
 
-    def _look_at_ends(self, block: bytes, ended: int, quotes: Positions, began_inside: bool) -> None:
+    def _check_ends(self, block: bytes, ended: int, quotes: Positions, began_inside: bool) -> None:
         blank = not began_inside and self._blank_start.match(block) is not None
         for found in self._blank.finditer(block):
             blank = blank or (np.searchsorted(quotes, found.start()) + began_inside) % 2 == 0
@@ -142,7 +142,7 @@ class StructureScan:
             # Spark turns every row delimiter into a newline, and then every newline ends a record.
             self._note("it has newlines that end no record")
 
-    def _look_at_width(self, block: bytes) -> None:
+    def _check_width(self, block: bytes) -> None:
         at = 0
         while len(block) - at > _WINDOW:
             last = block.rfind(self._end, at, at + _WINDOW)

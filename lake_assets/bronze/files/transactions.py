@@ -55,18 +55,20 @@ def inspect_transactions(
             row += 1
             fields = _leading(record, dms)
             if len(fields) < len(LEADING):
-                raise _Undecided(f"it has {many(len(fields), 'field')}, not even {', '.join(LEADING)}")
+                raise _UnknownTable(f"it has {many(len(fields), 'field')}, not even {', '.join(LEADING)}")
             name = fields[1], fields[2]
             share = found.get(name)
             if share is None:
                 own[name] = _checked_name(name, tables)
                 share = found[name] = Share(first_commit_ts=_commit_time(fields, dms))
                 if len(found) - sum(own.values()) > MOST_STRANGE_TABLES:
-                    raise _Undecided(f"it names yet another table, after {MOST_STRANGE_TABLES} unknown ones")
+                    raise _UnknownTable(
+                        f"it names yet another table, after {MOST_STRANGE_TABLES} unknown ones"
+                    )
             if fields[0] not in _OPERATIONS and not own[name]:
-                raise _Undecided(f"its operation {_text(fields[0][:20])!r} is not I, U or D")
+                raise _UnknownTable(f"its operation {_text(fields[0][:20])!r} is not I, U or D")
             share.rows += 1
-    except _Undecided as reason:
+    except _UnknownTable as reason:
         raise UnreadableFile(
             file.key, f"the table of row {row} is unknown: {reason}; expected {','.join(LEADING)},…"
         ) from reason
@@ -83,7 +85,7 @@ def table_of(record: bytes, dms: DmsSettings) -> str | None:
     return f"{_text(fields[2])}.{_text(fields[1])}" if len(fields) >= len(LEADING) else None
 
 
-class _Undecided(Exception):
+class _UnknownTable(Exception):
     """The table of a row is unknown."""
 
 
@@ -170,11 +172,11 @@ def _checked_name(name: tuple[bytes, bytes], tables: Collection[str]) -> bool:
     if f"{schema}.{table}" in tables:
         return True
     if not table or not schema:
-        raise _Undecided(f"its table is {table!r} and its schema {schema!r}")
+        raise _UnknownTable(f"its table is {table!r} and its schema {schema!r}")
     if f"{table}.{schema}" in tables:
-        raise _Undecided(f"{table} is the schema and {schema} the table in lake.yaml")
+        raise _UnknownTable(f"{table} is the schema and {schema} the table in lake.yaml")
     if _DATE.match(table) or _DATE.match(schema):
-        raise _Undecided(f"{table!r} in {schema!r} is not a table's name")
+        raise _UnknownTable(f"{table!r} in {schema!r} is not a table's name")
     return False
 
 

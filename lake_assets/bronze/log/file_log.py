@@ -25,7 +25,7 @@ from pyiceberg.table import Table
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from lake_assets.bronze.log.admission import admit
-from lake_assets.bronze.log.file_log_upkeep import is_due, tend
+from lake_assets.bronze.log.file_log_upkeep import needs_upkeep, run_upkeep
 from lake_assets.bronze.log.known import content_of
 from lake_assets.bronze.log.log_record import LOG_SCHEMA, LoggedFile, NewFile, above, to_arrow
 from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, scan
@@ -258,13 +258,13 @@ class FileLog:
                         unsure = proposed
                         raise
                     self._view.appended(proposed, table)
-                    self._tend(table)
+                    self._run_upkeep(table)
         return proposed
 
-    def _tend(self, table: Table) -> None:
+    def _run_upkeep(self, table: Table) -> None:
         try:
-            if is_due(table):
-                tend(table)
+            if needs_upkeep(table):
+                run_upkeep(table)
         except Exception:
             # The files are logged already. Without upkeep, the log only becomes slower.
             _logger.warning("The upkeep of the file log failed; the next append tries again.", exc_info=True)

@@ -24,12 +24,12 @@ MAX_SMALL_FILES = 50
 SMALL_FILE_BYTES = 1 << 20
 
 
-def is_due(table: Table) -> bool:
+def needs_upkeep(table: Table) -> bool:
     """Whether the table has enough snapshots: stored in the table, so that no process needs to count."""
     return len(table.metadata.snapshots) >= MAX_SNAPSHOTS
 
 
-def tend(table: Table) -> None:
+def run_upkeep(table: Table) -> None:
     """Merges, expires, deletes. May be killed at any point; yields to another process that does the same."""
     with suppress(CommitFailedException):
         merge_small_files(table)

@@ -41,11 +41,11 @@ def go_back(catalog: Catalog, state: tuple[str, int]) -> None:
 
 
 def _location(catalog: Catalog) -> str:
-    table = _there(catalog)
+    table = _loaded(catalog)
     return table.location() if table is not None else default_location(catalog, TABLE)
 
 
-def _there(catalog: Catalog) -> Table | None:
+def _loaded(catalog: Catalog) -> Table | None:
     try:
         return catalog.load_table(TABLE)
     except Exception:  # noqa: BLE001  (whatever is wrong with the table, its default folder is searched)

@@ -22,18 +22,18 @@ def stop_for_bad_rows(
 ) -> NoReturn:
     """Raises TableStopped. `limit`: the setting that `total` rows exceed, with its value; `named`: some of the rows, by
     file and its address: place from 0, and reason."""
-    told = []
+    faults = []
     for file, address, rows in named:
         # In a transaction file, places count the rows of this table only.
         of = f"those of {table} in " if file.format == TRANSACTIONS else ""
         for number, (place, reason) in enumerate(rows):
-            told.append(f"row {place + 1}{'' if number else f' of {of}{address}'}: {reason}")
-    more = total - len(told)
+            faults.append(f"row {place + 1}{'' if number else f' of {of}{address}'}: {reason}")
+    more = total - len(faults)
     also = f"; and {more} more" if more > 0 else ""
     in_all = f"{many(total, 'row')}{' in all' if total > 1 else ''}"
     raise TableStopped(
         table,
-        f"{'; '.join(told)}{also} ({in_all}; {limit}).",
+        f"{'; '.join(faults)}{also} ({in_all}; {limit}).",
         "Nothing of this batch was published. Correct the table's columns in lake.yaml, have DMS write the file again, "
         "or raise the limit to continue without such rows.",
     )

@@ -62,7 +62,7 @@ def typed_rows(
         *lost,
         *lost_before,
         *_nulls(file, images),
-        *_not_to_be_found(file, before),
+        *_unidentified(file, before),
         *untimed,
         *unsortable,
     ]
@@ -126,9 +126,9 @@ class _File:
 
     def misfit(self, name: str, what: str, value: Column) -> Column:
         """The fault of a value that is not `what` it has to be."""
-        return self.said(F.lit(f"{name} is not {what}"), value, self.type_of(name))
+        return self.described(F.lit(f"{name} is not {what}"), value, self.type_of(name))
 
-    def said(self, fault: Column, value: Column, written: str) -> Column:
+    def described(self, fault: Column, value: Column, written: str) -> Column:
         """The fault, if `explain` with the value; `written` is the value's type in the file."""
         if not self.explain:
             return fault
@@ -154,14 +154,14 @@ def _images(rows: DataFrame, file: _File) -> tuple[DataFrame, dict[str, Sql | Co
     """The rows with the columns that the images need; by column its typed value; and the faults of values that do not
     fit."""
     columns, text = file.table.columns, file.types is None
-    values = {c.name: _certain(file, c) if text else file.fields[c.name] for c in columns}
+    values = {c.name: _with_empty_text(file, c) if text else file.fields[c.name] for c in columns}
     images: dict[str, Sql | Column] = {**values}
     # A text column of a text file needs no conversion.
     read = [c for c in columns if not text or c.type != "string"]
     if is_wide(read):
         kinds = {c.name: (c.type, file.type_of(c.name)) for c in read}
         rows, found, fault = typed_by_kind(
-            rows, read, values, kinds, file.typed, file.said, text=text, explain=file.explain
+            rows, read, values, kinds, file.typed, file.described, text=text, explain=file.explain
         )
         return rows, images | found, [fault]
     faults = []
@@ -213,7 +213,7 @@ def _none_of(before: Sequence[Column]) -> Column:
     return reduce(and_, (old.isNull() for old in before))
 
 
-def _not_to_be_found(file: _File, before: Sequence[Column]) -> Iterator[Fault]:
+def _unidentified(file: _File, before: Sequence[Column]) -> Iterator[Fault]:
     if file.table.mode is Mode.FULL_ROW:
         unknown = (F.col("_op") == "U") & _none_of(before)
         yield unknown, F.lit("an update without a before image, whose row cannot be found")
@@ -325,7 +325,7 @@ def _before_images(file: _File) -> dict[str, Column]:
     }
 
 
-def _certain(file: _File, column: ColumnConfig) -> Sql:
+def _with_empty_text(file: _File, column: ColumnConfig) -> Sql:
     """Where NULL is written as an empty field, the empty field of a required text column is the empty text."""
     text = file.fields[column.name]
     if file.dms.csv_null_value != "" or not column.required or column.type != "string":

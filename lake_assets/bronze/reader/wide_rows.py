@@ -20,7 +20,7 @@ WIDE = 100
 faster."""
 Fault = tuple[Column, Column]
 """Whether a row has the fault, and its description."""
-Said = Callable[[Column, Column, str], Column]
+Describe = Callable[[Column, Column, str], Column]
 """Describes a fault, from its text, the value, and the value's type in the file."""
 
 
@@ -54,7 +54,7 @@ def typed_by_kind(
     values: Mapping[str, Sql],
     kinds: Mapping[str, tuple[str, str]],
     typed: Callable[[str, Column, str], Column],
-    said: Said,
+    describe: Describe,
     *,
     text: bool,
     explain: bool,
@@ -83,7 +83,7 @@ def typed_by_kind(
         for at, column in enumerate(group)
     }
     lost = F.greatest(F.lit(False), F.lit(False), *(F.col(f"_lost_{n}") for n in range(len(named))))
-    reasons = _reasons(columns, groups, said, text=text)
+    reasons = _reasons(columns, groups, describe, text=text)
     return rows, images, (lost, F.array_join(reasons, "; ") if explain else F.get(reasons, F.lit(0)))
 
 
@@ -103,7 +103,7 @@ def _any_lost(group: int) -> Column:
 def _reasons(
     columns: Sequence[ColumnConfig],
     groups: Mapping[tuple[str, str], Sequence[int]],
-    said: Said,
+    describe: Describe,
     *,
     text: bool,
 ) -> Column:
@@ -118,7 +118,7 @@ def _reasons(
         parts.append(
             F.transform(
                 F.arrays_zip(values.alias("value"), F.expr(known).alias("known")),
-                _explained(kind, written, said, text=text),
+                _explained(kind, written, describe, text=text),
             )
         )
     found = F.array_sort(F.array_compact(F.concat(*parts)))
@@ -129,10 +129,10 @@ def _lost_value(value: Column, image: Column) -> Column:
     return F.when(_lost(value, image), value)
 
 
-def _explained(kind: str, written: str, said: Said, *, text: bool) -> Callable[[Column], Column]:
+def _explained(kind: str, written: str, describe: Describe, *, text: bool) -> Callable[[Column], Column]:
     def explained(one: Column) -> Column:
         value, name = one["value"], one["known"]["name"]
-        why = said(F.concat(name, F.lit(f" is not a valid {kind}")), value, written)
+        why = describe(F.concat(name, F.lit(f" is not a valid {kind}")), value, written)
         if text:
             empty = f" is empty, which is not a valid {kind} (is csv_null_value the endpoint's?)"
             why = F.when(value == "", F.concat(name, F.lit(empty))).otherwise(why)

@@ -24,15 +24,14 @@ from lake_assets.bronze.files.keys import (
 from lake_assets.bronze.log.file_log import FileLog, LoggedFile, NewFile
 from lake_assets.bronze.log.known import Known
 from lake_assets.bronze.scan.object_listing import Listing
-from lake_assets.bronze.scan.shares import Shares, find_shares, is_unsettled
-from lake_assets.bronze.scan.shares import strangers as unnamed_tables
+from lake_assets.bronze.scan.shares import Shares, find_shares, is_unsettled, unnamed_tables
 from lake_assets.bronze.scan.strays import EMPTY
 from lake_assets.bronze.scan.table_folders import (
     TableFolders,
     UnconfiguredKey,
     folder_of,
     logged_folders,
-    strangers,
+    mixed_folders,
 )
 from lake_assets.bronze.scan.vanished import Removed, Vanished, newest_known, vanished_record, vanished_tables
 from lake_assets.config import DmsSettings, SourceConfig
@@ -95,33 +94,33 @@ def discover(
     meanwhile is left to the next scan. `removals`: the removals that S3 reported, by key. Raises StoreError if the
     location cannot be listed; nothing is logged then.
     """
-    look = _Look.of(source_name, source, store, log)
-    listed = (listing or Listing(source, store)).look(log, source_name, hints)
-    look.sort_out(listed.objects)
-    found = look.inspected(inspect_threads, inspect_budget_bytes)
+    scan = _Scan.of(source_name, source, store, log)
+    listed = (listing or Listing(source, store)).scan(log, source_name, hints)
+    scan.classify(listed.objects)
+    found = scan.inspected(inspect_threads, inspect_budget_bytes)
     absent = _absent(store, log.repeated(source_name, found), listed.keys)
-    known = log.files(source_name, upto=look.head) if look.misses_a_table(listed.keys) else []
-    vanished = look.vanished(known, listed.keys or (), absent, removals)
-    found += [vanished_record(table, look.began) for table in vanished if table.certain]
-    logged = log.append(source_name, found, based_on=look.head, listed=listed.keys, absent=absent)
+    known = log.files(source_name, upto=scan.head) if scan.misses_a_table(listed.keys) else []
+    vanished = scan.vanished(known, listed.keys or (), absent, removals)
+    found += [vanished_record(table, scan.began) for table in vanished if table.certain]
+    logged = log.append(source_name, found, based_on=scan.head, listed=listed.keys, absent=absent)
     seen = frozenset(obj.key for obj in listed.objects)
     return Discovery(
         logged,
-        sorted(look.unknown, key=lambda entry: entry.key),
-        dict(look.unconfigured),
-        look.ignored,
+        sorted(scan.unknown, key=lambda entry: entry.key),
+        dict(scan.unconfigured),
+        scan.ignored,
         len(listed.objects),
-        hints={table: near for table in look.unconfigured if (near := look.folders.hint(table))},
+        hints={table: near for table in scan.unconfigured if (near := scan.folders.hint(table))},
         doubtful={table.table: table.doubt for table in vanished if not table.certain},
         returned=seen & frozenset(removals or ()),
-        strays=look.strays | {entry.key: entry.reason for entry in look.unknown},
+        strays=scan.strays | {entry.key: entry.reason for entry in scan.unknown},
         seen=seen,
         keys=listed.keys,
     )
 
 
 @dataclass(slots=True)
-class _Look:
+class _Scan:
     """One scan of a location: the log as of before the listing, because records that another process logs later may be
     newer than the listing; and what the keys mean."""
 
@@ -142,24 +141,24 @@ class _Look:
     ignored: int = 0
 
     @classmethod
-    def of(cls, source_name: str, source: SourceConfig, store: ObjectStore, log: FileLog) -> "_Look":
+    def of(cls, source_name: str, source: SourceConfig, store: ObjectStore, log: FileLog) -> "_Scan":
         head, newest = log.head(), log.newest(source_name)
         # Without the setting, no key is a transaction file's.
         shares = log.shares(source_name) if source.dms.preserve_transactions else {}
         marks, began = log.vanished(source_name), datetime.now(UTC)
         return cls(source, store, TableFolders(source), head, newest, shares, marks, began)
 
-    def sort_out(self, objects: Iterable[StoredObject]) -> None:
+    def classify(self, objects: Iterable[StoredObject]) -> None:
         """Classifies by their keys the objects that the log alone does not classify."""
         for obj in objects:
             if not _is_settled(obj, self.newest.get(obj.key), self.marks, self.source):
-                self._take(obj)
+                self._classify(obj)
         if self.source.ignore_case:
-            strange = strangers(self.data_files, logged_folders(self.newest.values()))
+            strange = mixed_folders(self.data_files, logged_folders(self.newest.values()))
             self.unknown += [UnknownKey(key, reason) for key, reason in strange.items()]
             self.candidates = [(obj, file) for obj, file in self.candidates if obj.key not in strange]
 
-    def _take(self, obj: StoredObject) -> None:
+    def _classify(self, obj: StoredObject) -> None:
         parsed = self.folders.parse(obj.key)
         if self.source.consistent_cut is not None and _is_later(parsed, self.began):
             # A scan takes time: files that were written since it began are left to the next scan, for all tables alike.
@@ -172,11 +171,11 @@ class _Look:
             self.unconfigured[parsed.table] += 1
             self.strays[obj.key] = f"it is of {parsed.table}, which {NOT_CONFIGURED}"
         elif isinstance(parsed, TransactionFile):
-            self._take_transactions(obj, parsed)
+            self._classify_transactions(obj, parsed)
         else:
-            self._take_data_file(obj, parsed)
+            self._classify_data_file(obj, parsed)
 
-    def _take_transactions(self, obj: StoredObject, file: TransactionFile) -> None:
+    def _classify_transactions(self, obj: StoredObject, file: TransactionFile) -> None:
         held, tables = self.shares.get(obj.key, {}), self.source.tables
         if unnamed := unnamed_tables(held, tables):
             self.strays[obj.key] = f"it has rows of {', '.join(sorted(unnamed))}, which {NOT_CONFIGURED}"
@@ -185,7 +184,7 @@ class _Look:
         else:
             self.candidates.append((obj, file))
 
-    def _take_data_file(self, obj: StoredObject, file: DataFile) -> None:
+    def _classify_data_file(self, obj: StoredObject, file: DataFile) -> None:
         if not obj.size:
             self.strays[obj.key] = EMPTY
         self.data_files.append(file)
@@ -212,7 +211,7 @@ class _Look:
             known = self.shares.get(obj.key, {})
             return find_shares(obj, file, known, self.store, self.source.dms, self.source.tables)
         dms = self.source.settings(file.qualified_table, file.flush_time)
-        seen = _look(obj, file, self.newest.get(obj.key), self.store, dms, budget)
+        seen = _inspected_file(obj, file, self.newest.get(obj.key), self.store, dms, budget)
         return [seen] if isinstance(seen, NewFile) else seen or []
 
     def misses_a_table(self, keys: Collection[str] | None) -> bool:
@@ -304,7 +303,7 @@ def _is_unlogged(
     if isinstance(file, TransactionFile) or not any(same_name(key, obj.key) for key in known.newest):
         return True
     dms = source.settings(file.qualified_table, file.flush_time)
-    seen = _look(obj, file, None, store, dms, INSPECT_BUDGET)
+    seen = _inspected_file(obj, file, None, store, dms, INSPECT_BUDGET)
     absent = known.newest.keys() - set(listed)
     return not isinstance(seen, NewFile) or not known.doubled([seen], absent)
 
@@ -336,7 +335,7 @@ def _is_known(obj: StoredObject, newest: LoggedFile | None, marks: Mapping[tuple
     return obj.etag == newest.version and not rewritten
 
 
-def _look(
+def _inspected_file(
     obj: StoredObject,
     file: DataFile,
     newest: LoggedFile | None,
@@ -355,9 +354,9 @@ def _look(
     if newest is not None and newest.version == version:
         inspection = newest
     else:
-        look = inspect_file if obj.size <= budget else inspect_large_file
+        inspect = inspect_file if obj.size <= budget else inspect_large_file
         try:
-            inspection = look(store, file, dms) or inspection
+            inspection = inspect(store, file, dms) or inspection
         except ObjectGone:
             return None
         except (UnreadableFile, StoreError):

@@ -19,9 +19,9 @@ from lake_assets.config import NotificationsConfig
 from lake_assets.errors import LakeError
 from lake_assets.storage.aws_client import aws_errors, client, explained
 
-AT_ONCE = 10
+PER_REQUEST = 10
 """The most messages that SQS delivers or deletes in one request."""
-MOST = 500
+MAX_MESSAGES = 500
 """The most messages received before the bucket is listed."""
 _ADVICE = {
     "AWS.SimpleQueueService.NonExistentQueue": "correct notifications.queue_url, or its region",
@@ -66,10 +66,10 @@ class Notifications:
         events: list[ObjectEvent] = []
         malformed: list[dict[str, Any]] = []
         wait = min(20, int(wait_seconds))
-        while len(handles) + len(malformed) < MOST:
+        while len(handles) + len(malformed) < MAX_MESSAGES:
             with self._errors():
                 answer = self._client.receive_message(
-                    QueueUrl=self._config.queue_url, MaxNumberOfMessages=AT_ONCE, WaitTimeSeconds=wait
+                    QueueUrl=self._config.queue_url, MaxNumberOfMessages=PER_REQUEST, WaitTimeSeconds=wait
                 )
             messages = answer.get("Messages", [])
             for message in messages:
@@ -83,7 +83,7 @@ class Notifications:
             wait = 0
             if not messages:
                 break
-        self._put_aside(malformed)
+        self._forward_malformed(malformed)
         own = events_below(self._location, events)
         newest = {event.key: event for event in own}
         return Received(
@@ -105,7 +105,7 @@ class Notifications:
         QueueUnavailable."""
         self._delete(received.handles)
 
-    def _put_aside(self, messages: Sequence[dict[str, Any]]) -> None:
+    def _forward_malformed(self, messages: Sequence[dict[str, Any]]) -> None:
         letters = self._config.dead_letter_queue_url
         if letters is None:
             return
@@ -139,16 +139,16 @@ class Notifications:
         try:
             yield
         except aws_errors() as error:
-            said = explained(
+            message = explained(
                 error, "SQS", self._name, f"{self._name}: SQS", _ADVICE, "notifications.endpoint"
             )
-            raise QueueUnavailable(said) from error
+            raise QueueUnavailable(message) from error
 
 
 def _entries(handles: Sequence[str], **settings: Any) -> Iterator[list[dict[str, Any]]]:
-    """The entries of batch requests, at most AT_ONCE for each."""
-    for first in range(0, len(handles), AT_ONCE):
-        some = handles[first : first + AT_ONCE]
+    """The entries of batch requests, at most PER_REQUEST for each."""
+    for first in range(0, len(handles), PER_REQUEST):
+        some = handles[first : first + PER_REQUEST]
         yield [{"Id": str(n), "ReceiptHandle": handle, **settings} for n, handle in enumerate(some)]
 
 

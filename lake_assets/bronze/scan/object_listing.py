@@ -25,9 +25,9 @@ from lake_assets.storage.object_store import ObjectStore, StoredObject
 
 PAGE = 1000
 """Objects that S3 lists in one request."""
-OF_LATE = 600.0
+RECENT_SECONDS = 600.0
 """Seconds for which every scan lists a table that had a new file."""
-FALLING = ("mmyyyydd", "ddmmyyyy")
+UNSORTED_SEQUENCES = ("mmyyyydd", "ddmmyyyy")
 """Date folders that do not sort by date."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -70,22 +70,22 @@ class Listing:
         self._tails = {f"{table.replace('.', '/', 1)}/": _Tail() for table in source.tables}
         if source.dms.preserve_transactions and source.dms.cdc_path:
             self._tails[f"{source.dms.cdc_path}/"] = _Tail()
-        self._turn: deque[str] = deque()
+        self._rotation: deque[str] = deque()
         self._pass: Iterator[StoredObject] | None = None
         self._passed: set[str] = set()
 
-    def look(self, log: FileLog, source_name: str, hints: Collection[str] = ()) -> Listed:
+    def scan(self, log: FileLog, source_name: str, hints: Collection[str] = ()) -> Listed:
         """The objects that may be new, and some that are not. `hints`: keys that are reported as new; their tables are
         listed. Raises StoreError."""
         first = self._head == 0
-        self._learn(log.files(source_name, after=self._head))
+        self._read_log(log.files(source_name, after=self._head))
         if first or self._known <= self._settings.whole_below:
             whole = tuple(self._store.list())
             return Listed(whole, frozenset(obj.key for obj in whole))
         prefixes = self._chosen(hints)
         try:
             with ThreadPoolExecutor(self._settings.threads, thread_name_prefix="list") as pool:
-                further = pool.submit(self._go_on)
+                further = pool.submit(self._continue_pass)
                 tails = pool.map(self._tail, prefixes)
                 named = pool.map(lambda key: list(self._store.list(key)), self._below_tails(hints))
                 found = {obj.key: obj for obj in itertools.chain(*tails, *named)}
@@ -100,7 +100,7 @@ class Listing:
         """Starts the full pass again, because the objects of the last scan were not logged."""
         self._pass = None
 
-    def _learn(self, records: Iterable[LoggedFile]) -> None:
+    def _read_log(self, records: Iterable[LoggedFile]) -> None:
         """Reads the records logged since the last scan."""
         now, at_first = self._clock(), self._head == 0
         overlap = self._settings.overlap
@@ -124,24 +124,24 @@ class Listing:
             # A consistent cut needs all tables, so each scan lists each of them.
             return list(self._tails)
         now, most = self._clock(), self._settings.tails
-        told = {prefix for key in hints if (prefix := _folder(key)) is not None}
+        hinted = {prefix for key in hints if (prefix := _folder(key)) is not None}
         active = sorted(
-            (prefix for prefix, tail in self._tails.items() if now - tail.active < OF_LATE),
+            (prefix for prefix, tail in self._tails.items() if now - tail.active < RECENT_SECONDS),
             key=lambda prefix: -self._tails[prefix].active,
         )
         # A quarter of each scan is for the other tables, or a busy source would never list them.
-        chosen = dict.fromkeys([*sorted(told), *active[: max(1, most - most // 4)]])
+        chosen = dict.fromkeys([*sorted(hinted), *active[: max(1, most - most // 4)]])
         for _ in range(len(self._tails)):
-            if len(chosen) >= len(told) + min(most, len(self._tails)):
+            if len(chosen) >= len(hinted) + min(most, len(self._tails)):
                 break
-            if not self._turn:
-                self._turn.extend(self._tails)
-            chosen[self._turn.popleft()] = None
+            if not self._rotation:
+                self._rotation.extend(self._tails)
+            chosen[self._rotation.popleft()] = None
         return list(chosen)
 
     def _tail(self, prefix: str) -> list[StoredObject]:
         tail = self._tails.get(prefix, _Tail())
-        rises = self._source.dms.date_partition_sequence not in FALLING
+        rises = self._source.dms.date_partition_sequence not in UNSORTED_SEQUENCES
         start = tail.start_after if rises or not self._source.dms.date_partition_enabled else ""
         # The names of full loads sort above those of CDC files, so the tail includes them all: a reload rewrites them.
         return list(self._store.list(prefix, start_after=start or None))
@@ -156,7 +156,7 @@ class Listing:
                 found.append(key)
         return found
 
-    def _go_on(self) -> tuple[list[StoredObject], frozenset[str] | None]:
+    def _continue_pass(self) -> tuple[list[StoredObject], frozenset[str] | None]:
         """The next pages of the full pass; with all its keys, once it is complete."""
         if self._pass is None:
             self._pass, self._passed = iter(self._store.list()), set()

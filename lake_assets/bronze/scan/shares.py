@@ -22,7 +22,7 @@ from lake_assets.bronze.log.log_record import LoggedFile, NewFile
 from lake_assets.config import DmsSettings
 from lake_assets.storage.object_store import ObjectGone, ObjectStore, StoredObject, StoreError
 
-NOBODY = "."
+NO_TABLE = "."
 """The `schema.table` of the record of a file without rows."""
 
 Shares = Mapping[str, LoggedFile]
@@ -34,9 +34,9 @@ def is_unsettled(shares: Shares, tables: Collection[str]) -> bool:
     return any(share.rows is None for share in shares.values()) and any(t not in shares for t in tables)
 
 
-def strangers(shares: Collection[str], tables: Collection[str]) -> set[str]:
+def unnamed_tables(shares: Collection[str], tables: Collection[str]) -> set[str]:
     """The tables of the shares that lake.yaml does not name, without DMS's own."""
-    unnamed = {table for table in shares if table not in tables and table != NOBODY}
+    unnamed = {table for table in shares if table not in tables and table != NO_TABLE}
     return {table for table in unnamed if not table.partition(".")[2].lower().startswith("awsdms_")}
 
 
@@ -64,10 +64,10 @@ def find_shares(
         return UnknownKey(obj.key, str(error))
     except UnreadableFile:
         # Each table reports the reason when it stops.
-        rows: dict[str, Share | None] = dict.fromkeys(sorted({*known, *tables} - {NOBODY}))
+        rows: dict[str, Share | None] = dict.fromkeys(sorted({*known, *tables} - {NO_TABLE}))
     else:
-        expected = {*known, *(tables if is_unsettled(known, tables) else ())} - {NOBODY}
-        rows = {**{table: Share() for table in sorted(expected)}, **found} or {NOBODY: Share()}
+        expected = {*known, *(tables if is_unsettled(known, tables) else ())} - {NO_TABLE}
+        rows = {**{table: Share() for table in sorted(expected)}, **found} or {NO_TABLE: Share()}
     shares = []
     for name, share in rows.items():
         schema, _, table = name.partition(".")

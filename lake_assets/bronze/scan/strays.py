@@ -13,7 +13,7 @@ from lake_assets.iceberg.findings import Findings
 from lake_assets.words import does, many
 
 KIND = "strays"
-MOST = 1000
+MAX_KEYS = 1000
 """Keys that are stored for a source; beyond them, only the number is."""
 EMPTY = "it is empty (0 bytes), and DMS writes no such file: have it written again, or remove it"
 
@@ -39,8 +39,8 @@ class Strays:
 
     def lines(self, most: int) -> list[str]:
         """A line for each of the first strays, and one for the others."""
-        told = [f"{key}: {reason}" for key, reason in [*self.keys.items()][:most]]
-        return told + ([f"and {self.number - len(told):,} more"] if self.number > len(told) else [])
+        shown = [f"{key}: {reason}" for key, reason in [*self.keys.items()][:most]]
+        return shown + ([f"and {self.number - len(shown):,} more"] if self.number > len(shown) else [])
 
 
 def merged(
@@ -71,7 +71,7 @@ class StrayLog:
             before = self._noted[source] if source in self._noted else dict(self.of(source).keys)
             after = merged(before, found, seen, keys)
             if after != self._noted.get(source):
-                kept = dict([*after.items()][:MOST])
+                kept = dict([*after.items()][:MAX_KEYS])
                 self._findings.note(KIND, source, {"keys": kept, "number": len(after)} if after else {})
                 self._noted[source] = after
         except Exception:  # the disk is full, or another process was faster: the next scan tries again

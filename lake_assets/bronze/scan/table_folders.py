@@ -81,7 +81,7 @@ def logged_folders(files: Iterable[LoggedFile]) -> dict[str, set[Folder]]:
     return found
 
 
-def strangers(listed: Iterable[DataFile], logged: Mapping[str, set[Folder]]) -> dict[str, str]:
+def mixed_folders(listed: Iterable[DataFile], logged: Mapping[str, set[Folder]]) -> dict[str, str]:
     """By key, files that must not be mixed with those of another folder of the same table, and the reason. `logged`: by
     table, the folders of the files in the log."""
     listed = list(listed)

@@ -115,13 +115,15 @@ def vanished_tables(
 
 
 def _doubt(files: Sequence[LoggedFile], left: Sequence[LoggedFile], removals: Mapping[str, Removed]) -> str:
-    words = [(file, removals.get(file.key)) for file in files]
+    events = [(file, removals.get(file.key)) for file in files]
     # An event from before the file was written is about an older file of that name.
-    told = {word.why if word is not None and word.at >= file.last_modified else None for file, word in words}
+    reasons = {
+        event.why if event is not None and event.at >= file.last_modified else None for file, event in events
+    }
     # Some files may have expired long before the others were deleted.
-    if told - {Removal.EXPIRED} == {Removal.DELETED}:
+    if reasons - {Removal.EXPIRED} == {Removal.DELETED}:
         return ""
-    if Removal.EXPIRED in told:
+    if Removal.EXPIRED in reasons:
         return "S3 says that a lifecycle rule expired them"
     if not left:
         return "no other logged file exists either, so the location itself may have changed, or be empty"

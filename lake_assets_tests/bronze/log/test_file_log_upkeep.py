@@ -79,7 +79,7 @@ def test_a_merge_that_loses_the_race_changes_nothing(open_catalog, cdc, often, m
         log.append("s", [cdc(second)])
     stale = open_catalog().load_table(TABLE)
     log.append("s", [cdc(10)])
-    upkeep.tend(stale)
+    upkeep.run_upkeep(stale)
     assert [record.offset for record in FileLog(open_catalog()).files()] == list(range(1, 12))
     assert len(list(open_catalog().load_table(TABLE).scan().plan_files())) == 11
 
