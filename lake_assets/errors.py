@@ -1,5 +1,5 @@
-"""The errors a user of the lake can meet. Each message names table, file and line where there are any, what was
-expected, and what to do next. Not here: errors of lake.yaml (`config/config_file.py`) and of the machine
+"""The errors that a user of the lake may see. Each message names table, file and line where known, what was expected,
+and what to do next. Not here: errors of lake.yaml (`config/config_file.py`) and of the machine
 (`spark/preflight.py`)."""
 
 from collections.abc import Iterator, Sequence
@@ -10,11 +10,11 @@ class LakeError(Exception):
 
 
 class CatalogUnavailable(LakeError):
-    """The catalog cannot be reached, or refuses who asks. Nothing of the lake can be read or written."""
+    """The catalog cannot be reached, or refuses the credentials. No table can be read or written."""
 
 
 class TableStopped(LakeError):
-    """One table cannot go on without a decision; nothing of the batch was published. Other tables are unaffected."""
+    """One table cannot continue without a decision; nothing of the batch was published. Other tables are unaffected."""
 
     def __init__(self, table: str, reason: str, next_step: str) -> None:
         super().__init__(f"{table}: {reason} {next_step}")
@@ -24,7 +24,7 @@ class TableStopped(LakeError):
 
     @classmethod
     def of_all(cls, stops: "Sequence[TableStopped]") -> "TableStopped":
-        """One for everything that is wrong, each sentence once."""
+        """One error with all reasons and steps, each sentence once."""
         if len(stops) == 1:
             return stops[0]
         reasons, steps = (
@@ -35,36 +35,36 @@ class TableStopped(LakeError):
 
 
 class SparkLost(LakeError):
-    """Spark died while it was asked, or did not tell what it had seen. Nothing of what it did need have been published;
-    what was, is seen when the table is planned again."""
+    """Spark died during a call, or did not return its figures. It is unknown whether the batch was published; the next
+    plan of the table finds out."""
 
 
 class ApplyConflict(LakeError):
-    """Another run published to the same table first, again and again. Nothing was applied twice."""
+    """Another run published to the same table first, several times in a row. Nothing was applied twice."""
 
 
-class NotTold(TableStopped):
-    """The files of a batch do not tell what a row is; others that are logged may."""
+class UndeterminedRow(TableStopped):
+    """The files of a batch do not determine a row's state; other logged files may."""
 
 
 class RowCountMismatch(TableStopped):
-    """The rows of a batch do not add up; it was not published."""
+    """The row counts of a batch do not match; it was not published."""
 
 
 class PartitionMismatch(LakeError):
-    """A mart produced rows outside the partitions that its run was asked for; nothing was written."""
+    """A mart returned rows outside the partitions that its run selected; nothing was written."""
 
 
 class ColumnMismatch(LakeError):
-    """The columns of a frame, of what its asset declares and of its table are not the same; nothing was written."""
+    """The columns of a frame, of its asset's declaration and of its table differ; nothing was written."""
 
 
 class DocumentError(LakeError):
-    """A document of another tool cannot be used: it is something else than it should be, or incomplete."""
+    """A document of another tool cannot be used: it has an unexpected type, or is incomplete."""
 
 
 def with_causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, what it was raised from, and so on."""
+    """The error and the chain of its causes."""
     while error is not None:
         yield error
         error = error.__cause__

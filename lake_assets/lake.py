@@ -1,7 +1,7 @@
-"""A configured lake with all that it consists of, for whoever works on it.
+"""A configured lake with its runtime, silver tables and marts.
 
-Here: the configuration resolved to silver tables and marts. Not here: Dagster, whose import alone takes longer than to
-see that a lake has nothing to do (`orchestration/lake_definitions.py`).
+Here: resolving the configuration to silver tables and marts. Not here: Dagster, whose import alone takes longer than
+finding out that a lake has nothing to do (`orchestration/lake_definitions.py`).
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,8 @@ class Lake:
 def open_lake(
     config: LakeConfig, runtime: LakeRuntime | None = None, marts: Sequence[Mart] | None = None
 ) -> Lake:
-    """Resolves the marts and, with what they follow, the silver tables. Raises LakeError for an unusable mart."""
+    """Resolves the marts, and the silver tables with the columns that the marts track. Raises LakeError for an unusable
+    mart."""
     found = tuple(load_marts(config) if marts is None else marts)
     refuse_impossible_cuts(found, config)
     targets = tuple(lake_targets(config, tracked_columns(found, config)))

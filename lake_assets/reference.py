@@ -1,7 +1,7 @@
-"""The reference of `lake.yaml` and of the commands, made from the models and from the command tree.
+"""The reference of `lake.yaml` and of the commands, generated from the models and from the command tree.
 
-`python -m lake_assets.reference FOLDER` writes `lake_yaml.md`, `commands.md` and `lake.schema.json`, by
-which an editor completes and checks lake.yaml. Not here: the models (`config/`), the commands (`cli.py`).
+`python -m lake_assets.reference FOLDER` writes `lake_yaml.md`, `commands.md` and `lake.schema.json`, with which an
+editor completes and checks lake.yaml. Not here: the models (`config/`), the commands (`cli.py`).
 """
 
 import ast
@@ -25,42 +25,42 @@ from lake_assets.config.base import Model
 
 SCHEMA = "lake.schema.json"
 FROM_ENVIRONMENT = {"type": "string", "pattern": r"\$\{.+\}"}
-"""`${NAME}` or `${NAME:default}`, which may stand for any value."""
+"""`${NAME}` or `${NAME:-default}`, allowed in place of any value."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def files() -> dict[str, str]:
-    """The reference's files by name."""
+    """The reference's files, by name."""
     schema = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
     return {"lake_yaml.md": lake_yaml(), "commands.md": commands(), SCHEMA: schema}
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema of lake.yaml, with the short forms that a value may have, and what each key means."""
+    """The JSON schema of lake.yaml, with the short forms of values, and a description of each key."""
     schema = LakeConfig.model_json_schema()
     models = {model.__name__: model for model in _models(LakeConfig)}
     for name, definition in [("LakeConfig", schema), *schema["$defs"].items()]:
         if name not in models:
             continue
-        told = meanings(models[name])
+        descriptions = meanings(models[name])
         for key, value in definition.get("properties", {}).items():
-            # The defaults are those of Python, which lake.yaml writes otherwise.
+            # The defaults are Python values, which lake.yaml spells differently.
             value.pop("default", None)
             value.pop("title", None)
             if "enum" in value or value.get("type") not in (None, "string", "object", "array"):
                 definition["properties"][key] = value = {"anyOf": [value, FROM_ENVIRONMENT]}
-            if key in told:
-                value["description"] = told[key]
+            if key in descriptions:
+                value["description"] = descriptions[key]
         if name != "LakeConfig" and (short := getattr(models[name], "short_form", None)) is not None:
             schema["$defs"][name] = {"anyOf": [definition, dict(short)]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "lake.yaml"}
 
 
 def lake_yaml() -> str:
-    """Every key of lake.yaml: what may stand there, its default, and what it means."""
+    """Every key of lake.yaml: its values, its default, and its meaning."""
     parts = [
         "# lake.yaml",
-        f"Made from the models by `make docs`. For completion in an editor, begin the file with "
+        f"Generated from the models by `make docs`. For completion in an editor, begin the file with "
         f"`# yaml-language-server: $schema=…/docs/reference/{SCHEMA}`.",
     ]
     for model in _models(LakeConfig):
@@ -93,7 +93,7 @@ def commands() -> str:
 
 
 def meanings(model: type[BaseModel]) -> dict[str, str]:
-    """By field, the text below it in the source."""
+    """By field, the docstring below it in the source."""
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if not issubclass(base, BaseModel) or base in (BaseModel, Model):
@@ -109,7 +109,7 @@ def meanings(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _models(model: type[BaseModel]) -> list[type[BaseModel]]:
-    """The model and all that its fields lead to, in the order of their keys."""
+    """The model and the models of its fields, in the order of their keys."""
     found: list[type[BaseModel]] = [model]
     for field in model.model_fields.values():
         for inner in _inside(field.annotation):
@@ -170,7 +170,7 @@ def _shown(value: Any) -> str:
 
 
 def duration(value: timedelta) -> str:
-    """As lake.yaml writes it: `90s`, `5m`."""
+    """In lake.yaml's spelling: `90s`, `5m`."""
     seconds = value.total_seconds()
     if seconds and seconds < 1:
         return f"{seconds * 1000:g}ms"

@@ -1,7 +1,6 @@
-"""What every part of the lake needs at hand, made once from its configuration.
+"""The shared parts of one lake, created once from its configuration.
 
-Here: the catalog, the file log, the object stores and the Spark sessions of one lake. Not here: what is done with
-them.
+Here: the catalog, the file log, the object stores and the Spark sessions. Not here: their use.
 """
 
 from functools import cached_property
@@ -26,15 +25,15 @@ if TYPE_CHECKING:
 
 
 class LakeRuntime:
-    """Opens each part on first use: listing files needs no Spark, and a call that fails early starts nothing."""
+    """Opens each part on first use: listing files needs no Spark, and a command that fails early starts nothing."""
 
     def __init__(self, lake: LakeConfig, spark_log: Path | None = None) -> None:
-        """`spark_log`: where Spark's own messages go; standard error by default."""
+        """`spark_log`: the file for Spark's own messages; standard error by default."""
         self.lake = lake
         self._spark_log = spark_log
         self._stores: dict[str, ObjectStore] = {}
         self.branches: KeptBranches | None = None
-        """Of a process that applies batch after batch."""
+        """Set in a process that applies many batches."""
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -68,7 +67,7 @@ class LakeRuntime:
 
     @cached_property
     def sessions(self) -> "SparkSessions":
-        # A call that finds nothing to do does not wait for PySpark.
+        # Imported here, so that a run without work does not wait for PySpark.
         from lake_assets.spark.session import SparkSessions
 
         return SparkSessions(self.lake, self._spark_log)

@@ -1,6 +1,6 @@
-"""Numbers in printed text: a noun and a verb that agree with their number, and spans of time that a person can read.
+"""Numbers in printed text: a noun and a verb that agree with their number, and readable durations.
 
-Not here: any sentence.
+Not here: sentences.
 """
 
 _SINGULAR = {"are": "is", "were": "was", "have": "has", "do": "does"}
@@ -15,7 +15,7 @@ def many(number: int, noun: str, verb: str = "") -> str:
 
 
 def does(number: int, verb: str) -> str:
-    """The verb, given in its plural form, as it goes with the number."""
+    """The verb, given in its plural form, in agreement with the number."""
     return verb if number != 1 else _SINGULAR.get(verb, f"{verb}s")
 
 

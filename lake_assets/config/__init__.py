@@ -1,6 +1,6 @@
-"""The models of `lake.yaml`: every key a lake may be configured with, its default and what makes it valid.
+"""The models of `lake.yaml`: every key, its default and its rules.
 
-A module for each part of the file. Not here: reading the file and the environment (`config_file.py`), or acting on a
+A module for each part of the file. Not here: reading the file and the environment (`config_file.py`), or using a
 setting.
 """
 
@@ -30,7 +30,7 @@ from lake_assets.config.lake_config import (
 from lake_assets.config.listing import ListingConfig, NotificationsConfig
 from lake_assets.config.tables import (
     FURTHER_SHAPES,
-    ICEBERGS_OWN,
+    ICEBERG_COLUMNS,
     SHAPE_COLUMNS,
     Freshness,
     FullLoadComplete,

@@ -1,6 +1,7 @@
-"""Work that nobody asks for: runs that stay up, and what maintenance keeps and rewrites.
+"""Automatic work: the continuous run, and maintenance.
 
-Not here: a run's rounds (`orchestration/runs/continuous_run.py`), maintenance (`iceberg/table_maintenance.py`).
+Not here: the continuous run's rounds (`orchestration/runs/continuous_run.py`), maintenance
+(`iceberg/table_maintenance.py`).
 """
 
 from datetime import timedelta
@@ -14,18 +15,20 @@ SHORTEST_ORPHAN_AGE = timedelta(days=1)
 
 class MaintenanceConfig(Model):
     keep_snapshots: Duration = timedelta(hours=2)
-    """How long a snapshot stays readable after the next one took its place; longer than the longest read."""
+    """How long a snapshot stays readable after the next one replaced it; must exceed the longest read."""
     keep_for_marts: Duration = timedelta(days=7)
-    """So much longer a snapshot may stay that a mart has not consumed yet; without it, the mart computes all days."""
+    """How long a snapshot stays that a mart has not consumed yet; without the snapshot, the mart recomputes all
+    days."""
     max_snapshots: int = Field(default=1000, ge=1)
-    """At most so many are kept, whatever their age: every commit writes the list of them again."""
+    """The most snapshots that are kept, whatever their age: every commit rewrites the list of them."""
     target_file_size_mb: int = Field(default=128, ge=1)
     min_small_files: int = Field(default=5, ge=2)
-    """So many small data files of a partition are rewritten as one; so many manifests, too."""
+    """The number of small data files of a partition, or of manifests, from which on they are merged into one."""
     abandoned_after: Duration = timedelta(days=1)
-    """An attempt's branch that is older was left behind by a killed process; longer than the longest batch."""
+    """Branches of batches that are older are dropped, as left behind by a killed process; must exceed the longest
+    batch."""
     remove_orphan_files_after: Duration | None = None
-    """Files of a table's folder that are older and that no snapshot knows are deleted; never, when None."""
+    """Files in a table's folder that are older and that no snapshot references are deleted; never, if None."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "MaintenanceConfig":
@@ -45,20 +48,22 @@ class MaintenanceConfig(Model):
 
 
 class ContinuousConfig(Switched):
-    """A run of each source that stays up."""
+    """The continuous run of each source, which scans and applies in rounds."""
 
     interval: Duration = timedelta(0)
-    """Pause between two rounds; 0s: as fast as it can."""
+    """Pause between two rounds; 0s: no pause."""
     report_every: Duration = timedelta(seconds=30)
-    """A table's batches become one event in Dagster so often: each event costs it 10 ms, and space for ever."""
+    """How often a table's batches are reported to Dagster as one event: each event takes 10 ms, and space for ever."""
     daily_marts_every: Duration = timedelta(minutes=5)
-    """Marts with days are computed by runs of their own, so often at most; those without are refreshed each round."""
+    """The shortest interval between separate runs that compute marts with days; marts without days are refreshed each
+    round."""
     tend_after: int = Field(default=20, ge=1)
-    """Commits after which a table is tended between two rounds: small files are merged, old snapshots expired."""
+    """Commits after which a table gets upkeep between two rounds: small files are merged, old snapshots expired."""
     keep_commits: int = Field(default=50, ge=2)
-    """So many snapshots of a table stay, and those that a mart has not consumed, up to `maintenance.max_snapshots`:
-    each commit writes the list of them anew. A reader of an older one is disturbed, whatever its age."""
+    """The number of snapshots of a table that upkeep keeps, besides those that a mart has not consumed, up to
+    `maintenance.max_snapshots`: each commit rewrites the list of them. Reads of older snapshots fail, whatever their
+    age."""
     hand_over_after: Duration = timedelta(hours=6)
-    """A fresh run takes over then."""
+    """After this time, a new run takes over."""
     hand_over_events: int = Field(default=5000, ge=1)
-    """Or after so many events: a run's page in the UI reads them all."""
+    """After this many events, a new run takes over: a run's page in the UI reads them all."""

@@ -1,6 +1,6 @@
-"""What the models of lake.yaml share: refusing unknown keys, reporting every mistake, durations.
+"""The shared parts of lake.yaml's models: refusing unknown keys, reporting every mistake, durations.
 
-Not here: any key of lake.yaml.
+Not here: the keys of lake.yaml.
 """
 
 import difflib
@@ -15,14 +15,14 @@ _DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$")
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 UNDECIDED = "undecided"
-"""Stands in a generated lake.yaml for what its generator could not know; no lake is opened with it."""
+"""The value in a generated lake.yaml where the user has to decide; a lake.yaml that contains it is not valid."""
 
 Mistake = tuple[tuple[str | int, ...], str]
-"""The keys that lead to it from the model that found it, and what is wrong."""
+"""The path of keys from the validating model, and what is wrong."""
 
 
 class Mistakes(ValueError):
-    """Every mistake that one validator found: pydantic reports a single error for it, `config_file` a line for each."""
+    """Every mistake of one validator: pydantic reports them as a single error, `config_file` as a line for each."""
 
     def __init__(self, found: Sequence[Mistake]) -> None:
         self.found = tuple(found)
@@ -52,7 +52,7 @@ def parse_duration(value: Any) -> Any:
 
 
 def matching(pattern: str, wrong: str) -> AfterValidator:
-    """For a text that the pattern has to match as a whole; `wrong` is what the mistake says after quoting it."""
+    """A validator for text that the pattern must match as a whole; `wrong` is the message after the quoted text."""
 
     def checked(value: str) -> str:
         if re.fullmatch(pattern, value) is None:
@@ -70,19 +70,19 @@ Duration = Annotated[
 
 
 class Model(BaseModel):
-    """Unknown keys are refused, so that a misspelt setting cannot be silently without effect."""
+    """Refuses unknown keys, so that a misspelt setting is never silently ignored."""
 
-    # A ValidationError that reaches a log must not quote what was in the file: it may be a password.
+    # A ValidationError in a log must not quote a value of the file: it may be a password.
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     parts: ClassVar[Mapping[str, "type[Model]"]] = {}
-    """Keys whose value is a mapping with some of another model's keys."""
+    """Keys whose value is a mapping with a subset of another model's keys."""
     short_form: ClassVar[Mapping[str, Any] | None] = None
-    """The JSON schema of what may stand in place of the keys."""
+    """The JSON schema of the short form, which may replace the mapping."""
 
 
 class Switched(Model):
-    """A part that `true` switches on with all of its defaults."""
+    """A section that `true` switches on with its defaults."""
 
     short_form: ClassVar[Mapping[str, Any] | None] = {"const": True}
 

@@ -1,6 +1,6 @@
 """A column of a table's contract.
 
-Here: its declaration in lake.yaml. Not here: the table (`tables.py`), or what Spark calls its type (`spark/types.py`).
+Here: its declaration in lake.yaml. Not here: the table (`tables.py`), or the Spark type (`spark/types.py`).
 """
 
 import re
@@ -63,4 +63,4 @@ Columns = Annotated[
     BeforeValidator(_by_name),
     WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1}),
 ]
-"""Of a file or a table, in the source's order; in lake.yaml `name: declaration`."""
+"""The columns of a file or a table, in the source's order; in lake.yaml `name: declaration`."""

@@ -1,16 +1,15 @@
 """Reading `lake.yaml`.
 
-Here: the file, the environment variables in it, its relative paths, and every mistake in it as a line of its own.
-Not here: which settings there are and what makes one valid (`config/`). Nothing else reads the file, or the
-environment on its behalf.
+Here: the file, the environment variables in it, its relative paths, and a line for each mistake. Not here: the settings
+and their rules (the other modules of `config/`). No other module reads the file or its environment variables.
 
-- `${NAME}` and `${NAME:-default}` (taken when NAME is unset or empty) stand for environment variables, in values only
-  and after the YAML has been parsed: no variable can add a key. `$${` is a literal `${`. A value that is nothing but
-  `${NAME:-}` is null when there is nothing to put there, so that an optional setting can come from the environment.
+- `${NAME}` and `${NAME:-default}` (taken when NAME is unset or empty) are replaced by environment variables, in values
+  only and after the YAML is parsed: no variable can add a key. `$${` is a literal `${`. A value `${NAME:-}` is null if
+  NAME is unset or empty, so that an optional setting can be set by the environment.
 - Values follow YAML 1.2: `no`, `on` and `12:30` are text, keys always are. A source column may be called `no`.
 - Relative paths (the SQLite catalog's uri, its warehouse, a source's folder) are relative to the file, not to the
-  working directory, so that `lake-assets --config elsewhere/lake.yaml` means the same lake from anywhere.
-- No message quotes a value that pydantic refused, and no exception carries one along: it may be a password.
+  working directory, so that `lake-assets --config elsewhere/lake.yaml` opens the same lake from any directory.
+- No message or exception contains a value that pydantic refused: it may be a password.
 """
 
 import os
@@ -54,7 +53,8 @@ _EXPECTED = {
 
 
 class ConfigError(Exception):
-    """`lake.yaml` cannot be used. Its text is a line per mistake: the file, the key, what is wrong and what to do."""
+    """`lake.yaml` cannot be used. The message has a line per mistake: the file, the key, what is wrong and what to
+    do."""
 
     def __init__(self, file: Path, mistakes: list[tuple[Keys, str]]) -> None:
         self.file = file
@@ -63,16 +63,16 @@ class ConfigError(Exception):
 
 
 def lake_path(path: Path | None = None, *, environ: Mapping[str, str] | None = None) -> Path:
-    """The file to read: `path`, else what LAKE_CONFIG names, else `lake.yaml` in the working directory."""
+    """The file to read: `path`, else the file that LAKE_CONFIG names, else `lake.yaml` in the working directory."""
     environ = os.environ if environ is None else environ
     return Path(path or environ.get("LAKE_CONFIG") or "lake.yaml")
 
 
 def load_lake(path: Path | None = None, *, environ: Mapping[str, str] | None = None) -> LakeConfig:
-    """The lake that a file describes, by default the one of `lake_path()`; `environ` stands in for os.environ.
+    """Reads a lake.yaml, by default that of `lake_path()`; `environ` replaces os.environ.
 
-    Raises ConfigError with every mistake of the file. Checks that compare several keys of one table or source with
-    each other only come once each of these keys is right by itself.
+    Raises ConfigError with every mistake of the file. Rules over several keys of a table or source are checked only
+    once each of these keys is valid.
     """
     environ = os.environ if environ is None else environ
     file = lake_path(path, environ=environ)
@@ -83,7 +83,7 @@ def load_lake(path: Path | None = None, *, environ: Mapping[str, str] | None = N
         raise ConfigError(
             file, [*reading.mistakes, ((), "must be a mapping with the keys catalog, sources and gold")]
         )
-    # Made absolute without following links: a mounted lake.yaml is often a link into a folder that comes and goes.
+    # Made absolute without following links: a mounted lake.yaml is often a link into a folder that is replaced.
     _resolve_paths(content, Path(os.path.abspath(file)).parent)  # noqa: PTH100
     lake, refused = _validate(content)
     unread = [keys for keys, _ in reading.mistakes]
@@ -97,7 +97,7 @@ def _validate(content: dict[str, Any]) -> tuple[LakeConfig | None, list[tuple[Ke
     try:
         return LakeConfig.model_validate(content), []
     except ValidationError as error:
-        # Reported rather than raised from here: as the cause or context of another exception its values would show.
+        # Returned rather than raised: as the cause or context of another exception, it would show its values.
         return None, sorted(mistakes_of(error, content), key=lambda mistake: _place(mistake[0], content))
 
 
@@ -143,7 +143,8 @@ def _parse(file: Path) -> yaml.Node:
 
 
 def _compose(text: str) -> tuple[yaml.Node | None, str]:
-    """The node tree, or what is wrong with the syntax. Returned, not raised: PyYAML's exceptions quote the line."""
+    """The node tree, or what is wrong with the syntax. The problem is returned, not raised, because PyYAML's exceptions
+    quote the line."""
     try:
         root = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
@@ -160,7 +161,7 @@ def _compose(text: str) -> tuple[yaml.Node | None, str]:
 
 
 class _Reading:
-    """Turns nodes into plain values, collecting what goes wrong by the way."""
+    """Converts nodes to plain values and collects mistakes."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.mistakes: list[tuple[Keys, str]] = []
@@ -250,7 +251,7 @@ class _Reading:
 def _resolve_paths(content: dict[str, Any], folder: Path) -> None:
     catalog, sources = content.get("catalog"), content.get("sources")
     if isinstance(catalog, dict):
-        # A Glue or REST catalog's warehouse may be an identifier, which only looks like a relative path.
+        # A Glue or REST catalog's warehouse may be an identifier, which must not be taken for a relative path.
         for key in {"sqlite": ("uri", "warehouse"), "jdbc": ("warehouse",)}.get(
             catalog.get("type", "sqlite"), ()
         ):
@@ -270,7 +271,7 @@ def _resolve_path(section: dict[str, Any], key: str, folder: Path) -> None:
 
 
 def mistakes_of(error: ValidationError, content: dict[str, Any]) -> Iterator[tuple[Keys, str]]:
-    """Where in `content` each error lies, and what is wrong with it, without its value."""
+    """For each error its keys in `content` and what is wrong, without the value."""
     expected: dict[Keys, dict[str, None]] = {}
     for entry in error.errors(include_url=False, include_input=False):
         kind, context = entry["type"], entry.get("ctx", {})
@@ -316,10 +317,10 @@ def mistakes_of(error: ValidationError, content: dict[str, Any]) -> Iterator[tup
 
 
 def _locate(loc: Keys, content: Any, *, missing: bool = False) -> tuple[Keys, Any]:
-    """The keys of the file that an error's location stands for, and what is there (for a missing key: around it).
+    """The keys of the file for an error's location, and the value there (for a missing key: the enclosing value).
 
-    pydantic's location also names things that the file does not have: the member of a union, the long form of a short
-    one, the index of a column.
+    pydantic's location also contains parts that the file does not have: the member of a union, the long form of a short
+    form, the index of a column.
     """
     keys: Keys = ()
     for part in loc:
@@ -334,7 +335,7 @@ def _locate(loc: Keys, content: Any, *, missing: bool = False) -> tuple[Keys, An
 
 
 def _place(keys: Keys, content: Any) -> tuple[int, ...]:
-    """Where in the file, to sort by; a missing key comes after those that are there."""
+    """The position in the file, for sorting; a missing key sorts after the existing ones."""
     place: list[int] = []
     for key in keys:
         inside = list(content) if isinstance(content, dict) else []
@@ -344,7 +345,7 @@ def _place(keys: Keys, content: Any) -> tuple[int, ...]:
 
 
 def _known_keys(keys: Keys) -> tuple[str, ...]:
-    """The keys that the model at this place of the file has."""
+    """The keys of the model at this place of the file."""
     model: type[BaseModel] = LakeConfig
     parts = iter(keys)
     for part in parts:

@@ -11,16 +11,17 @@ from lake_assets.config.base import Duration, Switched
 
 
 class ConsistentCut(Switched):
-    """How long after a commit all of its rows are in the bucket, whichever table's file they went to."""
+    """How long after a commit all of its rows are in the bucket, in the files of all tables."""
 
     interval: Duration = timedelta(seconds=60)
-    """The endpoint's CdcMaxBatchInterval: so long DMS may keep a change before it writes it to a file. Its default."""
+    """The endpoint's CdcMaxBatchInterval: how long DMS may hold a change before it writes it to a file. The default is
+    DMS's."""
     margin: Duration = timedelta(seconds=10)
-    """What DMS lags behind the source, what the source's clock and DMS's differ by, and how long an upload takes."""
+    """The sum of DMS's lag behind the source, the difference of their clocks, and the time of an upload."""
     every: Duration = timedelta(seconds=10)
-    """A new cut at most so often: each is a tag on every table of the source."""
+    """The shortest interval between two cuts: each is a tag on every table of the source."""
     keep: int = Field(default=20, ge=1)
-    """Tags of earlier cuts that stay on a table."""
+    """The number of earlier cuts whose tags stay on a table."""
 
     @model_validator(mode="after")
     def _whole_seconds(self) -> "ConsistentCut":
@@ -32,5 +33,5 @@ class ConsistentCut(Switched):
 
     @property
     def delay(self) -> timedelta:
-        """From a commit to the moment at which its rows count as being all there."""
+        """From a commit to the moment when all its rows count as arrived."""
         return self.interval + self.margin

@@ -1,6 +1,6 @@
-"""The S3 endpoint that writes a source's files: its settings, how its bucket is reached, and the task that fills it.
+"""The S3 endpoint that writes a source's files: its settings, the access to its bucket, and its replication task.
 
-Not here: which settings go together (`dms_rules.py`), or what they mean for a key (`bronze/files/keys.py`) or a file
+Not here: which settings may be combined (`dms_rules.py`), or their effect on a key (`bronze/files/keys.py`) or a file
 (`bronze/files/formats.py`).
 """
 
@@ -17,7 +17,7 @@ _TASK_ARN = r"arn:[\w-]+:dms:[\w-]+:\d*:task:[\w-]+"
 
 
 class AwsAccess(Model):
-    """How a service of AWS is reached; what is left out, the AWS default chain decides."""
+    """The access to a service of AWS; keys that are left out follow the AWS default chain."""
 
     region: str | None = None
     endpoint: str | None = None
@@ -34,13 +34,14 @@ class AwsAccess(Model):
 
 
 class S3Config(AwsAccess):
-    """How `s3://` locations are reached."""
+    """The access to `s3://` locations."""
 
     path_style: bool = False
 
 
 class DmsTask(AwsAccess):
-    """The replication task that writes files; asked how far its full load is (`full_load_complete: dms`)."""
+    """The replication task that writes the files; its API reports the progress of the full load (`full_load_complete:
+    dms`)."""
 
     arn: Annotated[
         str,
@@ -59,31 +60,31 @@ class DmsTask(AwsAccess):
         return {"arn": value} if isinstance(value, str) else value
 
     @property
-    def its_region(self) -> str:
+    def effective_region(self) -> str:
         """The configured region, else the one in the ARN."""
         return self.region or self.arn.split(":")[3]
 
 
 class DmsSettings(Model):
-    """The S3 target endpoint's settings under their DMS names in snake case, with DMS's own defaults; and what the
-    task's own settings and table mapping do to its files."""
+    """The S3 target endpoint's settings under their DMS names in snake case, with DMS's own defaults; and the task
+    settings and table mappings that affect its files."""
 
     data_format: Literal["csv", "parquet"] = "csv"
-    """What the endpoint writes now. How a file is read, its own name decides."""
+    """The format that the endpoint writes now. How a file is read depends on its own name."""
     compression_type: Literal["none", "gzip"] = "none"
     csv_delimiter: str = Field(default=",", min_length=1, max_length=1)
     csv_row_delimiter: str = Field(default="\n", min_length=1)
     csv_null_value: str = "NULL"
     csv_no_sup_value: str | None = Field(default=None, min_length=1)
-    """UseCsvNoSupValue's marker of a column that the supplemental log does not have; None where it is off."""
+    """UseCsvNoSupValue's marker of a column that the supplemental log lacks; None where it is off."""
     rfc_4180: bool = True
     add_column_name: bool = False
     include_op_for_full_load: bool = False
     op_in_cdc: bool | None = None
-    """Whether CDC files have the operation column, where DMS's own rules leave that open."""
+    """Whether CDC files have the operation column, where DMS's own rules do not decide it."""
     operation_column: str = Field(default="Op", min_length=1)
     operations: dict[str, Operation] = Field(default_factory=dict)
-    """Further words for the operations I, U and D, such as INSERT: I."""
+    """Other names of the operations I, U and D, such as INSERT: I."""
     cdc_inserts_only: bool = False
     cdc_inserts_and_updates: bool = False
     timestamp_column_name: str | None = Field(default=None, min_length=1)
@@ -92,24 +93,24 @@ class DmsSettings(Model):
     parquet_timestamp_in_millisecond: bool = False
     change_sequence_column: str | None = Field(default=None, min_length=1)
     added_columns: tuple[str, ...] = ()
-    """Further columns that the task's mapping adds, in the file's order, read but not used. Name the change sequence
-    among them where it is not the first."""
+    """Further columns that the task's mapping adds, in the file's order, read but not used. If the change sequence is
+    not the first added column, list it here too."""
     before_image_prefix: str | None = Field(default=None, min_length=1)
     before_image_columns: Literal["pk_only", "all"] = "pk_only"
-    """The rule's column-filter. Matters to files without a header only."""
+    """The rule's column-filter. Only used for files without a header."""
     preserve_transactions: bool = False
     cdc_path: str | None = None
     date_partition_enabled: bool = False
     date_partition_sequence: Literal["yyyymmdd", "yyyymmddhh", "yyyymm", "mmyyyydd", "ddmmyyyy"] = "yyyymmdd"
     date_partition_delimiter: Literal["slash", "dash", "underscore", "none"] = "slash"
     date_partition_timezone: str | None = None
-    """The zone of date folders and of the times in CDC files' names; UTC without it."""
+    """The zone of date folders and of the times in CDC files' names; UTC if None."""
     validation_enabled: bool = False
     batch_apply_enabled: bool = False
     lob_mode: Literal["none", "limited", "full"] | None = None
     """How the task migrates LOB columns; None for a source that has none."""
     lob_max_size: int = Field(default=32, ge=1)
-    """KB that limited LOB mode keeps of a value; it cuts what is longer, and tells no one but its log."""
+    """KB of a value that limited LOB mode keeps; DMS cuts longer values, and reports it only in its log."""
     longest_lob: int | None = Field(default=None, ge=0)
     """KB of the longest LOB at the source, rounded up."""
 
@@ -147,7 +148,7 @@ class DmsSettings(Model):
         if wrong := [
             word for word, meaning in value.items() if word in ("I", "U", "D", "") and word != meaning
         ]:
-            raise Mistakes([((word,), "is DMS's own word and keeps its meaning") for word in wrong])
+            raise Mistakes([((word,), "is DMS's own name and keeps its meaning") for word in wrong])
         return value
 
 
@@ -157,4 +158,4 @@ def _validated(value: dict[str, Any]) -> dict[str, Any]:
 
 
 OwnSettings = Annotated[dict[str, Any], AfterValidator(_validated)]
-"""Some of the settings, each valid by itself; which go together depends on the source's."""
+"""A subset of the settings, each of them valid; whether they may be combined depends on the source's settings."""

@@ -1,7 +1,7 @@
 """Endpoint settings that DMS refuses together, that lose data, or that leave the order of changes open.
 
-Here: one rule for each, over the settings in force for one table. Not here: what a single setting may be (`dms.py`),
-or where in lake.yaml it was written (`lake_config.py`).
+Here: one rule for each, over the settings in force for one table. Not here: the values of a single setting (`dms.py`),
+or its place in lake.yaml (`lake_config.py`).
 """
 
 from collections.abc import Iterator
@@ -14,15 +14,15 @@ from lake_assets.config.dms import DmsSettings
 from lake_assets.config.tables import KEYED_MODES, Mode, TableConfig
 
 Conflict = tuple[tuple[str, ...], str]
-"""The settings that collide, the one to blame first; and why, as what follows its name."""
+"""The conflicting settings, the one to report first; and the reason, which follows its name in the message."""
 
 WHOLE_TASK = ("preserve_transactions", "cdc_path")
-"""A file of whole transactions holds rows of every table, so that no table has these settings of its own."""
+"""A transaction file has rows of every table, so these settings apply to the whole task."""
 WHOLE_FILE = ("csv_delimiter", "csv_row_delimiter", "rfc_4180")
 
 
 def conflicts(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
-    """What is wrong with the settings in force for one table."""
+    """The conflicts between the settings in force for one table."""
     yield from _text(dms)
     yield from _columns(table, dms)
     yield from _transactions(table, dms)
@@ -38,10 +38,10 @@ def _text(dms: DmsSettings) -> Iterator[Conflict]:
     if dms.csv_delimiter in dms.csv_row_delimiter:
         yield (
             ("csv_row_delimiter", "csv_delimiter"),
-            "contains csv_delimiter: the end of a row and that of a field are the same",
+            "contains csv_delimiter: the end of a row cannot be distinguished from the end of a field",
         )
     if dms.rfc_4180 and '"' in dms.csv_delimiter + dms.csv_row_delimiter:
-        yield (("csv_delimiter", "csv_row_delimiter"), "must not be the quote while rfc_4180 is true")
+        yield (("csv_delimiter", "csv_row_delimiter"), "must not contain the quote while rfc_4180 is true")
     if any(mark in dms.csv_null_value for mark in (dms.csv_delimiter, dms.csv_row_delimiter)):
         yield (
             ("csv_null_value", "csv_delimiter", "csv_row_delimiter"),
@@ -50,7 +50,7 @@ def _text(dms: DmsSettings) -> Iterator[Conflict]:
     if any(mark in (dms.csv_no_sup_value or "") for mark in (dms.csv_delimiter, dms.csv_row_delimiter)):
         yield (
             ("csv_no_sup_value", "csv_delimiter", "csv_row_delimiter"),
-            "contains a delimiter, so that no field can be it",
+            "contains a delimiter, so that no field can have this value",
         )
     if dms.csv_no_sup_value is not None and dms.csv_no_sup_value == dms.csv_null_value:
         yield (
@@ -121,8 +121,8 @@ def _transactions(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
 
 
 def _left_out(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
-    """Operations that the endpoint does not write. A table that should hold them would be wrong, and nothing would ever
-    show it: so it is refused, unless the source is said never to do them."""
+    """Operations that the endpoint does not write. A table that needs them would silently be wrong, so the settings are
+    refused, unless `never` declares that the source does not do them."""
     if dms.cdc_inserts_only and dms.cdc_inserts_and_updates:
         yield (
             ("cdc_inserts_and_updates", "cdc_inserts_only"),
@@ -139,7 +139,7 @@ def _left_out(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
             other = " or mode: append_log" if setting == "cdc_inserts_only" else ""
             yield (
                 (setting,),
-                f"leaves out what a table of mode {min(shapes)} must see: rows that are {' or '.join(unsaid)} at the "
+                f"omits changes that a table of mode {min(shapes)} needs: rows that are {' or '.join(unsaid)} at the "
                 f"source would stay as they were. Switch it off on the endpoint, or say never: [{', '.join(lost)}]"
                 f"{other} for the table",
             )
@@ -152,8 +152,8 @@ def _left_out(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
     ):
         yield (
             ("cdc_inserts_and_updates", "include_op_for_full_load", "op_in_cdc", "add_column_name"),
-            "without include_op_for_full_load leaves open whether CDC files have an operation: DMS's guide says both. "
-            "Look into one, and say op_in_cdc: true or false",
+            "without include_op_for_full_load leaves open whether CDC files have an operation: DMS's guide is "
+            "contradictory. Check a CDC file, and set op_in_cdc to true or false",
         )
     if not has_operation_in_cdc(dms) and not dms.cdc_inserts_only:
         if not dms.cdc_inserts_and_updates:
@@ -169,7 +169,7 @@ def _left_out(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
 
 
 def _full_row(table: TableConfig, dms: DmsSettings) -> Iterator[Conflict]:
-    """An update finds the row that it changes by that row's own columns."""
+    """An update finds its row by the values of all columns before the update."""
     if table.mode is not Mode.FULL_ROW or "updated" in table.never:
         return
     if dms.before_image_prefix is None or (dms.before_image_columns != "all" and not dms.add_column_name):
@@ -193,8 +193,8 @@ def _lobs(dms: DmsSettings) -> Iterator[Conflict]:
     if dms.longest_lob is None:
         yield (
             ("lob_mode", "longest_lob"),
-            f"is limited, which cuts values after {dms.lob_max_size} KB without a word: measure the longest LOB at the "
-            "source and say longest_lob in KB (0 where no column is a LOB)",
+            f"is limited, which cuts values after {dms.lob_max_size} KB without an error: measure the longest LOB at "
+            "the source and set longest_lob in KB (0 where no column is a LOB)",
         )
     elif dms.longest_lob > dms.lob_max_size:
         yield (
@@ -219,8 +219,8 @@ def _validation(dms: DmsSettings) -> Iterator[Conflict]:
 
 
 def _order(dms: DmsSettings) -> Iterator[Conflict]:
-    """What decides which of two changes of a key is the later one: the change sequence, else the commit time, else the
-    time in the file's name."""
+    """The order of two changes of a key must be certain: by the change sequence, else the commit time, else the time in
+    the file's name."""
     if dms.change_sequence_column is not None:
         return
     cure = "have the task add AR_H_CHANGE_SEQ and name it in change_sequence_column"
@@ -256,7 +256,7 @@ def has_operation_in_cdc(dms: DmsSettings) -> bool:
 
 @lru_cache
 def _goes_back(zone: str) -> bool:
-    """Whether clocks of the zone are ever set back, by the rules of these years."""
+    """Whether the zone's clocks are ever set back, by the rules of 2018 to 2037."""
     place, day = ZoneInfo(zone), datetime(2018, 1, 1, tzinfo=UTC)
     walls = ((day + timedelta(weeks=week)).astimezone(place).replace(tzinfo=None) for week in range(52 * 20))
     return any(later - earlier < timedelta(weeks=1) for earlier, later in pairwise(walls))

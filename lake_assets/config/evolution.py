@@ -1,7 +1,6 @@
-"""What a table does when its source's columns change, and what it knows of layouts that are gone.
+"""The settings for changes of a source's columns, and earlier layouts of its files.
 
-Here: policies, earlier layouts, limits of the quarantine. Not here: what a policy means for a change
-(`schema/evolve.py`).
+Here: policies, earlier layouts, limits of the quarantine. Not here: applying a policy to a change (`schema/evolve.py`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,11 +32,12 @@ EARLIER_SETTINGS = (
     "before_image_columns",
     "csv_null_value",
 )
-"""What may have been otherwise: the columns that DMS adds, and what values mean. How a file is taken apart may not."""
+"""The settings that an earlier layout may change: the columns that DMS adds, and the meaning of values. The settings by
+which a file is parsed must stay the same."""
 
 
 class Policy(StrEnum):
-    """Of one kind of change."""
+    """The policy for one kind of change."""
 
     EVOLVE = "evolve"
     IGNORE = "ignore"
@@ -45,15 +45,17 @@ class Policy(StrEnum):
 
 
 class SchemaChanges(Model):
-    """What becomes of a column that the source adds, drops or widens. One word stands for all three."""
+    """The policy for columns that the source adds, drops or widens. A single word sets all three."""
 
     added: Policy = Policy.EVOLVE
-    """evolve: silver gets it (Parquet says its type; a CSV column needs its type in lake.yaml). ignore: not read."""
+    """evolve: silver gets the column (Parquet states its type; a CSV column needs its type in lake.yaml). ignore: not
+    read."""
     dropped: Policy | Literal["drop"] = Policy.EVOLVE
-    """evolve: silver keeps it, NULL from then on. drop: silver drops it once lake.yaml no longer has it. ignore: as
-    evolve, untold."""
+    """evolve: silver keeps the column, NULL from then on. drop: silver drops it once lake.yaml no longer has it.
+    ignore: as evolve, but not reported."""
     widened: Policy = Policy.EVOLVE
-    """evolve: silver's column is promoted. ignore: it stays, and a value that does not fit is a bad row."""
+    """evolve: silver's column is promoted. ignore: the column stays, and a row with a value that does not fit is
+    bad."""
 
     short_form: ClassVar[Mapping[str, Any] | None] = {"enum": [policy.value for policy in Policy]}
 
@@ -64,19 +66,19 @@ class SchemaChanges(Model):
 
 
 class EarlierLayout(Model):
-    """What files were before a change of the source or of the endpoint, where nothing in the files says it, as in CSV
-    without a header. What an entry leaves out is as in the next one, after the last one as in the table."""
+    """The layout of files before a change of the source or of the endpoint, where the files do not show it, as in CSV
+    without a header. Keys that an entry leaves out are as in the next entry; for the last entry, as in the table."""
 
     parts: ClassVar[Mapping[str, type[Model]]] = {"dms": DmsSettings}
 
     until_file: _FlushTime | None = None
-    """`YYYYMMDD-HHMMSSmmm`, as in the name of the first file of the next layout."""
+    """`YYYYMMDD-HHMMSSmmm`, from the name of the first file of the next layout."""
     until_sequence: _ChangeSequence | None = None
     """35 digits: the change sequence of the first change of the next layout."""
     columns: Columns | None = None
     """The source's columns."""
     dms: OwnSettings = Field(default_factory=dict)
-    """Endpoint settings, of EARLIER_SETTINGS."""
+    """Endpoint settings that differed then: those of columns that DMS adds, and of the meaning of values."""
 
     @field_validator("dms")
     @classmethod
@@ -87,9 +89,9 @@ class EarlierLayout(Model):
     @model_validator(mode="after")
     def _one_end(self) -> "EarlierLayout":
         if (self.until_file is None) == (self.until_sequence is None):
-            raise ValueError("an earlier layout ends with until_file or with until_sequence, one of them")
+            raise ValueError("an earlier layout needs either until_file or until_sequence")
         if self.columns is None and not self.dms:
-            raise ValueError("an earlier layout says what was otherwise: columns, dms, or both")
+            raise ValueError("an earlier layout needs columns, dms, or both")
         return self
 
     @property
@@ -104,14 +106,14 @@ class EarlierLayout(Model):
 def _fixed(settings: Mapping[str, Any]) -> Iterator[Mistake]:
     for name in settings:
         if name not in EARLIER_SETTINGS:
-            yield (name,), f"cannot have been otherwise; what can: {', '.join(EARLIER_SETTINGS)}"
+            yield (name,), f"cannot differ in an earlier layout; these can: {', '.join(EARLIER_SETTINGS)}"
 
 
 class QuarantineLimits(Model):
-    """How much of a batch may be set aside before its table stops instead."""
+    """How much of a batch may be quarantined before its table stops instead."""
 
     max_rows: int = Field(default=100, ge=0)
     max_share: float = Field(default=0.1, ge=0, le=1)
-    """Of the batch's rows, from twenty rows on."""
+    """Share of the batch's rows, for batches of twenty rows or more."""
     max_files: int = Field(default=3, ge=0)
-    """CDC files that cannot be read at all. A part of a full load is never set aside: its table would lack rows."""
+    """CDC files that cannot be read at all. A part of a full load is never quarantined: its table would lack rows."""

@@ -1,6 +1,6 @@
 """A whole lake.yaml: catalog, Spark, sources, marts, automation, maintenance.
 
-Not here: reading the file and the environment (`config_file.py`), or acting on a setting.
+Not here: reading the file and the environment (`config_file.py`), or using a setting.
 """
 
 import re
@@ -35,7 +35,7 @@ class CatalogConfig(BaseModel):
     ] = "lake"
     type: Literal["sqlite", "jdbc", "glue", "rest"] = "sqlite"
     uri: SecretStr | None = None
-    """May hold a password (a JDBC address); `get_secret_value()` at the moment of use, never in a log."""
+    """May contain a password (a JDBC address), so it is never logged."""
     warehouse: str = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -46,12 +46,12 @@ class CatalogConfig(BaseModel):
 
     @property
     def properties(self) -> dict[str, str]:
-        """The keys of `catalog` that this model does not name; booleans in the lower case that Java writes."""
+        """The keys of `catalog` that this model does not name; booleans in lower case, as in Java."""
         extra = (self.__pydantic_extra__ or {}).items()
         return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in extra}
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        # A REST catalog's `token` or `credential` is such a key: name it, but leave its value out of logs.
+        # A REST catalog's `token` or `credential` is such a key: show its name, and hide its value.
         for key, value in super().__repr_args__():
             yield key, SecretStr("hidden") if key in self.properties else value
 
@@ -59,9 +59,9 @@ class CatalogConfig(BaseModel):
 class SparkConfig(Model):
     mode: Literal["embedded", "connect"] = "embedded"
     master: str = "local[*]"
-    """Of a Spark that this machine starts: in the process, or as a Spark Connect server."""
+    """The master of a Spark that this machine starts: in the process, or as a Spark Connect server."""
     remote: str = "sc://localhost:15002"
-    """Of a Spark Connect server."""
+    """The address of a Spark Connect server."""
     conf: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
     @property
@@ -70,7 +70,7 @@ class SparkConfig(Model):
         return self.remote.partition(";")[0].rstrip("/")
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        # A key of a bucket may be among the settings: name them, but leave their values out of logs.
+        # A bucket's access key may be among the settings: show their names, and hide their values.
         hidden = {"remote": self.address, "conf": dict.fromkeys(self.conf, SecretStr("hidden"))}
         for key, value in super().__repr_args__():
             yield key, hidden.get(key or "", value)
@@ -98,12 +98,12 @@ class SourceConfig(Model):
     location: str = Field(min_length=1)
     dms: DmsSettings = DmsSettings()
     ignore_case: bool = False
-    """Whether a folder is a table's if their names differ only by case."""
+    """Whether a folder belongs to a table if their names differ only by case."""
     s3: S3Config = S3Config()
     listing: ListingConfig = ListingConfig()
     notifications: NotificationsConfig | None = None
     dms_task: DmsTask | None = None
-    """The task that fills the location; a table's own, where several do."""
+    """The task that writes to the location; if several do, set it for each table."""
     tables: dict[str, TableConfig] = Field(min_length=1)
     freshness: Freshness = Freshness()
     schema_changes: SchemaChanges = SchemaChanges()
@@ -113,8 +113,9 @@ class SourceConfig(Model):
     owners: tuple[str, ...] = ()
 
     def settings(self, table: str, when: datetime | None = None) -> DmsSettings:
-        """The endpoint settings in force for a table (`schema.table`): the source's, and the table's own above them. Of
-        a table that is not configured, the source's. `when` (UTC): those of files from then, by `earlier`."""
+        """The endpoint settings in force for a table (`schema.table`): the source's, overridden by the table's own. For
+        a table that is not configured, the source's. `when` (UTC): the settings for files of that time, by
+        `earlier`."""
         if table not in self.tables:
             return self.dms
         config = self.tables[table]
@@ -144,16 +145,18 @@ class SourceConfig(Model):
         return self
 
     def _conflicts(self) -> Iterator[Mistake]:
-        """Each where it was written: once under the source's `dms`, however many tables it concerns."""
-        told: dict[Mistake, None] = {}
+        """Each conflict at its place in lake.yaml: once under the source's `dms`, however many tables it affects."""
+        conflicting: dict[Mistake, None] = {}
         for name, table in self.tables.items():
             for settings, text in conflicts(table, self.settings(name)):
                 own = next((setting for setting in settings if setting in table.dms), None)
-                told[("dms", settings[0]) if own is None else ("tables", name, "dms", own), text] = None
-        yield from told
+                conflicting[("dms", settings[0]) if own is None else ("tables", name, "dms", own), text] = (
+                    None
+                )
+        yield from conflicting
 
     def _earlier_mistakes(self) -> Iterator[Mistake]:
-        """What the settings of an earlier time lose, and ends that the files of that time cannot have."""
+        """Conflicts between the settings of an earlier layout, and ends that its files cannot have."""
         for name, table in self.tables.items():
             today = self.settings(name)
             for place, entry in enumerate(table.earlier):
@@ -163,7 +166,7 @@ class SourceConfig(Model):
                 if entry.until_sequence is not None and then.change_sequence_column is None:
                     yield (
                         (*at, "until_sequence"),
-                        "needs files with a change sequence until then: say until_file",
+                        "needs files with a change sequence until then: use until_file",
                     )
                 known = {text for _, text in conflicts(table, today)}
                 for settings, text in conflicts(table.in_era(era), then):
@@ -214,9 +217,9 @@ class GoldConfig(Model):
     start_date: date = date(2024, 1, 1)
     """First day of the daily partitions of bronze and of the marts."""
     marts: tuple[str, ...] = ()
-    """Python modules that each define one `MART`."""
+    """Python modules, each of which defines one `MART`."""
     settings: dict[str, Any] = Field(default_factory=dict)
-    """Handed to the marts as they are, such as the empty-rack limit."""
+    """Passed to the marts unchanged, such as the empty-rack limit."""
 
 
 class AutomationConfig(Model):
@@ -230,12 +233,13 @@ class AutomationConfig(Model):
     max_files_per_batch: int = Field(default=2000, ge=1)
     apply_threads: int = Field(default=2, ge=1)
     rewrite_below_mb: float = Field(default=4, ge=0)
-    """A batch rewrites a table of fewer MB whole, which is faster than to mark rows of many files; 0: never."""
+    """A batch rewrites a smaller table as a whole, which is faster than marking rows of many files as deleted; 0:
+    never."""
     marts_in_silver_runs: bool = True
-    """Whether a sensor's run that applies tables computes the marts without days that read them, too; a mart that takes
-    minutes is better left to a run of its own."""
+    """Whether a sensor's run that applies tables also computes the marts without days that read them. Set to false if a
+    mart takes minutes: it then gets a separate run."""
     continuous: ContinuousConfig | None = None
-    """Whether a run of each source stays up and applies what lands at once; see `config/automation.py`."""
+    """Whether each source has a continuous run, which applies new files at once; see `config/automation.py`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "AutomationConfig":

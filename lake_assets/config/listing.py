@@ -1,6 +1,6 @@
-"""How new files of a source are found: looking through its location, and S3's notifications.
+"""How new files of a source are found: by listing its location, and by S3's notifications.
 
-Not here: looking (`bronze/scan/object_listing.py`), receiving (`bronze/scan/notifications.py`).
+Not here: listing (`bronze/scan/object_listing.py`), receiving (`bronze/scan/notifications.py`).
 """
 
 from datetime import timedelta
@@ -21,18 +21,20 @@ _QueueUrl = Annotated[
 
 
 class ListingConfig(Model):
-    """Of S3, a request lists a thousand objects."""
+    """How a scan lists the location. On S3, a request lists a thousand objects."""
 
     whole_below: int = Field(default=5000, ge=0)
-    """Up to so many files, every look lists them all."""
+    """Up to this many files, every scan lists them all."""
     tails: int = Field(default=200, ge=1)
-    """Tables whose newest files one look asks for: those with new files of late, and others in turn."""
+    """The number of tables whose newest files one scan lists: those with recent files, and others in rotation."""
     pages: int = Field(default=10, ge=1)
-    """Further requests of one look, of a pass through everything: for files that came late, and ones that are gone."""
+    """Further requests of one scan, which continue a full listing over several scans: for late files, and files that
+    are gone."""
     threads: int = Field(default=16, ge=1)
-    """Requests at a time."""
+    """Parallel requests."""
     overlap: Duration = timedelta(minutes=15)
-    """A table's newest files are those since so long before its newest one; older names wait for the pass."""
+    """A scan lists a table's files whose time is at most this much before its newest one; older names wait for the full
+    listing."""
 
 
 class NotificationsConfig(AwsAccess):
@@ -40,4 +42,4 @@ class NotificationsConfig(AwsAccess):
 
     queue_url: _QueueUrl
     dead_letter_queue_url: _QueueUrl | None = None
-    """Where messages go that are none of S3's; without it they stay for the queue's own redrive policy."""
+    """Where malformed messages are sent; without it they stay for the queue's own redrive policy."""

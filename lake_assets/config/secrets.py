@@ -1,6 +1,7 @@
-"""The secrets of a lake.yaml, kept out of what drivers and Spark say of their failures.
+"""Hides the secrets of a lake.yaml in error messages of drivers and Spark.
 
-Here: which values are secret, a text and an error without them. Not here: repr of the configuration (each model's own).
+Here: which values are secret, and replacing them in a text or an error. Not here: the repr of the configuration (in
+each model).
 """
 
 import re
@@ -14,7 +15,7 @@ from lake_assets.errors import LakeError
 _SECRET_KEY = re.compile(r"secret|passw|token|credential|access[._-]?key", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"(?:passw[a-z]*|token|secret)=([^&;]+)", re.IGNORECASE)
 SHORTEST = 4
-"""A shorter secret is no word of its own: to hide it wherever its letters come would make any text unreadable."""
+"""Shorter secrets are not hidden: replacing so few letters everywhere would make any text unreadable."""
 
 
 def hidden_in(lake: LakeConfig, text: str) -> str:
@@ -23,7 +24,7 @@ def hidden_in(lake: LakeConfig, text: str) -> str:
 
 
 def catalog_hidden_in(catalog: CatalogConfig, text: str) -> str:
-    """The same with the secrets of the catalog alone."""
+    """As `hidden_in`, with the secrets of the catalog alone."""
     return _without(_long_enough(_of_catalog(catalog)), catalog, text)
 
 
@@ -36,29 +37,29 @@ def _without(secrets: Iterable[str], catalog: CatalogConfig, text: str) -> str:
 
 
 def hidden_error(lake: LakeConfig, error: Exception) -> Exception:
-    """The error, if neither it nor what led to it names a secret; else one that says the same without. It is to be
-    raised `from None`."""
+    """The error, if neither it nor its causes contain a secret; else an error with the secrets hidden in its message.
+    Raise it `from None`."""
     chain = list(_chain(error))
     if not any(hidden_in(lake, str(one)) != str(one) for one in chain):
         return error
-    told = hidden_in(lake, str(error))
+    redacted = hidden_in(lake, str(error))
     if not isinstance(error, LakeError):
-        return LakeError(told)
-    error.args = (told,)
+        return LakeError(redacted)
+    error.args = (redacted,)
     error.__cause__ = error.__context__ = None
     return error
 
 
 @contextmanager
 def secrets_hidden(lake: LakeConfig) -> Iterator[None]:
-    """An error of the block leaves it without the secrets of the lake: it ends in logs and in Dagster's UI."""
+    """Hides the lake's secrets in errors of the block, which appear in logs and in Dagster's UI."""
     try:
         yield
     except Exception as error:
-        told = hidden_error(lake, error)
-        if told is error:
+        redacted = hidden_error(lake, error)
+        if redacted is error:
             raise
-        raise told from None
+        raise redacted from None
 
 
 def _secrets(lake: LakeConfig) -> list[str]:
@@ -72,7 +73,7 @@ def _secrets(lake: LakeConfig) -> list[str]:
 
 
 def _long_enough(found: Iterable[str]) -> list[str]:
-    """The longest first: one may be a part of another."""
+    """The secrets that are long enough, the longest first: one may be a part of another."""
     return sorted({secret for secret in found if len(secret) >= SHORTEST}, key=len, reverse=True)
 
 
@@ -81,7 +82,7 @@ def _of_catalog(catalog: CatalogConfig) -> Iterator[str]:
     if catalog.uri is None or catalog.type == "sqlite":
         return
     address = catalog.uri.get_secret_value()
-    # A driver may repeat a part of it, as it was written or decoded.
+    # A driver may repeat a part of the address, as written or decoded.
     credentials = urlsplit(address.removeprefix("jdbc:")).netloc.rpartition("@")[0].partition(":")[2]
     for secret in (credentials, *_IN_ADDRESS.findall(address)):
         yield from (secret, unquote(secret))

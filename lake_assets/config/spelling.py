@@ -1,4 +1,4 @@
-"""Names and values as lake.yaml spells them. Pure."""
+"""Names and values in lake.yaml's spelling. Pure."""
 
 import json
 import re
@@ -9,14 +9,14 @@ _WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 
 
 def key(text: str) -> str:
-    """A mapping's key, which is never substituted from the environment."""
+    """A mapping's key, in which environment variables are not replaced."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
     return json.dumps(text, ensure_ascii=False)
 
 
 def value(text: str) -> str:
-    """A value, in which `${` would ask for a variable."""
+    """A value, in which `${` has to be escaped."""
     return key(text.replace("${", "$${"))
 
 

@@ -1,6 +1,6 @@
 """A table's contract: columns and types, key, shape, partitions, limits.
 
-Not here: the source it belongs to (`lake_config.py`), or how the engine uses it.
+Not here: the source (`lake_config.py`), or the use of the settings.
 """
 
 import re
@@ -22,7 +22,7 @@ _PARTITION = re.compile(
 
 
 def _partition_mistake(entry: str, types: dict[str, str]) -> str | None:
-    """What is wrong with an entry of partition_by, by the Iceberg spec's table of transforms and source types."""
+    """The mistake in an entry of partition_by, by the Iceberg spec's table of transforms and source types."""
     if (match := _PARTITION.fullmatch(entry)) is None:
         cut = "; quote one with a comma" if entry.count("(") != entry.count(")") else ""
         return f"{entry!r} is not a partition transform such as day(started_at) or bucket(16, id){cut}"
@@ -48,18 +48,18 @@ class Mode(StrEnum):
     CHANGE_LOG = "change_log"
 
 
-ICEBERGS_OWN = frozenset(
+ICEBERG_COLUMNS = frozenset(
     ("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number")
 )
-"""Its metadata columns: a table may have a column of such a name, and Spark then cannot read it."""
-AS_ANOTHER = "give it another name, and say in renamed_from what the files call it"
+"""Iceberg's metadata columns: a table may have a column of such a name, but Spark cannot read that table."""
+RENAME_ADVICE = "give it another name, and set its name in the files in renamed_from"
 OnVanished = Literal["keep", "truncate", "drop"]
 KEYED_MODES = frozenset({Mode.CURRENT, Mode.SOFT_DELETE, Mode.HISTORY})
 """Shapes that need a key, and the order of its changes."""
 TIMED_MODES = frozenset({Mode.SOFT_DELETE, Mode.HISTORY, Mode.CHANGE_LOG})
-"""Shapes whose rows tell commit times."""
+"""Shapes whose rows have commit times."""
 FURTHER_SHAPES = {Mode.CHANGE_LOG: "_changes", Mode.HISTORY: "_history"}
-"""What `also` may name, and what follows the table's name then."""
+"""The shapes that `also` may name, with the suffix of the table's name."""
 SHAPE_COLUMNS = {
     Mode.CHANGE_LOG: (
         Column(name="_op", type="string"),
@@ -76,17 +76,17 @@ SHAPE_COLUMNS = {
         Column(name="_deleted_at", type="timestamptz"),
     ),
 }
-"""The columns that a shape has beside the source's."""
+"""The columns that a shape adds to the source's."""
 
 
 def name_mistake(name: str, others: Iterable[str], shapes: Iterable[Mode]) -> str | None:
-    """Why a table of these shapes that has the columns `others` cannot have a column of this name, as what follows the
-    name; None if it can."""
+    """Why a table of these shapes with the columns `others` cannot have a column of this name, as the end of a
+    sentence; None if it can."""
     folded = name.lower()
     if not name:
-        return "has the empty text for a name, which no column of silver can have"
-    if folded in ICEBERGS_OWN:
-        return "is a name that Iceberg keeps for itself"
+        return "has an empty name, which silver does not allow"
+    if folded in ICEBERG_COLUMNS:
+        return "is a name that Iceberg reserves"
     for shape in shapes:
         if any(column.name == folded for column in SHAPE_COLUMNS.get(shape, ())):
             return f"has the name of a column that {shape} adds"
@@ -96,12 +96,12 @@ def name_mistake(name: str, others: Iterable[str], shapes: Iterable[Mode]) -> st
 
 
 class FullLoadComplete(Model):
-    """When all parts of a full load are taken to have arrived."""
+    """When all parts of a full load count as arrived."""
 
     when: Literal["first_cdc", "quiet_period", "immediately", "dms"] = "first_cdc"
-    """dms: when DMS itself says so, see `dms_task`."""
+    """dms: when DMS reports it, see `dms_task`."""
     quiet: Duration = timedelta(minutes=5)
-    """Without a newer LOAD file for this long; also the fallback of first_cdc for a table that never changes."""
+    """How long no new LOAD file has arrived; also the fallback of first_cdc for a table that never changes."""
 
     short_form: ClassVar[Mapping[str, Any] | None] = {
         "anyOf": [
@@ -130,7 +130,7 @@ class Freshness(Model):
     max_pending_age: Duration = timedelta(minutes=10)
     """A file that has been in the bucket longer than this without being applied fails the check."""
     max_source_lag: Duration | None = None
-    """Newest applied source commit against the clock; None where a quiet source is normal."""
+    """The largest age of the newest applied source commit; None where a quiet source is normal."""
 
 
 class TableConfig(Model):
@@ -139,36 +139,37 @@ class TableConfig(Model):
     columns: Columns
     primary_key: tuple[str, ...] = ()
     name: str | None = None
-    """Name of the silver table; the source table's by default."""
+    """Name of the silver table; by default, the source table's name."""
     mode: Mode = Mode.CURRENT
     also: tuple[Mode, ...] = ()
     partition_by: tuple[str, ...] = ()
     full_load_complete: FullLoadComplete = FullLoadComplete()
     dms_task: DmsTask | None = None
-    """The source's by default."""
+    """By default, the source's."""
     on_vanished: OnVanished = "keep"
-    """What becomes of the table when DMS deletes all of its files, as it does at a TRUNCATE or DROP of the source's."""
+    """The effect on the table when DMS deletes all of its files, as it does at a TRUNCATE or DROP of the source
+    table."""
     foreign_commits: Literal["stop", "tolerate"] = "stop"
-    """What becomes of the silver table when something else than lake_assets commits rows to it."""
+    """Whether the silver table stops when a writer other than lake_assets commits rows to it."""
     cdc_only: bool = False
-    """The files have no full load, and need none: changes of rows that the table never had are no sign of a gap."""
+    """The files have no full load, and need none: changes of unknown rows do not indicate missing files."""
     freshness: Freshness | None = None
     schema_changes: SchemaChanges | None = None
-    """The source's by default."""
+    """By default, the source's."""
     renamed_from: dict[str, str] = Field(default_factory=dict)
     """New name: old name. The silver column keeps its field id and its rows."""
     ignore: tuple[str, ...] = ()
-    """Columns of the files that silver does not take, whatever `schema_changes` says of columns that are added."""
+    """Columns of the files that silver ignores, whatever the policy for added columns in `schema_changes`."""
     defaults: dict[str, str | int | float | bool] = Field(default_factory=dict)
-    """Of an added column, what the rows that were there before it say; NULL without one."""
+    """By added column, the value in rows that are older than the column; NULL if not set."""
     earlier: tuple[EarlierLayout, ...] = ()
     """Oldest first."""
     quarantine: QuarantineLimits = QuarantineLimits()
     format_version: Literal[2, 3] = 3
     dms: OwnSettings = Field(default_factory=dict)
-    """Endpoint settings that differ from the source's; in force is `SourceConfig.settings`."""
+    """Endpoint settings that differ from the source's; see `SourceConfig.settings`."""
     never: tuple[Literal["updated", "deleted"], ...] = ()
-    """What never happens to a row at the source, so that an endpoint which does not write it loses nothing."""
+    """Operations that never happen at the source, so that an endpoint that does not write them loses nothing."""
     description: str | None = None
     owners: tuple[str, ...] = ()
     tags: dict[str, str] = Field(default_factory=dict)
@@ -179,18 +180,18 @@ class TableConfig(Model):
         return self
 
     def era(self, when: datetime) -> int:
-        """How many entries of `earlier` end after the time, UTC; 0 for files as they are today."""
+        """The number of entries of `earlier` that end after the time (UTC); 0 for the present layout."""
         return sum(when < entry.until for entry in self.earlier)
 
     def in_era(self, era: int) -> "TableConfig":
-        """The table with the columns that its files had then."""
+        """The table with the columns of its files in that era."""
         for entry in self._since(era):
             if entry.columns is not None:
                 return self.model_copy(update={"columns": entry.columns})
         return self
 
     def settings_in(self, era: int, dms: DmsSettings) -> DmsSettings:
-        """The endpoint settings then; `dms` are today's."""
+        """The endpoint settings in that era; `dms` are the present ones."""
         changes: dict[str, Any] = {}
         for entry in reversed(self._since(era)):
             changes |= entry.dms
@@ -204,7 +205,7 @@ class TableConfig(Model):
         names = list(types)
         for place, name in enumerate(names):
             if wrong := name_mistake(name, names[:place], (self.mode, *self.also)):
-                yield ("columns", name), f"{wrong}: {AS_ANOTHER}"
+                yield ("columns", name), f"{wrong}: {RENAME_ADVICE}"
         for name in self.ignore:
             if name in types:
                 yield ("ignore",), f"names {name}, which columns has"
@@ -219,12 +220,12 @@ class TableConfig(Model):
             kept = {Mode.CURRENT: "kept current"}.get(keyed[0], f"kept as {keyed[0]}")
             yield (
                 ("primary_key",),
-                f"is missing, and a table without one cannot be {kept}: declare the key, or say "
+                f"is missing, and a table without one cannot be {kept}: declare the key, or set "
                 "mode: append_log (inserts only), mode: full_row (rows are found by all of their columns) or "
                 "mode: change_log",
             )
         if self.mode is Mode.FULL_ROW and self.primary_key:
-            yield ("primary_key",), "is what mode: full_row does without: remove it, or say mode: current"
+            yield ("primary_key",), "is what mode: full_row does without: remove it, or set mode: current"
         for entry in self.partition_by:
             if wrong := _partition_mistake(entry, types):
                 yield ("partition_by",), wrong
@@ -232,7 +233,7 @@ class TableConfig(Model):
             if new not in types:
                 yield ("renamed_from", new), f"is not a column{did_you_mean(new, types)}"
             elif old in types:
-                yield ("renamed_from", new), f"comes from {old}, which columns still has"
+                yield ("renamed_from", new), f"is renamed from {old}, which columns still has"
         for name in self.defaults:
             if name not in types:
                 yield ("defaults", name), f"is not a column{did_you_mean(name, types)}"

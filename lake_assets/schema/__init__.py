@@ -1,1 +1,1 @@
-"""A table's contract through time: what its files' columns mean, and what becomes of silver when they change."""
+"""A table's contract through time: the meaning of its files' columns, and the effect of their changes on silver."""

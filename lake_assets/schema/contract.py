@@ -1,8 +1,8 @@
-"""The contract that a table's files are read by, and its versions.
+"""The contract by which a table's files are read, and its versions.
 
-Here: what of lake.yaml decides how a row is read, which version holds for which file, and under which name a column of
-one version goes on in a later one. Not here: keeping the versions (`contract_log.py`), what a difference between two of
-them does to silver (`evolve.py`). Pure.
+Here: the settings of lake.yaml that decide how a row is read, which version applies to which file, and a column's name
+in a later version. Not here: storing the versions (`contract_log.py`), the effect of a difference between two versions
+on silver (`evolve.py`). Pure.
 """
 
 from collections.abc import Collection
@@ -11,12 +11,12 @@ from datetime import datetime
 
 from pydantic import Field
 
-from lake_assets.config import ICEBERGS_OWN, DmsSettings, EarlierLayout, Model, TableConfig
+from lake_assets.config import ICEBERG_COLUMNS, DmsSettings, EarlierLayout, Model, TableConfig
 from lake_assets.config.columns import Column, Columns
 
 
 class Contract(Model):
-    """What a row of a file is, independent of what silver makes of it."""
+    """How a row of a file is read, independent of the silver table's shape."""
 
     columns: Columns
     primary_key: tuple[str, ...] = ()
@@ -26,10 +26,10 @@ class Contract(Model):
     earlier: tuple[EarlierLayout, ...] = ()
     dms: DmsSettings = DmsSettings()
     dropped_at: dict[str, datetime] = Field(default_factory=dict)
-    """Since when, UTC, files lack a column that older ones had: it is NULL in them, whatever its default."""
+    """By column, the time (UTC) since when files lack it: there it is NULL, whatever its default."""
 
     def table(self, config: TableConfig, gone: Collection[str] = ()) -> TableConfig:
-        """The table of lake.yaml as this version knew it, for files whose source had dropped the columns `gone`."""
+        """The table of lake.yaml as of this version, for files whose source had dropped the columns `gone`."""
         return config.model_copy(
             update={
                 "columns": self.columns,
@@ -42,21 +42,21 @@ class Contract(Model):
 
     @property
     def all_settings(self) -> tuple[DmsSettings, ...]:
-        """Today's endpoint settings, and those of each earlier time."""
+        """The present endpoint settings, and those of each earlier layout."""
         found = [self.dms]
         for entry in reversed(self.earlier):
             found.append(found[-1].model_copy(update=entry.dms))
         return tuple(found)
 
     def gone_at(self, when: datetime) -> frozenset[str]:
-        """The columns with a default that the source had dropped by then: it is not theirs."""
+        """The columns with a default that the source had dropped by then: the default does not apply to them."""
         return frozenset(name for name, at in self.dropped_at.items() if at <= when and name in self.defaults)
 
     def column(self, name: str) -> Column | None:
         return next((column for column in self.columns if column.name == name), None)
 
     def with_column(self, column: Column) -> "Contract":
-        """With the column in the place of one of its name, or as the last."""
+        """The contract with the column replaced by name, or added as the last one."""
         if self.column(column.name) is None:
             return self.model_copy(update={"columns": (*self.columns, column)})
         columns = tuple(column if c.name == column.name else c for c in self.columns)
@@ -64,12 +64,12 @@ class Contract(Model):
 
 
 def is_unreadable(name: str) -> bool:
-    """Whether Spark cannot read a table that has a column of this name, so that none is kept."""
-    return name.lower() in ICEBERGS_OWN
+    """Whether Spark cannot read a table with a column of this name, so that silver never keeps one."""
+    return name.lower() in ICEBERG_COLUMNS
 
 
 def contract_of(table: TableConfig, dms: DmsSettings) -> Contract:
-    """What lake.yaml says today."""
+    """The contract by the present lake.yaml."""
     return Contract(
         columns=table.columns,
         primary_key=table.primary_key,
@@ -83,16 +83,16 @@ def contract_of(table: TableConfig, dms: DmsSettings) -> Contract:
 
 @dataclass(frozen=True, slots=True)
 class ContractVersion:
-    """A contract of one silver table, from a file of the log on."""
+    """A contract of one silver table, valid from an offset of the file log on."""
 
     number: int
     """From 1."""
     from_offset: int
     contract: Contract
     origin: str
-    """Why it came to be; a sentence for the user."""
+    """The reason for the version; a sentence for the user."""
     configured: Contract
-    """What lake.yaml said then."""
+    """The contract by lake.yaml at that time."""
     recorded_at: datetime
     """UTC."""
 
@@ -108,19 +108,19 @@ class Contracts:
         return self.versions[-1] if self.versions else None
 
     def at(self, offset: int) -> ContractVersion:
-        """The version by which the file of that log offset was, or is to be, decided."""
+        """The version that applies to the file at that log offset."""
         return next(version for version in reversed(self.versions) if version.from_offset <= offset)
 
     def upto(self, offset: int) -> "Contracts":
-        """The versions that files up to that offset can know of."""
+        """The versions that apply to files up to that offset."""
         return Contracts(tuple(version for version in self.versions if version.from_offset <= offset))
 
     def and_then(self, version: ContractVersion) -> "Contracts":
         return Contracts((*self.versions, version))
 
     def names_today(self, number: int, *, drops: bool) -> dict[str, str]:
-        """For each column of a version, its name in the newest one. A column that was dropped since has the name that
-        it had; with `drops` (silver drops what the source drops) it has none."""
+        """For each column of a version, its name in the newest one. A column that was dropped since keeps its name;
+        with `drops` (silver drops what the source drops) it is left out."""
         (held,) = (version for version in self.versions if version.number == number)
         names = {column.name: column.name for column in held.contract.columns}
         for version in self.versions[self.versions.index(held) + 1 :]:
@@ -130,7 +130,8 @@ class Contracts:
         return names
 
     def kept(self, *, drops: bool) -> tuple[Column, ...]:
-        """The columns that silver has beside those of the newest version: dropped by the source, and kept."""
+        """The columns that silver has in addition to the newest version: the source dropped them, and silver keeps
+        them."""
         if drops or not self.versions:
             return ()
         newest, found = self.versions[-1].contract, dict[str, Column]()

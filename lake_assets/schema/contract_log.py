@@ -1,7 +1,7 @@
-"""Every contract that silver tables were ever read by: the Iceberg table `lake_ops.contracts`.
+"""Every contract version of the silver tables: the Iceberg table `lake_ops.contracts`.
 
-A replay reads each file as it was first decided, though lake.yaml has moved on. Here: reading the versions and adding
-one. Not here: when there is a new one (`current.py`), what it says (`contract.py`).
+A replay reads each file by the contract that first applied to it, even if lake.yaml has changed since. Here: reading
+the versions and adding one. Not here: when a new version begins (`current.py`), its content (`contract.py`).
 """
 
 from collections import defaultdict
@@ -38,8 +38,8 @@ class ContractLog:
         return self._table.parsed().get(silver_table, Contracts())
 
     def add(self, silver_table: str, known: Contracts, version: ContractVersion) -> Contracts:
-        """The versions with this one, which takes the next number; if another process has added one since `known` was
-        read, nothing is added and what there is is returned: decide again."""
+        """Adds the version with the next number, and returns all versions. If another process has added one since
+        `known` was read, adds nothing and returns the present versions: the caller decides again."""
 
         def next_version(recorded: Mapping[str, Contracts]) -> list[Row]:
             found = len(recorded.get(silver_table, Contracts()).versions)
@@ -53,12 +53,12 @@ class ContractLog:
         return self.of(silver_table)
 
     def rename(self, silver_table: str, new: str) -> None:
-        """Gives the versions of a table to its new name. Raises as `OpsTable.rename`."""
+        """Assigns the versions of a table to its new name. Raises as `OpsTable.rename`."""
         self._table.rename("silver_table", silver_table, new)
 
 
 def new_version(contract: Contract, from_offset: int, origin: str, configured: Contract) -> ContractVersion:
-    """A version that is yet to get its number."""
+    """A version without its number yet."""
     return ContractVersion(0, from_offset, contract, origin, configured, datetime.now(UTC))
 
 

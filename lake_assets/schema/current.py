@@ -1,7 +1,7 @@
-"""The contracts of one silver table as of a batch: what was recorded, what lake.yaml says by now, and what the batch's
-own files bring.
+"""The contract versions of one silver table for a batch: the recorded ones, changes of lake.yaml, and columns of the
+batch's files.
 
-Here: when a new version begins. Not here: what a difference means (`evolve.py`), rows.
+Here: when a new version begins. Not here: the effect of a difference (`evolve.py`), rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,10 +14,10 @@ from lake_assets.schema.contract import Contract, Contracts, ContractVersion
 from lake_assets.schema.contract_log import new_version
 from lake_assets.schema.dropped import first_seen, newly_dropped
 from lake_assets.schema.evolve import observed, transition, types_of
-from lake_assets.schema.names import Naming, naming, proven, refuse_contract
+from lake_assets.schema.names import Naming, naming, refuse_contract, without_unusable_columns
 
 Add = Callable[[Contracts, ContractVersion], Contracts]
-"""Records a version, or finds that another run has recorded others: what there is then."""
+"""Records a version, unless another run has recorded one meanwhile; returns the present versions."""
 BY_CONFIG = "lake.yaml"
 
 
@@ -43,18 +43,18 @@ def contracts_of_batch(
     due = {file.offset for file in pending}
     seen = first_seen(logged)
     before: LoggedFile | None = None
-    quiet = None
+    unchanged = None
     for file in sorted(logged, key=lambda file: file.offset):
         if file.retry:
-            continue  # what its columns bring they brought when the file was new
+            continue  # its columns were already handled when the file was new
         if file.offset in due:
             newest = versions.recorded.at(file.offset)
-            # Files of one kind follow each other by the thousand, and what the first has not changed none does.
+            # Thousands of files in sequence have the same layout: if the first did not change the contract, none does.
             dropped = newly_dropped(newest.contract, file, seen, policies)
-            look = (newest.number, file.format, file.columns, before and before.columns)
-            if look != quiet or dropped:
+            layout = (newest.number, file.format, file.columns, before and before.columns)
+            if layout != unchanged or dropped:
                 news = versions.take(file, newest, before, dropped)
-                quiet = None if news else look
+                unchanged = None if news else layout
         if file.format == "parquet" and file.columns:
             before = file
     return versions.recorded
@@ -72,8 +72,8 @@ class _Versions:
     recorded: Contracts
 
     def start(self, position: int) -> None:
-        """Adds what lake.yaml says by now."""
-        self.recorded = self._proven(self.recorded)
+        """Adds a version if lake.yaml has changed."""
+        self.recorded = self._usable(self.recorded)
         newest = self.recorded.newest
         if newest is None:
             self._record(new_version(self.configured, 1, BY_CONFIG, self.configured))
@@ -93,31 +93,32 @@ class _Versions:
         before: LoggedFile | None,
         dropped: dict[str, datetime],
     ) -> bool:
-        """Adds what a file brings; whether it brings anything. `before`: the newest earlier Parquet file; `dropped`:
-        see `newly_dropped`."""
-        contract, told = observed(
+        """Adds a version if the file's columns change the contract, and returns whether they do. `before`: the newest
+        earlier Parquet file; `dropped`: see `newly_dropped`."""
+        contract, sentences = observed(
             self.name, newest.contract, file, self.policies, types_of(before), self._rules(self.recorded)
         )
         if dropped:
             contract = contract.model_copy(update={"dropped_at": contract.dropped_at | dropped})
-            told += [f"{file.key} no longer has column {column}" for column in dropped]
-        if told:
+            sentences += [f"{file.key} no longer has column {column}" for column in dropped]
+        if sentences:
             transition(self.name, newest.contract, contract, self.policies)
-            self._record(new_version(contract, file.offset, "; ".join(told), self.configured))
-        return bool(told)
+            self._record(new_version(contract, file.offset, "; ".join(sentences), self.configured))
+        return bool(sentences)
 
     def _record(self, version: ContractVersion) -> None:
-        self.recorded = self._proven(self.add(self.recorded, version))
+        self.recorded = self._usable(self.add(self.recorded, version))
 
-    def _proven(self, contracts: Contracts) -> Contracts:
-        return proven(contracts, self.shapes, drops=self.policies.dropped == "drop")
+    def _usable(self, contracts: Contracts) -> Contracts:
+        return without_unusable_columns(contracts, self.shapes, drops=self.policies.dropped == "drop")
 
     def _rules(self, known: Contracts) -> Naming:
         return naming(known, self.configured, self.shapes, drops=self.policies.dropped == "drop")
 
 
 def _with_what_files_brought(configured: Contract, newest: ContractVersion) -> Contract:
-    """lake.yaml may be edited for another reason: columns, widths and NULLs that files have brought stay."""
+    """The configured contract with the columns, types and NULLs that files have added: lake.yaml may have been edited
+    for another reason."""
     contract = configured
     for column in newest.contract.columns:
         before, now = newest.configured.column(column.name), configured.column(column.name)

@@ -1,7 +1,7 @@
-"""Columns that the source has dropped while lake.yaml still has them: NULL from then on.
+"""Columns that the source has dropped while lake.yaml still has them: they are NULL from then on.
 
-Here: since when, by the time of the files and not by their arrival, because a late file may be from before the drop, or
-from before the column. Not here: what a drop means for NOT NULL and for the key (`evolve.py`). Pure.
+Here: since when, by the time of the files and not by their arrival, because a late file may be older than the drop, or
+older than the column. Not here: the effect of a drop on NOT NULL and on the key (`evolve.py`). Pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def first_seen(logged: Iterable[LoggedFile]) -> dict[str, datetime]:
-    """For each column that files have, when the oldest of them was written; UTC."""
+    """For each column, when the oldest file that has it was written; UTC."""
     oldest: dict[tuple[str, tuple[str, ...]], datetime] = {}
     for file in logged:
         if file.columns is not None:
@@ -33,19 +33,18 @@ def first_seen(logged: Iterable[LoggedFile]) -> dict[str, datetime]:
 def newly_dropped(
     contract: Contract, file: LoggedFile, seen: Mapping[str, datetime], policies: SchemaChanges
 ) -> dict[str, datetime]:
-    """The columns that the file shows to have been dropped earlier than the contract knows, and by when. With the
-    policy `ignore`, and of JSON lines, whose objects leave out what is NULL, only those with a default, which would
-    stand in for them."""
+    """The columns that, by this file, were dropped earlier than the contract records, and since when. With the policy
+    `ignore`, and for JSON lines, whose objects omit NULL, only columns with a default, which would otherwise apply."""
     if file.columns is None:
         return {}
     has, at = _names(file.format, file.columns), file.written_at
-    untold = policies.dropped is Policy.IGNORE or file.format == "json"
+    unreported = policies.dropped is Policy.IGNORE or file.format == "json"
     found = {}
     for column in contract.columns:
         names = {column.name, contract.renamed_from.get(column.name, column.name)}
         first = min(seen.get(name, _NEVER) for name in names)
         news = first < at < contract.dropped_at.get(column.name, _NEVER)
-        if news and not names & has and (column.name in contract.defaults or not untold):
+        if news and not names & has and (column.name in contract.defaults or not unreported):
             found[column.name] = at
     return found
 

@@ -1,4 +1,4 @@
-"""What a difference between two versions of a contract does to silver, and what a file's columns do to the contract.
+"""The effect of a difference between two contract versions on silver, and of a file's columns on the contract.
 
 Here: the decisions, by policy. Not here: carrying them out (`silver_schema.py`). Pure.
 """
@@ -21,7 +21,7 @@ from lake_assets.spark.types import stored_type
 
 
 class Kind(StrEnum):
-    """Of a change of silver's columns."""
+    """The kind of a change of silver's columns."""
 
     RENAME = "rename"
     ADD = "add"
@@ -62,10 +62,10 @@ def transition(
     policies: SchemaChanges,
     kept: Collection[str] = (),
 ) -> list[SchemaChange]:
-    """From one version's columns to the next one's, in the order in which they are made.
+    """The changes from one version's columns to the next one's, in the order of execution.
 
-    `name` is the table, for messages; `kept` are columns that silver has beside those of `before`. Raises TableStopped,
-    before anything is written, for a change of the key and for a type that does not hold what the old one held.
+    `name` is the table, for messages; `kept` are columns that silver has in addition to `before`. Raises TableStopped,
+    before anything is written, for a change of the key and for a type that cannot hold every value of the old one.
     """
     renamed = {
         old: new
@@ -96,7 +96,7 @@ def transition(
 
 
 def _refuse_another_key(name: str, key: tuple[str, ...], before: Contract, after: Contract) -> None:
-    """`key`: that of `before`, as its columns are called now."""
+    """`key`: that of `before`, with the columns' present names."""
     if key != after.primary_key:
         raise TableStopped(
             name,
@@ -123,14 +123,14 @@ def observed(
     previous: Mapping[str, str],
     rules: Naming = NO_RULES,
 ) -> tuple[Contract, list[str]]:
-    """The contract with what the file's own columns change about it, and a sentence for each change.
+    """The contract with the changes by the file's columns, and a sentence for each change.
 
     `previous` are the lake types of the columns of the newest earlier Parquet file. Raises TableStopped where the
     policy is to stop, a type is incompatible, silver cannot have a column of the name (by `rules`), or a CSV header
-    names a column that nothing gives a type.
+    names a column without a declared type.
     """
     if file.columns is None or len(set(file.columns)) < len(file.columns):
-        return contract, []  # what the reader refuses need not be understood
+        return contract, []  # the reader refuses such a file
     found = file_types(file)
     named = {old: new for new, old in contract.renamed_from.items() if new not in found}
     seen = _Observation(name, contract, file, policies)
@@ -141,17 +141,17 @@ def observed(
             seen.make(seen.added, column, arrow)
         elif own is not None and arrow is not None:
             seen.make(seen.widened, own, arrow, previous.get(column))
-    # An object of JSON lines leaves out what is NULL.
+    # An object in JSON lines omits keys that are NULL.
     for own in seen.contract.columns if file.format != "json" else ():
         if own.name not in found and contract.renamed_from.get(own.name) not in found:
             seen.make(seen.relaxed, own)
     if seen.stops:
         raise TableStopped.of_all(seen.stops)
-    return seen.contract, seen.told
+    return seen.contract, seen.sentences
 
 
 def file_types(file: LoggedFile) -> dict[str, str | None]:
-    """The file's columns; with Arrow's names of their types for Parquet, with None for text."""
+    """The file's columns, with Arrow's names of their types; None for text files."""
     if file.format != "parquet":
         return dict.fromkeys(file.columns or ())
     return {column.name: column.arrow for column in parquet_columns(file.columns or ())}
@@ -164,23 +164,23 @@ def types_of(file: LoggedFile | None) -> dict[str, str]:
 
 
 _Change = tuple[Column, str] | None
-"""A column as the contract is to have it, and a sentence that says so; None where nothing changes."""
+"""The new column of the contract, and a sentence about it; None without a change."""
 
 
 @dataclass(slots=True)
 class _Observation:
-    """The columns of a file, held against a contract."""
+    """Compares the columns of a file with a contract."""
 
     name: str
     contract: Contract
-    """With the changes that were made."""
+    """With the changes made so far."""
     file: LoggedFile
     policies: SchemaChanges
-    told: list[str] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
     stops: list[TableStopped] = field(default_factory=list)
 
     def make(self, change: Callable[..., _Change], *given: Any) -> None:
-        """Makes a change, or notes why the table stops."""
+        """Makes a change, or records why the table stops."""
         try:
             made = change(*given)
         except TableStopped as stop:
@@ -188,19 +188,19 @@ class _Observation:
             return
         if made is not None:
             self.contract = self.contract.with_column(made[0])
-            self.told.append(made[1])
+            self.sentences.append(made[1])
 
     def new_columns(
         self, found: Mapping[str, str | None], named: Mapping[str, str], rules: Naming
     ) -> Collection[str]:
-        """The columns that the contract lacks and is to get; none if silver cannot have them all."""
+        """The columns to add to the contract; none if silver cannot have them all."""
         if self.policies.added is Policy.IGNORE:
             return ()
         known = set(self.contract.ignore)
         for dms in self.contract.all_settings:
             known |= added_names(self.contract.columns, dms)
             if dms.before_image_prefix is not None:
-                # Also of columns that the contract does not have yet, or under another name.
+                # Also before images of columns that the contract lacks, or has under another name.
                 known |= {f"{dms.before_image_prefix}{column}" for column in found}
         strange = {
             column: lake_type(arrow or "") or "string"
@@ -215,7 +215,7 @@ class _Observation:
         return strange
 
     def added(self, column: str, arrow: str | None) -> _Change:
-        """A column that the contract does not have, with the type that the file says."""
+        """Adds a column with the type in the file."""
         has = f"{self.file.key} has the column {column}"
         leave_out = f"say `ignore: {listed([column])}` for the table."
         if self.policies.added is Policy.STOP:
@@ -233,13 +233,13 @@ class _Observation:
         if (kind := lake_type(arrow)) is None:
             raise TableStopped(
                 self.name,
-                f"{has} of type {arrow}, which no column of silver can be.",
+                f"{has} of type {arrow}, which no column of silver can have.",
                 f"Remove it from the DMS task's mapping, or {leave_out}",
             )
         return Column(name=column, type=kind), f"{self.file.key} adds column {column} {kind}"
 
     def widened(self, own: Column, arrow: str, before: str | None) -> _Change:
-        """A column that is too narrow, with the type that the file needs. `before`: its type in the files before."""
+        """Widens a column to the type in the file. `before`: its type in the earlier files."""
         kind = lake_type(arrow)
         if kind is None or kind == before or holds(own.type, kind):
             return None
@@ -247,16 +247,16 @@ class _Observation:
             if before is not None and not holds(before, kind) and not holds(kind, before):
                 raise TableStopped(
                     self.name,
-                    f"{self.file.key} has column {own.name} as {kind}; it was {before} in the files before, and is "
+                    f"{self.file.key} has column {own.name} as {kind}; it was {before} in earlier files, and is "
                     f"{own.type}.",
-                    "No type holds both: drop the silver table and declare the new type to have it rebuilt, or have "
-                    "the source's column set back.",
+                    "No type holds both: drop the silver table and declare the new type to have it rebuilt, or set the "
+                    "source's column back.",
                 )
             return None
         if self.policies.widened is Policy.STOP:
             raise TableStopped(
                 self.name,
-                f"{self.file.key} has column {own.name} as {kind}, and it is {own.type}.",
+                f"{self.file.key} has column {own.name} as {kind}, and the contract has {own.type}.",
                 f"Declare it as {kind}, or set schema_changes.widened to evolve.",
             )
         if self.policies.widened is not Policy.EVOLVE:
@@ -265,7 +265,7 @@ class _Observation:
         return own.model_copy(update={"type": kind}), sentence
 
     def relaxed(self, own: Column) -> _Change:
-        """A column that the file lacks, without its NOT NULL."""
+        """Removes the NOT NULL of a column that the file lacks."""
         if own.name in self.contract.primary_key:
             raise TableStopped(
                 self.name,

@@ -1,7 +1,7 @@
-"""Rows of an older contract as rows of today's silver table.
+"""Rows of an older contract version as rows of the present silver table.
 
-Here: the images and before images of changes that were read by one contract version, under the names and types of the
-newest. Not here: reading them (`bronze/reader/read_changes.py`). DataFrame API only.
+Here: converting images and before images, read by one contract version, to the names and types of the newest. Not here:
+reading them (`bronze/reader/read_changes.py`). DataFrame API only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ def today(
     """`changes` as `read_changes` returns them, with `_image` in the columns `wanted` and `_before` in those of
     `matched_by`.
 
-    `had` are the columns of the contract that read them, `names` their names today; one that is not in `names` is left
-    out. A column that the contract did not have has its default, else NULL.
+    `had` are the columns of the contract version that read them, `names` their present names; a column that is not in
+    `names` is left out. A column that the version lacks gets its default, else NULL.
     """
     source = {names[column.name]: column.name for column in had if column.name in names}
     image = [_value("_image", source, column, defaults).alias(column.name) for column in wanted]

@@ -1,6 +1,6 @@
-"""Whether silver can have the columns of a contract by their names, and what to write in lake.yaml where it cannot.
+"""Whether silver can have the columns of a contract by their names, and the lines for lake.yaml where it cannot.
 
-Here: the rules of lake.yaml, put to what files bring before a contract is recorded. Not here: the rules themselves
+Here: applying lake.yaml's rules to the columns of files, before a contract is recorded. Not here: the rules themselves
 (`config/tables.py`), types (`evolve.py`). Pure.
 """
 
@@ -16,12 +16,12 @@ from lake_assets.schema.contract import Contract, Contracts, ContractVersion, is
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """What the name of a new column is compared with, beside the contract's columns."""
+    """The names that a new column must not collide with, in addition to the contract's columns."""
 
     shapes: tuple[Mode, ...] = ()
-    """Of the table: its mode, and `also`."""
+    """The table's mode and `also`."""
     kept: Mapping[str, str] = field(default_factory=dict)
-    """Columns that silver has kept, and their types."""
+    """Columns that the source dropped and silver kept, with their types."""
     configured: frozenset[str] = frozenset()
     """The columns of lake.yaml."""
 
@@ -30,7 +30,7 @@ NO_RULES = Naming()
 
 
 def naming(contracts: Contracts, configured: Contract, shapes: Iterable[Mode], *, drops: bool) -> Naming:
-    """Of a table with these versions; `drops`: whether silver drops what the source drops."""
+    """The rules for a table with these versions; `drops`: whether silver drops what the source drops."""
     kept = {column.name: column.type for column in contracts.kept(drops=drops)}
     return Naming(tuple(shapes), kept, frozenset(column.name for column in configured.columns))
 
@@ -43,10 +43,10 @@ def refuse_names(
     rules: Naming,
     found: Collection[str] = (),
 ) -> None:
-    """Raises TableStopped if a table with the columns of `among` cannot have the columns `new` (with their types)
-    beside them, with the lines of lake.yaml that mend it.
+    """Raises TableStopped if a table with the columns of `among` cannot also have the columns `new` (with their types);
+    the message contains the lines for lake.yaml.
 
-    `origin` says where they come from; `found` are all columns that are there together with them.
+    `origin` is their source, for the message; `found` are all columns of that file.
     """
     held = {**{column.name: column.type for column in among.columns}, **rules.kept}
     columns, renamed, wrong = dict[str, str](), dict[str, str](), list[str]()
@@ -77,19 +77,20 @@ def refuse_names(
 
 
 def refuse_contract(name: str, origin: str, contract: Contract, rules: Naming) -> None:
-    """As `refuse_names`, for a contract as a whole: lake.yaml's columns and those that files have brought."""
+    """As `refuse_names`, for a whole contract: lake.yaml's columns and those that files added."""
     columns = sorted(contract.columns, key=lambda column: column.name not in rules.configured)
     nothing = contract.model_copy(update={"columns": ()})
     refuse_names(name, origin, {column.name: column.type for column in columns}, nothing, rules)
 
 
-def proven(contracts: Contracts, shapes: Collection[Mode], *, drops: bool) -> Contracts:
-    """The versions without the columns that files brought and silver could never get. An earlier release recorded a
-    contract before it had tried it, so that no later one could be reached. A name of Iceberg's own silver does get."""
-    return Contracts(tuple(_proven(contracts.versions, shapes, drops)))
+def without_unusable_columns(contracts: Contracts, shapes: Collection[Mode], *, drops: bool) -> Contracts:
+    """The versions without the columns from files that silver can never have. An earlier release recorded a contract
+    before it checked the names, so that silver could not reach a later one. Columns with names of Iceberg's metadata
+    columns remain, because silver can have them."""
+    return Contracts(tuple(_usable_versions(contracts.versions, shapes, drops)))
 
 
-def _proven(
+def _usable_versions(
     versions: Iterable[ContractVersion], shapes: Collection[Mode], drops: bool
 ) -> Iterator[ContractVersion]:
     done: list[ContractVersion] = []
@@ -109,7 +110,7 @@ def _proven(
 
 
 def _free(column: str, taken: Collection[str], shapes: Collection[Mode]) -> str:
-    """A name of letters, digits and underscores that is like the column's, and free."""
+    """A free name of letters, digits and underscores, similar to the column's."""
     base = re.sub(r"\W+", "_", column).strip("_").lower() or "column"
     folded = {name.lower() for name in taken}
     names = (base if number == 1 else f"{base}_{number}" for number in range(1, len(folded) + 3))

@@ -1,4 +1,4 @@
-"""Which column type holds every value of another one.
+"""Which column type holds every value of another.
 
 Here: Iceberg's promotions, and the lake's name of an Arrow type. Pure.
 """
@@ -37,7 +37,7 @@ _ARROW = {
 
 
 def widens(old: str, new: str) -> bool:
-    """Whether a column of the type `old` may become one of `new` in Iceberg, no value lost."""
+    """Whether Iceberg can promote a column from the type `old` to `new` without losing a value."""
     if (old, new) in _PROMOTIONS:
         return True
     before, after = _DECIMAL.fullmatch(old), _DECIMAL.fullmatch(new)
@@ -47,7 +47,7 @@ def widens(old: str, new: str) -> bool:
 
 
 def holds(wide: str, narrow: str) -> bool:
-    """Whether every value of `narrow` is one of `wide`, read exactly."""
+    """Whether every value of `narrow` is exactly a value of `wide`."""
     if wide == narrow or widens(narrow, wide):
         return True
     digits = {"int": 10, "long": 19}.get(narrow)

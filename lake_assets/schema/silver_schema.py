@@ -1,11 +1,11 @@
-"""A silver table's columns brought to a contract.
+"""Altering a silver table's columns to match a contract.
 
-Here: carrying out what `evolve.py` decides. Not here: deciding; rows.
+Here: executing the changes that `evolve.py` decides. Not here: deciding them; rows.
 
-Spark's ALTER TABLE, since PyIceberg does not write format v3. Each statement is a commit of its own that shows on main
-at once, so what adds comes before the data that needs it, what drops follows the publish of data that does not have it
-any more, and everything may be done twice: the table says which contract version it has come to, and a run that was
-killed on the way is made good by the next one.
+Uses Spark's ALTER TABLE, because PyIceberg does not write format v3. Each statement is a separate commit, visible on
+main at once. So columns are added before the data that needs them, and dropped after the data without them is
+published. Every step may be repeated: the table stores its contract version, and the next run completes the steps of a
+run that was killed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ from lake_assets.spark.sql import Sql, sql
 from lake_assets.spark.types import spark_type, stored_type
 
 VERSION = "lake.contract-version"
-"""Table property: the contract version that the table's columns have come to."""
+"""Table property: the contract version of the table's columns."""
 BY_ANOTHER_RUN = ("FIELD_ALREADY_EXISTS", "UNRESOLVED_COLUMN", "FIELD_NOT_FOUND")
 
 
@@ -43,7 +43,7 @@ class Step:
 
 
 def steps(name: str, at_version: int, contracts: Contracts, policies: SchemaChanges) -> list[Step]:
-    """What is left to be done to a table at that version, until the newest of `contracts`. Raises TableStopped as
+    """The remaining steps of a table at that version, up to the newest of `contracts`. Raises TableStopped as
     `transition`."""
     found = []
     for place, (before, after) in enumerate(pairwise(contracts.versions), start=1):
@@ -56,12 +56,12 @@ def steps(name: str, at_version: int, contracts: Contracts, policies: SchemaChan
 
 
 def version_of(table: Table) -> int:
-    """The contract version that the table's columns have come to."""
+    """The contract version of the table's columns."""
     return int(table.properties.get(VERSION, "1"))
 
 
 class SilverSchema:
-    """The columns of one silver table, as Spark alters them."""
+    """Alters the columns of one silver table with Spark."""
 
     def __init__(self, spark: SparkSession, address: Sql, table: Table, name: str) -> None:
         """`address` is the table's name in Spark; `name` the source's table, for messages."""
@@ -71,8 +71,8 @@ class SilverSchema:
         self._types = {field.name: str(field.field_type) for field in table.schema().fields}
 
     def add(self, todo: Sequence[Step], published: int = 0) -> None:
-        """Makes every change but the drops; of those, only what a later step needs the name of. What led to the
-        contract version `published`, of which the table has rows, is made: of those steps only drops may be left."""
+        """Makes every change except drops; drops a column only if a later step adds one of the same name. The steps up
+        to the contract version `published`, of which the table has rows, are already made, except drops."""
         for step in todo:
             later = _added_after([s for s in todo if s.version > published], step.version)
             for change in step.changes:
@@ -82,10 +82,10 @@ class SilverSchema:
                 elif change.column in later:
                     self._drop(change.column)
         for column in [name for name in self._types if is_unreadable(name)]:
-            self._drop(column)  # before the batch, which Spark could not apply to a table that has it
+            self._drop(column)  # before the batch: Spark cannot apply one to a table with such a column
 
     def finish(self, todo: Sequence[Step]) -> None:
-        """Makes the drops, and says that the table has come to the last of the steps."""
+        """Makes the drops, and stores the last step's version in the table."""
         for step in todo:
             later = _added_after(todo, step.version)
             for change in step.drops:
@@ -116,7 +116,9 @@ class SilverSchema:
         elif change.kind is Kind.ADD:
             assert change.new is not None
             if change.old is not None and change.old in self._types and change.column not in self._types:
-                self._rename(change.old, change.column)  # the source had dropped it, and silver has kept it
+                self._rename(
+                    change.old, change.column
+                )  # the source had dropped the column, and silver kept it
                 self._widen(change.column, change.new)
             elif change.column not in self._types:
                 self._alter(added_column(change.column, change.new))

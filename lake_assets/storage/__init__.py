@@ -1,4 +1,4 @@
-"""Where files are: S3, folders, and what AWS says of a DMS task.
+"""Where files are: S3 and folders; and the state of a DMS task.
 
-Not here: what a file means (`bronze/`).
+Not here: the meaning of a file (`bronze/`).
 """

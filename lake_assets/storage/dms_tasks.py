@@ -1,8 +1,8 @@
-"""What AWS DMS says of a replication task: how far its full load is, as a whole and table by table.
+"""The state of a DMS replication task: the progress of its full load, as a whole and by table.
 
-Here: asking, and remembering an answer for some seconds. Not here: what an
-answer means for a table's parts (`silver/plan/full_load_gate.py`). Needs dms:DescribeReplicationTasks, and
-dms:DescribeTableStatistics so that a table need not wait for the others of its task.
+Here: calling the API, and caching an answer for some seconds. Not here: the effect of an answer on a table
+(`silver/plan/full_load_gate.py`). Needs dms:DescribeReplicationTasks, and dms:DescribeTableStatistics so that a table
+need not wait for the others of its task.
 """
 
 import time
@@ -17,12 +17,12 @@ from lake_assets.config import DmsTask
 from lake_assets.errors import LakeError
 from lake_assets.storage.aws_client import aws_errors, client, explained
 
-REMEMBERED_SECONDS = 10.0
-"""A sensor looks twice a second, and the API is throttled."""
-SILENT_SECONDS = 60.0
-"""A service that does not answer is asked again after so long: each question may take ten."""
+ANSWER_SECONDS = 10.0
+"""How long an answer is cached: a sensor scans twice a second, and the API is throttled."""
+ERROR_SECONDS = 60.0
+"""How long an error is cached: each call may take ten seconds."""
 PAGE = 500
-"""Tables an answer, the most that DescribeTableStatistics gives."""
+"""Tables per answer, the maximum of DescribeTableStatistics."""
 _ADVICE = {
     "AccessDeniedException": "grant dms:DescribeReplicationTasks and dms:DescribeTableStatistics",
     "ResourceNotFoundFault": "correct dms_task.arn",
@@ -32,7 +32,7 @@ _ADVICE = {
 
 
 class DmsUnavailable(LakeError):
-    """DMS did not say. The message is one sentence: which task, what is wrong, what to do."""
+    """DMS did not report the state. The message is one sentence: which task, what is wrong, what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class TableLoad:
     """A table's own full load. Times are UTC, on DMS's clock."""
 
     state: str
-    """DMS's word, such as `Full load`, `Table is being reloaded`, `Table completed`, `Table error`."""
+    """DMS's term, such as `Full load`, `Table is being reloaded`, `Table completed`, `Table error`."""
     started: datetime | None
     ended: datetime | None
 
@@ -50,19 +50,20 @@ class TaskReport:
     """One answer of DMS."""
 
     asked_at: datetime
-    """Before the question was sent."""
+    """The time before the request was sent."""
     status: str
     percent: int | None
     """FullLoadProgressPercent."""
     loading: int
-    """Tables that are being loaded, or wait to be."""
+    """Tables that are being loaded or queued."""
     errored: int
     tables: Mapping[tuple[str, str], TableLoad] = field(default_factory=dict)
-    """By schema and table as the source spells them; empty where DMS does not say."""
+    """By schema and table in the source's spelling; empty if the table statistics are not available."""
 
 
 class TaskReports:
-    """Asks for many tables at once. May be shared between threads: they wait for one answer instead of asking again."""
+    """Caches the answers for all tables. May be shared between threads: they wait for one answer instead of calling the
+    API each."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -71,13 +72,13 @@ class TaskReports:
         self._guard = Lock()
 
     def report(self, task: DmsTask, newer_than: datetime) -> TaskReport:
-        """What DMS says of the task, asked after `newer_than`. Raises DmsUnavailable, for some seconds without asking
-        again."""
+        """The state of the task, requested after `newer_than`. Raises DmsUnavailable, for ERROR_SECONDS without a new
+        call."""
         with self._guard:
             lock = self._locks.setdefault(task, Lock())
         with lock:
             at, answer = self._answers.get(task, (float("-inf"), None))
-            lasts = SILENT_SECONDS if isinstance(answer, DmsUnavailable) else REMEMBERED_SECONDS
+            lasts = ERROR_SECONDS if isinstance(answer, DmsUnavailable) else ANSWER_SECONDS
             fresh = self._clock() - at < lasts
             if (
                 answer is None
@@ -103,7 +104,7 @@ def ask(task: DmsTask) -> TaskReport:
         )
     found = [entry for entry in answer["ReplicationTasks"] if entry["ReplicationTaskArn"] == task.arn]
     if not found:
-        raise DmsUnavailable(f"DMS knows no task {task.arn}: correct dms_task.arn, or its region.")
+        raise DmsUnavailable(f"DMS has no task {task.arn}: correct dms_task.arn, or its region.")
     stats = found[0].get("ReplicationTaskStats", {})
     return TaskReport(
         asked_at,
@@ -123,7 +124,7 @@ def _tables(dms: Any, task: DmsTask) -> dict[tuple[str, str], TableLoad]:
         with _errors(task):
             entries = [entry for page in pages for entry in page.get("TableStatistics", ())]
     except DmsUnavailable:
-        # Not permitted, or not to be had: what the task says as a whole is stricter.
+        # Not permitted or not available: the state of the whole task is the stricter condition.
         return {}
     return {
         (entry["SchemaName"], entry["TableName"]): TableLoad(
@@ -144,10 +145,12 @@ def _errors(task: DmsTask) -> Iterator[None]:
     try:
         yield
     except aws_errors() as error:
-        said = explained(error, "DMS", task.arn, f"{task.arn}: DMS", _ADVICE, "dms_task.endpoint")
-        raise DmsUnavailable(said) from error
+        message = explained(error, "DMS", task.arn, f"{task.arn}: DMS", _ADVICE, "dms_task.endpoint")
+        raise DmsUnavailable(message) from error
 
 
 def _client(task: DmsTask) -> Any:
     retries = {"mode": "standard", "max_attempts": 2}
-    return client("dms", task, region=task.its_region, retries=retries, connect_timeout=5, read_timeout=20)
+    return client(
+        "dms", task, region=task.effective_region, retries=retries, connect_timeout=5, read_timeout=20
+    )

@@ -24,7 +24,7 @@ class LocalStore:
 
     def __init__(self, folder: str | Path) -> None:
         self._root = Path(folder).expanduser().absolute()
-        # A file that was only touched would otherwise be hashed again in every pass.
+        # Without the cache, every scan would hash a file again that was only touched.
         self._versions: dict[StoredObject, str] = {}
         self._left_out: dict[str, str] = {}
 
@@ -46,8 +46,8 @@ class LocalStore:
     def _walk(
         self, folder: str, prefix: str, start_after: str, above: tuple[str, ...]
     ) -> Iterator[StoredObject]:
-        """In S3's order, where `a.csv` comes before `a/b.csv`: a folder sorts as if it ended with a slash. `above`: the
-        folder and those that it was reached through, without links."""
+        """Lists in S3's order, where `a.csv` sorts before `a/b.csv`: a folder sorts as if it ended with a slash.
+        `above`: the resolved paths of the folder and its parents."""
         try:
             with os.scandir(self._root / folder) as found:
                 visible = (entry for entry in found if not entry.name.startswith("."))
@@ -69,7 +69,8 @@ class LocalStore:
                 yield _stored(name, stat)
 
     def _is_followed(self, entry: os.DirEntry[str], folder: str, above: tuple[str, ...]) -> bool:
-        """Whether it is no link, or one to something else in the location."""
+        """Whether the entry is not a link, or a link to another place in the location that is not one of its
+        parents."""
         if not entry.is_symlink():
             return True
         try:
@@ -121,13 +122,13 @@ def _is_below(path: str, folder: str) -> bool:
 
 def _stat(entry: os.DirEntry[str]) -> os.stat_result | None:
     try:
-        # Neither a pipe nor a socket: opening one would wait for ever.
+        # Excludes pipes and sockets: opening one would wait for ever.
         return entry.stat() if entry.is_file() else None
     except OSError:
         return None  # gone since its folder was listed
 
 
 def _stored(key: str, stat: os.stat_result) -> StoredObject:
-    # Not fromtimestamp(st_mtime), a float: the log keeps whole microseconds, and must find the same ones again.
+    # Not fromtimestamp(st_mtime), a float: the log stores whole microseconds, which later listings must reproduce.
     modified = _EPOCH + timedelta(microseconds=stat.st_mtime_ns // 1000)
     return StoredObject(key, stat.st_size, modified, etag=None)

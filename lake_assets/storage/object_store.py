@@ -1,7 +1,7 @@
 """Where the files of a source are: a local folder or an S3 prefix, behind one small interface.
 
-Here: opening a location, and S3. Not here: what a key means (`bronze/files/keys.py`), what
-a file contains (`bronze/files/inspect.py`), what is already known (`bronze/log/file_log.py`).
+Here: opening a location, and S3. Not here: what a key means (`bronze/files/keys.py`), what a file contains
+(`bronze/files/inspect.py`), which files are logged (`bronze/log/file_log.py`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from datetime import UTC
 from typing import Any, BinaryIO, cast
 
 from lake_assets.config import S3Config
-from lake_assets.storage.aws_client import aws_errors, client, code_of, explained
+from lake_assets.storage.aws_client import aws_errors, client, error_code, explained
 from lake_assets.storage.local_store import LocalStore
 from lake_assets.storage.range_reader import RangeReader
 from lake_assets.storage.stored_object import ObjectGone, ObjectStore, StoredObject, StoreError
@@ -86,7 +86,7 @@ class S3Store:
         with self._errors(key):
             if seekable:
                 head = self._client.head_object(**address)
-                # Ranges of two different contents would make a third.
+                # Ranges of two versions of the object must not be combined.
                 pinned = address | {"IfMatch": head["ETag"]}
                 yield cast(
                     BinaryIO, RangeReader(head["ContentLength"], lambda a, b: self._range(pinned, a, b))
@@ -96,7 +96,7 @@ class S3Store:
                     yield cast(BinaryIO, body)
 
     def _range(self, address: dict[str, str], first: int, last: int) -> bytes:
-        # Told here: a reader of the format would take a time-out, which is an OSError, for damage.
+        # Converted here: the Parquet reader would report a time-out, which is an OSError, as damage.
         with (
             self._errors(address["Key"].removeprefix(self._prefix)),
             closing(self._client.get_object(**address, Range=f"bytes={first}-{last}")["Body"]) as body,
@@ -112,7 +112,7 @@ class S3Store:
         try:
             yield
         except aws_errors() as error:
-            if key and code_of(error) in _GONE:
+            if key and error_code(error) in _GONE:
                 raise ObjectGone(f"{where} vanished or changed: run again.") from error
             raise StoreError(explained(error, "S3", where, where, _ADVICE, "s3.endpoint")) from error
 

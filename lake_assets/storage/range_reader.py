@@ -1,7 +1,7 @@
 """An object as a seekable file, read in ranges.
 
-Here: the arithmetic of seeking, so that a Parquet footer costs its own bytes and not the whole object's. Not here: who
-fetches a range (`object_store.py`).
+Here: the arithmetic of seeking, so that reading a Parquet footer does not fetch the whole object. Not here: fetching a
+range (`object_store.py`).
 """
 
 import io

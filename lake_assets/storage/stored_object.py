@@ -1,4 +1,4 @@
-"""What an object store is, whichever kind: its objects, its methods, its errors.
+"""The interface of every object store: its objects, its methods, its errors.
 
 Here: the interface. Not here: the stores (`local_store.py`, `object_store.py`).
 """
@@ -17,11 +17,11 @@ class StoreError(LakeError):
 
 
 class NotLogged(StoreError):
-    """New files were seen, and could not enter the file log. What it has already can be applied."""
+    """A scan found new files that could not be logged. Files that are logged already can be applied."""
 
 
 class ObjectGone(StoreError):
-    """An object vanished or changed between being listed and being read. The next listing tells the truth."""
+    """An object vanished or changed between its listing and its reading. The next listing is right again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,8 @@ class ObjectStore(Protocol):
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """What the newest listings have met and not listed, by key, and why: links out of a folder, or in a circle."""
+        """The objects that the newest listings left out, by key with the reason: links out of the folder, or in a
+        circle."""
         ...
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[StoredObject]:
@@ -54,13 +55,13 @@ class ObjectStore(Protocol):
         ...
 
     def version(self, obj: StoredObject) -> str:
-        """What tells one content from another: S3's ETag, a local file's SHA-256 in hex. Raises ObjectGone."""
+        """Identifies the content: S3's ETag, a local file's SHA-256 in hex. Raises ObjectGone."""
         ...
 
     def open(self, key: str, *, seekable: bool = False) -> AbstractContextManager[BinaryIO]:
-        """The bytes of an object: a stream, or on demand a file to seek in. Raises ObjectGone."""
+        """The bytes of an object: a stream, or with `seekable` a file to seek in. Raises ObjectGone."""
         ...
 
     def spark_uri(self, key: str) -> str:
-        """The path as Hadoop takes it, unescaped. Spark's readers see a glob in a key with any of `{}[]*?\\`."""
+        """The path for Hadoop, unescaped. Spark's readers interpret a key with any of `{}[]*?\\` as a glob."""
         ...

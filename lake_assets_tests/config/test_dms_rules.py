@@ -79,7 +79,7 @@ REFUSED = [
         "needs date_partition_enabled: true",
     ),
     ("one end for rows and fields", {"csv_delimiter": "\n"}, "csv_row_delimiter", "contains csv_delimiter"),
-    ("a quote between fields", {"csv_delimiter": '"'}, "csv_delimiter", "must not be the quote"),
+    ("a quote between fields", {"csv_delimiter": '"'}, "csv_delimiter", "must not contain the quote"),
     ("NULL of two fields", {"csv_null_value": "a,b"}, "csv_null_value", "contains a delimiter"),
     ("NULL over two lines", {"csv_null_value": "a\nb"}, "csv_null_value", "contains a delimiter"),
     ("not logged or NULL", {"csv_no_sup_value": "NULL"}, "csv_no_sup_value", "would become NULL"),

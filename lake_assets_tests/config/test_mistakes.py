@@ -68,7 +68,7 @@ def test_several_mistakes_of_one_table(refusal):
     assert refusal(text) == [
         f"{at}.primary_key: names id, which columns does not have",
         f"{at}.columns.Trip_ID: differs from trip_id only in case, which Spark does not distinguish: "
-        "give it another name, and say in renamed_from what the files call it",
+        "give it another name, and set its name in the files in renamed_from",
         f"{at}.partition_by: day(trip_id) needs a column of type timestamp or timestamptz or date, and trip_id is "
         "of type long",
         f"{at}.also: append_log is no further shape of a current table",

@@ -178,7 +178,7 @@ def test_table(settings):
         ({"also": ["change_log", "change_log"]}, "names the same thing twice"),
         ({"columns": {}}, "at least 1 item"),
         ({"columns": {"id": "long", "ID": "long"}}, "differs from id only in case"),
-        ({"columns": {"id": "long", "_Deleted": "int"}}, "a name that Iceberg keeps for itself"),
+        ({"columns": {"id": "long", "_Deleted": "int"}}, "a name that Iceberg reserves"),
         ({"columns": {"id": "long", "": "long"}}, "at least 1 character"),
         ({"mode": "upsert"}, "'current', 'soft_delete', 'history', 'full_row', 'append_log' or 'change_log'"),
         ({"format_version": 1}, "2 or 3"),

@@ -21,7 +21,7 @@ def test_the_task_that_says_when_a_full_load_is_complete():
     }
     found = source(tables, dms_task=TASK)
     tasks = [found.task(table) for table in ("public.a", "public.b")]
-    assert [task and (task.arn[-3:], task.its_region) for task in tasks] == [
+    assert [task and (task.arn[-3:], task.effective_region) for task in tasks] == [
         ("ABC", "eu-central-1"),
         ("DEF", "eu-west-1"),
     ]

@@ -68,7 +68,7 @@ KINDS = {
         header(*COLUMNS, "colour"), "a text file does not state its type", {}, "which lake.yaml does not know"
     ),
     "added, a name of Iceberg's": Ddl(
-        parquet(_pos="int32"), "which is a name that Iceberg keeps for itself", {}, "keeps for itself"
+        parquet(_pos="int32"), "which is a name that Iceberg reserves", {}, "Iceberg reserves"
     ),
     "added, csv, a name of Iceberg's": Ddl(
         header(*COLUMNS, "_pos"),
@@ -79,7 +79,7 @@ KINDS = {
     "added, no name": Ddl(parquet(**{"": "int64"}), '`renamed_from: {column: ""}`', {}, '`ignore: [""]`'),
     "added, two that cannot be": Ddl(
         parquet(_pos="int32", SIZE="int32"),
-        "has the column _pos, which is a name that Iceberg keeps for itself and the column SIZE, which differs from",
+        "has the column _pos, which is a name that Iceberg reserves and the column SIZE, which differs from",
         {},
         "`columns: {pos: int, size_2: int}` and `renamed_from: {pos: _pos, size_2: SIZE}`",
     ),
@@ -87,12 +87,14 @@ KINDS = {
         parquet(size=None, SIZE="int32"), "`renamed_from: {size: SIZE}`", {}, "`ignore: [SIZE]`"
     ),
     "added, nested": Ddl(
-        parquet(colour="list<item: string>"), "no column of silver can be", {}, "does not know"
+        parquet(colour="list<item: string>"), "no column of silver can have", {}, "does not know"
     ),
     "dropped": Ddl(parquet(name=None), {}, {}, "lacks the column name"),
     "dropped, csv": Ddl(header("id", "size", "price"), {}, {}, "lacks the column name"),
     "dropped, of the key": Ddl(parquet(id=None), *["lacks id, which is part of the primary key"] * 3),
-    "widened": Ddl(parquet(size="int64"), {"size": "long"}, {}, "has column size as long, and it is int"),
+    "widened": Ddl(
+        parquet(size="int64"), {"size": "long"}, {}, "has column size as long, and the contract has int"
+    ),
     "widened decimal": Ddl(
         parquet(price="decimal128(14, 2)"),
         {"price": "decimal(14, 2)"},
@@ -100,10 +102,8 @@ KINDS = {
         "has column price as decimal(14, 2)",
     ),
     "narrower": Ddl(parquet(id="int32", price="decimal128(5, 2)"), {}, {}, {}),
-    "incompatible": Ddl(parquet(size="string"), *["it was int in the files before"] * 3),
-    "another scale": Ddl(
-        parquet(price="decimal128(10, 3)"), *["it was decimal(10, 2) in the files before"] * 3
-    ),
+    "incompatible": Ddl(parquet(size="string"), *["it was int in earlier files"] * 3),
+    "another scale": Ddl(parquet(price="decimal128(10, 3)"), *["it was decimal(10, 2) in earlier files"] * 3),
     "to double": Ddl(parquet(size="double"), *["No type holds both"] * 3),
     "DMS's columns gone": Ddl(parquet(change_seq=None, BI_id=None), {}, {}, {}),
     "DMS's columns new": Ddl(parquet(source_host="string", BI_size="int32"), {}, {}, {}),

@@ -24,10 +24,10 @@ TABLE, OTHER = "public.items", "public.others"
 BASE: dict[str, Any] = {"columns": {"id": "int not null", "v": "int"}, "primary_key": ["id"]}
 TYPES = {"id": pa.int32(), "v": pa.int32()}
 CANNOT_BE: dict[str, tuple[str, str, str, dict[str, Any]]] = {
-    "iceberg": ("_pos", "is a name that Iceberg keeps for itself", "pos", {}),
-    "iceberg, other case": ("_File", "is a name that Iceberg keeps for itself", "file", {}),
+    "iceberg": ("_pos", "is a name that Iceberg reserves", "pos", {}),
+    "iceberg, other case": ("_File", "is a name that Iceberg reserves", "file", {}),
     "case": ("V", "differs from v only in case", "v_2", {}),
-    "nothing": ("", "has the empty text for a name", "column", {}),
+    "nothing": ("", "has an empty name", "column", {}),
     "shape": ("_op", "has the name of a column that change_log adds", "op_2", {"also": ["change_log"]}),
 }  # fmt: skip
 

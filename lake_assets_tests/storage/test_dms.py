@@ -38,7 +38,7 @@ def test_its_tables_over_several_pages(dms: Dms) -> None:
 def test_a_task_that_is_not_there_and_a_service_that_does_not_answer(dms: Dms) -> None:
     unknown = dms.task.model_copy(update={"arn": dms.task.arn.replace("loading", "other")})
     with pytest.raises(
-        DmsUnavailable, match=r"DMS knows no task .*other-\w+: correct dms_task.arn, or its region"
+        DmsUnavailable, match=r"DMS has no task .*other-\w+: correct dms_task.arn, or its region"
     ):
         ask(unknown)
     silent = dms.task.model_copy(update={"endpoint": "http://127.0.0.1:9"})

@@ -1,1 +1,1 @@
-"""One file: what its name and its bytes say, without Spark."""
+"""One file: the facts in its name and its bytes, without Spark."""

@@ -1,6 +1,6 @@
-"""The bytes of an object, decompressed, or that they cannot be had.
+"""The bytes of an object, decompressed, and the errors of unreadable content.
 
-Here: streams of text files, gzip taken strictly. Not here: what the text says (`inspect.py`), Parquet.
+Here: streams of text files, strict gzip. Not here: what the text contains (`inspect.py`), Parquet.
 """
 
 import zlib
@@ -16,16 +16,16 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 def refuse_machine_fault(key: str, error: BaseException) -> None:
-    """Raises StoreError for what the machine could not do rather than for what the file holds: of Arrow's own errors of
-    a file, none has the operating system's number."""
+    """Raises StoreError if the machine failed rather than the file's content: Arrow's own errors about content have no
+    errno of the operating system."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None):
         raise StoreError(
-            f"{key} could not be read ({error}): its content is not at fault; it is tried again."
+            f"{key} could not be read ({error}): its content is not at fault; the next run tries again."
         ) from error
 
 
 class ContentDigest:
-    """Tells one content from another, whatever the object's ETag, encryption or compression."""
+    """Identifies a content, whatever the object's ETag, encryption or compression."""
 
     def __init__(self) -> None:
         self._hash = blake2b(digest_size=16)
@@ -39,7 +39,7 @@ class ContentDigest:
 
 
 class UnreadableFile(LakeError):
-    """A file whose content is not what its name promises."""
+    """A file whose content does not match its name, or is damaged."""
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(f"{key} cannot be read: {reason}")
@@ -48,7 +48,7 @@ class UnreadableFile(LakeError):
 
 
 class HeldBack(UnreadableFile):
-    """A file that could be read, and that must not be applied without somebody's decision."""
+    """A readable file that must not be applied without a user's decision."""
 
     def __init__(self, key: str, reason: str) -> None:
         LakeError.__init__(self, f"{key}: {reason}")
@@ -57,7 +57,7 @@ class HeldBack(UnreadableFile):
 
 
 class FilesUnusable(LakeError):
-    """Files of a batch that look whole cannot be used; the batch is tried again without them."""
+    """Files of a batch that seemed intact cannot be used; the batch is tried again without them."""
 
     def __init__(self, files: Sequence[UnreadableFile]) -> None:
         super().__init__(str(files[0]))
@@ -82,7 +82,7 @@ def whole(store: ObjectStore, key: str, compression: str, limit: int) -> bytes:
 
 
 def lines(pieces: Iterable[bytes], end: bytes) -> Iterator[bytes]:
-    """The content, given in pieces of any size, cut behind each `end`."""
+    """The content, given in pieces of any size, cut after each `end`."""
     rest = b""
     for piece in pieces:
         *ended, rest = (rest + piece).split(end)
@@ -98,7 +98,7 @@ def _pieces(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _inflated(stream: BinaryIO, key: str) -> Iterator[bytes]:
-    """By zlib and not by Python's gzip, which forgives what follows the stream; Spark's decompressor may not."""
+    """Uses zlib, because Python's gzip tolerates bytes after the stream that Spark's decompressor may refuse."""
     member = zlib.decompressobj(wbits=31)
     try:
         for piece in _pieces(stream):
@@ -118,7 +118,7 @@ def _inflated(stream: BinaryIO, key: str) -> Iterator[bytes]:
 
 
 def digested(store: ObjectStore, key: str, compression: str, digest: ContentDigest) -> Iterator[bytes]:
-    """The content as `chunks` gives it, each piece added to the digest."""
+    """The content as `chunks` returns it, each piece added to the digest."""
     for chunk in chunks(store, key, compression):
         digest.add(chunk)
         yield chunk

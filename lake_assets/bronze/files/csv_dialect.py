@@ -1,7 +1,7 @@
 """How an endpoint separates and quotes the fields of its CSV files, as bytes.
 
-Here: the dialect that the endpoint's settings name. Not here: whether a file follows it (`csv_structure.py`), or its
-records (`csv_records.py`).
+Here: the dialect by the endpoint's settings. Not here: whether a file follows it (`csv_structure.py`), or its records
+(`csv_records.py`).
 """
 
 import re
@@ -28,6 +28,6 @@ class CsvDialect:
 
     @cached_property
     def field_end(self) -> re.Pattern[bytes]:
-        """What ends an unquoted field, or must not be in it."""
+        """Matches the end of an unquoted field, or a quote, which must not be in it."""
         marks = [self.row_delimiter, self.delimiter, *([QUOTE] if self.quoted else [])]
         return re.compile(b"|".join(re.escape(mark) for mark in marks))

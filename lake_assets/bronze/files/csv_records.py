@@ -1,14 +1,14 @@
-"""The records of a CSV file, one by one and strictly: the fields of each, or why it has none.
+"""The records of a CSV file, parsed strictly: the fields of each, or the fault.
 
-Here: RFC 4180 by the letter, and where a record ends that does not follow it. Not here: deciding which files need this
-(`csv_structure.py`), or what the fields mean. Slow and in memory; only irregular files come here.
+Here: RFC 4180 by the letter, and the end of a record that does not follow it. Not here: deciding which files need this
+(`csv_structure.py`), or what the fields mean. Slow and in memory, so only for irregular or small files.
 
-Where a faulty record ends. A quote that neither opens nor closes a field leaves open whether what follows is inside of
-quotes. The record ends at the first row delimiter behind that quote from which on the text can be read as standing
-outside of quotes, and cannot be read as standing inside: the next quotes tell, and at the latest the end of the file,
-where quotes must have been closed. What lies before is never split into rows by guess. If the stray quote looks like a
-closing one, its opening one may be what was damaged: then the record begins with the last record of another width than
-the file's first, if there was no quote in between.
+Where a faulty record ends. After a quote that neither opens nor closes a field, it is unknown whether the following
+text is inside quotes. The record ends at the first row delimiter after that quote from which on the text can be read as
+outside quotes, and cannot be read as inside: the next quotes decide, at the latest the end of the file, where quotes
+must have been closed. The text before it is never split into rows by guess. If the stray quote looks like a closing
+one, its opening quote may be damaged: then the record begins with the last record of another width than the file's
+first, if there is no quote in between.
 """
 
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ MISPLACED = "a quote in it neither opens nor closes a field"
 UNCLOSED = "the file ends inside of its quotes"
 CUT_OFF = "the file ends without a row delimiter after it, so that it may be cut off"
 _SEARCHED_BACK = 10_000
-"""Records that a damaged opening quote is searched in."""
+"""The number of records that are searched for a damaged opening quote."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Bytes `start` to `end` of the content, with or without what ends the record."""
+    """Bytes `start` to `end` of the content, with or without the record's end."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class Scanned:
 
     fields: list[bytes]
     end: int
-    """Where the next record starts, or the quote that the fault is about."""
+    """Where the next record starts, or the position of the faulty quote."""
     fault: str | None
 
 
@@ -55,7 +55,7 @@ def scan_record(content: bytes, start: int, dialect: CsvDialect) -> Scanned:
             if value is None:
                 return Scanned(fields, len(content), UNCLOSED)
             if content.startswith(b"\r" + dialect.row_delimiter, at) and dialect.row_delimiter == b"\n":
-                # Of a writer that ends lines with both; what becomes of it is decided for all last fields alike.
+                # Written by a program that ends lines with \r\n; `csv_values` treats the \r of all last fields alike.
                 value, at = value + b"\r", at + 1
             fields.append(value)
             if content.startswith(dialect.row_delimiter, at):
@@ -124,7 +124,7 @@ def _may_close(content: bytes, quote: int, dialect: CsvDialect) -> bool:
 
 
 def _damaged_before(records: list[Record], width: int, start: int, content: bytes) -> int:
-    """Where the faulty record begins that seems to begin at `start`; takes back the records it swallows."""
+    """Where the faulty record that seems to begin at `start` really begins; removes the records that it includes."""
     for back in range(1, min(len(records), _SEARCHED_BACK) + 1):
         record = records[-back]
         if record.fields is None:
@@ -138,7 +138,7 @@ def _damaged_before(records: list[Record], width: int, start: int, content: byte
 
 
 def _resumed(content: bytes, quote: int, dialect: CsvDialect) -> int:
-    """Where the first record after a misplaced quote starts for certain."""
+    """The first position after a misplaced quote where a record certainly starts."""
     at = _run_end(content, quote)
     while (end := content.find(dialect.row_delimiter, at)) >= 0:
         start = end + len(dialect.row_delimiter)
@@ -150,11 +150,12 @@ def _resumed(content: bytes, quote: int, dialect: CsvDialect) -> int:
 
 
 def _reads_as_inside(content: bytes, start: int, dialect: CsvDialect) -> int | None:
-    """None if the text from `start` on reads as standing outside of quotes and not as inside; else the end of the
-    quotes before which no record can be said to start."""
+    """None if the text from `start` on can be read as outside quotes and not as inside; else the end of the quotes
+    before which no record certainly starts."""
     may_be = {"outside", "inside"}
     outside = True
-    """Where the text stands if it stood outside at `start`; if it stood inside, it stands at the other place."""
+    """Whether the text is outside quotes here if it was outside at `start`; if it was inside at `start`, the
+    reverse."""
     first_run = None
     for begin, end in _runs(content, start):
         first_run = first_run or end
@@ -172,7 +173,7 @@ def _reads_as_inside(content: bytes, start: int, dialect: CsvDialect) -> int | N
         if len(may_be) < 2:
             return first_run
         outside ^= odd
-    # At the end of the file quotes are closed.
+    # At the end of the file, quotes must be closed.
     return None if outside and "outside" in may_be else first_run
 
 

@@ -1,10 +1,10 @@
-"""Whether a CSV file is written so that there is one way to read it, decided in the one pass that counts its records.
+"""Whether a CSV file can be read in one way only, decided in the same pass that counts its records.
 
-Here: counting records and finding what is irregular, by the bytes. Not here: reading the records of an irregular file
-(`csv_records.py`), or what a file is (`inspect.py`).
+Here: counting records and finding irregularities, in the bytes. Not here: reading the records of an irregular file
+(`csv_records.py`), the other facts of a file (`inspect.py`).
 
-Spark's reader never refuses: it guesses where a stray quote ends, skips empty lines, takes NUL for its own marks and
-turns broken UTF-8 into U+FFFD. So only a file in which none of that can happen is given to it.
+Spark's reader never raises: it guesses where a stray quote ends, skips empty lines, mistakes NUL for its own markers
+and turns broken UTF-8 into U+FFFD. So Spark reads only files in which none of that can happen.
 """
 
 import re
@@ -17,19 +17,19 @@ from lake_assets.bronze.files.csv_dialect import QUOTE, CsvDialect
 
 BOM = b"\xef\xbb\xbf"
 WIDEST = 100_000
-"""Columns that Spark is told to bear in one record; a record that might have more is not shown to it."""
+"""The most columns of a record that Spark is configured to read; Spark does not read a file whose records might have
+more."""
 _WINDOW = 20_000
 _FIELD_END, _RECORD_END = b"\xff", b"\xfe"
-"""Stand for delimiters of several bytes while a block is looked at: bytes that UTF-8 does not have."""
+"""Replace delimiters of several bytes while a block is checked: bytes that UTF-8 does not use."""
 Positions = npt.NDArray[np.intp]
 
 
 class StructureScan:
-    """Counts the records of a CSV in pieces of any size and keeps the first reason why it is irregular.
+    """Counts the records of a CSV file in pieces of any size, and keeps the first reason why the file is irregular.
 
-    A row delimiter ends a record unless it is inside of quotes, that is, after an odd number of quotes: in RFC 4180 a
-    quote inside of quotes is doubled, which leaves the parity as it was. In UTF-8 no ASCII byte is ever a part of
-    another character.
+    A row delimiter ends a record unless it is inside quotes, that is, after an odd number of quotes: in RFC 4180 a
+    quote inside quotes is doubled, which keeps the parity. In UTF-8 an ASCII byte is never a part of another character.
     """
 
     def __init__(self, dialect: CsvDialect) -> None:
@@ -52,11 +52,11 @@ class StructureScan:
         self._delimiters_in_line = 0
 
     def feed(self, chunk: bytes) -> None:
-        """Takes the next piece. Blocks that are looked at end with a row delimiter, so that no character and no pair
-        of neighbours is cut."""
+        """Reads the next piece. The checked blocks end with a row delimiter, so that no character and no pair of
+        neighbouring bytes is cut."""
         end = self._dialect.row_delimiter
         if len(end) > 1:
-            # It may have been cut itself.
+            # The row delimiter itself may have been cut.
             chunk, self._rest = self._rest + chunk, b""
         cut = chunk.rfind(end)
         if cut < 0:
@@ -78,7 +78,7 @@ class StructureScan:
             self._note("its last record has no row delimiter")
 
     def records(self) -> int:
-        """After `finish`, for a regular file; a last record without a row delimiter is one."""
+        """The number of records of a regular file, after `finish`; a last record without a row delimiter counts."""
         return self._ended + self._open_record
 
     def _note(self, reason: str) -> None:
@@ -86,7 +86,7 @@ class StructureScan:
 
     def _block(self, block: bytes) -> None:
         if self.irregular is None:
-            self._look_at_characters(block)
+            self._check_characters(block)
         if self._delimiter == _FIELD_END:
             block = block.replace(self._dialect.delimiter, _FIELD_END)
         if self._end == _RECORD_END:
@@ -95,7 +95,7 @@ class StructureScan:
         if self._dialect.quoted and QUOTE in block:
             array = np.frombuffer(block, dtype=np.uint8)
             quotes = np.flatnonzero(array == QUOTE[0])
-            self._look_at_quotes(array, quotes)
+            self._check_quotes(array, quotes)
             ends = np.flatnonzero(array == self._end[0])
             ended = int(((np.searchsorted(quotes, ends) + began_inside) % 2 == 0).sum())
             self._inside ^= len(quotes) % 2 == 1
@@ -103,10 +103,10 @@ class StructureScan:
             ended = 0 if began_inside else block.count(self._end)
         self._ended += ended
         if self.irregular is None:
-            self._look_at_ends(block, ended, quotes, began_inside)
-            self._look_at_width(block)
+            self._check_ends(block, ended, quotes, began_inside)
+            self._check_width(block)
 
-    def _look_at_characters(self, block: bytes) -> None:
+    def _check_characters(self, block: bytes) -> None:
         if not self._began and block.startswith(BOM):
             self._note("it begins with a byte order mark")
         self._began = True
@@ -118,9 +118,9 @@ class StructureScan:
             except UnicodeDecodeError as error:
                 self._note(f"it is not UTF-8 ({error.reason})")
 
-    def _look_at_quotes(self, array: npt.NDArray[Any], quotes: Positions) -> None:
-        """Every second quote opens: what stands before it ends a field or record, or is the first half of a doubled
-        quote; and the others likewise close."""
+    def _check_quotes(self, array: npt.NDArray[Any], quotes: Positions) -> None:
+        """Every second quote opens: the byte before it ends a field or record, or is the first half of a doubled quote.
+        The other quotes close: the same holds for the byte after them."""
         opening, closing = quotes[int(self._inside) :: 2], quotes[1 - int(self._inside) :: 2]
         # A block begins after a row delimiter, and its last quote may be the last byte of the file.
         before = array[opening[opening > 0] - 1]
@@ -128,21 +128,21 @@ class StructureScan:
         if self._wrong_beside_quotes[before].any() or self._wrong_beside_quotes[after].any():
             self._note("a quote in it neither opens nor closes a field")
 
-    def _look_at_ends(self, block: bytes, ended: int, quotes: Positions, began_inside: bool) -> None:
+    def _check_ends(self, block: bytes, ended: int, quotes: Positions, began_inside: bool) -> None:
         blank = not began_inside and self._blank_start.match(block) is not None
         for found in self._blank.finditer(block):
             blank = blank or (np.searchsorted(quotes, found.start()) + began_inside) % 2 == 0
         if blank:
             self._note("it has an empty line")
         if self._dialect.row_delimiter == b"\r\n":
-            # Spark tells a pair from a single one only where there is no single one, and none in a value.
+            # Spark reads \r\n correctly only if neither character occurs alone, nor in a value.
             if b"\r" in block or b"\n" in block or ended != block.count(self._end):
                 self._note("it has carriage returns or newlines that end no record")
         elif self._dialect.row_delimiter != b"\n" and b"\n" in block:
             # Spark turns every row delimiter into a newline, and then every newline ends a record.
             self._note("it has newlines that end no record")
 
-    def _look_at_width(self, block: bytes) -> None:
+    def _check_width(self, block: bytes) -> None:
         at = 0
         while len(block) - at > _WINDOW:
             last = block.rfind(self._end, at, at + _WINDOW)

@@ -1,7 +1,7 @@
-"""What one DMS file's columns mean under the contract of its table.
+"""The meaning of a DMS file's columns under the contract of its table.
 
-Here: the column layout of a file (with or without a header), and the checks that nothing in it is unexplained.
-Not here: reading rows (`bronze/reader/read_changes.py`). Pure: no Spark.
+Here: the column layout of a file (with or without a header), and its checks. Not here: reading rows
+(`bronze/reader/read_changes.py`). Pure: no Spark.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,11 +17,11 @@ class Layout:
     """Names of a file's columns, in the file's order."""
 
     columns: tuple[str, ...]
-    """By today's names."""
+    """By their present names."""
     written: tuple[str, ...] = ()
-    """As the file itself has them, where it names them."""
+    """By the names in the file, where it has names."""
     era: int = 0
-    """How many entries of the table's `earlier` end after the file's time: whose settings hold for it."""
+    """The number of entries of the table's `earlier` that end after the file's time; they determine its settings."""
 
 
 def before_image(dms: DmsSettings, column: str) -> str | None:
@@ -30,16 +30,16 @@ def before_image(dms: DmsSettings, column: str) -> str | None:
 
 
 def added_names(columns: Iterable[Column], dms: DmsSettings) -> set[str]:
-    """The columns that DMS itself adds. They come and go in a table's life, when the task's mapping is edited."""
+    """The columns that DMS itself adds. They change when the task's mapping is edited."""
     names = {dms.operation_column, dms.timestamp_column_name, dms.change_sequence_column, *dms.added_columns}
     if dms.before_image_prefix is not None:
-        # Before images may be configured for every column; those of the key are the ones that mean something here.
+        # Before images may be configured for every column, although only those of the key are used.
         names |= {f"{dms.before_image_prefix}{column.name}" for column in columns}
     return {name for name in names if name is not None}
 
 
 def has_operation(kind: FileKind, dms: DmsSettings) -> bool:
-    """Whether a file has the operation column, by the endpoint's settings; it is the first one then."""
+    """Whether a file has the operation column, by the endpoint's settings; if so, it is the first column."""
     return has_operation_in_cdc(dms) if kind is FileKind.CDC else dms.include_op_for_full_load
 
 
@@ -67,10 +67,9 @@ def file_layout(
 ) -> Layout:
     """The layout of one file from the column names `found` in it (header or Parquet schema).
 
-    A column that the contract does not have is in it and means nothing, one that the file does not have is not in it:
-    what follows from either is the policy's to say (`schema/evolve.py`). `name` is the table, for messages. Raises
-    TableStopped for a part of the key that is missing, a column that is there twice, and for CDC files without an
-    operation.
+    The layout includes columns that the contract does not have, and lacks those that the file does not have: the policy
+    decides what follows (`schema/evolve.py`). `name` is the table, for messages. Raises TableStopped for a missing part
+    of the key, a repeated column, and a CDC file without an operation.
     """
     stops: list[TableStopped] = []
     if doubled := sorted({column for column in found if list(found).count(column) > 1}):
@@ -90,7 +89,7 @@ def file_layout(
             )
         )
     lacking = sorted({column.name for column in table.columns} - set(columns))
-    # An object of JSON lines leaves out what is NULL.
+    # An object in JSON lines omits keys that are NULL.
     if table.mode is Mode.FULL_ROW and lacking and ".json" not in key:
         stops.append(
             TableStopped(

@@ -1,8 +1,7 @@
-"""What a file says about itself without Spark: its rows, its columns, its first commit time, whether it is regular.
+"""The facts of a file, without Spark: its rows, its columns, its first commit time, whether it is regular.
 
-Here: one pass over the bytes of a CSV or JSON-lines file, or a look at a Parquet footer. Not here: typed rows
-(`formats.py` and `bronze/reader/read_changes.py`), what makes a text irregular (`csv_structure.py`, `json_lines.py`),
-or what follows.
+Here: one pass over the bytes of a CSV or JSON-lines file, or reading a Parquet footer. Not here: typed rows
+(`formats.py` and `bronze/reader/read_changes.py`), what makes a text irregular (`csv_structure.py`, `json_lines.py`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,19 +37,19 @@ from lake_assets.storage.object_store import ObjectStore
 __all__ = ["FileInspection", "UnreadableFile", "inspect_file"]
 
 LARGEST_IRREGULAR = 64 << 20
-"""Bytes of text, decompressed, up to which an irregular file is read record by record, in memory; above it is
-unreadable as a whole."""
+"""Bytes of text, decompressed, up to which an irregular file is read record by record, in memory; a larger one is
+unreadable."""
 LARGEST_IN_MEMORY = 16 << 20
 _LONGEST_HEADER = 4 << 20
 _LONGEST_NAME = 64 << 10
 _STAMPS = 256
 """Rows of a Parquet file whose timestamps are compared."""
 _ROW_SAMPLE = 64 << 10
-"""The timestamp comes before the source's columns, which may be of any length."""
+"""Bytes: enough for the timestamp, which comes before the source's columns of any length."""
 
 
 class NamedFile(Protocol):
-    """What a name says, which a DataFile, a NewFile and a LoggedFile all know."""
+    """The facts of a file's name, which a DataFile, a NewFile and a LoggedFile have in common."""
 
     @property
     def key(self) -> str: ...
@@ -73,8 +72,8 @@ def inspect_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileI
 
 
 def inspect_large_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection | None:
-    """What the beginning of a text file or the end of a Parquet file says; of a text, the first commit time alone. None
-    where that is nothing. Raises as `inspect_file`."""
+    """The facts in the beginning of a text file (the first commit time alone) or in the footer of a Parquet file. None
+    for JSON lines. Raises as `inspect_file`."""
     if file.format == "parquet":
         with store.open(file.key, seekable=True) as stream:
             return _parquet_facts(file.key, stream, dms)
@@ -159,7 +158,7 @@ def _inspect_csv(
 
 
 def _fields(sample: bytes, position: int, dialect: CsvDialect) -> Iterator[bytes]:
-    """A field of each of the sample's records, up to one that cannot be read or may be cut off."""
+    """A field of each of the sample's records, up to the first one that cannot be read or may be cut off."""
     found = scan_record(sample, 0, dialect)
     while found.fault is None and position < len(found.fields):
         yield found.fields[position]
@@ -167,7 +166,7 @@ def _fields(sample: bytes, position: int, dialect: CsvDialect) -> Iterator[bytes
 
 
 def _are_alike(values: Iterable[object]) -> bool | None:
-    """Whether the values are one; None if there are not several."""
+    """Whether all values are equal; None for fewer than two values."""
     found = list(values)
     return len(set(found)) == 1 if len(found) > 1 else None
 
@@ -205,7 +204,7 @@ def _timestamp_position(file: NamedFile, header: tuple[str, ...] | None, dms: Dm
 
 
 def _field(sample: bytes, position: int, dialect: CsvDialect) -> str | None:
-    """A field of the sample's first record; None if it is not there, or perhaps cut off."""
+    """A field of the sample's first record; None if it is missing, or may be cut off."""
     found = scan_record(sample, 0, dialect)
     cut_off = found.fault == CUT_OFF and len(sample) >= _ROW_SAMPLE and position == len(found.fields) - 1
     if position >= len(found.fields) or cut_off:
@@ -214,7 +213,7 @@ def _field(sample: bytes, position: int, dialect: CsvDialect) -> str | None:
 
 
 def commit_time(value: str | datetime | None, dms: DmsSettings) -> datetime | None:
-    """The timestamp column's value as UTC; None if it is no timestamp."""
+    """The timestamp column's value as UTC; None if it is not a timestamp."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
@@ -229,7 +228,7 @@ def commit_time(value: str | datetime | None, dms: DmsSettings) -> datetime | No
 
 
 def _inspect_parquet(store: ObjectStore, key: str, dms: DmsSettings) -> FileInspection:
-    # Read whole, because the footer alone does not tell one content from another.
+    # Read whole, because the footer alone does not identify the content.
     digest = ContentDigest()
     with SpooledTemporaryFile(max_size=LARGEST_IN_MEMORY) as stream:
         for chunk in digested(store, key, "none", digest):
@@ -263,7 +262,7 @@ def _parquet_facts(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspecti
 
 
 def _typed_columns(parquet: pq.ParquetFile) -> tuple[str, ...]:
-    """Arrow names the physical unit of every type but of INT96, which it takes for nanoseconds."""
+    """Arrow names the physical unit of every type but INT96, which it reports as nanoseconds."""
     leaves = (parquet.schema.column(number) for number in range(len(parquet.schema)))
     old = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
     return tuple(
@@ -279,7 +278,7 @@ def _first_values(parquet: pq.ParquetFile, column: str | None) -> list[str | dat
         if batch.num_rows:
             values = batch.column(0)
             if pa.types.is_timestamp(values.type):
-                # Of nanoseconds, Python would only give a pandas type.
+                # For nanoseconds, Arrow would return a pandas type.
                 values = values.cast(pa.timestamp("us", tz=values.type.tz), safe=False)
             return [value if isinstance(value, (str, datetime)) else None for value in values.to_pylist()]
     return []

@@ -1,11 +1,11 @@
 """JSON lines: one object a line, read strictly.
 
-Here: the lines of a file, and the keys and texts of one line. Not here: which files are JSON (`keys.py`), or what the
-values mean.
+Here: the lines of a file, and the keys and texts of one line. Not here: which files are JSON (`keys.py`), the meaning
+of values.
 
-Spark's JSON reader refuses what is no JSON, but takes the last of two equal keys, turns half of a surrogate pair into a
-question mark, ignores what follows an object and makes several rows of an array. So a file goes to Spark only if each
-of its lines passes `json_members`.
+Spark's JSON reader refuses text that is not JSON, but uses the last of two equal keys, turns half of a surrogate pair
+into a question mark, ignores text after an object and makes several rows of an array. So Spark reads a file only if
+each of its lines passes `json_members`.
 """
 
 import json
@@ -29,7 +29,7 @@ _decoder = json.JSONDecoder(object_pairs_hook=list, parse_float=str, parse_int=s
 
 
 def is_blank(line: bytes) -> bool:
-    """Whether a line holds nothing, and is no row."""
+    """Whether a line is empty, and so not a row."""
     return line.strip(_BLANK.encode()) in (b"", BOM)
 
 
@@ -65,8 +65,8 @@ def json_members(line: bytes) -> dict[str, Any]:
 
 
 def json_object(line: bytes) -> dict[str, str | None]:
-    """The texts of one line by key: of a string its characters; of a number, boolean, object or array exactly what
-    stands in the file, so that no digit is lost; None for null. Raises as `json_members`."""
+    """The texts of one line by key: the characters of a string; the exact text of a number, boolean, object or array,
+    so that no digit is lost; None for null. Raises as `json_members`."""
     json_members(line)
     text = line.decode().strip(_BLANK)
     pairs, _ = JSONObject((text, 1), True, _text, None, list)
@@ -74,6 +74,6 @@ def json_object(line: bytes) -> dict[str, str | None]:
 
 
 def _text(line: str, start: int) -> tuple[str | None, int]:
-    """The text of the value that starts there, and its end."""
+    """The text of the value that starts at `start`, and its end."""
     value, end = _decoder.raw_decode(line, start)
     return (value if value is None or line[start] == '"' else line[start:end]), end

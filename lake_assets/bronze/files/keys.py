@@ -1,8 +1,8 @@
-"""What an object's key says: which table, full load or CDC, which format, which time.
+"""The facts in an object's key: table, full load or CDC, format, time.
 
 Here: pure decisions on the layout that AWS DMS writes below a source's location. Not here: which configured table a
-folder is (`bronze/scan/table_folders.py`), listing keys (`storage/object_store.py`), or whether a file is new and in
-which order files are logged (`bronze/log/admission.py`).
+folder belongs to (`bronze/scan/table_folders.py`), listing keys (`storage/object_store.py`), or whether a file is new
+and in which order files are logged (`bronze/log/admission.py`).
 """
 
 import re
@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from lake_assets.config import DmsSettings
 
 _EXTENSION = r"\.(?P<format>csv|parquet|jsonl?)(?P<gzip>\.gz)?"
-# A segment of a parallel load without a folder of its own, such as those of MongoDB, has it in the name.
+# A segment of a parallel load without its own folder, as from MongoDB, has the segment in the file name.
 _LOAD = re.compile(rf"(SEGMENT[0-9]+_)?LOAD[0-9A-F]{{8}}{_EXTENSION}")
 # The DMS guide's example ("Using Amazon S3 as a target") has 10 digits after the dash, every real file 9.
 _CDC = re.compile(rf"(?P<day>[0-9]{{8}})-(?P<clock>[0-9]{{6}})(?P<fraction>[0-9]{{3,4}}){_EXTENSION}")
@@ -39,7 +39,7 @@ TRANSACTIONS = "transactions"
 
 
 class FileKind(StrEnum):
-    """A part of a full load, or changes; in the log also that all files before it have vanished."""
+    """A part of a full load, or changes; in the log also a record that all files before it have vanished."""
 
     LOAD = "load"
     CDC = "cdc"
@@ -57,13 +57,13 @@ class DataFile:
     format: str
     """csv, parquet or json (a value a line)."""
     compression: str
-    """none or gzip; what the file's name says, not what the endpoint is set to. Of Parquet, whose pages are compressed,
-    it says nothing."""
+    """none or gzip, by the file's name and not by the endpoint's settings. Always none for Parquet, whose pages are
+    compressed."""
     flush_time: datetime | None
     """When DMS wrote it, UTC, from the name; not a commit time. None for a full load."""
     capture_date: date | None
-    """CDC: the date folder (commit date) if there is one, else the date in the name. None for a full load, whose
-    date is that of the object's modification."""
+    """CDC: the date folder (commit date) if there is one, else the date in the name. None for a full load, whose date
+    is the object's last modification."""
 
     @property
     def qualified_table(self) -> str:
@@ -89,7 +89,7 @@ class TransactionFile:
 
 @dataclass(frozen=True, slots=True)
 class IgnoredKey:
-    """Something that is never data: DMS's control tables, folder markers, hidden and temporary files."""
+    """An object that is never data: DMS's control tables, folder markers, hidden and temporary files."""
 
     key: str
     reason: str
@@ -97,14 +97,14 @@ class IgnoredKey:
 
 @dataclass(frozen=True, slots=True)
 class UnknownKey:
-    """Something that may be data, which this lake was not told how to read: to be shown, never guessed at."""
+    """An object that may be data but cannot be interpreted: reported, never guessed."""
 
     key: str
     reason: str
 
 
 def parse_key(key: str, dms: DmsSettings) -> DataFile | TransactionFile | IgnoredKey | UnknownKey:
-    """What the key, relative to its source's location, stands for. Never raises."""
+    """The meaning of a key, relative to its source's location. Never raises."""
     parts = key.split("/")
     if not parts[-1]:
         return IgnoredKey(key, "a folder marker")
@@ -115,14 +115,15 @@ def parse_key(key: str, dms: DmsSettings) -> DataFile | TransactionFile | Ignore
     try:
         return _parse_data(key, parts, dms)
     except _NotData as reason:
-        # `_prisma_migrations` is a table, `_temporary` is not: only what cannot be data goes by the underscore.
+        # `_prisma_migrations` is a table, `_temporary` is not: the underscore decides only for keys that cannot be
+        # data.
         if any(part.startswith("_") for part in parts):
             return IgnoredKey(key, "in a hidden or temporary folder")
         return UnknownKey(key, str(reason))
 
 
 class _NotData(Exception):
-    """Why a key is none of a data file."""
+    """Why a key is not a data file's."""
 
 
 def _parse_data(key: str, parts: list[str], dms: DmsSettings) -> DataFile | TransactionFile:
@@ -156,8 +157,8 @@ def _parse_data(key: str, parts: list[str], dms: DmsSettings) -> DataFile | Tran
 
 
 def decode_event_key(key: str) -> str:
-    """The key that an S3 event notification means: there, unlike in a listing, keys are encoded as in a web form (`+`
-    is a space, `%3D` is `=`). Raises ValueError for what is no UTF-8 then."""
+    """The key of an S3 event notification, where, unlike in a listing, keys are encoded as in a web form (`+` is a
+    space, `%3D` is `=`). Raises ValueError for a key that is not UTF-8."""
     return unquote_plus(key, errors="strict")
 
 
@@ -186,7 +187,7 @@ def _wall_clock(match: re.Match[str], kind: str) -> datetime:
         whole = datetime.fromisoformat(f"{match['day']}T{match['clock']}")  # its zone: _flush_time
     except ValueError as error:
         raise _NotData(
-            f"{match[0]!r} looks like a {kind} file, but its digits are no date and time"
+            f"{match[0]!r} looks like a {kind} file, but its digits are not a date and time"
         ) from error
     return whole + timedelta(microseconds=int(match["fraction"].ljust(6, "0")))
 
@@ -194,18 +195,18 @@ def _wall_clock(match: re.Match[str], kind: str) -> datetime:
 def _flush_time(written: datetime, name: str, dms: DmsSettings) -> datetime:
     if not dms.date_partition_enabled or dms.date_partition_timezone is None:
         return written.replace(tzinfo=UTC)
-    # The API reference of S3Settings: the conversion to DatePartitionTimezone concerns the CDC file's name too. Of an
-    # hour that the zone has twice the later one: a file that seems to be from before a full load is left out.
+    # The API reference of S3Settings: the conversion to DatePartitionTimezone also applies to the CDC file's name. For
+    # an hour that occurs twice, the later one, because a file that seems to precede a full load is not applied.
     try:
         return written.replace(tzinfo=ZoneInfo(dms.date_partition_timezone), fold=1).astimezone(UTC)
     except OverflowError as error:
-        raise _NotData(f"{name!r} looks like a CDC file, but its time is none in UTC") from error
+        raise _NotData(f"{name!r} looks like a CDC file, but its time is out of range in UTC") from error
 
 
 def _capture_date(folder: str, flushed: date, dms: DmsSettings) -> date:
     """The date of a CDC file."""
     if not folder:
-        # Also where date partitions are on: these were written before the setting was.
+        # Also where date partitions are enabled: such a file was written before the setting.
         return flushed
     if not dms.date_partition_enabled:
         raise _NotData(f"a CDC file in the folder {folder!r}, but dms.date_partition_enabled is false")
@@ -221,8 +222,9 @@ def _capture_date(folder: str, flushed: date, dms: DmsSettings) -> date:
             return date(year, month, int(found["day"]))
         next_month = date(year + month // 12, month % 12 + 1, 1)
     except ValueError as error:
-        raise _NotData(f"the folder {folder!r} is no date ({expected})") from error
-    # A month's folder has no day: the flush date, unless the commits of that month were flushed in the next.
+        raise _NotData(f"the folder {folder!r} is not a date ({expected})") from error
+    # A month's folder has no day: the flush date, limited to that month, because its commits may be flushed in the
+    # next.
     return min(max(flushed, date(year, month, 1)), next_month - timedelta(days=1))
 
 
@@ -233,10 +235,10 @@ def _folder_pattern(sequence: str, delimiter: str) -> re.Pattern[str]:
 
 
 def name_of(key: str) -> str:
-    """A key's name without its folders and endings."""
+    """A key's name without its folders and extensions."""
     return key.rpartition("/")[2].partition(".")[0]
 
 
 def same_name(key: str, other: str) -> bool:
-    """Whether two keys have one name but for their folders and endings."""
+    """Whether two keys have the same name, apart from their folders and extensions."""
     return name_of(key) == name_of(other)

@@ -1,11 +1,11 @@
-"""Parquet columns: their types in the file log, and which Spark type each is read as.
+"""Parquet columns: their types in the file log, and the Spark type to read each with.
 
-The log has a footer's types under Arrow's names. A file is read with them and never with types that Spark infers: for
-one column of TIME (milliseconds) or of a timestamp in nanoseconds Spark refuses the whole file. Here: that mapping, by
-name. Pure. Not here: what the values mean (`bronze/reader/parquet_types.py`), footers (`inspect.py`).
+The log stores a footer's types by Arrow's names. A file is read with these types and never with types that Spark
+infers: for a single column of TIME (milliseconds) or of a timestamp in nanoseconds, Spark refuses the whole file. Here:
+that mapping, by name. Pure. Not here: what the values mean (`bronze/reader/parquet_types.py`), footers (`inspect.py`).
 
-Arrow's names give the physical unit (seen: a column of seconds is written, and named, in milliseconds); only Spark's
-and Hive's old INT96 timestamps are named by their physical type.
+Arrow's names state the physical unit (observed: a column of seconds is written, and named, in milliseconds); only the
+old INT96 timestamps of Spark and Hive are named by their physical type.
 """
 
 import re
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 INT96 = "int96"
-"""The type of a Parquet column of INT96 timestamps, as the file log has it."""
+"""The file log's name of the type of an INT96 timestamp column."""
 
 _TYPES: dict[str, str] = {
     "bool": "boolean",
@@ -70,8 +70,8 @@ def _column(entry: str) -> ParquetColumn:
 
 
 def spark_name(arrow: str) -> str | None:
-    """The Spark type to read a column of this Arrow type as, by the name that it has in a schema's JSON; None for one
-    that no column of lake.yaml can be."""
+    """The Spark type to read a column of this Arrow type with, by its name in a schema's JSON; None for a type that no
+    column of lake.yaml can have."""
     if (match := DICTIONARY.fullmatch(arrow)) is not None:
         return spark_name(match[1])
     if (match := _DECIMAL.fullmatch(arrow)) is not None:

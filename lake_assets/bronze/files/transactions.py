@@ -1,12 +1,12 @@
-"""Whose rows a transaction file holds: one strict pass over it, without Spark.
+"""The tables whose rows a transaction file has: one strict pass over it, without Spark.
 
-Here: the rows of each table, and what makes it impossible to say whose a row is. Not here: typed rows
-(`bronze/reader/transaction_rows.py`), the records that the log keeps (`bronze/scan/shares.py`).
+Here: counting the rows of each table, and the faults that hide a row's table. Not here: typed rows
+(`bronze/reader/transaction_rows.py`), the records of the log (`bronze/scan/shares.py`).
 
 A file of an endpoint with PreserveTransactions has rows of all tables, each as wide as its own table: `Op,TABLE,
-SCHEMA`, the commit timestamp where the endpoint adds one, the values. A row that this pass gave to nobody would be
-missing from a table that is never told, so a row whose table cannot be told makes the whole file unreadable. A row that
-has a table, but is wrong otherwise, is that table's to judge.
+SCHEMA`, the commit timestamp where the endpoint adds one, the values. A row without a table would be missing from some
+table without any error, so a row whose table is unknown makes the whole file unreadable. Other faults of a row are
+reported by its table.
 """
 
 import re
@@ -22,9 +22,10 @@ from lake_assets.storage.object_store import ObjectStore
 from lake_assets.words import many
 
 LEADING = ("Op", "TABLE", "SCHEMA")
-"""What every row begins with; the table comes before the schema."""
+"""The first fields of every row; the table comes before the schema."""
 MOST_STRANGE_TABLES = 1000
-"""In one file, that lake.yaml does not name: each is a record of the log, and rubbish has a new name in every row."""
+"""The most tables of one file that lake.yaml does not name: each becomes a record of the log, and a garbled file has a
+new name in every row."""
 
 _LONGEST_RECORD = 256 << 20
 """Bytes; without a limit, a quote that is never closed would take the rest of the file into memory."""
@@ -34,7 +35,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 @dataclass(slots=True)
 class Share:
-    """What a transaction file holds of one table."""
+    """One table's rows in a transaction file."""
 
     rows: int = 0
     first_commit_ts: datetime | None = None
@@ -44,8 +45,8 @@ class Share:
 def inspect_transactions(
     store: ObjectStore, file: NamedFile, dms: DmsSettings, tables: Collection[str]
 ) -> dict[str, Share]:
-    """By `schema.table`, what the file holds; `tables` are those that lake.yaml names. Reads the file once, whatever
-    its size. Raises UnreadableFile for bad content, StoreError if it cannot be fetched."""
+    """The file's rows by `schema.table`; `tables` are those that lake.yaml names. Reads the file once, whatever its
+    size. Raises UnreadableFile for bad content, StoreError if it cannot be fetched."""
     found: dict[tuple[bytes, bytes], Share] = {}
     own: dict[tuple[bytes, bytes], bool] = {}
     row = 0
@@ -54,20 +55,22 @@ def inspect_transactions(
             row += 1
             fields = _leading(record, dms)
             if len(fields) < len(LEADING):
-                raise _Undecided(f"it has {many(len(fields), 'field')}, not even {', '.join(LEADING)}")
+                raise _UnknownTable(f"it has {many(len(fields), 'field')}, not even {', '.join(LEADING)}")
             name = fields[1], fields[2]
             share = found.get(name)
             if share is None:
                 own[name] = _checked_name(name, tables)
                 share = found[name] = Share(first_commit_ts=_commit_time(fields, dms))
                 if len(found) - sum(own.values()) > MOST_STRANGE_TABLES:
-                    raise _Undecided(f"it names yet another table, after {MOST_STRANGE_TABLES} unknown ones")
+                    raise _UnknownTable(
+                        f"it names yet another table, after {MOST_STRANGE_TABLES} unknown ones"
+                    )
             if fields[0] not in _OPERATIONS and not own[name]:
-                raise _Undecided(f"its operation {_text(fields[0][:20])!r} is not I, U or D")
+                raise _UnknownTable(f"its operation {_text(fields[0][:20])!r} is not I, U or D")
             share.rows += 1
-    except _Undecided as reason:
+    except _UnknownTable as reason:
         raise UnreadableFile(
-            file.key, f"nobody can say whose row {row} is: {reason}; expected {','.join(LEADING)},…"
+            file.key, f"the table of row {row} is unknown: {reason}; expected {','.join(LEADING)},…"
         ) from reason
     except UnicodeDecodeError as error:
         raise UnreadableFile(file.key, f"row {row} is not UTF-8 ({error.reason})") from error
@@ -82,12 +85,12 @@ def table_of(record: bytes, dms: DmsSettings) -> str | None:
     return f"{_text(fields[2])}.{_text(fields[1])}" if len(fields) >= len(LEADING) else None
 
 
-class _Undecided(Exception):
-    """A row could be anybody's."""
+class _UnknownTable(Exception):
+    """The table of a row is unknown."""
 
 
 class _Damaged(Exception):
-    """Nobody can say where a row ends; `after` is 1 where the row has not been counted yet."""
+    """The end of a row is unknown; `after` is 1 where the row has not been counted yet."""
 
     def __init__(self, what: str, after: int = 0) -> None:
         super().__init__(what)
@@ -95,8 +98,8 @@ class _Damaged(Exception):
 
 
 def _records(content: Iterable[bytes], *, quoted: bool) -> Iterator[bytes]:
-    """The records that are not empty. With a newline inside of quotes, that is after an odd number of them, a record
-    goes on. An empty line has no operation and no table, so it is no row, and Spark skips it as well."""
+    """The records that are not empty. A newline inside quotes, that is after an odd number of them, continues the
+    record. An empty line has no operation and no table, so it is not a row, and Spark skips it as well."""
     pieces: list[bytes] = []
     size, inside = 0, False
     for line in _lines(content):
@@ -116,7 +119,7 @@ def _records(content: Iterable[bytes], *, quoted: bool) -> Iterator[bytes]:
 
 
 def _lines(content: Iterable[bytes]) -> Iterator[bytes]:
-    """Without their newlines."""
+    """The lines without their newlines."""
     rest: list[bytes] = []
     size = 0
     for chunk in content:
@@ -164,16 +167,16 @@ def _patterns(delimiter: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
 
 
 def _checked_name(name: tuple[bytes, bytes], tables: Collection[str]) -> bool:
-    """Whether lake.yaml names the table. Raises _Undecided for what can be no table's name."""
+    """Whether lake.yaml names the table. Raises _UnknownTable for what cannot be a table's name."""
     table, schema = (_text(part) for part in name)
     if f"{schema}.{table}" in tables:
         return True
     if not table or not schema:
-        raise _Undecided(f"its table is {table!r} and its schema {schema!r}")
+        raise _UnknownTable(f"its table is {table!r} and its schema {schema!r}")
     if f"{table}.{schema}" in tables:
-        raise _Undecided(f"{table} is the schema and {schema} the table in lake.yaml")
+        raise _UnknownTable(f"{table} is the schema and {schema} the table in lake.yaml")
     if _DATE.match(table) or _DATE.match(schema):
-        raise _Undecided(f"{table!r} in {schema!r} is no table's name")
+        raise _UnknownTable(f"{table!r} in {schema!r} is not a table's name")
     return False
 
 

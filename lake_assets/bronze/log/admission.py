@@ -1,27 +1,29 @@
-"""Which of the files that were found enter the log, in which order, into which epoch.
+"""Which of the files that a scan found are logged, in which order, in which epoch.
 
-Here: pure decisions on what was found and what the log holds. Not here: finding (`bronze/scan/discovery.py`), handing
-out offsets and committing (`file_log.py`), or when a full load counts as complete (silver).
+Here: pure decisions from the scan's files and the log's records. Not here: scanning (`bronze/scan/discovery.py`),
+assigning offsets and committing (`file_log.py`), or when a full load counts as complete (silver).
 
-A full load is an *epoch* of its table, and a LOAD file that is transferred again opens the next one: DMS reloads a
-table under the same keys, so a reload shows as new content under a known key, with a later transfer stamp where the
-files have stamps. New content with the stamp of the former, or an older one, is no later transfer: the file stays in
-its epoch, and the plan asks where that may be wrong (`silver/plan/load_doubt.py`). Objects with content that the log
-has already (`copies.py`) change nothing.
+A full load begins an *epoch* of its table, and a LOAD file that is transferred again opens the next one: DMS reloads a
+table under the same keys, so a reload appears as new content under a known key, with a later transfer stamp where the
+files have stamps. New content with the same stamp or an older one is not a later transfer: the file stays in its epoch,
+and the plan asks for a decision where that may be wrong (`silver/plan/load_doubt.py`). Objects with content that the
+log has already (`copies.py`) change nothing.
 
-A reload's parts arrive one by one, over any number of passes. Where files have no stamps, parts that come out with the
-bytes they had before can only be told by their time of modification, after another part has opened the epoch. Without
-them, the reload of a table that only grew would lose its old rows.
+A reload's parts arrive one by one, over any number of scans. Where files have no stamps, a part with the same bytes as
+before can only be recognised by its time of modification, after another part has opened the epoch. Without these parts,
+the reload of a table that only grew would lose its old rows.
 
-A reload may also come under keys never seen, say by another number of parallel threads. It is told from a part that
-comes late by the files' own times (`epochs.py`), or by its predecessors' being gone from the bucket. Where neither
-tells, the part joins the open epoch, and a table that stands on it stops for a decision (`silver/plan/planner.py`).
+A reload may also have new keys, for example with another number of parallel threads. The files' own times (`epochs.py`)
+distinguish it from a late part of the open load, or the absence of the former parts from the bucket does. Where neither
+decides, the part joins the open epoch, and a table that has applied this epoch stops for a decision
+(`silver/plan/planner.py`).
 
-When all files of a table have vanished (`bronze/scan/vanished.py`), a record says so, and what comes after it begins
-anew: files that come back have records of their own again, and the next full load opens an epoch.
+When all files of a table have vanished (`bronze/scan/vanished.py`), a record states it, and the table starts over:
+files that return are logged again, and the next full load opens an epoch.
 
-A transaction file has a record for each table that it has rows of, its *shares*, so that every table's plan, position
-and counts see their own. They enter the log together, and a version of the file is superseded in all tables at once.
+A transaction file has one record, a *share*, for each table of which it has rows, so that plan, position and counts of
+each table use its own rows only. The shares are logged together, and a new version of the file supersedes them in all
+tables at once.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -45,12 +47,12 @@ def admit(
     listed: Collection[str] | None = None,
     absent: Collection[str] = (),
 ) -> list[tuple[NewFile, int]]:
-    """The files to log with their epochs, in the order of their offsets: copies, then what has vanished, then full
-    loads by table and key, then CDC by flush time and key.
+    """The files to log with their epochs, in the order of their offsets: copies, then records of vanished files, then
+    full loads by table and key, then CDC by flush time and key.
 
-    `based_on` is the log's head before the files were listed. A key that was logged since is left out: what was
-    listed of it is out of date, and the next pass sees better. `listed`: all keys of the bucket, if they were listed.
-    `absent`: known keys that the bucket does not have any more.
+    `based_on` is the log's head before the files were listed. A key that was logged since is left out: its listing is
+    out of date, and the next scan lists it again. `listed`: all keys of the bucket, if they were listed. `absent`:
+    known keys that the bucket no longer has.
     """
     # A file found twice is one file.
     current = (file for file in found if _is_current(file, known, based_on))
@@ -74,7 +76,7 @@ def admit(
             epoch = _epoch(file, known, opened)
             opened[file.schema, file.table] = max(epoch, _open_epoch(file, known, opened))
             entering.append((file, epoch))
-    # By the time of their transfer: the first part of a reload opens its epoch, and the others join it.
+    # In the order of their transfer: the first part of a reload opens its epoch, and the others join it.
     for file in sorted(loads, key=_transferred):
         if _is_never_seen(file, known) or (file.schema, file.table) in gone:
             epoch = _epoch_of_new_key(file, known, opened, entering, changes, listed, gone)
@@ -96,14 +98,14 @@ def admit(
 
 
 def _copies(files: Sequence[NewFile], known: Known, absent: Collection[str]) -> list[tuple[NewFile, int]]:
-    """Of the files, those with content that the log has, each with the record that it repeats and that one's epoch."""
+    """The files whose content the log has already, as copies of a record, each with that record's epoch."""
     repeated = [(file, known.repeated(file, absent)) for file in sorted(files, key=_by_table_and_key)]
     return [(_copy(file, same), same.epoch) for file, same in repeated if same is not None]
 
 
 def _copy(file: NewFile, same: LoggedFile) -> NewFile:
-    """The object as a repetition. A full-load part without a timestamp may yet turn out to be one of a reload that did
-    not change it: with its former date, it stays a candidate for the epoch that another part opens."""
+    """The file as a copy of a record. A full-load part without a timestamp may still belong to a reload that did not
+    change it: with its former date, it stays a candidate for the epoch that another part opens."""
     undated = file.kind is FileKind.LOAD and file.first_commit_ts is None
     written = same.last_modified if undated else file.last_modified
     return replace(file, copy_of=same.copy_of or same.offset, last_modified=written)
@@ -131,15 +133,15 @@ def _is_rewritten(file: NewFile, known: Known) -> bool:
     if newest is None or known.has_vanished(newest):
         return False
     if newest.version == file.version:
-        # A table that was configured after a transaction file had been found unreadable.
+        # The table was configured after the transaction file had been found unreadable.
         return file.format == TRANSACTIONS and file.qualified_table not in known.shares[file.key]
-    # Content of an earlier time: put back if it was written since, otherwise a repetition of what is known.
+    # Earlier content: restored if it was written after the newest record, otherwise a repeated listing.
     return (file.key, file.version) not in known.superseded or file.last_modified > newest.last_modified
 
 
 def _rewritten_for_open_epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> bool:
-    """Whether a part of the load before, with the bytes that it had, is one of the reload. One with a stamp has that of
-    its former transfer, so that it was copied rather than transferred again."""
+    """Whether a part of the previous load with unchanged bytes belongs to the reload. A part with a stamp does not: it
+    has the stamp of its former transfer, so it was copied and not transferred again."""
     newest = known.newest[file.key]
     same_bytes_written_again = newest.version == file.version and file.last_modified > newest.last_modified
     if not same_bytes_written_again or newest.epoch >= _open_epoch(file, known, opened):
@@ -148,7 +150,7 @@ def _rewritten_for_open_epoch(file: NewFile, known: Known, opened: Mapping[tuple
 
 
 def _epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> int:
-    """Of a LOAD file that was rewritten."""
+    """The epoch of a LOAD file that was rewritten."""
     newest, open_epoch = known.newest.get(file.key), _open_epoch(file, known, opened)
     if newest is not None and _is_no_later_transfer(file, newest):
         return newest.epoch
@@ -157,13 +159,13 @@ def _epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -
 
 
 def _is_no_later_transfer(file: File, former: File) -> bool:
-    """Whether the stamps say that the file is not a later transfer than what its key had before."""
+    """Whether, by the stamps, the file is not a later transfer than the former file of its key."""
     at, before = file.first_commit_ts, former.first_commit_ts
     return at is not None and before is not None and at <= before
 
 
 def _was_claimed(record: LoggedFile, known: Known) -> bool:
-    """Whether the part was logged with the load before at first."""
+    """Whether the part was first logged with the previous load."""
     return any(
         (r.key, r.version, r.epoch) == (record.key, record.version, record.epoch - 1)
         for r in known.living(record.schema, record.table)
@@ -179,7 +181,7 @@ def _epoch_of_new_key(
     listed: Collection[str] | None,
     gone: Collection[tuple[str, str]],
 ) -> int:
-    """Of a LOAD file under a key never seen."""
+    """The epoch of a LOAD file with a new key."""
     epoch = _open_epoch(file, known, opened)
     table = (file.schema, file.table)
     logged = [] if table in gone else known.living(*table)
@@ -198,7 +200,8 @@ def _epoch_of_new_key(
     same = is_of_same_load(file, others, end)
     stamps = {part.first_commit_ts for part in parts} - {None}
     if same is None and parts and listed is not None and file.first_commit_ts not in stamps:
-        # DMS has emptied the folder first (TargetTablePrepMode). One with a known part's stamp may be that part, moved.
+        # If no known part is listed, DMS emptied the folder first (TargetTablePrepMode). A file with the stamp of a
+        # known part may be that part, moved.
         same = any(part.key in listed for part in parts)
     return epoch + 1 if same is False else epoch
 
@@ -209,12 +212,12 @@ def _claimed(
     changes: Sequence[NewFile],
     gone: Collection[tuple[str, str]],
 ) -> list[tuple[NewFile, int]]:
-    """All that enters, with the parts of a reload that were taken for the load before's, or logged with it, because
-    nothing showed then that there was one.
+    """`entering`, with the parts of a reload that were assigned to the previous load, or logged with it, because
+    nothing showed a reload at that time.
 
-    A later transfer of a key shows it. What the load before has under other keys, from after the key's former transfer,
-    may be of either: the changes between tell, else the nearer transfer. If it is the former load's after all, the
-    reload writes its key again, and takes its place.
+    A later transfer of a key shows the reload. Parts of the previous load under other keys, transferred after that
+    key's former transfer, may belong to either load: the changes in between decide, else the nearer transfer. A part
+    assigned to the wrong load is corrected when the reload writes its key again.
     """
     found = dict(entering)
     for table in {(file.schema, file.table) for file, _ in entering} - set(gone):
@@ -245,7 +248,7 @@ def _claimed(
 
 
 def _is_transferred_again(file: NewFile, epoch: int, known: Known) -> bool:
-    """Whether it is a later transfer of a known key, rather than old content that was put back."""
+    """Whether the file is a later transfer of a known key, rather than old content that was restored."""
     old = known.newest.get(file.key)
     if old is None or old.epoch >= epoch or known.has_vanished(old):
         return False
@@ -255,7 +258,7 @@ def _is_transferred_again(file: NewFile, epoch: int, known: Known) -> bool:
 
 
 def _is_later(part: File, former: Sequence[File], begun: datetime, end: datetime | None) -> bool:
-    """Whether a part is of the load that had `begun` by then, rather than of the one with the `former` parts."""
+    """Whether a part belongs to the load that began at `begun`, rather than to the load of the `former` parts."""
     at = part.first_commit_ts
     if at is None or at >= begun:
         return at is not None
@@ -268,9 +271,8 @@ def _is_later(part: File, former: Sequence[File], begun: datetime, end: datetime
 def _is_of_earlier_load(
     file: NewFile, others: Sequence[File], before: Sequence[File], cdc: Sequence[File], *, reload: bool
 ) -> bool:
-    """Whether a part that came late is one of the load before, `before`: transferred before the `others` and before
-    that load was over. Where nothing tells when it was, to the load whose parts were transferred sooner before or
-    after it."""
+    """Whether a late part belongs to the previous load (the parts `before`): it was transferred before the `others` and
+    before that load ended. Where nothing shows the end, the part belongs to the load with the nearer transfer."""
     begun, at = epoch_start(others, before), file.first_commit_ts
     if not transfers(others, before) or begun is None or at is None or at >= begun:
         return False

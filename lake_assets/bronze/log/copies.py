@@ -1,8 +1,9 @@
-"""A table's files without the repetitions of their content.
+"""A table's files without copies of the same content.
 
-An object's version is not its content: a multipart copy, KMS or a move to another key give the same bytes another name.
-Such an object has a record of its own (`admission.py` recognises it), so that the next listing knows it. No table
-changes because of it. Here: what a plan sees of it. Not here: the digest (`bronze/files/content.py`).
+An object's version does not identify its content: after a multipart copy, a change of KMS key or a move to another key,
+the same bytes have another ETag or key. Such an object gets a record of its own (`admission.py` recognises it), so that
+the next scan knows the object. The record changes no table. Here: the files as a plan sees them. Not here: the digest
+(`bronze/files/content.py`).
 """
 
 from collections.abc import Iterable
@@ -12,11 +13,11 @@ from lake_assets.bronze.log.log_record import LoggedFile
 
 
 def originals(files: Iterable[LoggedFile]) -> list[LoggedFile]:
-    """The records that are no copies, in their order, each with the place where its content is now."""
+    """The records that are not copies, in their order, each with the key under which its content is now."""
     listed = list(files)
     by_offset = {file.offset: file for file in listed if file.copy_of is None}
     copies = {file.copy_of: file for file in listed if file.copy_of is not None}
-    # Also of the records that ask for the same content again, or that somebody's decision has added.
+    # Records that log the same content again (retries, files added by a command) get the new key too.
     placed = {_content(by_offset[at]): copy for at, copy in copies.items() if at in by_offset}
     return [
         _placed(file, placed[_content(file)]) if _content(file) in placed else file

@@ -1,12 +1,12 @@
-"""When a full load began, what shows that it is over, and whether a part is one of it.
+"""When a full load began, which file shows its end, and whether a part belongs to it.
 
-Here: pure decisions over the parts and the CDC files of one table. Not here: giving records their epochs
+Here: pure decisions from the parts and the CDC files of one table. Not here: assigning epochs to records
 (`admission.py`), or when a full load is applied (`silver/plan/planner.py`).
 
 Two clocks are DMS's own: the transfer time of a part's first row, and the flush time in a CDC file's name. Commit times
-are the source's. DMS holds back the changes of a table while its full load runs (DMS guide: "cached
-changes"): so a CDC file that holds changes from after a load's begin was written after its end, and a part
-that was transferred after such a file belongs to another load.
+are the source's. DMS holds back the changes of a table while its full load runs (DMS guide: "cached changes"): so a CDC
+file with changes committed after a load's start was written after its end, and a part that was transferred after such a
+file belongs to another load.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,18 +17,18 @@ from lake_assets.bronze.log.log_record import LoggedFile, NewFile
 File = NewFile | LoggedFile
 
 CLOCKS_APART = timedelta(minutes=1)
-"""As far as the source's clock is taken to be from DMS's at most."""
+"""The largest assumed difference between the source's clock and DMS's."""
 
 
 def transfers(parts: Iterable[File], earlier: Iterable[File] = ()) -> list[datetime]:
-    """When DMS transferred the first row of each part; nothing where the parts do not tell.
+    """When DMS transferred the first row of each part; empty where the parts do not show it.
 
-    They do not without a timestamp column, nor if a load before this one has as late a stamp: then it is the task's
-    start (UseTaskStartTimeForFullLoadTimestamp), or old content that was put back.
+    They do not show it without a timestamp column, nor if an earlier load has an equal or later stamp: then the stamp
+    is the task's start (UseTaskStartTimeForFullLoadTimestamp), or old content was restored.
     """
     own = {(part.key, part.version) for part in parts}
     stamps = [part.first_commit_ts for part in parts if part.first_commit_ts is not None]
-    # A part of this load may have been taken for one of the load before, at first.
+    # A part of this load may first have been logged with the previous load.
     before = [
         part.first_commit_ts
         for part in earlier
@@ -40,12 +40,12 @@ def transfers(parts: Iterable[File], earlier: Iterable[File] = ()) -> list[datet
 def epoch_start(
     parts: Sequence[File], earlier: Sequence[File] = (), *, reload: bool | None = None
 ) -> datetime | None:
-    """When the full load began, UTC, on DMS's clock; None when nothing can have been superseded or nobody can tell.
+    """When the full load began, UTC, on DMS's clock; None when the load supersedes nothing or its start is unknown.
 
-    The transfer times in the files themselves decide. Without them a first load supersedes nothing: the objects' own
-    dates are those of the latest copy of the bucket, and trusting them would drop every change made before it. A
-    reload without them is dated by its objects, because nothing else can. `earlier` are the parts of the loads before,
-    `reload` whether there were any, where their files are not known.
+    The transfer times in the files decide. Without them, a first load supersedes nothing: the objects' dates are those
+    of the latest copy of the bucket, and by them every change made before that copy would be dropped. A reload without
+    transfer times is dated by its objects, because nothing else dates it. `earlier` are the parts of the previous
+    loads; `reload` states whether there were any, where their files are not known.
     """
     if not parts:
         return None
@@ -61,11 +61,11 @@ def load_end(
     *,
     reload: bool | None = None,
 ) -> datetime | None:
-    """The flush time of the first CDC file that shows that the load was over; None if none does.
+    """The flush time of the first CDC file that shows the end of the load; None if none does.
 
-    Of a table that had changes before the load began, files of theirs are flushed for a while after it, up to
-    CdcMaxBatchInterval. So its CDC file must begin with a commit from after the load's begin, by more than the source's
-    clock may be fast. A file from before a known part's transfer shows nothing, whatever it says.
+    If the table had changes before the load began, DMS flushes their files for a while after the start, up to
+    CdcMaxBatchInterval. So the first commit in the CDC file must be later than the load's start by more than
+    CLOCKS_APART. A file that was flushed before a known part's transfer never shows the end.
     """
     flushed = [(change.flush_time, change) for change in changes if change.flush_time is not None]
     if not parts or not flushed:
@@ -95,11 +95,11 @@ def _reloads(parts: Sequence[File], earlier: Sequence[File], reload: bool | None
 
 
 def is_of_same_load(part: File, others: Sequence[File], end: datetime | None) -> bool | None:
-    """Whether a part under a key never seen is of the load of the `others`, of which `end` is `load_end`; None if
-    nothing tells.
+    """Whether a part with a new key belongs to the load of the `others`, whose `load_end` is `end`; None if that is
+    unknown.
 
-    A part that was transferred before the load's other parts were, or before anything showed that it is over, came
-    late. One that was transferred after that is the first of a reload, say by another number of parallel threads.
+    A part that was transferred before another part of the load, or before the load's end, arrived late. A part that was
+    transferred after the end is the first of a reload, for example with another number of parallel threads.
     """
     at = part.first_commit_ts
     stamps = [other.first_commit_ts for other in others if other.first_commit_ts is not None]

@@ -1,12 +1,12 @@
 """The file log: every file of every source, once, with an offset.
 
-Here: the append-only Iceberg table `lake_ops.bronze_files`, read and appended to with PyIceberg, without a JVM.
-Not here: which files enter it (`admission.py`), its columns (`log_record.py`), its copy in memory (`log_view.py`),
-keeping it small (`file_log_upkeep.py`).
+Here: the append-only Iceberg table `lake_ops.bronze_files`, read and written with PyIceberg, without a JVM. Not here:
+which files enter it (`admission.py`), its columns (`log_record.py`), its copy in memory (`log_view.py`), keeping it
+small (`file_log_upkeep.py`).
 
 An append is a compare-and-set. PyIceberg asserts that main is where the transaction found it, but then retries a
-refused commit by itself, with offsets that meanwhile are another's: so the table allows no retries, and ours read
-the log again.
+refused commit with the same offsets, which another process has taken meanwhile. So the table property allows PyIceberg
+no retries, and this module's own retries read the log first.
 """
 
 import logging
@@ -25,7 +25,7 @@ from pyiceberg.table import Table
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from lake_assets.bronze.log.admission import admit
-from lake_assets.bronze.log.file_log_upkeep import is_due, tend
+from lake_assets.bronze.log.file_log_upkeep import needs_upkeep, run_upkeep
 from lake_assets.bronze.log.known import content_of
 from lake_assets.bronze.log.log_record import LOG_SCHEMA, LoggedFile, NewFile, above, to_arrow
 from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, scan
@@ -55,16 +55,16 @@ def _room() -> Iterator[None]:
         if not no_room(error):
             raise
         raise NotLogged(
-            f"The disk that {TABLE} is on is full ({root_cause(error)}): new files could not be logged. Nothing of "
-            "them is lost: make room, and the next look finds them."
+            f"The disk that holds {TABLE} is full ({root_cause(error)}): new files could not be logged. No file "
+            "is lost: make room, and the next scan finds them."
         ) from error
 
 
 class FileLog:
     """The log in one catalog. May be shared between threads; any number of processes may append.
 
-    A log that was never written to is empty. `newest`, `head` and `append` read the whole log once, and afterwards
-    only what was added (about 1 kB of memory per file); `files` before them reads only what it is asked for.
+    A log that does not exist yet is empty. `newest`, `head` and `append` read the whole log once, and afterwards only
+    new records (about 1 kB of memory per file); `files`, if called before them, reads only the records that match.
     """
 
     def __init__(self, catalog: Catalog, clock: Callable[[], datetime] = _utc_now) -> None:
@@ -77,14 +77,14 @@ class FileLog:
 
     @_room()
     def ensure(self) -> None:
-        """Creates the table, or gives an existing one the columns and properties that the log rests on. Raises
-        NotLogged when the disk is full, LakeError when its metadata is gone."""
+        """Creates the table, or adds the columns and properties that an existing one lacks. Raises NotLogged when the
+        disk is full, LakeError when its metadata is gone."""
         table = _reading(self._load)
         if table is None:
             ensure_namespace(self._catalog, NAMESPACE)
             table = self._catalog.create_table_if_not_exists(TABLE, LOG_SCHEMA, properties=PROPERTIES)
         if missing := [field for field in LOG_SCHEMA.fields if field.name not in table.schema().column_names]:
-            # Of an earlier version. By name: the ids of a log's columns are its own.
+            # A log of an earlier release. Columns are added by name, because field ids differ between logs.
             with table.update_schema() as update:
                 for field in missing:
                     update.add_column(field.name, field.field_type, field.doc)
@@ -94,8 +94,8 @@ class FileLog:
         self._ensured = True
 
     def begin(self, first_offset: int) -> None:
-        """A new, empty log in place of the one that is there, if any, whose files stay. Its offsets begin with
-        `first_offset`, so that no offset of a former log has another meaning."""
+        """Replaces the log by an empty one; the former one's files stay. Offsets begin with `first_offset`, so that no
+        offset of the former log is used for another file."""
         ensure_namespace(self._catalog, NAMESPACE)
         with self._lock:
             with suppress(NoSuchTableError):
@@ -134,7 +134,7 @@ class FileLog:
         return _reading(read)
 
     def identity(self) -> str:
-        """The log table's UUID, as of the newest look at it; empty without a table."""
+        """The log table's UUID, as last loaded; empty without a table."""
         with self._lock:
             if self._identity is None:
                 self._load()
@@ -147,7 +147,8 @@ class FileLog:
             return dict(self._view.known(source).newest)
 
     def repeated(self, source: str, files: Iterable[NewFile]) -> set[str]:
-        """Keys of other objects that may have been these files, by content and name."""
+        """Keys of other objects with the content and name of one of these files: the files may have been moved from
+        there."""
         with self._lock:
             self._refresh()
             known = self._view.known(source).contents
@@ -175,12 +176,12 @@ class FileLog:
         listed: Collection[str] | None = None,
         absent: Collection[str] = (),
     ) -> list[LoggedFile]:
-        """Logs, in one commit, those of the files that the log does not have, and returns them by offset.
+        """Logs the files that the log does not have, in one commit, and returns them by offset.
 
-        `based_on`: the log's head before the files were listed (default: its head now). Files whose key another
-        process has logged since are left to the next pass. `listed`: all keys of the source, if they were listed.
-        `absent`: known keys that the bucket does not have any more. Raises PyIceberg's CommitFailedException if other
-        writers were faster thirty times in a row; then nothing was logged. Raises NotLogged when the disk is full.
+        `based_on`: the log's head before the files were listed (default: its head now). Files whose key another process
+        has logged since are left to the next scan. `listed`: all keys of the source, if they were listed. `absent`:
+        known keys that the bucket no longer has. Raises PyIceberg's CommitFailedException if other writers were faster
+        thirty times in a row; then nothing was logged. Raises NotLogged when the disk is full.
         """
         if not new:
             return []
@@ -200,12 +201,12 @@ class FileLog:
             ]
 
         with self._lock:
-            # Before a competing process is looked at: what it logs meanwhile was not in the listing.
+            # Read before the retries: what a competing process logs from now on was not in the listing.
             seen = self.head() if based_on is None else based_on
             return self._append(propose)
 
     def vanished(self, source: str) -> dict[tuple[str, str], int]:
-        """By (schema, table), the offset of the newest record that says that all files before it have vanished."""
+        """By (schema, table), the offset of the newest record of vanished files: all files before it are gone."""
         with self._lock:
             self._refresh()
             return dict(self._view.known(source).vanished)
@@ -213,10 +214,9 @@ class FileLog:
     def ask_again(
         self, files: Sequence[LoggedFile], *, epoch: int | None = None, began: datetime | None = None
     ) -> list[LoggedFile]:
-        """Logs known files once more, so that rows of theirs that were set aside are read again by the contract that
-        holds from then on; with `epoch`, new records of the files themselves, as parts of that full load, which
-        `began` then (UTC; default: by the files). One that was written again meanwhile is left out. Raises as
-        `append`."""
+        """Logs known files once more, so that their quarantined rows are read again by the contract in force from that
+        offset on. With `epoch`, logs the files as parts of that full load, which `began` at that time (UTC; default:
+        taken from the files). Leaves out files that were rewritten meanwhile. Raises as `append`."""
         now = self._clock().astimezone(UTC)
 
         def propose() -> list[LoggedFile]:
@@ -248,7 +248,7 @@ class FileLog:
                 if table is None:
                     raise NoSuchTableError(f"{TABLE} was dropped while files were logged: run again.")
                 if unsure and self._view.holds(unsure[0]):
-                    return unsure  # that commit had gone through
+                    return unsure  # that commit had succeeded
                 proposed = propose()
                 if proposed:
                     try:
@@ -258,16 +258,16 @@ class FileLog:
                         unsure = proposed
                         raise
                     self._view.appended(proposed, table)
-                    self._tend(table)
+                    self._run_upkeep(table)
         return proposed
 
-    def _tend(self, table: Table) -> None:
+    def _run_upkeep(self, table: Table) -> None:
         try:
-            if is_due(table):
-                tend(table)
+            if needs_upkeep(table):
+                run_upkeep(table)
         except Exception:
-            # The files are logged already. A log tended later is only slower.
-            _logger.warning("The file log could not be tended; the next append tries again.", exc_info=True)
+            # The files are logged already. Without upkeep, the log only becomes slower.
+            _logger.warning("The upkeep of the file log failed; the next append tries again.", exc_info=True)
 
     def _load(self) -> Table | None:
         try:
@@ -279,7 +279,7 @@ class FileLog:
         return table
 
     def _refresh(self) -> Table | None:
-        """Brings the view up to the table, and returns the table in the same state."""
+        """Updates the view from the table, and returns the table in the same state."""
 
         def read() -> Table | None:
             table = self._load()
@@ -294,7 +294,7 @@ class FileLog:
 
 def _competing() -> Retrying:
     return Retrying(
-        # FileNotFoundError: what the append was to build on was merged and deleted by another process.
+        # FileNotFoundError: another process merged and deleted a file that this append was reading.
         retry=retry_if_exception_type(
             (CommitFailedException, CommitStateUnknownException, FileNotFoundError)
         ),
@@ -306,7 +306,7 @@ def _competing() -> Retrying:
 
 def _reading(read: Callable[[], T]) -> T:
     """What `read` returns. Raises LakeError when the table's metadata is gone."""
-    # Old metadata and merged files are deleted under a slow reader; newer ones hold what it was about to read.
+    # Upkeep may delete old metadata and merged files under a slow reader; newer files hold the same records.
     retrying = Retrying(
         retry=retry_if_exception_type(FileNotFoundError),
         wait=wait_random_exponential(multiplier=0.02, max=1),

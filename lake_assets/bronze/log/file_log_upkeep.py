@@ -1,10 +1,10 @@
-"""Keeping the file log small, as a part of appending to it.
+"""Upkeep of the file log, as a part of appending to it.
 
-Here: when, and merging small data files. Not here: expiry (`iceberg/ops_upkeep.py`), the upkeep of silver and gold
-(`iceberg/table_maintenance.py`). No record is ever changed or dropped.
+Here: when it runs, and merging small data files. Not here: expiry (`iceberg/ops_upkeep.py`), the upkeep of silver and
+gold (`iceberg/table_maintenance.py`). Upkeep never changes or drops a record.
 
-An append copies the table's metadata some twenty times (PyIceberg 0.12), so the number of snapshots costs time; a
-scan opens every data file, so their number does.
+An append copies the table's metadata some twenty times (PyIceberg 0.12), so many snapshots cost time; a scan opens
+every data file, so many data files do too.
 """
 
 from contextlib import suppress
@@ -24,20 +24,20 @@ MAX_SMALL_FILES = 50
 SMALL_FILE_BYTES = 1 << 20
 
 
-def is_due(table: Table) -> bool:
-    """Whether enough snapshots have come together: a property of the table, so that no process need count."""
+def needs_upkeep(table: Table) -> bool:
+    """Whether the table has enough snapshots: stored in the table, so that no process needs to count."""
     return len(table.metadata.snapshots) >= MAX_SNAPSHOTS
 
 
-def tend(table: Table) -> None:
-    """Merges, expires, deletes. May be killed at any point; gives way to another process that does the same."""
+def run_upkeep(table: Table) -> None:
+    """Merges, expires, deletes. May be killed at any point; yields to another process that does the same."""
     with suppress(CommitFailedException):
         merge_small_files(table)
         delete_unreferenced(table, expire_snapshots(table))
 
 
 def merge_small_files(table: Table) -> None:
-    """Rewrites the newest, small data files as one. Files of more than a mebibyte are never written again."""
+    """Rewrites the newest, small data files as one. Files of more than a mebibyte are never rewritten."""
     files = [(_highest_offset(table, task.file), task.file) for task in table.scan().plan_files()]
     floor = max(
         (highest for highest, file in files if file.file_size_in_bytes >= SMALL_FILE_BYTES), default=0
@@ -49,9 +49,9 @@ def merge_small_files(table: Table) -> None:
     if rows.num_rows != sum(file.record_count for file in small):
         raise RuntimeError(
             f"{'.'.join(table.name())}: {many(rows.num_rows, 'row')} above offset {floor} "
-            f"{does(rows.num_rows, 'are')} not what its manifests say"
+            f"{does(rows.num_rows, 'are')} not what its manifests list"
         )
-    # Whole files match the filter, so they are dropped by their statistics. Refused if main has moved.
+    # Whole files match the filter, so Iceberg drops them by their statistics. The commit fails if main has moved.
     table.overwrite(rows, overwrite_filter=above(floor))
 
 

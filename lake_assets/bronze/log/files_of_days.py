@@ -1,4 +1,4 @@
-"""Which files a stretch of bronze days holds. Pure."""
+"""The files of a range of bronze days. Pure."""
 
 from collections.abc import Iterable
 

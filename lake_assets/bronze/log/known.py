@@ -1,7 +1,7 @@
-"""What the log holds of one source, in memory, as admission asks for it.
+"""The log's records of one source, in memory, indexed for admission.
 
-Here: records by key, by content and by table, as they are added one after the other. Not here: what enters the log
-(`admission.py`), reading it (`log_view.py`).
+Here: records by key, by content and by table. Not here: which files are logged (`admission.py`), reading the log
+(`log_view.py`).
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ from lake_assets.bronze.log.log_record import LoggedFile, NewFile
 
 FIRST_EPOCH = 1
 MOVED = "moved"
-"""As the version of a key whose content is under another key now: no object has it."""
+"""The version of a key whose content has moved to another key: no object has this version."""
 
 _by_key = attrgetter("key")
 
@@ -24,46 +24,46 @@ Content = tuple[str, str, str, str | None]
 
 
 def content_of(file: File) -> Content:
-    """Table, name without folder and ending, and digest: what a file that was moved or compressed keeps."""
+    """Table, name without folder and extension, and digest: a move or compression does not change them."""
     return file.schema, file.table, name_of(file.key), file.content
 
 
 def _place(file: File) -> str:
-    """The key without its ending."""
+    """The key without its extension."""
     return file.key.partition(".")[0]
 
 
 @dataclass(slots=True)
 class Known:
-    """What the log holds of one source."""
+    """The log's records of one source."""
 
     newest: dict[str, LoggedFile] = field(default_factory=dict)
     """By key, the record with the highest offset."""
     superseded: set[tuple[str, str]] = field(default_factory=set)
-    """(key, version) of all others."""
+    """(key, version) of all earlier versions."""
     open_epochs: dict[tuple[str, str], int] = field(default_factory=dict)
     """By (schema, table)."""
     shares: dict[str, dict[str, LoggedFile]] = field(default_factory=dict)
     """By key of a transaction file and by `schema.table`, the records of the file's newest version."""
     vanished: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By (schema, table), the offset of the newest record that says that all files before it have vanished."""
+    """By (schema, table), the offset of the newest record of vanished files: all files before it are gone."""
     tables: dict[tuple[str, str], list[LoggedFile]] = field(default_factory=lambda: defaultdict(list))
     """By (schema, table), its records by offset."""
     contents: dict[Content, LoggedFile] = field(default_factory=dict)
     """By `content_of`, the newest record."""
     places: dict[int, str] = field(default_factory=dict)
-    """By offset of a record that is no copy, the key that its content was last seen under."""
+    """By offset of a record that is not a copy, the key under which its content was last logged."""
 
     @classmethod
     def of(cls, records: Iterable[LoggedFile]) -> "Known":
-        """What these records say, in the order of their offsets."""
+        """From records in the order of their offsets."""
         known = cls()
         for record in records:
             known.add(record)
         return known
 
     def add(self, record: LoggedFile) -> None:
-        """Takes the next record, in the order of offsets."""
+        """Adds the next record, in the order of offsets."""
         table = (record.schema, record.table)
         self.tables[table].append(record)
         if record.kind is FileKind.VANISHED:
@@ -77,7 +77,7 @@ class Known:
         self._place(record)
         self.newest[record.key] = record
         if record.format == TRANSACTIONS:
-            # A new one, because a pass that is under way may be looking at the old one.
+            # A new dict, because a running scan may be reading the old one.
             self.shares[record.key] = {**self.shares.get(record.key, {}), record.qualified_table: record}
         self.open_epochs[table] = max(record.epoch, self.open_epochs.get(table, FIRST_EPOCH))
 
@@ -90,39 +90,39 @@ class Known:
         before = self.places.get(original)
         self.places[original] = record.key
         if before is not None and before != record.key and self.newest[before].content == record.content:
-            # One that is put back there is news.
+            # Content that is restored under the old key is a new version.
             self.newest[before] = replace(self.newest[before], version=MOVED, size=-1)
 
     def holds(self, file: LoggedFile) -> bool:
-        """Whether the record's content is in the bucket, as far as the log knows."""
+        """Whether the record's content is still in the bucket, as far as the log shows."""
         now = self.newest[self.places.get(file.copy_of or file.offset, file.key)]
         same = file.content is not None and file.content == now.content
         return same or file.version == now.version
 
     def repeated(self, file: NewFile, absent: Collection[str]) -> LoggedFile | None:
-        """The newest record with the content that an object has too, or None. Under another key, equal content is a
-        move only if the name is the same but for folder and ending, and the former object is gone or has other content
-        by now: two changes without a timestamp may be equal, and so may two parts of a full load."""
+        """The newest record with the same content as the file, or None. Under another key, equal content is a move only
+        if the name without folder and extension is the same, and the former object is gone or has other content now:
+        two changes without a timestamp may be equal, and so may two parts of a full load."""
         if file.content is None or file.format == TRANSACTIONS or file.kind is FileKind.VANISHED:
             return None
         own, other = self.newest.get(file.key), self.contents.get(content_of(file))
         if own is not None and not self.has_vanished(own):
             if own.content == file.content:
                 return own if own.version != file.version else None
-            # A file that is compressed may take the place of an older copy.
+            # A compressed file may replace an older copy.
             if other is None or other.key == file.key or _place(other) != _place(file):
                 return None
         if other is None or self.has_vanished(other):
             return None
         if self.newest[other.key] is other:
             return other if other.key in absent else None
-        # A reload without timestamps may bring the rows of a load before the last one.
+        # A reload without timestamps may have the same rows as an earlier load.
         return other if file.kind is FileKind.CDC or file.first_commit_ts is not None else None
 
     def doubled(self, files: Sequence[NewFile], absent: Collection[str]) -> set[tuple[str, str]]:
-        """(key, version) of objects that are there twice: beside one with their content, folder and name, and another
-        ending; or a full-load part in another folder whose rows have times of their own, so that DMS has transferred
-        them once. They become copies once the other one is gone."""
+        """(key, version) of duplicate objects: another object has the same content, folder and name with another
+        extension; or the file is a full-load part whose rows have different timestamps, so that DMS transferred them
+        once, and another folder has it too. A duplicate becomes a copy once the other object is gone."""
         there = {(_place(f), f.content): f.key for f in sorted(files, key=_by_key, reverse=True)}
         found = set()
         for file in files:
@@ -137,7 +137,7 @@ class Known:
         return found
 
     def has_vanished(self, record: LoggedFile) -> bool:
-        """Whether the record is from before its table's files vanished."""
+        """Whether the record was logged before its table's files vanished."""
         return record.offset < self.vanished.get((record.schema, record.table), 0)
 
     def living(self, schema: str, table: str) -> list[LoggedFile]:

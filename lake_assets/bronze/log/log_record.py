@@ -1,6 +1,6 @@
-"""What the file log keeps of a file, in Python and in Iceberg.
+"""A record of the file log, in Python and in Iceberg.
 
-Here: the two record types, the log's Iceberg schema, and how one becomes the other. Not here: reading
+Here: the two record types, the log's Iceberg schema, and the conversion between them. Not here: reading
 (`log_view.py`), writing (`file_log.py`), deciding (`admission.py`).
 """
 
@@ -50,8 +50,7 @@ class NewFile(FileInspection):
     flush_time: datetime | None
     capture_date: date
     copy_of: int | None = None
-    """Offset of the record whose content this object repeats, byte for byte: see `copies.py`. Such a record changes no
-    table."""
+    """Offset of the record with the same bytes: see `copies.py`. A copy changes no table."""
 
     @classmethod
     def of(
@@ -64,7 +63,7 @@ class NewFile(FileInspection):
         schema: str,
         table: str,
     ) -> "NewFile":
-        """The file as the log wants it."""
+        """The record of a listed and inspected file."""
         return cls(
             schema=schema,
             table=table,
@@ -96,9 +95,9 @@ class LoggedFile(NewFile):
     epoch: int
     """The full load that a LOAD file belongs to, or that was open when a CDC file was logged; from 1."""
     retry: bool = False
-    """Not a new file: rows of a known one that were set aside are to be read again, by the contract of this offset."""
+    """Not a new file: the quarantined rows of a known file are to be read again, by the contract of this offset."""
     moved_to: str | None = None
-    """The key of the object that has the content now, if it is another than `key`. Not a column of the log."""
+    """The key of the object that has the content now, if it differs from `key`. Not a column of the log."""
 
     @property
     def path(self) -> str:
@@ -107,7 +106,8 @@ class LoggedFile(NewFile):
 
     @property
     def written_at(self) -> datetime:
-        """When the file was written, or for a full load begun: on DMS's clock, if it has told it."""
+        """When the file was written, or for a full load when it began: on DMS's clock where the file has a time of
+        DMS."""
         return self.flush_time or self.first_commit_ts or self.last_modified
 
 
@@ -146,7 +146,7 @@ LOG_SCHEMA = Schema(
         for number, (name, (kind, required)) in enumerate(_TYPES.items(), start=1)
     )
 )
-# Without field ids: a log that gained a column later has other ones than a log that began with it.
+# Without field ids: they differ between a log that gained a column later and a log created with it.
 _ARROW_SCHEMA: pa.Schema = schema_to_pyarrow(LOG_SCHEMA, include_field_ids=False)
 
 
@@ -164,7 +164,7 @@ def to_arrow(files: Sequence[LoggedFile]) -> pa.Table:
 
 
 def from_arrow(table: pa.Table) -> Iterator[LoggedFile]:
-    """The files, in the order of their offsets. Names and headers that repeat are one object in memory."""
+    """The files, in the order of their offsets. Equal names and headers share one object in memory."""
     table = table.sort_by("offset")
     shared: dict[object, object] = {}
     columns = []
@@ -186,7 +186,8 @@ def from_arrow(table: pa.Table) -> Iterator[LoggedFile]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """A column's values; times in UTC. Arrow takes ten times as long to make times with a zone, most of a start."""
+    """A column's values; times in UTC. Arrow takes ten times as long to create times with a zone, most of the start-up
+    time."""
     if not pa.types.is_timestamp(column.type):
         return list(column.to_pylist())
     naive = column.cast(pa.timestamp("us")).to_pylist()

@@ -1,7 +1,7 @@
-"""Finding the file log again that silver tables were applied from.
+"""Finding the state of the file log from which the silver tables were applied.
 
-Here: the states of the log that its metadata files still have. Not here: making a new log from the bucket
-(`commands/mend/recover.py`), what is asked of a state (`silver/table/log_mark.py`).
+Here: the states that the log's metadata files still hold. Not here: building a new log from the bucket
+(`commands/mend/recover.py`), the conditions for a state (`silver/table/log_mark.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ from lake_assets.bronze.log.log_record import LoggedFile, from_arrow
 from lake_assets.iceberg.metadata_files import default_location, metadata_files, point_to
 
 Agrees = Callable[[str, Sequence[LoggedFile]], bool]
-"""Whether all tables may have been applied from the log with this UUID and these records."""
+"""Whether all silver tables can have been applied from a log with this UUID and these records."""
 
 
 def former_state(catalog: Catalog, agrees: Agrees) -> tuple[str, int] | None:
-    """The newest state of the log that agrees: the address of a metadata file and a snapshot in it; None without one.
-    What was purged is passed over."""
+    """The newest state of the log that `agrees` accepts: the address of a metadata file and a snapshot in it; None
+    without one. Skips snapshots whose files were deleted."""
     tried: set[int] = set()
     for address, metadata in metadata_files(catalog, _location(catalog)):
         for snapshot in sorted(metadata.snapshots, key=lambda s: s.sequence_number or 0, reverse=True):
@@ -33,7 +33,7 @@ def former_state(catalog: Catalog, agrees: Agrees) -> tuple[str, int] | None:
 
 
 def go_back(catalog: Catalog, state: tuple[str, int]) -> None:
-    """Makes that state the log."""
+    """Makes that state the current one of the log."""
     address, snapshot_id = state
     table = point_to(catalog, TABLE, address)
     if table.metadata.current_snapshot_id != snapshot_id:
@@ -41,14 +41,14 @@ def go_back(catalog: Catalog, state: tuple[str, int]) -> None:
 
 
 def _location(catalog: Catalog) -> str:
-    table = _there(catalog)
+    table = _loaded(catalog)
     return table.location() if table is not None else default_location(catalog, TABLE)
 
 
-def _there(catalog: Catalog) -> Table | None:
+def _loaded(catalog: Catalog) -> Table | None:
     try:
         return catalog.load_table(TABLE)
-    except Exception:  # noqa: BLE001  (whatever is wrong with it, its folder is where such tables are)
+    except Exception:  # noqa: BLE001  (whatever is wrong with the table, its default folder is searched)
         return None
 
 

@@ -1,6 +1,6 @@
-"""The file log in memory, as of one snapshot, and how it follows the table.
+"""The file log in memory, as of one snapshot, and its update to the table's newest one.
 
-Here: reading records, and holding what is asked again and again. Not here: writing them (`file_log.py`).
+Here: reading records and caching them. Not here: writing them (`file_log.py`).
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,11 +15,11 @@ from lake_assets.bronze.log.log_record import LoggedFile, above, from_arrow
 
 _offset = attrgetter("offset")
 FIRST_OFFSET = "lake.first-offset"
-"""Table property of a log that was made again: its offsets begin there."""
+"""Table property of a log that was rebuilt: its first offset."""
 
 
 def scan(table: Table, wanted: BooleanExpression) -> Iterator[LoggedFile]:
-    """The records that match, by offset. Raises FileNotFoundError if the table was tended meanwhile."""
+    """The records that match, by offset. Raises FileNotFoundError if upkeep deleted a file meanwhile."""
     return from_arrow(table.scan(row_filter=wanted).to_arrow())
 
 
@@ -49,7 +49,7 @@ class LogView:
         return record in self._records[bisect_left(self._records, record.offset, key=_offset) :][:1]
 
     def appended(self, records: Sequence[LoggedFile], table: Table) -> None:
-        """Takes what this process has just committed, which need not be read again."""
+        """Adds the records that this process has just committed, without reading them again."""
         snapshot = table.current_snapshot()
         self._extend(records)
         if snapshot and snapshot.parent_snapshot_id == self._snapshot_id:
@@ -61,15 +61,15 @@ class LogView:
         self._records.extend(records)
 
     def brought_up_to(self, table: Table) -> "LogView":
-        """This view with what was added, or another one if the table is not the one that it shows."""
+        """This view with the records added since, or a new view if the table was replaced or rolled back."""
         snapshot = table.current_snapshot()
         view = self if table.metadata.table_uuid == self._table_uuid else LogView(table)
         if snapshot is None or snapshot.snapshot_id == view._snapshot_id:
             view = view if snapshot else LogView(table)
             view.is_loaded = True
             return view
-        # With the newest record that is known: it is another one if somebody rolled the log back, however many records
-        # were appended since.
+        # The newest known record is read again: it differs if the log was rolled back, however many records were
+        # appended since.
         newest = view._records[-1:]
         read = list(scan(table, above(view.head - len(newest))))
         added = read[len(newest) :]

@@ -1,1 +1,1 @@
-"""Rows and files that cannot be used, kept until somebody decides."""
+"""Rows and files that cannot be used, kept until a user decides."""

@@ -1,7 +1,7 @@
-"""A row that cannot be used, or that is not there, stops its table, by name.
+"""The errors that stop a table for bad or missing rows.
 
-Here: finding the file and the line, and saying what is wrong with it. Not here: deciding that a row is bad
-(`bronze/reader/typed_rows.py`), or counting a file's rows (`bronze/files/inspect.py`).
+Here: naming the file, the row and the fault. Not here: deciding that a row is bad (`bronze/reader/typed_rows.py`), or
+counting a file's rows (`bronze/files/inspect.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,27 +21,27 @@ def stop_for_bad_rows(
     table: str, total: int, limit: str, named: Sequence[tuple[LoggedFile, str, Sequence[tuple[int, str]]]]
 ) -> NoReturn:
     """Raises TableStopped. `limit`: the setting that `total` rows exceed, with its value; `named`: some of the rows, by
-    file and its address: place from 0, and why."""
-    told = []
+    file and its address: place from 0, and reason."""
+    faults = []
     for file, address, rows in named:
-        # Of a transaction file, the places are among the rows of this table.
+        # In a transaction file, places count the rows of this table only.
         of = f"those of {table} in " if file.format == TRANSACTIONS else ""
         for number, (place, reason) in enumerate(rows):
-            told.append(f"row {place + 1}{'' if number else f' of {of}{address}'}: {reason}")
-    more = total - len(told)
+            faults.append(f"row {place + 1}{'' if number else f' of {of}{address}'}: {reason}")
+    more = total - len(faults)
     also = f"; and {more} more" if more > 0 else ""
     in_all = f"{many(total, 'row')}{' in all' if total > 1 else ''}"
     raise TableStopped(
         table,
-        f"{'; '.join(told)}{also} ({in_all}; {limit}).",
+        f"{'; '.join(faults)}{also} ({in_all}; {limit}).",
         "Nothing of this batch was published. Correct the table's columns in lake.yaml, have DMS write the file again, "
-        "or raise the limit to go on without such rows.",
+        "or raise the limit to continue without such rows.",
     )
 
 
 def stop_for_missing_rows(table: str, counted: Mapping[str, int], changes: DataFrame) -> NoReturn:
-    """Raises RowCountMismatch with the first file that the reader saw more or fewer rows of than were `counted`, by
-    address, without it; `changes` are read once more."""
+    """Raises RowCountMismatch with the first file of which the reader returned another number of rows than were
+    `counted` without it, by address; reads `changes` once more."""
     seen = {plain(unquote(row["_file"])): row["count"] for row in changes.groupBy("_file").count().collect()}
     for address, rows in counted.items():
         if (read := seen.get(plain(address), 0)) != rows:

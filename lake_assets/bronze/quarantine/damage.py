@@ -1,7 +1,7 @@
-"""Which of a batch's files cannot be read, asked after the batch failed.
+"""Which of a failed batch's files cannot be read.
 
-Here: looking at each file by itself. Not here: what becomes of such a file. Parquet is not read whole when it is
-inspected, so that damage inside of it shows only now.
+Here: reading each file separately. Not here: what happens with an unreadable file. The inspection decodes only a
+Parquet file's footer and first rows, so damage further inside shows only now.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,9 +25,9 @@ def unreadable_files(
     files: Iterable[LoggedFile],
     dms: Callable[[LoggedFile], DmsSettings],
 ) -> list[UnreadableFile]:
-    """The files that cannot be read, each with its reason, as errors to raise or to keep; `dms` gives each its
+    """The files that cannot be read, each with its reason, as errors to raise or to keep; `dms` returns each file's
     settings. Reads each file whole, and Parquet twice. Raises StoreError when a file is gone or cannot be reached, and
-    what Spark or the machine raises when it is they that fail."""
+    the errors of Spark or of the machine when they fail rather than the file."""
     found = []
     for file in files:
         try:
@@ -50,8 +50,8 @@ def _read_parquet(spark: SparkSession, store: ObjectStore, file: LoggedFile) -> 
     address = literal_path(store.spark_uri(file.path))
     try:
         _read_to_the_end(spark.read.parquet(address))
-    except Exception as error:  # whatever it is: Spark names some faults of a file, and dies of others
-        # It may be Spark that is gone, or what it reads from, and then no file is at fault: this raises.
+    except Exception as error:  # any error: Spark reports some faults of a file, and dies of others
+        # If Spark or its storage is gone, the file is not at fault: then this read raises too.
         _read_to_the_end(spark.read.text(address))
         raise UnreadableFile(file.key, f"Spark cannot read it ({_first_line(error)})") from error
 

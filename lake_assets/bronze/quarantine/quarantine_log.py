@@ -1,10 +1,10 @@
-"""What was set aside: rows that cannot be used, and files that cannot be read. The Iceberg table `lake_ops.quarantine`.
+"""The quarantine: rows that cannot be used, and files that cannot be read, in the Iceberg table `lake_ops.quarantine`.
 
 Here: its records and their states. Not here: deciding that a row is bad (`bronze/reader/typed_rows.py`), how much may
 be set aside (`silver/write/setting_aside.py`), reading rows again (`commands/mend/quarantine_commands.py`).
 
-Append-only: an event for each thing that happens to a row or file, whose state is its newest event. A row is known by
-silver table, file version and place in the file, so that a batch that is tried again sets nothing aside twice.
+Append-only: each change of state of a row or file is an event, and the newest event is its state. A row is identified
+by silver table, file version and place in the file, so that a batch that is tried again sets no row aside twice.
 """
 
 import hashlib
@@ -21,18 +21,18 @@ from lake_assets.iceberg.ops_table import OpsTable, Row
 
 
 class State(StrEnum):
-    """Of a row or a file."""
+    """The state of a row or a file."""
 
     HELD = "held"
     """Set aside, and waiting for a decision."""
     RETRIED = "retried"
     """To be read again by the next batch."""
     RELEASED = "released"
-    """Applied after all."""
+    """Applied by a later batch."""
     SUPERSEDED = "superseded"
-    """Its file was written again since, or a reload holds what it would have said."""
+    """Its file was rewritten since, or a reload contains the row."""
     DISCARDED = "discarded"
-    """Given up by somebody's decision."""
+    """Given up by a user's decision."""
 
 
 OPEN = (State.HELD, State.RETRIED)
@@ -40,7 +40,7 @@ OPEN = (State.HELD, State.RETRIED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A row, or with `row` None a whole file, in one state."""
+    """A row, or a whole file if `row` is None, in one state."""
 
     silver_table: str
     """`namespace.table`."""
@@ -51,9 +51,9 @@ class Held:
     version: str
     log_offset: int
     row: int | None
-    """From 0, the header not counted."""
+    """From 0, without the header."""
     line: int | None
-    """From 1, where the row begins in the file."""
+    """The line of the file in which the row begins, from 1."""
     raw: str | None
     """The row's own text; of a Parquet row, as JSON."""
     reason: str
@@ -61,7 +61,7 @@ class Held:
     """The files of the batch that set it aside."""
     state: State = State.HELD
     at: datetime
-    """UTC, of the state."""
+    """When the state began, UTC."""
 
     @property
     def id(self) -> str:
@@ -94,9 +94,9 @@ class _Known:
     newest: Mapping[str, Held]
     """By id, in the order in which they were first set aside."""
     asked: Mapping[str, datetime]
-    """By id, when that was asked for again which is asked for now, or was released for it."""
+    """By id, when the retry was requested that is pending or has led to the release."""
     number: int
-    """Of the newest event."""
+    """The number of the newest event."""
 
 
 class Quarantine:
@@ -106,17 +106,17 @@ class Quarantine:
         self._table = OpsTable(catalog, "quarantine", _SCHEMA, _known)
 
     def all(self, silver_table: str | None = None) -> list[Held]:
-        """Everything that was ever set aside, in its present state, the oldest first."""
+        """Everything ever set aside, in its present state, the oldest first."""
         return [
             held for held in self._table.parsed().newest.values() if silver_table in (None, held.silver_table)
         ]
 
     def open(self, silver_table: str | None = None) -> list[Held]:
-        """What is set aside now."""
+        """What is held or retried now."""
         return [held for held in self.all(silver_table) if held.state in OPEN]
 
     def asked(self, silver_table: str) -> list[tuple[Held, datetime]]:
-        """What was asked for again, and not in vain so far, with the time (UTC) when it was."""
+        """What is being retried or was released by its retry, with the time (UTC) of the request."""
         known = self._table.parsed()
         return [
             (known.newest[id_], at)
@@ -125,17 +125,17 @@ class Quarantine:
         ]
 
     def rename(self, silver_table: str, new: str) -> None:
-        """Gives what is held of a table to its new name. Raises as `OpsTable.rename`."""
+        """Assigns a table's entries to its new name. Raises as `OpsTable.rename`."""
         self._table.rename("silver_table", silver_table, new)
 
     def set_aside(self, found: Sequence[Held]) -> list[Held]:
-        """Records what is not known already, in one commit, and returns it. What was discarded stays so; what was
-        superseded is news when the file has its former content again."""
+        """Records the entries that are not recorded yet, in one commit, and returns them. A discarded entry stays
+        discarded; a released or superseded one is recorded again."""
         again = (State.RELEASED, State.SUPERSEDED)
         return self._record(found, lambda known, held: known is None or known.state in again)
 
     def becomes(self, found: Iterable[Held], state: State) -> list[Held]:
-        """Gives what is set aside another state, and returns what changed."""
+        """Gives open entries another state, and returns those that changed."""
         now = datetime.now(UTC)
         return self._record(
             [replace(held, state=state, at=now) for held in found],

@@ -1,7 +1,7 @@
-"""Single records of a file as they stand in it: what is shown of a row that could not be used.
+"""Single records of a file in their raw text, to show a row that cannot be used.
 
-Here: finding records by their ordinal, with their line and text. Not here: which rows are shown, or
-where they are kept.
+Here: finding records by their ordinal, with their line and text. Not here: which rows are shown, or where they are
+stored.
 """
 
 import json
@@ -28,18 +28,17 @@ class RawRow:
     """One record."""
 
     line: int
-    """The physical line, from 1, that the record starts in, the header counted; of Parquet the row from 1."""
+    """The physical line, from 1, in which the record starts, including the header; for Parquet the row, from 1."""
     text: str
-    """What stands in the file, without what ends the record; bytes that are no UTF-8 as `\\\\xff`. Of Parquet the row
-    as JSON."""
+    """The text in the file, without the record's end; bytes that are not UTF-8 as `\\xff`. For Parquet, the row as
+    JSON."""
 
 
 def raw_records(
     store: ObjectStore, file: LoggedFile, dms: DmsSettings, ordinals: Collection[int]
 ) -> dict[int, RawRow]:
-    """The records with these ordinals (from 0, the header not counted; of a transaction file,
-    among the rows of its own table), as far as the file has them. Reads the file up
-    to the last of them. Raises StoreError, UnreadableFile."""
+    """The records with these ordinals (from 0, without the header; in a transaction file, among the rows of its own
+    table), as far as the file has them. Reads the file up to the last of them. Raises StoreError, UnreadableFile."""
     if not ordinals:
         return {}
     if file.format == "parquet":
@@ -51,7 +50,7 @@ def raw_records(
         own = _is_row(record, file, dms)
         ordinal += own
         if own and ordinal in ordinals:
-            # What a swallowed mark or an empty line before it has taken is a part of the record's bytes.
+            # The record's bytes include a byte order mark or an empty line before it.
             found[ordinal] = RawRow(line, record.removesuffix(end).decode(errors="backslashreplace"))
         if ordinal == last:
             break
@@ -67,7 +66,7 @@ def _is_row(record: bytes, file: LoggedFile, dms: DmsSettings) -> bool:
 
 
 def _records(store: ObjectStore, file: LoggedFile, dms: DmsSettings) -> Iterator[bytes]:
-    """Every record with what ends it; together they are the whole file."""
+    """Every record with its end; together they are the whole file."""
     if file.format == "json":
         yield from lines(chunks(store, file.path, file.compression), b"\n")
     elif file.irregular is None:
@@ -119,6 +118,6 @@ def _as_json(row: pa.Table) -> str:
         elif pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
             values[name] = column[0].as_py()
         else:
-            # Arrow's own text of a value: exact, and without a limit of years.
+            # Arrow's own text of a value: exact, and for any year.
             values[name] = column.cast(pa.string())[0].as_py()
     return json.dumps(values, ensure_ascii=False)

@@ -1,7 +1,7 @@
-"""What the values of CSV files without a header say of the columns that they may be.
+"""Figures of the values of CSV files without a header, to decide between layouts.
 
-Here: one look at the doubtful places of some files, in Spark. Not here: what follows from it (`headerless.py`).
-DataFrame API only.
+Here: one Spark query over the places where the layouts differ. Not here: the decision (`headerless.py`). DataFrame API
+only.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ _SEQUENCE = r"^\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d[0
 def file_facts(
     rows: DataFrame, layouts: Sequence[Layout], table: TableConfig, dms: DmsSettings
 ) -> dict[str, FileFacts]:
-    """By file (`places.plain`), what the values at the places where the layouts differ are; `rows` as
-    `text_rows.csv_values` gives them. A file without a row of the layouts' width is left out."""
+    """By file (`places.plain`), the figures of the values at the places where the layouts differ; `rows` are those of
+    `text_rows.csv_values`. A file without a row of the layouts' width is left out."""
     places = doubtful_places(layouts)
     types = {column.name: column.type for column in table.columns}
     images = {

@@ -1,7 +1,7 @@
-"""The layout of a CSV file without a header, which says its width and its time, and by its values what cannot be.
+"""The layout of a CSV file without a header, found by the file's width, time and values.
 
-Here: which of the table's layouts through time holds, and which of the columns that DMS itself adds the file has. Not
-here: files that name their columns (`bronze/files/formats.py`), looking at values (`file_facts.py`). Pure.
+Here: which of the table's layouts through time applies, and which of the columns that DMS adds the file has. Not here:
+files that name their columns (`bronze/files/formats.py`), reading values (`file_facts.py`). Pure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,13 +18,13 @@ from lake_assets.errors import TableStopped
 from lake_assets.words import many
 
 _CLOCKS_DIFFER = timedelta(hours=1)
-"""A file's name is by the clock of DMS, a change's sequence by that of the source."""
+"""Tolerance: a file's name has DMS's clock, a change's sequence the source's."""
 _JUST_BEFORE = timedelta(microseconds=1)
 
 
 def dated(files: Iterable[LoggedFile], logged: Iterable[LoggedFile]) -> list[LoggedFile]:
-    """The files; of the first full load, parts without a transfer time get a date from before the first change. Their
-    object's own date is that of its latest copy. `logged`: all files of the table."""
+    """The files, where parts of the first full load without a transfer time get a date from before the first change.
+    The object's own date is that of its latest copy. `logged`: all files of the table."""
     flushes = [file.flush_time for file in logged if file.flush_time is not None]
     if not flushes:
         return list(files)
@@ -63,23 +63,23 @@ def headerless_layouts(
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """What the values of one CDC file say, by their places in a record, from 0."""
+    """Figures of the values of one CDC file, by their places in a record, from 0."""
 
     rows: int
-    """Those of the expected width."""
+    """Rows of the expected width."""
     filled: Mapping[int, int]
-    """How many values are neither empty nor the null token."""
+    """The number of values that are neither empty nor the null token."""
     sequences: Mapping[int, int]
-    """How many are 35 digits that begin with a time."""
+    """The number of values that are 35 digits and begin with a time."""
     unfit: Mapping[tuple[int, str], int]
-    """How many of the filled ones cannot be a before image, by its name."""
+    """The number of filled values that cannot be the before image, by its name."""
 
 
 def agreed_layout(
     layouts: Sequence[Layout], kind: FileKind, facts: FileFacts | None, dms: DmsSettings
 ) -> Layout | None:
-    """The one of `layouts` that the values leave, or any one where all that are left give the same changes; None where
-    that stays open. `facts`: of a full load, which has neither sequences nor before images, none are needed."""
+    """The layout that the values allow, or any allowed one if all of them yield the same changes; else None. `facts`:
+    not needed for a full load, which has neither sequences nor before images."""
     if len(layouts) == 1 or kind is FileKind.LOAD:
         return layouts[0]
     if facts is None:
@@ -89,13 +89,13 @@ def agreed_layout(
 
 
 def doubtful_places(layouts: Sequence[Layout]) -> list[int]:
-    """The places at which the layouts differ."""
+    """The places where the layouts differ."""
     columns = zip(*(layout.columns for layout in layouts), strict=True)
     return [place for place, names in enumerate(columns) if len(set(names)) > 1]
 
 
 def _refuted(layout: Layout, among: Sequence[Layout], facts: FileFacts, dms: DmsSettings) -> bool:
-    """Whether the file's values cannot be those of the layout."""
+    """Whether the file's values contradict the layout."""
     sequence = dms.change_sequence_column
     for place in doubtful_places(among):
         name, sequences = layout.columns[place], facts.sequences[place]
@@ -111,7 +111,7 @@ def _refuted(layout: Layout, among: Sequence[Layout], facts: FileFacts, dms: Dms
 
 
 def _meaning(layout: Layout, facts: FileFacts, dms: DmsSettings) -> frozenset[tuple[int, str]]:
-    """What of the layout bears on changes: an empty sequence or before image is as good as none."""
+    """The columns of the layout that affect changes: an empty sequence or before image has no effect."""
     named = enumerate(layout.columns)
     only_read = {name for name in dms.added_columns if name != dms.change_sequence_column}
     return frozenset(
@@ -122,7 +122,7 @@ def _meaning(layout: Layout, facts: FileFacts, dms: DmsSettings) -> frozenset[tu
 def refuse_open_layout(
     name: str, file: LoggedFile, layouts: Sequence[Layout], dms: DmsSettings
 ) -> TableStopped:
-    """The error for a file of which the values leave more than one reading."""
+    """The error for a file whose values allow more than one layout."""
     either = " or ".join(f"({', '.join(layout.columns)})" for layout in layouts)
     until = file.key.rsplit("/", 1)[-1].split(".")[0]
     settings = [
@@ -145,16 +145,16 @@ def refuse_open_layout(
 
 @dataclass(frozen=True, slots=True)
 class LayoutsByRow:
-    """The layouts of a file that a change of the source falls into, oldest first."""
+    """The layouts of a file that contains a change of the source's columns, oldest first."""
 
     layouts: tuple[Layout, ...]
     ends: tuple[str, ...]
-    """Of each layout but the last, the change sequence of the first row of the next one."""
+    """For each layout but the last, the change sequence of the first row of the next layout."""
     sequence_places: tuple[int, ...]
-    """Of each layout but the last, where the change sequence is."""
+    """For each layout but the last, the place of the change sequence."""
 
     def of(self, fields: Sequence[str] | None) -> Layout:
-        """The layout of a record; the last one's for a record that none fits."""
+        """The layout of a record; the last layout for a record that fits none."""
         for layout, end, place in zip(self.layouts, self.ends, self.sequence_places, strict=False):
             if fields is not None and len(fields) == len(layout.columns):
                 sequence = fields[place]
@@ -164,8 +164,8 @@ class LayoutsByRow:
 
 
 def layouts_by_row(file: LoggedFile, table: TableConfig, dms: DmsSettings) -> LayoutsByRow | None:
-    """For a CDC file without a header into which the end of an earlier layout may fall, by sequence; else None, and
-    the whole file has one layout."""
+    """The layouts of a CDC file without a header that may contain the end of an earlier layout, by change sequence;
+    None if the whole file has one layout."""
     first, last = file.first_commit_ts, file.flush_time
     if file.columns is not None or first is None or last is None:
         return None
@@ -196,7 +196,7 @@ def layouts_by_row(file: LoggedFile, table: TableConfig, dms: DmsSettings) -> La
 
 
 def _variants(table: TableConfig, dms: DmsSettings, kind: FileKind) -> list[Layout]:
-    """With and without each kind of column that comes and goes with the task's mapping."""
+    """The layouts with and without each kind of column that the task's mapping may add."""
     found = []
     for sequence, images, added in product((True, False), repeat=3):
         changes: dict[str, object] = {}

@@ -1,6 +1,6 @@
-"""What the values of Parquet columns mean, by the Spark types that they are read as.
+"""The conversion of Parquet columns, by the Spark types that they are read with.
 
-Here: schemas to read with, and values as types of lake.yaml. Not here: which Spark type a column is read as
+Here: schemas to read with, and values as types of lake.yaml. Not here: which Spark type a column is read with
 (`bronze/files/parquet_columns.py`), the types of lake.yaml (`values.py`).
 """
 
@@ -15,20 +15,20 @@ from lake_assets.bronze.files.parquet_columns import DICTIONARY, TIMESTAMP, Parq
 from lake_assets.bronze.reader.values import after_epoch, exactly
 
 READ_OPTIONS = {
-    # DMS writes dates of the Gregorian calendar, also before 1582. Left to itself, Spark may refuse such a file or
-    # shift its dates.
+    # DMS writes dates of the Gregorian calendar, also before 1582. By default, Spark may refuse such a file or shift
+    # its dates.
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
     "mergeSchema": "false",
 }
 
 _TIME_UNITS = {"time32[ms]": 1_000, "time64[us]": 1_000_000, "time64[ns]": 1_000_000_000}
-"""A column's units in a second."""
+"""The column's units per second."""
 _DAY = 86_400
 
 
 def read_type(arrow: str) -> DataType:
-    """The Spark type to read a column of this Arrow type as. It must have a `spark_name`."""
+    """The Spark type to read a column of this Arrow type with. The type must have a `spark_name`."""
     return read_schema([ParquetColumn("value", arrow)]).fields[0].dataType
 
 
@@ -44,7 +44,7 @@ def read_schema(columns: Sequence[ParquetColumn]) -> StructType:
 
 
 def from_parquet(value: Column, arrow: str, declared: str, zone: str) -> Column:
-    """`value`, read as the `read_type` of `arrow`, as the type `declared`, as `exactly` does; NULL where that would
+    """`value`, read with the `read_type` of `arrow`, as the type `declared`, like `exactly`; NULL where that would
     change it."""
     if (match := DICTIONARY.fullmatch(arrow)) is not None:
         return from_parquet(value, match[1], declared, zone)
@@ -58,7 +58,7 @@ def from_parquet(value: Column, arrow: str, declared: str, zone: str) -> Column:
 
 
 def _micros(nanos: Column) -> Column:
-    """Rounded down. In decimals: a division of integers is one of doubles, which lose the last digits."""
+    """Rounded down. Computed in decimals: a division of integers uses doubles, which lose the last digits."""
     return F.floor(nanos.cast("decimal(20, 0)") / 1000).cast("bigint")
 
 

@@ -1,8 +1,7 @@
-"""The place of a row in its file, as a number that does not depend on what else was read with it.
+"""The place of a row in its file, a number that does not depend on the other files of the read.
 
-`_row` rises with the line and has gaps; the place is the row's rank by it, from 0. Here: finding places, and rows by
-them. It needs a sort of the file's rows, so it is for the few files that have something to be
-named. DataFrame API only.
+`_row` rises with the line and has gaps; the place is the row's rank by `_row`, from 0. Here: finding places, and rows
+by place. This sorts the file's rows, so it is for the few files with rows to report. DataFrame API only.
 """
 
 import re
@@ -13,12 +12,12 @@ from pyspark.sql import functions as F
 
 
 def plain(address: str) -> str:
-    """An unescaped address in one form: Spark's readers write the scheme with one slash or with three."""
+    """An unescaped address in normal form: Spark's readers write the scheme with one slash or with three."""
     return re.sub(r"^(\w+):/+", r"\1:/", address)
 
 
 def placed(changes: DataFrame) -> DataFrame:
-    """`changes` as the reader returns them, with `_place` long, if they do not have it."""
+    """`changes` of the reader, with `_place` long added if it is missing."""
     if "_place" in changes.columns:
         return changes
     rank = F.row_number().over(Window.partitionBy("_file").orderBy("_row"))
@@ -28,8 +27,8 @@ def placed(changes: DataFrame) -> DataFrame:
 def in_places(
     spark: SparkSession, changes: DataFrame, wanted: Mapping[str, Collection[int]], *, others: bool = False
 ) -> DataFrame:
-    """`placed` changes: of each file, by its address, nothing but the rows at those places; with `others`, all but
-    them."""
+    """`placed` changes: from each file, by its address, only the rows at the wanted places; with `others`, all rows
+    except those."""
     pairs = [(plain(address), place) for address, places in wanted.items() for place in sorted(places)]
     chosen = F.broadcast(spark.createDataFrame(pairs, "_address string, _place bigint"))
     decoded = F.url_decode(F.regexp_replace("_file", r"\+", "%2B"))

@@ -1,8 +1,8 @@
 """DMS files as a DataFrame of typed changes.
 
-Here: reading files in as few jobs as there are layouts. Not here: which files (`silver/plan/planner.py`), how text
-files are read (`text_rows.py`, `strict_rows.py`), what a row means (`typed_rows.py`), or what becomes of the changes.
-DataFrame API only, so that it runs on a Spark Connect session too.
+Here: reading files in one job for each layout. Not here: which files (`silver/plan/planner.py`), how text files are
+read (`text_rows.py`, `strict_rows.py`), what a row means (`typed_rows.py`), applying the changes. DataFrame API only,
+so that it also runs on a Spark Connect session.
 """
 
 from collections import defaultdict
@@ -44,7 +44,7 @@ from lake_assets.errors import TableStopped
 from lake_assets.storage.object_store import ObjectStore
 
 MANY, SMALL = 64, 2048
-"""From so many files of one layout on, those up to so many bytes, as stored, are read in this process."""
+"""If one layout has at least MANY files of at most SMALL bytes, as stored, this process reads them."""
 
 
 def read_changes(
@@ -58,21 +58,20 @@ def read_changes(
     partial: bool = False,
     explain: bool = False,
 ) -> DataFrame:
-    """The rows of `files`, one per DMS row, none dropped; of a transaction file, those of the table `name`
+    """The rows of `files`, one per DMS row, none dropped; from a transaction file, those of the table `name`
     (`schema.table`).
 
-    Columns: `_op` string (I, U or D; I in full loads that carry none), `_commit_ts` timestamp (UTC instant; NULL
-    without a timestamp column), `_sequence` string (sortable; empty for full-load rows, which come before every
-    change), `_file` string (address of the file), `_row` long (rises with the line within a file), `_bad` string
-    (why the row cannot be used, else NULL), `_image` struct of the table's columns with their declared types, and
-    for a table with a key `_before` struct of the key columns before an update (NULL where DMS wrote none); with
+    Columns: `_op` string (I, U or D; I in full loads without operations), `_commit_ts` timestamp (UTC instant; NULL
+    without a timestamp column), `_sequence` string (sortable; empty for full-load rows, which sort before every
+    change), `_file` string (address of the file), `_row` long (rises with the line within a file), `_bad` string (why
+    the row cannot be used, else NULL), `_image` struct of the table's columns with their declared types, and for a
+    table with a key `_before` struct of the key columns before an update (NULL where DMS wrote none); with
     csv_no_sup_value also `_unsupplied`, an array of the names of columns whose values the source did not supply. An
-    insert without all its values is bad, and so is an update unless the caller can use it (`partial`). With
-    `explain`, `_bad` names all faults of a row, with its values, as `typed_rows` says.
-    Structs, because a source column may have any name. Regular files of one layout are one read; irregular ones, and
-    those into which a change of the source's columns falls, are read here, record by record (`strict_rows.py`), and so
-    are many small ones. Raises TableStopped when a file's columns do not fit the contract, UnreadableFile for a file to
-    be read here that is too large.
+    insert without all its values is bad, and so is an update unless the caller can use it (`partial`). With `explain`,
+    `_bad` names all faults of a row, with the values (see `typed_rows`). Structs, because a source column may have any
+    name. Spark reads regular files of one layout together; this process reads irregular files, files that contain a
+    change of the source's columns, and many small files, record by record (`strict_rows.py`). Raises TableStopped when
+    a file's columns do not fit the contract, UnreadableFile for a file that is too large to be read in this process.
     """
     batch = _Batch(spark, store, name, table, dms, explain)
     mixed: list[tuple[LoggedFile, LayoutsByRow]] = []
@@ -82,13 +81,13 @@ def read_changes(
         if (by_row := layouts_by_row(file, table, dms)) is not None:
             mixed.append((file, by_row))
         elif file.format == "parquet":
-            # One schema a read: Spark fails on, or misreads, files of others.
+            # One schema for each read: Spark fails on, or misreads, files with other schemas.
             counted_file = counted(store, file, dms, ())
             parquet[file.kind, counted_file.columns, table.era(file.written_at)].append(counted_file)
         else:
             texts.append(file)
     parts = [
-        # Layouts that differ in names alone are one by today's.
+        # Layouts that differ only in former names are equal by present names.
         batch.text_changes([file], layout, by_row)
         for file, by_row in mixed
         for layout in dict.fromkeys(by_row.layouts)
@@ -113,8 +112,8 @@ class _Batch:
     def text_changes(
         self, files: Sequence[LoggedFile], layout: Layout, among: LayoutsByRow | None = None
     ) -> DataFrame:
-        """The changes of text files of one format, kind and layout; with `among`, those rows that have it."""
-        # The text of JSON is exact: neither null tokens nor empty fields need an interpretation.
+        """The changes of text files of one format, kind and layout; with `among`, only rows of this layout."""
+        # JSON is unambiguous: it has neither null tokens nor empty fields to interpret.
         types = dict.fromkeys(layout.columns, "string") if files[0].format == "json" else None
         return self._typed(self._texts(files, layout, among), files[0].kind, layout, types)
 
@@ -138,8 +137,8 @@ class _Batch:
         return self._typed(_parquet(raw, schema, layout), first.kind, replace(layout, era=era), types)
 
     def by_layout(self, files: Sequence[LoggedFile]) -> list[tuple[Layout, list[LoggedFile]]]:
-        """Text files in groups of one format, kind and layout. Files that may have several layouts are read for what
-        their values say of it."""
+        """Text files in groups of one format, kind and layout. Where several layouts are possible, the files' values
+        decide, which costs a read."""
         groups: dict[tuple[str, FileKind, Layout], list[LoggedFile]] = defaultdict(list)
         for file, layout in self._layouts(files):
             groups[file.format, file.kind, layout].append(file)
@@ -161,7 +160,7 @@ class _Batch:
             facts = file_facts(self._texts(members, layouts[0]), layouts, self.table, then)
             for file in members:
                 seen = facts.get(plain(self.store.spark_uri(file.path)))
-                # Without a row that can be used, nothing depends on it.
+                # Without a usable row, the layout has no effect.
                 layout = layouts[0] if seen is None else agreed_layout(layouts, file.kind, seen, then)
                 if layout is None:
                     raise refuse_open_layout(self.name, file, layouts, then)
@@ -170,7 +169,7 @@ class _Batch:
     def _texts(
         self, files: Sequence[LoggedFile], layout: Layout, among: LayoutsByRow | None = None
     ) -> DataFrame:
-        """The text of each field, NULL for what stands for NULL."""
+        """The text of each field, with NULL for the null token."""
         then = self._settings(layout)
         if files[0].format == TRANSACTIONS:
             paths = self._paths(files)
@@ -182,7 +181,7 @@ class _Batch:
     def _own_rows(
         self, files: Sequence[LoggedFile], layout: Layout, dms: DmsSettings, among: LayoutsByRow | None
     ) -> DataFrame:
-        """The rows of files of the table's own, those of regular files by Spark's readers."""
+        """The rows of files of this table only; Spark's readers read the regular ones."""
         here = files if among is not None else _read_here(files)
         known = {file.offset for file in here}
         there = self._paths([file for file in files if file.offset not in known])
@@ -206,7 +205,7 @@ class _Batch:
         return typed_rows(rows, kind, layout, types, self.table, then, explain=self.explain)
 
     def _settings(self, layout: Layout) -> DmsSettings:
-        """Those of the layout's time."""
+        """The settings of the layout's time."""
         return self.table.settings_in(layout.era, self.dms)
 
     def _paths(self, files: Sequence[LoggedFile]) -> list[str]:
@@ -219,8 +218,8 @@ def _named_layout(
     era = table.era(file.written_at)
     then = table.settings_in(era, dms)
     if file.format == "json":
-        # In any order, so that one order of all keys makes one read; a key that no object of a file has is NULL, and
-        # one that means nothing is not read (Spark would refuse two that differ by case).
+        # JSON keys have no order, so a sorted list of all keys gives one layout for all files. A key that the file
+        # lacks is NULL; unused keys are left out (Spark refuses two that differ by case).
         own = {column.name for column in table.columns}
         former = set(table.renamed_from.values()) & set(found)
         renamed = {new for new, old in table.renamed_from.items() if old in former and new not in found}
@@ -240,14 +239,14 @@ def _refuse_unreadable(name: str, key: str, columns: Sequence[ParquetColumn]) ->
 
 
 def _read_here(files: Sequence[LoggedFile]) -> list[LoggedFile]:
-    """Irregular files, and small ones if there are many: Spark takes longer to open each than to read it."""
+    """Irregular files, and small ones if there are many: Spark takes longer to open a small file than to read it."""
     many = sum(file.size <= SMALL for file in files) >= MANY
     return [file for file in files if file.irregular is not None or (many and file.size <= SMALL)]
 
 
 def _without_partial_rows(changes: DataFrame, partial: bool) -> DataFrame:
-    """A value that was not supplied is none: in an insert, and in an update that cannot leave the column as it is, the
-    row is bad. A delete needs its key only."""
+    """Marks rows with values that were not supplied as bad: inserts, and updates that cannot keep the column's value. A
+    delete needs its key only."""
     lacking = (F.size("_unsupplied") > 0) & F.col("_op").isin("I", *(() if partial else "U"))
     reason = F.concat(
         F.array_join("_unsupplied", ", "),
@@ -257,12 +256,12 @@ def _without_partial_rows(changes: DataFrame, partial: bool) -> DataFrame:
 
 
 def _parquet(raw: DataFrame, schema: StructType, layout: Layout) -> DataFrame:
-    """The values of each column, `_0`, `_1`… in the file's order; and what `read_changes` says of the row's place."""
+    """The values of each column, `_0`, `_1`… in the file's order; and `_file`, `_row` and `_bad` of `read_changes`."""
     metadata = raw.metadataColumn("_metadata")
     placed = raw.select("*", metadata["file_path"].alias("_file"), metadata["row_index"].alias("_row"))
-    # By their places, since a column may have the empty text for a name, which no name in Spark is.
+    # Renamed by position, because a column's name may be the empty text, which Spark does not accept as a name.
     named = placed.toDF(*field_names(layout), "_file", "_row")
-    # Parquet does not check what it calls a string, and Spark would show broken bytes as U+FFFD.
+    # Parquet does not check that a string is UTF-8, and Spark would replace broken bytes by U+FFFD.
     broken = [
         F.when(~F.is_valid_utf8(F.col(place)), F.lit(f"{field.name} is not UTF-8"))
         for place, field in zip(field_names(layout), schema.fields, strict=True)

@@ -1,6 +1,6 @@
-"""The row count of a file that the listing left uncounted.
+"""The row count of a file that the scan did not count.
 
-Here: asking the file again, by its format. Not here: how a file is counted (`bronze/files/inspect.py`,
+Here: inspecting the file again, by its format. Not here: how a file is counted (`bronze/files/inspect.py`,
 `bronze/files/transactions.py`).
 """
 
@@ -16,7 +16,7 @@ from lake_assets.storage.object_store import ObjectStore
 
 
 def counted(store: ObjectStore, file: LoggedFile, dms: DmsSettings, tables: Collection[str]) -> LoggedFile:
-    """The file with its own row count, columns and regularity; of a transaction file, the rows of the record's own
+    """The file with its own row count, columns and regularity; for a transaction file, the rows of the record's own
     table. `tables` are those that lake.yaml names. Raises UnreadableFile for bad content, StoreError if it cannot be
     fetched."""
     if file.rows is not None:

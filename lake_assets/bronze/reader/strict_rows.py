@@ -1,7 +1,7 @@
-"""Text files that are read record by record in this process: irregular ones, and small ones of which there are many.
+"""Text files that this process reads record by record: irregular files, and small files if there are many.
 
 Here: the records of a CSV or JSON-lines file as rows for Spark, the bad ones with their reasons. Not here: how a record
-is parsed (`bronze/files/csv_records.py`, `bronze/files/json_lines.py`), or which files come here
+is parsed (`bronze/files/csv_records.py`, `bronze/files/json_lines.py`), or which files are irregular
 (`bronze/files/inspect.py`).
 """
 
@@ -29,7 +29,7 @@ from lake_assets.storage.object_store import ObjectStore
 EMPTY_LINE = "an empty line"
 FETCHING_THREADS = 8
 _Row = tuple[int, tuple[Sequence[str | None], str | None]]
-"""The ordinal; the fields, and why they cannot be used. An empty CSV field is None, as Spark has it."""
+"""The ordinal; the fields, and why they cannot be used. An empty CSV field is None, as in Spark."""
 
 
 def strict_rows(
@@ -43,9 +43,9 @@ def strict_rows(
     *,
     explain: bool = False,
 ) -> DataFrame:
-    """The rows of files of one layout as `text_rows.regular_csv` or `regular_json` give them; `_row` is the ordinal of
-    the record from 0, the header not counted. `among`: of CSV files that have several layouts, the rows of this one.
-    Raises StoreError for a file that is gone, UnreadableFile for one that is too large."""
+    """The rows of files of one layout as `text_rows.regular_csv` or `regular_json` return them; `_row` is the ordinal
+    of the record from 0, without the header. `among`: for CSV files with several layouts, returns the rows of this
+    layout. Raises StoreError for a file that is gone, UnreadableFile for a file that is too large."""
     names = [*field_names(layout), "_file", "_row", "_bad"]
     types = [*(pa.string() for _ in layout.columns), pa.string(), pa.int64(), pa.string()]
     schema = pa.schema(list(zip(names, types, strict=True)))
@@ -80,7 +80,7 @@ def _csv(
     doubtful = None
     if content.startswith(BOM) and not dms.add_column_name:
         texts = {column.name for column in table.columns if column.type == "string"}
-        # Before a text nobody can tell whether it is a mark or a letter.
+        # Before a text value, a byte order mark and a letter cannot be distinguished.
         doubtful = "a byte order mark before it may belong to its first value"
         doubtful = doubtful if layout.columns[0] in texts else None
     for ordinal, record in enumerate(records[1:] if dms.add_column_name else records):
@@ -90,7 +90,7 @@ def _csv(
             yield ordinal, ((), record.fault or doubtful)
         elif len(record.fields) != width:
             empty = content[record.start : record.end].strip(b"\r\n") == b""
-            # As Spark has it: the operation, for one, is counted.
+            # Padded or cut to the layout's width, as Spark does: the operation, for one, is read.
             fields = [field or None for field in (*record.fields, *[""] * width)[:width]]
             found = len(record.fields) if explain else None
             yield ordinal, (fields, EMPTY_LINE if empty else width_fault(width, found))
@@ -110,8 +110,9 @@ def _json(content: bytes, layout: Layout) -> Iterator[_Row]:
 
 
 def spark_address(uri: str) -> str:
-    """A path as `_metadata.file_path` spells it: rows of one table must sort by file however each file was read."""
-    # What java.net.URI escapes of a path: all of ASCII that has no business there, and spaces and controls of Unicode.
+    """A path in the spelling of `_metadata.file_path`: rows of one table must sort by file, whichever reader read the
+    file."""
+    # The characters of a path that java.net.URI escapes: some of ASCII, and Unicode's spaces and controls.
     return re.sub(
         r"[^A-Za-z0-9_\-!.~'()*:@&=+$,;/\u00a1-\U0010ffff]|[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]",
         lambda found: quote(found[0], safe=""),

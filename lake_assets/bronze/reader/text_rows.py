@@ -1,9 +1,9 @@
-"""Text files in Spark: the text of each field, before anything is known of its type.
+"""Text files in Spark: the text of each field, before it gets a type.
 
 Here: Spark's own readers for regular CSV and JSON lines, and null tokens. Not here: irregular files
 (`strict_rows.py`), types (`typed_rows.py`), which files (`read_changes.py`). DataFrame API only.
 
-The frames that the readers make have `_0`, `_1`… in the order of the layout, `_file` (the address as Spark spells it),
+The readers' frames have the columns `_0`, `_1`… in the order of the layout, `_file` (the address in Spark's spelling),
 `_row` (rises with the line within a file) and `_bad` (why the row cannot be used, else NULL).
 """
 
@@ -21,8 +21,8 @@ from lake_assets.spark.sql import quoted
 from lake_assets.words import many
 
 UNUSED = "\x00\x1f"
-"""Stands for an empty CSV field: Spark turns its `nullValue` into NULL, and empty fields too, so that only a token
-that no regular file contains keeps the empty string, NULL and the endpoint's own null token apart."""
+"""Spark's `nullValue`: Spark turns this token into NULL, and empty fields too. So only a token that no regular file
+contains keeps the empty string, NULL and the endpoint's own null token apart."""
 CORRUPT = "\x00corrupt"
 PLACE = ("_file", "_row", "_bad")
 _NO_LIMIT = str(2**31 - 1)
@@ -45,17 +45,17 @@ def field_names(layout: Layout) -> list[str]:
 
 
 def width_fault(width: int, found: int | None = None) -> str:
-    """Why a row of another width is bad; `found`: the fields that it has."""
+    """The fault of a row of another width; `found`: its number of fields."""
     return f"not {many(width, 'field')}" + ("" if found is None else f", but {found}")
 
 
 def width_faults(width: int, record: Column, dms: DmsSettings, *, explain: bool) -> Column:
-    """The same of records as they stand in a regular file; the number of their fields only where it is to `explain`,
-    because Spark is slow to count them."""
+    """The same for raw records of a regular file; with the number of their fields only if `explain`, because Spark
+    counts them slowly."""
     fault = F.lit(width_fault(width))
     if not explain:
         return fault
-    # Quotes come in pairs, and what is between two of them separates nothing.
+    # In a regular file quotes are paired, and delimiters between two quotes do not separate fields.
     bare = F.regexp_replace(record, '"[^"]*"', "") if dms.rfc_4180 else record
     separators = F.length(bare) - F.length(F.replace(bare, F.lit(dms.csv_delimiter), F.lit("")))
     return F.concat(fault, F.lit(", but "), separators + 1)
@@ -67,7 +67,7 @@ def literal_path(path: str) -> str:
 
 
 def csv_options(dms: DmsSettings) -> dict[str, str]:
-    """How Spark takes a record apart, wherever it comes from. A field that is empty without quotes is NULL then."""
+    """The options with which Spark parses a record. An empty field without quotes becomes NULL."""
     quote = '"' if dms.rfc_4180 else ""
     return {
         # Spark reads a backslash as the start of an escape.
@@ -75,8 +75,8 @@ def csv_options(dms: DmsSettings) -> dict[str, str]:
         "quote": quote,
         "escape": quote,
         "multiLine": str(dms.rfc_4180),
-        # Not left to detection, which takes a carriage return in the first row for the end of every row, and
-        # rewrites line ends inside of quotes.
+        # Set explicitly: Spark's detection would take a carriage return in the first row for the end of every row, and
+        # rewrite line ends inside quotes.
         "lineSep": dms.csv_row_delimiter,
         "mode": "PERMISSIVE",
         "columnNameOfCorruptRecord": "_corrupt",
@@ -92,7 +92,7 @@ def regular_csv(
     """The fields of regular CSV files, an empty one as NULL."""
     fields = field_names(layout)
     schema = ", ".join(f"{field} string" for field in (*fields, "_corrupt"))
-    # Without pruning, a row of the wrong width is noticed whichever columns are asked for.
+    # Without pruning, Spark detects a row of the wrong width whichever columns are selected.
     reader = spark.read.schema(schema).options(**csv_options(dms)).option("columnPruning", False)
     frame = reader.csv(paths, header=dms.add_column_name)
     fault = width_faults(len(layout.columns), F.col("_corrupt"), dms, explain=explain)
@@ -101,13 +101,13 @@ def regular_csv(
 
 
 def regular_json(spark: SparkSession, paths: list[str], layout: Layout) -> DataFrame:
-    """The texts of the layout's keys of regular JSON lines: strings as they are, all else as it stands in the file;
-    NULL for null and for a key that is not there."""
+    """The texts of the layout's keys in regular JSON lines: strings without quotes, other values with their exact text;
+    NULL for null and for a missing key."""
     schema = StructType([StructField(name, StringType()) for name in (*layout.columns, CORRUPT)])
     frame = spark.read.schema(schema).options(**_JSON_OPTIONS).json(paths)
-    # What the inspection let pass and Spark does not: never seen, and not to be lost if it is.
+    # A line that passed the inspection and that Spark refuses: never observed, but it must not be lost.
     bad = F.when(F.col(quoted(CORRUPT)).isNotNull(), F.lit("it is not a JSON object for Spark"))
-    # By their places, since a key may be the empty text, which no name in Spark is.
+    # Renamed by position, because a key may be the empty text, which Spark does not accept as a name.
     placed = frame.select("*", *place(bad)).toDF(*field_names(layout), "_corrupt", *PLACE)
     return placed.drop("_corrupt")
 
@@ -123,7 +123,7 @@ def place(bad: Column) -> tuple[Column, Column, Column]:
 
 def csv_values(rows: DataFrame, layout: Layout, table: TableConfig, dms: DmsSettings) -> DataFrame:
     """The same rows with NULL for the null token and the empty text for an empty field; and, where the endpoint marks
-    values that were not supplied, `_unsupplied`, an array of the names of the source columns that have none."""
+    values that were not supplied, `_unsupplied`, an array of the names of the source columns without a value."""
     fields, types = field_names(layout), {column.name: column.type for column in table.columns}
     bad, last = F.col("_bad"), F.col(fields[-1])
     if dms.csv_row_delimiter == "\n":

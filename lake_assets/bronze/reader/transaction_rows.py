@@ -1,12 +1,11 @@
-"""One table's rows of transaction files, taken apart by that table's own layout.
+"""One table's rows of transaction files, parsed by that table's own layout.
 
-Here: getting at whole records in Spark, and choosing the table's. Not here: whose rows a file holds
-(`bronze/files/transactions.py`), what fields mean (`read_changes.py`, `typed_rows.py`). DataFrame API only.
+Here: reading whole records in Spark, and selecting the table's. Not here: which tables' rows a file has
+(`bronze/files/transactions.py`), the meaning of fields (`read_changes.py`, `typed_rows.py`). DataFrame API only.
 
-The rows of one file are of many widths. Spark's reader fits every row to one schema: it takes the width from the first
-row where it is told none, cuts wider rows and fills up narrower ones. So the files are read for whole records, whose
-first three fields name the table, and each record is taken apart a second time by its table's schema, where a row of
-another width is noticed.
+The rows of one file have different widths. Spark's reader fits every row to one schema: without a schema it uses the
+width of the first row; it cuts wider rows and pads narrower ones. So this module reads whole records, whose first three
+fields name the table, and parses each record a second time by its table's schema, which detects a row of another width.
 """
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -28,9 +27,9 @@ def table_rows(
     *,
     explain: bool = False,
 ) -> DataFrame:
-    """The rows of the table `name` (`schema.table`) in the files' own order, read in one job, as
-    `text_rows.regular_csv` gives those of a file of one table; the layout has neither TABLE nor SCHEMA. `among`: of a
-    file that has several layouts, the rows of this one."""
+    """The rows of the table `name` (`schema.table`) in the files' own order, read in one job, in the form of
+    `text_rows.regular_csv`; the layout has neither TABLE nor SCHEMA. `among`: for a file with several layouts, returns
+    the rows of this layout."""
     options = csv_options(dms)
     schema, _, table = name.partition(".")
     reader = spark.read.schema("_op string, _table string, _schema string, _corrupt string")
@@ -38,8 +37,8 @@ def table_rows(
         reader.options(**options)
         .option("columnPruning", False)
         .csv(paths, header=False)
-        # A record of any other width than the schema's is a bad one to Spark, and those it keeps whole. One of just
-        # three fields is no row of a table, which has a column.
+        # Spark treats a record of another width than the schema's as corrupt, and keeps its whole text. A record of
+        # only three fields is not a valid row, because a table has at least one column.
         .select(
             "_table",
             "_schema",
@@ -54,7 +53,7 @@ def table_rows(
     taken_apart = _taken_apart(layout, options).alias("_taken_apart")
     strange = F.col("_taken_apart._corrupt").isNotNull()
     width = len(fields) + 2
-    # Of a record that has the three leading fields alone, Spark keeps nothing else.
+    # Spark keeps no whole text of a record that has only the three leading fields.
     bare = F.when(F.col("_record").isNull(), F.lit(width_fault(width, 3 if explain else None)))
     return records.select("_record", "_file", "_row", taken_apart).select(
         *(F.col(f"_taken_apart.{field}").alias(field) for field in fields),
@@ -71,7 +70,7 @@ def _taken_apart(layout: Layout, options: dict[str, str]) -> Column:
 
 
 def _belongs(layout: Layout, among: LayoutsByRow, options: dict[str, str]) -> Column:
-    """Whether a record has the layout, as `LayoutsByRow.of` says it."""
+    """Whether a record has the layout, by the rule of `LayoutsByRow.of`."""
     belongs, fits_another = F.lit(False), F.lit(False)
     for known, end, at in zip(among.layouts, among.ends, among.sequence_places, strict=False):
         row = _taken_apart(known, options)

@@ -1,7 +1,7 @@
-"""One row of a DMS file as a typed change, or why it cannot be one.
+"""One row of a DMS file as a typed change, or the reason why it is bad.
 
-Here: operation, commit time, sequence, images, and what makes a row unusable. Not here: how fields come out of a file
-(`read_changes.py`), or what a single value means (`values.py`).
+Here: operation, commit time, sequence, images, and the faults of a row. Not here: reading fields from a file
+(`read_changes.py`), or converting a single value (`values.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,13 +26,13 @@ from lake_assets.spark.types import spark_type
 
 _YEARS = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
 _SHOWN = 100
-"""Characters of a value that a message repeats."""
+"""Characters of a value that a message quotes."""
 SYNTHETIC_TAIL = "0" * 19
-"""Ends the sequence of a change that DMS gave none: its own counters are never zero."""
+"""Ends the generated sequence of a change without one; in DMS's own sequences these digits are never all zero."""
 
 
 def has_own_sequence(sequence: Column) -> Column:
-    """Whether a change has a sequence that DMS gave it, by which it is known when it comes again."""
+    """Whether a change has a sequence of DMS, which identifies it when it is delivered again."""
     return (sequence != "") & ~sequence.endswith(SYNTHETIC_TAIL)
 
 
@@ -47,9 +47,9 @@ def typed_rows(
     explain: bool = False,
 ) -> DataFrame:
     """The changes as `reader.read_changes` describes them. `rows` have the fields `_0`, `_1`… of the layout's columns,
-    and `_file`, `_row`, `_bad`, of CSV with a no-supplemental-value marker also `_unsupplied`; `types` are the Arrow
+    and `_file`, `_row`, `_bad`; for CSV with a no-supplemental-value marker also `_unsupplied`; `types` are the Arrow
     names of the fields' Parquet types by column (`string` for JSON), None for the text of a CSV file. `explain`: `_bad`
-    names every fault of a row with the value that has it, rather than the first; for the few rows that are shown."""
+    names every fault of a row with its value, rather than the first fault; for the few rows that are shown."""
     rows, fields = _with_absent_columns(rows, layout, table)
     file = _File(kind, fields, types, table, dms, explain)
     rows = rows.withColumn("_op", _operation(file))
@@ -62,7 +62,7 @@ def typed_rows(
         *lost,
         *lost_before,
         *_nulls(file, images),
-        *_not_to_be_found(file, before),
+        *_unidentified(file, before),
         *untimed,
         *unsortable,
     ]
@@ -80,7 +80,7 @@ def typed_rows(
 
 
 def matched_by(table: TableConfig) -> frozenset[str]:
-    """The columns whose before images tell which row an update changes."""
+    """The columns whose before images identify the row that an update changes."""
     return frozenset(column.name for column in _matched(table))
 
 
@@ -94,11 +94,11 @@ def _is_matched(table: TableConfig, column: ColumnConfig) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """How the fields of a file become values, and what is said of those that do not."""
+    """Converts the fields of a file to values, and describes those that do not fit."""
 
     kind: FileKind
     fields: Mapping[str, Sql]
-    """By the name of what is in them."""
+    """By the column's name."""
     types: Mapping[str, str] | None
     table: TableConfig
     dms: DmsSettings
@@ -108,11 +108,11 @@ class _File:
         return name in self.fields
 
     def at(self, name: str) -> Column:
-        """Made when it is asked for: of a thousand fields, few are."""
+        """Built on demand: of a thousand fields, few are needed."""
         return F.col(self.fields[name])
 
     def type_of(self, name: str) -> str:
-        """The type of a field in the file; a column that the file lacks has its default as a text."""
+        """The type of a field in the file; the default of a missing column is a text."""
         return "string" if self.types is None else self.types.get(name, "string")
 
     def typed(self, name: str, value: Column, declared: str) -> Column:
@@ -121,15 +121,15 @@ class _File:
 
     @property
     def is_marked(self) -> bool:
-        """Whether the rows have `_unsupplied`: only CSV has a marker for it."""
+        """Whether the rows have `_unsupplied`: only CSV files have the marker."""
         return self.types is None and self.dms.csv_no_sup_value is not None
 
     def misfit(self, name: str, what: str, value: Column) -> Column:
-        """What a message says of a value that is not `what` it has to be."""
-        return self.said(F.lit(f"{name} is not {what}"), value, self.type_of(name))
+        """The fault of a value that is not `what` it has to be."""
+        return self.described(F.lit(f"{name} is not {what}"), value, self.type_of(name))
 
-    def said(self, fault: Column, value: Column, written: str) -> Column:
-        """What a message says of a value, whose type in the file is `written`, that has the fault."""
+    def described(self, fault: Column, value: Column, written: str) -> Column:
+        """The fault, if `explain` with the value; `written` is the value's type in the file."""
         if not self.explain:
             return fault
         return _shown(fault, F.hex(value) if "binary" in written else value)
@@ -138,7 +138,7 @@ class _File:
 def _with_absent_columns(
     rows: DataFrame, layout: Layout, table: TableConfig
 ) -> tuple[DataFrame, dict[str, Sql]]:
-    """The rows with the defaults of the columns that the file lacks; and by name, the field of each column."""
+    """The rows with the defaults of the missing columns; and by name, the field of each column."""
     fields = {column: quoted(f"_{position}") for position, column in enumerate(layout.columns)}
     absent = sorted({column.name for column in table.columns} - set(fields))
     if not absent:
@@ -151,16 +151,17 @@ def _with_absent_columns(
 
 
 def _images(rows: DataFrame, file: _File) -> tuple[DataFrame, dict[str, Sql | Column], list[Fault]]:
-    """The rows with what the images need beside them; by column its typed value; and the values that do not fit."""
+    """The rows with the columns that the images need; by column its typed value; and the faults of values that do not
+    fit."""
     columns, text = file.table.columns, file.types is None
-    values = {c.name: _certain(file, c) if text else file.fields[c.name] for c in columns}
+    values = {c.name: _with_empty_text(file, c) if text else file.fields[c.name] for c in columns}
     images: dict[str, Sql | Column] = {**values}
-    # A text as a text is itself.
+    # A text column of a text file needs no conversion.
     read = [c for c in columns if not text or c.type != "string"]
     if is_wide(read):
         kinds = {c.name: (c.type, file.type_of(c.name)) for c in read}
         rows, found, fault = typed_by_kind(
-            rows, read, values, kinds, file.typed, file.said, text=text, explain=file.explain
+            rows, read, values, kinds, file.typed, file.described, text=text, explain=file.explain
         )
         return rows, images | found, [fault]
     faults = []
@@ -174,7 +175,8 @@ def _images(rows: DataFrame, file: _File) -> tuple[DataFrame, dict[str, Sql | Co
 
 
 def _before(file: _File) -> tuple[list[Column], list[Fault]]:
-    """The typed before images of the columns by which a row is found, under their names; and those that do not fit."""
+    """The typed before images of the columns that identify a row, under their names; and the faults of values that do
+    not fit."""
     before, faults = [], []
     written = _before_images(file)
     for c in _matched(file.table):
@@ -190,7 +192,8 @@ def _before(file: _File) -> tuple[list[Column], list[Fault]]:
 
 
 def _nulls(file: _File, images: Mapping[str, Sql | Column]) -> Iterator[Fault]:
-    """A delete carries its key only, so the other columns' NOT NULL does not bind it; nor what was not supplied."""
+    """A delete has its key only, so the other columns' NOT NULL does not apply to it, nor to values that were not
+    supplied."""
     for c in file.table.columns:
         in_key = c.name in file.table.primary_key
         if not in_key and not c.required:
@@ -199,7 +202,7 @@ def _nulls(file: _File, images: Mapping[str, Sql | Column]) -> Iterator[Fault]:
         if not in_key:
             missing &= F.col("_op") != "D"
         if file.explain:
-            # One that is there has been named already.
+            # A value that is present and does not fit is reported by another fault.
             missing &= file.at(c.name).isNull()
         if not in_key and file.is_marked:
             missing &= ~F.array_contains("_unsupplied", c.name)
@@ -210,14 +213,15 @@ def _none_of(before: Sequence[Column]) -> Column:
     return reduce(and_, (old.isNull() for old in before))
 
 
-def _not_to_be_found(file: _File, before: Sequence[Column]) -> Iterator[Fault]:
+def _unidentified(file: _File, before: Sequence[Column]) -> Iterator[Fault]:
     if file.table.mode is Mode.FULL_ROW:
         unknown = (F.col("_op") == "U") & _none_of(before)
         yield unknown, F.lit("an update without a before image, whose row cannot be found")
 
 
 def _whole_rows(file: _File, before: Sequence[Column]) -> Sequence[Column]:
-    """The before images. As in images, where NULL is an empty field, that of a required text is the empty text."""
+    """The before images, where NULL is an empty field: the empty field of a required text is the empty text, as in
+    images."""
     if file.table.mode is not Mode.FULL_ROW or file.types is not None or file.dms.csv_null_value != "":
         return before
     unknown = _none_of(before)
@@ -235,20 +239,20 @@ def _commit_time(file: _File) -> tuple[Column, list[Fault]]:
         return F.lit(None).cast("timestamp"), []
     stamp = file.at(name)
     commit_ts = file.typed(name, stamp, "timestamptz")
-    # Spark knows the year 202026, and nothing else that is told the time does.
+    # Spark accepts the year 202026; other readers of the timestamp do not.
     commit_ts = F.when(commit_ts.between(*_YEARS), commit_ts)
     return commit_ts, [(commit_ts.isNull(), file.misfit(name, "a timestamp", stamp))]
 
 
 def _own_sequence(file: _File) -> tuple[Column | None, list[Fault]]:
-    """The change sequence that DMS wrote, if the file has one."""
+    """The change sequence of DMS, if the file has one."""
     name = file.dms.change_sequence_column
     if not file.has(name):
         return None, []
     own = file.at(name).cast("string")
     if file.kind is FileKind.LOAD:
         return own, []
-    # As texts, only those of one form sort by time.
+    # As texts, only sequences of one form sort by time.
     unsortable = (own != "") & ~own.rlike(r"^\d{35}$")
     return own, [(unsortable, file.misfit(name, "35 digits", own))]
 
@@ -258,7 +262,7 @@ def _column(value: Sql | Column) -> Column:
 
 
 def _struct(values: Mapping[str, Sql | Column]) -> Column:
-    """A struct of these fields. As text where it can be: see `wide_rows.array_of`."""
+    """A struct of these fields. Built as SQL text where possible: see `wide_rows.array_of`."""
     texts = [(name, value) for name, value in values.items() if isinstance(value, Sql)]
     if len(texts) == len(values):
         fields = (sql("{name}, {value}", name=literal(name), value=value) for name, value in texts)
@@ -267,10 +271,10 @@ def _struct(values: Mapping[str, Sql | Column]) -> Column:
 
 
 def _reason(faults: Sequence[Fault]) -> Column:
-    """Why the row cannot be used, if it cannot: the first of the faults that it has.
+    """The row's first fault; NULL for a row without one.
 
-    Nearly every row has none. So whether there is any is asked first, and the reason after that. Neither is nested: an
-    expression a thousand deep is more than Spark's stack holds.
+    Nearly every row has none. So the expression first tests whether there is any fault, and then finds the reason.
+    Neither part is nested: an expression a thousand levels deep overflows Spark's stack.
     """
     bad = F.col("_bad")
     reasons = (F.when(fault, reason) for fault, reason in faults)
@@ -279,14 +283,14 @@ def _reason(faults: Sequence[Fault]) -> Column:
 
 
 def _all_reasons(faults: Sequence[Fault]) -> Column:
-    """All that is wrong with a row; of one that was not taken apart, that alone."""
+    """All faults of a row; for a row that could not be parsed, that fault alone."""
     bad = F.col("_bad")
     found = F.concat_ws("; ", *(F.when(fault, reason) for fault, reason in faults))
     return F.coalesce(bad, F.nullif(found, F.lit("")))
 
 
 def _shown(fault: Column, value: Column) -> Column:
-    """The fault with the value, cut where it is long."""
+    """The fault with the value, which is cut if long."""
     text = value.cast("string")
     cut = F.when(F.length(text) > _SHOWN, F.concat(F.substring(text, 1, _SHOWN), F.lit("…"))).otherwise(text)
     return F.concat(fault, F.coalesce(F.concat(F.lit(": '"), cut, F.lit("'")), F.lit("")))
@@ -297,23 +301,23 @@ def _unsupplied(file: _File) -> Column:
 
 
 def _operation(file: _File) -> Column:
-    """I, U or D; or whatever else the file has, and NULL."""
+    """I, U or D; or the file's other text, or NULL."""
     dms = file.dms
     if not file.has(dms.operation_column):
-        # Of an endpoint that does not say which of inserts and updates a change is, an update is what fits both.
+        # If the endpoint does not distinguish inserts from updates, an update is right for both.
         return F.lit("U" if file.kind is FileKind.CDC and dms.cdc_inserts_and_updates else "I")
     written = file.at(dms.operation_column).cast("string")
     return F.coalesce(*(F.when(written == word, F.lit(op)) for word, op in dms.operations.items()), written)
 
 
 def _before_images(file: _File) -> dict[str, Column]:
-    """The before images that the file has of the columns by which a row is found; NULL where none was written."""
+    """The file's before images of the columns that identify a row; NULL where DMS wrote none."""
     names = {before_image(file.dms, c.name): c for c in _matched(file.table)}
     found = {name: (file.at(name), c) for name, c in names.items() if file.has(name)}
     if file.types is not None:
         return {name: value for name, (value, _) in found.items()}
-    # What was not written may be an empty field, whatever the null token is. So an empty text is a key's empty text
-    # only beside another part of the key that was written.
+    # A missing image may be an empty field, whatever the null token is. So an empty field is a key's empty text only if
+    # another part of the key was written.
     any_written = F.coalesce(*(F.when(value != "", F.lit(True)) for value, _ in found.values()), F.lit(False))
     return {
         name: F.when(any_written if column.type == "string" else value != "", value)
@@ -321,8 +325,8 @@ def _before_images(file: _File) -> dict[str, Column]:
     }
 
 
-def _certain(file: _File, column: ColumnConfig) -> Sql:
-    """Where NULL is written as an empty field, the empty field of a required text can only be the empty text."""
+def _with_empty_text(file: _File, column: ColumnConfig) -> Sql:
+    """Where NULL is written as an empty field, the empty field of a required text column is the empty text."""
     text = file.fields[column.name]
     if file.dms.csv_null_value != "" or not column.required or column.type != "string":
         return text
@@ -340,7 +344,7 @@ def _unknown_operation() -> Fault:
 
 
 def _unreadable(column: ColumnConfig, value: Column, image: Column, reason: Column, *, text: bool) -> Fault:
-    """A value that is there but does not fit must not become NULL in silence."""
+    """A value that is present but does not fit must not silently become NULL."""
     lost = value.isNotNull() & image.isNull()
     if text:
         hint = F.lit(
@@ -351,12 +355,12 @@ def _unreadable(column: ColumnConfig, value: Column, image: Column, reason: Colu
 
 
 def _sequence(file: _File, own: Column | None, commit_ts: Column) -> Column:
-    """A string by which the table's changes sort. DMS's own where there is one; else 16 digits of the commit time
-    (else of the flush time in the file's name) in centiseconds and zeros, the form DMS's own has."""
+    """A string by which the table's changes sort: DMS's own sequence where there is one; else, in the same form, 16
+    digits of the commit time (else of the flush time in the file's name) down to centiseconds, and zeros."""
     if file.kind is FileKind.LOAD:
         return F.lit("")
     if file.has(file.dms.timestamp_column_name):
-        # Not date_format: it shows an instant in the session's zone.
+        # Not date_format: it formats an instant in the session's zone.
         digits = F.rpad(F.regexp_replace(utc_wall_clock(commit_ts).cast("string"), r"\D", ""), 17, "0")
     else:
         digits = F.regexp_replace(F.regexp_extract("_file", r"(\d{8}-?\d{8})\d{1,2}\.[^/]*$", 1), "-", "")

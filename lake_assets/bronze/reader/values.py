@@ -1,11 +1,11 @@
-"""One value of a DMS file as a value of its declared type: exactly, or not at all.
+"""One value of a DMS file as a value of its declared type: exactly, or NULL.
 
-Here: what text and values of Spark's types mean under the types of lake.yaml. Not here: Parquet's own types
+Here: the conversion of text and of values of Spark's types to the types of lake.yaml. Not here: Parquet's own types
 (`parquet_types.py`), null tokens, rows, files (`read_changes.py`).
 
-The answer is NULL for a value that the type cannot hold as it is. Spark's own casts are too kind: they round a
-decimal, make infinity of a number that is too large, cut the time off a date and the zone off a timestamp, and take
-`10:00:00` for ten o'clock of today. Nothing here depends on the session's time zone or the machine's.
+The result is NULL for a value that the type cannot represent exactly. Spark's own casts are too lenient: they round a
+decimal, turn a number that is too large into infinity, drop a date's time and a timestamp's zone, and read `10:00:00`
+as ten o'clock today. Nothing here depends on the session's time zone or the machine's.
 """
 
 import re
@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 from lake_assets.spark.types import spark_type
 
 _DAY = r"[+-]?\d{4,6}-\d{1,2}-\d{1,2}"
-# Iceberg keeps microseconds: more digits must be zeros.
+# Iceberg stores microseconds: further digits must be zeros.
 _FRACTION = r"(\.\d{0,6}0*)?"
 _WALL_CLOCK = rf"^{_DAY}[ T]\d{{1,2}}:\d{{1,2}}:\d{{1,2}}{_FRACTION}"
 _ZONE = r" ?(Z|UTC|[+-]\d{2}(:?\d{2})?)"
@@ -36,7 +36,7 @@ _UUID = "^" + "-".join(f"[0-9A-Fa-f]{{{digits}}}" for digits in (8, 4, 4, 4, 12)
 _SCIENTIFIC = r"^\s*[+-]?(\d*)\.?(\d*)[eE]([+-]?\d{1,4})\s*$"
 
 _TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
-"""As source engines and DMS write them. Not `yes` or `Y`: those are an application's own texts."""
+"""The spellings of source engines and DMS. Not `yes` or `Y`: those are texts of an application."""
 
 _NUMBERS = frozenset({"boolean", "int", "long", "float", "double", "decimal", "string"})
 _DAYS = frozenset({"date", "timestamp", "timestamptz", "string"})
@@ -57,7 +57,7 @@ def exactly(value: Column, found: DataType, declared: str, zone: str) -> Column:
     target = spark_type(declared)
     if isinstance(found, BinaryType) and declared == "uuid":
         return _uuid_of_bytes(value)
-    # Spark's casts between other families fail, or mean something: a number as a timestamp counts seconds.
+    # Spark's casts between other families fail, or reinterpret the value: a number as a timestamp counts seconds.
     if declared.split("(")[0] not in _holders(found):
         return F.lit(None).cast(target)
     if declared == "timestamptz":
@@ -69,17 +69,17 @@ def exactly(value: Column, found: DataType, declared: str, zone: str) -> Column:
 
 
 def instant(text: Column, zone: str) -> Column:
-    """A timestamp's text as an instant. Its own zone counts; without one it is a wall-clock time in `zone`."""
+    """A timestamp's text as an instant, by the zone in the text; without one, as a wall-clock time in `zone`."""
     unzoned = text.rlike(f"{_WALL_CLOCK}$")
     zoned = F.when(unzoned, F.concat(text, F.lit(f" {zone}")))
     at = zoned.when(text.rlike(f"{_WALL_CLOCK}{_ZONE}$"), text).try_cast("timestamp")
-    # Spark looks a zone up by its name for every value. Where the session's is the same it need not; and which that is
-    # Spark puts into the plan, so that only one of the two is left of it.
+    # Spark looks up a zone's name for every value, but not the session's own zone. Spark evaluates current_timezone()
+    # when planning, so the plan keeps only one of the two branches.
     return F.when((F.current_timezone() == zone) & unzoned, text.try_cast("timestamp")).otherwise(at)
 
 
 def utc_wall_clock(at: Column) -> Column:
-    """An instant as the `timestamp_ntz` that a clock in UTC shows. A cast would show the session's zone."""
+    """An instant as its wall-clock time in UTC, a `timestamp_ntz`. A cast would use the session's zone."""
     return after_epoch(F.unix_micros(at))
 
 
@@ -125,7 +125,7 @@ def _from_text(text: Column, declared: str, zone: str) -> Column:
 
 
 def _canonical_time(text: Column) -> Column:
-    """`HH:MM:SS`, with six decimals if any is not zero: one text for one time, and in the order of time."""
+    """`HH:MM:SS`, with six decimals if any is not zero: one text for each time, and texts sort by time."""
     decimals = F.regexp_extract(text, r"\.(\d*[1-9])0*$", 1)
     fraction = F.when(decimals != "", F.concat(F.lit("."), F.rpad(decimals, 6, "0"))).otherwise("")
     return F.concat(F.substring(text, 1, 8), fraction)
@@ -138,7 +138,7 @@ def _uuid_of_bytes(value: Column) -> Column:
 
 
 def _real(text: Column, target: str) -> Column:
-    """The nearest value that the type has, if there is one: not infinity or zero for what is neither."""
+    """The nearest value of the type; NULL if that would be infinity or zero for another number."""
     # Java reads `1d` and `0x1p3` as numbers; to a source they are texts.
     value = F.when(~text.rlike(r"[0-9.][dDfF]\s*$|[xX]"), text).try_cast(target)
     infinity = F.lit("infinity").cast(target)
@@ -147,7 +147,7 @@ def _real(text: Column, target: str) -> Column:
         .when(value == 0, F.when(~text.rlike("^[^eE]*[1-9]"), value))
         .otherwise(value)
     )
-    # Of digits only, and neither too large nor too small: nearly every value, and then all of the above is true of it.
+    # Nearly every value has digits only and is neither too large nor too small: then the cast alone is right.
     plain = text.try_cast(target)
     usual = ~text.rlike("[^-+.0-9eE]") & (plain != 0) & (F.abs(plain) != infinity)
     return F.when(usual, plain).otherwise(exact)
@@ -161,5 +161,5 @@ def _decimal(text: Column, target: str, scale: int) -> Column:
     zeros = F.length(digits) - F.length(F.regexp_replace(digits, "0+$", ""))
     decimals = F.length(fraction) - exponent.try_cast("int") - zeros
     exact = (decimals <= scale) | (value == 0) & (zeros == F.length(digits))
-    # A CASE of three: of an OR, Spark computes every part for every value that occurs in it twice.
+    # A CASE with three branches: for an OR, Spark would evaluate each repeated subexpression for every value.
     return F.when(plain, value).when(text.rlike(_SCIENTIFIC), F.when(exact, value))

@@ -1,9 +1,9 @@
 """The values of wide rows, typed by one expression for each type rather than for each column.
 
 Spark's planning takes time for each node of an expression, and a column's value takes about a hundred of them: with a
-thousand columns the plan of one row took a minute. So the columns of one type become an array, which is typed as one.
-Here: that, and which of the values do not fit. Not here: what a value means (`values.py`), other faults
-(`typed_rows.py`). DataFrame API only.
+thousand columns the plan of one row took a minute. So the columns of one type become an array, which one expression
+converts. Here: that conversion, and which values do not fit. Not here: converting a single value (`values.py`), other
+faults (`typed_rows.py`). DataFrame API only.
 """
 
 from collections import defaultdict
@@ -16,21 +16,22 @@ from lake_assets.config import Column as ColumnConfig
 from lake_assets.spark.sql import Sql, joined, literal, quoted, sql
 
 WIDE = 100
-"""Columns from which on rows are typed so. Of fewer, code that is compiled for each column is faster."""
+"""Rows of more columns are converted by arrays. For fewer columns, code that Spark compiles for each column is
+faster."""
 Fault = tuple[Column, Column]
-"""Whether a row has it, and what is said of it then."""
-Said = Callable[[Column, Column, str], Column]
-"""What a message says of a value that has a fault: the fault, the value, and its type in the file."""
+"""Whether a row has the fault, and its description."""
+Describe = Callable[[Column, Column, str], Column]
+"""Describes a fault, from its text, the value, and the value's type in the file."""
 
 
 def is_wide(columns: Sequence[object]) -> bool:
-    """Whether rows of so many columns are read by arrays."""
+    """Whether rows of these columns are converted by arrays."""
     return len(columns) > WIDE
 
 
 def array_of(values: Iterable[Sql]) -> Sql:
-    """The values, all of one type, as an array. As text, like all that is said of each column here: a call of the API
-    for each takes longer than all that Spark does."""
+    """The values, all of one type, as an array. Built as SQL text, like all expressions for each column here: an API
+    call for each column takes longer than Spark's own work."""
     return sql("array({values})", values=joined(", ", values))
 
 
@@ -53,14 +54,14 @@ def typed_by_kind(
     values: Mapping[str, Sql],
     kinds: Mapping[str, tuple[str, str]],
     typed: Callable[[str, Column, str], Column],
-    said: Said,
+    describe: Describe,
     *,
     text: bool,
     explain: bool,
 ) -> tuple[DataFrame, dict[str, Sql], Fault]:
-    """The rows with what is needed of them beside; by column its typed value; and whether a row has a value that does
-    not fit, with what is said of the first one, or to `explain` of all. `kinds`: by column, what values have in common
-    that are typed alike: the type in lake.yaml and the one in the file."""
+    """The rows with the arrays; by column its typed value; and the fault of values that do not fit, with the
+    description of the first one, or of all if `explain`. `kinds`: by column, the type in lake.yaml and the one in the
+    file, by which columns are grouped."""
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for position, column in enumerate(columns):
         groups[kinds[column.name]].append(position)
@@ -82,7 +83,7 @@ def typed_by_kind(
         for at, column in enumerate(group)
     }
     lost = F.greatest(F.lit(False), F.lit(False), *(F.col(f"_lost_{n}") for n in range(len(named))))
-    reasons = _reasons(columns, groups, said, text=text)
+    reasons = _reasons(columns, groups, describe, text=text)
     return rows, images, (lost, F.array_join(reasons, "; ") if explain else F.get(reasons, F.lit(0)))
 
 
@@ -91,7 +92,7 @@ def _typing(column: ColumnConfig, typed: Callable[[str, Column, str], Column]) -
 
 
 def _lost(value: Column, image: Column) -> Column:
-    """Whether a value is there but does not fit."""
+    """Whether a value is present but does not fit."""
     return value.isNotNull() & image.isNull()
 
 
@@ -102,11 +103,11 @@ def _any_lost(group: int) -> Column:
 def _reasons(
     columns: Sequence[ColumnConfig],
     groups: Mapping[tuple[str, str], Sequence[int]],
-    said: Said,
+    describe: Describe,
     *,
     text: bool,
 ) -> Column:
-    """What is said of each value that does not fit, in the order of the table. For the few rows that have one."""
+    """The description of each value that does not fit, in the order of the table; for the few rows that have one."""
     parts = []
     for number, ((kind, written), group) in enumerate(groups.items()):
         known = array_of(
@@ -117,7 +118,7 @@ def _reasons(
         parts.append(
             F.transform(
                 F.arrays_zip(values.alias("value"), F.expr(known).alias("known")),
-                _explained(kind, written, said, text=text),
+                _explained(kind, written, describe, text=text),
             )
         )
     found = F.array_sort(F.array_compact(F.concat(*parts)))
@@ -128,10 +129,10 @@ def _lost_value(value: Column, image: Column) -> Column:
     return F.when(_lost(value, image), value)
 
 
-def _explained(kind: str, written: str, said: Said, *, text: bool) -> Callable[[Column], Column]:
+def _explained(kind: str, written: str, describe: Describe, *, text: bool) -> Callable[[Column], Column]:
     def explained(one: Column) -> Column:
         value, name = one["value"], one["known"]["name"]
-        why = said(F.concat(name, F.lit(f" is not a valid {kind}")), value, written)
+        why = describe(F.concat(name, F.lit(f" is not a valid {kind}")), value, written)
         if text:
             empty = f" is empty, which is not a valid {kind} (is csv_null_value the endpoint's?)"
             why = F.when(value == "", F.concat(name, F.lit(empty))).otherwise(why)

@@ -1,6 +1,6 @@
-"""One pass over a source's location: what is there that the log does not know.
+"""One scan of a source's location: the files that the log does not have.
 
-Here: list, recognise, fingerprint, inspect, append. Not here: how any one of these is done.
+Here: list, recognise, fingerprint, inspect, append, in this order. Not here: how each step works.
 """
 
 from collections import Counter
@@ -24,15 +24,14 @@ from lake_assets.bronze.files.keys import (
 from lake_assets.bronze.log.file_log import FileLog, LoggedFile, NewFile
 from lake_assets.bronze.log.known import Known
 from lake_assets.bronze.scan.object_listing import Listing
-from lake_assets.bronze.scan.shares import Shares, find_shares, is_unsettled
-from lake_assets.bronze.scan.shares import strangers as unnamed_tables
+from lake_assets.bronze.scan.shares import Shares, find_shares, is_unsettled, unnamed_tables
 from lake_assets.bronze.scan.strays import EMPTY
 from lake_assets.bronze.scan.table_folders import (
     TableFolders,
     UnconfiguredKey,
     folder_of,
     logged_folders,
-    strangers,
+    mixed_folders,
 )
 from lake_assets.bronze.scan.vanished import Removed, Vanished, newest_known, vanished_record, vanished_tables
 from lake_assets.config import DmsSettings, SourceConfig
@@ -40,37 +39,37 @@ from lake_assets.storage.object_store import ObjectGone, ObjectStore, StoredObje
 
 CLOCK_AHEAD = timedelta(minutes=10)
 INSPECT_BUDGET = 64 << 20
-"""Bytes, as stored, up to which a look reads a file whole."""
+"""Bytes, as stored, up to which a scan reads a file whole."""
 NOT_CONFIGURED = "lake.yaml does not configure"
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What one pass found."""
+    """The result of one scan."""
 
     logged: list[LoggedFile]
-    """Entered into the log by this pass, by offset; of a transaction file, a record for each table; of a table whose
-    files have all vanished, a record that says so."""
+    """The records that this scan logged, by offset; of a transaction file, a record for each table; of a table whose
+    files have all vanished, a record that states it."""
     unknown: list[UnknownKey]
-    """What cannot be recognised or read at all, by key; not logged."""
+    """Files that cannot be recognised or read at all, by key; not logged."""
     unconfigured: dict[str, int]
-    """Files by `schema.table` of tables that lake.yaml does not name; not logged, until it does, but for transaction
-    files."""
+    """The number of files by `schema.table`, of tables that lake.yaml does not name. Only transaction files among them
+    are logged."""
     ignored: int
     """Control tables, folder markers, temporary files."""
     listed: int
     hints: dict[str, str] = field(default_factory=dict)
     """By `unconfigured` table, the configured one that it differs from only by case."""
     doubtful: dict[str, str] = field(default_factory=dict)
-    """By table of which no file is there any more, what speaks against their having been deleted; not logged."""
+    """By table without any file left, why it is doubtful that DMS deleted them; not logged."""
     returned: frozenset[str] = frozenset()
-    """Of the keys that S3 has told to be gone, those that were seen."""
+    """Keys that S3 reported as removed and that this scan listed."""
     strays: dict[str, str] = field(default_factory=dict)
-    """Of what was seen, the keys that are in no table, or have nothing for it, each with the reason."""
+    """By listed key that belongs to no table or has no rows, the reason."""
     seen: frozenset[str] = frozenset()
-    """The keys that this look has listed."""
+    """The keys that this scan listed."""
     keys: frozenset[str] | None = None
-    """Every key of the location, when this look has completed them; else None."""
+    """Every key of the location, if this scan completed the list; else None."""
 
 
 def discover(
@@ -85,45 +84,45 @@ def discover(
     listing: Listing | None = None,
     hints: Collection[str] = (),
 ) -> Discovery:
-    """Lists the source and logs what is new, in at most one commit.
+    """Lists the source and logs new files, in at most one commit.
 
-    `listing`: of somebody who looks again and again, and need not see everything each time; `hints`: keys that S3 says
-    are new, for which it looks first.
+    `listing`: for a caller that scans repeatedly and need not list everything each time; `hints`: new keys by S3's
+    notifications, whose tables are listed first.
 
-    A file of more than `inspect_budget_bytes` (as stored), or with damaged content, is logged with rows=None: what
-    to make of it is the reader's decision. A transaction file is inspected whatever its size. One that vanishes or
-    changes meanwhile is left to the next pass. `removals`: what S3 has told of keys that are gone. Raises StoreError if
-    the location cannot be listed; nothing is logged then.
+    A file of more than `inspect_budget_bytes` (as stored), or with damaged content, is logged with rows=None: the
+    reader decides how to treat it. A transaction file is inspected whatever its size. A file that vanishes or changes
+    meanwhile is left to the next scan. `removals`: the removals that S3 reported, by key. Raises StoreError if the
+    location cannot be listed; nothing is logged then.
     """
-    look = _Look.of(source_name, source, store, log)
-    listed = (listing or Listing(source, store)).look(log, source_name, hints)
-    look.sort_out(listed.objects)
-    found = look.inspected(inspect_threads, inspect_budget_bytes)
+    scan = _Scan.of(source_name, source, store, log)
+    listed = (listing or Listing(source, store)).scan(log, source_name, hints)
+    scan.classify(listed.objects)
+    found = scan.inspected(inspect_threads, inspect_budget_bytes)
     absent = _absent(store, log.repeated(source_name, found), listed.keys)
-    known = log.files(source_name, upto=look.head) if look.misses_a_table(listed.keys) else []
-    vanished = look.vanished(known, listed.keys or (), absent, removals)
-    found += [vanished_record(table, look.began) for table in vanished if table.certain]
-    logged = log.append(source_name, found, based_on=look.head, listed=listed.keys, absent=absent)
+    known = log.files(source_name, upto=scan.head) if scan.misses_a_table(listed.keys) else []
+    vanished = scan.vanished(known, listed.keys or (), absent, removals)
+    found += [vanished_record(table, scan.began) for table in vanished if table.certain]
+    logged = log.append(source_name, found, based_on=scan.head, listed=listed.keys, absent=absent)
     seen = frozenset(obj.key for obj in listed.objects)
     return Discovery(
         logged,
-        sorted(look.unknown, key=lambda entry: entry.key),
-        dict(look.unconfigured),
-        look.ignored,
+        sorted(scan.unknown, key=lambda entry: entry.key),
+        dict(scan.unconfigured),
+        scan.ignored,
         len(listed.objects),
-        hints={table: near for table in look.unconfigured if (near := look.folders.hint(table))},
+        hints={table: near for table in scan.unconfigured if (near := scan.folders.hint(table))},
         doubtful={table.table: table.doubt for table in vanished if not table.certain},
         returned=seen & frozenset(removals or ()),
-        strays=look.strays | {entry.key: entry.reason for entry in look.unknown},
+        strays=scan.strays | {entry.key: entry.reason for entry in scan.unknown},
         seen=seen,
         keys=listed.keys,
     )
 
 
 @dataclass(slots=True)
-class _Look:
-    """One look at a location: what the log held before it was listed, for what another process logs from then on may
-    be newer than the listing; and what its keys say."""
+class _Scan:
+    """One scan of a location: the log as of before the listing, because records that another process logs later may be
+    newer than the listing; and what the keys mean."""
 
     source: SourceConfig
     store: ObjectStore
@@ -134,7 +133,7 @@ class _Look:
     marks: Mapping[tuple[str, str], int]
     began: datetime
     candidates: list[tuple[StoredObject, DataFile | TransactionFile]] = field(default_factory=list)
-    """What may be new."""
+    """Files that may be new."""
     data_files: list[DataFile] = field(default_factory=list)
     unknown: list[UnknownKey] = field(default_factory=list)
     unconfigured: Counter[str] = field(default_factory=Counter)
@@ -142,27 +141,27 @@ class _Look:
     ignored: int = 0
 
     @classmethod
-    def of(cls, source_name: str, source: SourceConfig, store: ObjectStore, log: FileLog) -> "_Look":
+    def of(cls, source_name: str, source: SourceConfig, store: ObjectStore, log: FileLog) -> "_Scan":
         head, newest = log.head(), log.newest(source_name)
-        # Without the setting no key is one of a transaction file.
+        # Without the setting, no key is a transaction file's.
         shares = log.shares(source_name) if source.dms.preserve_transactions else {}
         marks, began = log.vanished(source_name), datetime.now(UTC)
         return cls(source, store, TableFolders(source), head, newest, shares, marks, began)
 
-    def sort_out(self, objects: Iterable[StoredObject]) -> None:
-        """Takes the objects that the log does not settle for what their keys say."""
+    def classify(self, objects: Iterable[StoredObject]) -> None:
+        """Classifies by their keys the objects that the log alone does not classify."""
         for obj in objects:
             if not _is_settled(obj, self.newest.get(obj.key), self.marks, self.source):
-                self._take(obj)
+                self._classify(obj)
         if self.source.ignore_case:
-            strange = strangers(self.data_files, logged_folders(self.newest.values()))
+            strange = mixed_folders(self.data_files, logged_folders(self.newest.values()))
             self.unknown += [UnknownKey(key, reason) for key, reason in strange.items()]
             self.candidates = [(obj, file) for obj, file in self.candidates if obj.key not in strange]
 
-    def _take(self, obj: StoredObject) -> None:
+    def _classify(self, obj: StoredObject) -> None:
         parsed = self.folders.parse(obj.key)
         if self.source.consistent_cut is not None and _is_later(parsed, self.began):
-            # A look takes a while: what was written since it began is left to the next one, of all tables alike.
+            # A scan takes time: files that were written since it began are left to the next scan, for all tables alike.
             return
         if isinstance(parsed, IgnoredKey):
             self.ignored += 1
@@ -172,11 +171,11 @@ class _Look:
             self.unconfigured[parsed.table] += 1
             self.strays[obj.key] = f"it is of {parsed.table}, which {NOT_CONFIGURED}"
         elif isinstance(parsed, TransactionFile):
-            self._take_transactions(obj, parsed)
+            self._classify_transactions(obj, parsed)
         else:
-            self._take_data_file(obj, parsed)
+            self._classify_data_file(obj, parsed)
 
-    def _take_transactions(self, obj: StoredObject, file: TransactionFile) -> None:
+    def _classify_transactions(self, obj: StoredObject, file: TransactionFile) -> None:
         held, tables = self.shares.get(obj.key, {}), self.source.tables
         if unnamed := unnamed_tables(held, tables):
             self.strays[obj.key] = f"it has rows of {', '.join(sorted(unnamed))}, which {NOT_CONFIGURED}"
@@ -185,7 +184,7 @@ class _Look:
         else:
             self.candidates.append((obj, file))
 
-    def _take_data_file(self, obj: StoredObject, file: DataFile) -> None:
+    def _classify_data_file(self, obj: StoredObject, file: DataFile) -> None:
         if not obj.size:
             self.strays[obj.key] = EMPTY
         self.data_files.append(file)
@@ -193,7 +192,7 @@ class _Look:
             self.candidates.append((obj, file))
 
     def inspected(self, threads: int, budget: int) -> list[NewFile]:
-        """The candidates as the log wants them; what cannot be had becomes an unknown key."""
+        """The candidates as records for the log; a file that cannot be read becomes an unknown key."""
         with ThreadPoolExecutor(max_workers=max(1, min(threads, len(self.candidates)))) as pool:
             seen = list(pool.map(lambda candidate: self._inspected(candidate, budget), self.candidates))
         self.unknown += [entry for entry in seen if isinstance(entry, UnknownKey)]
@@ -212,11 +211,11 @@ class _Look:
             known = self.shares.get(obj.key, {})
             return find_shares(obj, file, known, self.store, self.source.dms, self.source.tables)
         dms = self.source.settings(file.qualified_table, file.flush_time)
-        seen = _look(obj, file, self.newest.get(obj.key), self.store, dms, budget)
+        seen = _inspected_file(obj, file, self.newest.get(obj.key), self.store, dms, budget)
         return [seen] if isinstance(seen, NewFile) else seen or []
 
     def misses_a_table(self, keys: Collection[str] | None) -> bool:
-        """Whether there may be a table none of whose files is among all `keys`; cheap, because every look asks."""
+        """Whether a table may have no file among all `keys`; cheap, because every scan calls it."""
         if keys is None:
             return False
         alive = {self.newest[key].qualified_table for key in keys if key in self.newest}
@@ -234,16 +233,16 @@ class _Look:
         absent: Collection[str],
         removals: Mapping[str, Removed] | None,
     ) -> list[Vanished]:
-        """The tables of which no file is there any more, by a listing of all `keys`. `absent`: files that were moved,
-        so that their content is there under other keys."""
+        """The tables without any file left, by a listing of all `keys`. `absent`: files that were moved, so that their
+        content exists under other keys."""
         gone = vanished_tables(newest_known(records), keys, self.source.tables, removals)
-        # A second look may not miss them: a folder that is being moved, or was not mounted for a moment, is back.
+        # Listed a second time: a folder that is being moved, or was not mounted for a moment, exists again.
         gone = [table for table in gone if not (table.certain and _any_left(self.store, table))]
         return [table for table in gone if not any(file.key in absent for file in table.files)]
 
 
 def _absent(store: ObjectStore, keys: Collection[str], listed: Collection[str] | None) -> frozenset[str]:
-    """Those of the keys that the bucket does not have. Raises StoreError."""
+    """The `keys` that the bucket does not have. Raises StoreError."""
     if listed is not None:
         return frozenset(key for key in keys if key not in listed)
     return frozenset(key for key in keys if all(obj.key != key for obj in store.list(key)))
@@ -251,15 +250,15 @@ def _absent(store: ObjectStore, keys: Collection[str], listed: Collection[str] |
 
 def _is_later(parsed: object, moment: datetime) -> bool:
     flushed = parsed.flush_time if isinstance(parsed, (DataFile, TransactionFile)) else None
-    # A clock that is ahead by more than this is wrong, and its files must come in all the same.
+    # A clock that is ahead by more than this is wrong, and its files must be logged nevertheless.
     return flushed is not None and moment < flushed < moment + CLOCK_AHEAD
 
 
 def unlogged_parts(
     source: SourceConfig, store: ObjectStore, parts: Sequence[LoggedFile], logged: Sequence[LoggedFile]
 ) -> list[str]:
-    """The full-load files in the folders of a table's `parts` that the log, as far as it was read (`logged`), does not
-    have as they are now. Raises StoreError."""
+    """The full-load files in the folders of a table's `parts` whose present version is not in `logged`, the records
+    read so far. Raises StoreError."""
     folders, known = TableFolders(source), Known.of(logged)
     epoch = max(part.epoch for part in parts)
     prefixes = {"/".join(folder) + "/" for part in parts if (folder := folder_of(part.key))}
@@ -269,7 +268,7 @@ def unlogged_parts(
         parsed, newest = folders.parse(obj.key), known.newest.get(obj.key)
         if not isinstance(parsed, DataFile) or parsed.kind is not FileKind.LOAD:
             continue
-        # One with the bytes that it had in the load before is logged again.
+        # A part with the same bytes as in the previous load is logged again.
         stale = newest is not None and newest.epoch < epoch and obj.last_modified > newest.last_modified
         if stale or _is_unlogged(obj, parsed, known, listed, source, store):
             found.append(obj.key)
@@ -277,7 +276,7 @@ def unlogged_parts(
 
 
 def anything_unlogged(source_name: str, source: SourceConfig, store: ObjectStore, log: FileLog) -> bool:
-    """Whether the bucket has files of the source's tables that the log does not have as they are now. Raises
+    """Whether the bucket has files of the source's tables whose present version is not in the log. Raises
     StoreError."""
     folders, known = TableFolders(source), Known.of(log.files(source_name))
     listed = {obj.key: obj for obj in store.list()}
@@ -297,14 +296,14 @@ def _is_unlogged(
     source: SourceConfig,
     store: ObjectStore,
 ) -> bool:
-    """Whether the next look logs the object; looks into it where the listing does not tell."""
+    """Whether the next scan would log the object; reads the object where the listing does not decide."""
     newest = known.newest.get(obj.key)
     if newest is not None and not known.has_vanished(newest):
         return not _is_known(obj, newest, known.vanished) and newest.version != store.version(obj)
     if isinstance(file, TransactionFile) or not any(same_name(key, obj.key) for key in known.newest):
         return True
     dms = source.settings(file.qualified_table, file.flush_time)
-    seen = _look(obj, file, None, store, dms, INSPECT_BUDGET)
+    seen = _inspected_file(obj, file, None, store, dms, INSPECT_BUDGET)
     absent = known.newest.keys() - set(listed)
     return not isinstance(seen, NewFile) or not known.doubled([seen], absent)
 
@@ -318,14 +317,15 @@ def _any_left(store: ObjectStore, vanished: Vanished) -> bool:
 def _is_settled(
     obj: StoredObject, newest: LoggedFile | None, marks: Mapping[tuple[str, str], int], source: SourceConfig
 ) -> bool:
-    """Whether the log alone tells what an object is: of most objects of most looks, and its key need not be parsed."""
+    """Whether the log alone classifies an object, so that its key need not be parsed. True of most objects in most
+    scans."""
     if newest is None or not obj.size or newest.format == TRANSACTIONS or source.ignore_case:
         return False
     return newest.qualified_table in source.tables and _is_known(obj, newest, marks)
 
 
 def _is_known(obj: StoredObject, newest: LoggedFile | None, marks: Mapping[tuple[str, str], int]) -> bool:
-    """Whether the listing alone tells that there is nothing to log."""
+    """Whether the listing alone shows that the object need not be logged."""
     if newest is None or newest.offset < marks.get((newest.schema, newest.table), 0):
         return False
     if obj.etag is None:
@@ -335,7 +335,7 @@ def _is_known(obj: StoredObject, newest: LoggedFile | None, marks: Mapping[tuple
     return obj.etag == newest.version and not rewritten
 
 
-def _look(
+def _inspected_file(
     obj: StoredObject,
     file: DataFile,
     newest: LoggedFile | None,
@@ -343,7 +343,7 @@ def _look(
     dms: DmsSettings,
     budget: int,
 ) -> NewFile | UnknownKey | None:
-    """The file as the log wants it; None if it is gone."""
+    """The record of the file; None if the file is gone."""
     inspection = FileInspection()
     try:
         version = store.version(obj)
@@ -354,9 +354,9 @@ def _look(
     if newest is not None and newest.version == version:
         inspection = newest
     else:
-        look = inspect_file if obj.size <= budget else inspect_large_file
+        inspect = inspect_file if obj.size <= budget else inspect_large_file
         try:
-            inspection = look(store, file, dms) or inspection
+            inspection = inspect(store, file, dms) or inspection
         except ObjectGone:
             return None
         except (UnreadableFile, StoreError):

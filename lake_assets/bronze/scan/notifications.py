@@ -1,8 +1,8 @@
-"""S3's notifications from an SQS queue, standard or FIFO: hints of where to look.
+"""S3's notifications from an SQS queue, standard or FIFO: hints which tables to list.
 
-Nothing depends on them. One that is lost costs the time until a look comes by itself, one that comes twice or late a
-look for nothing. Here: receiving, deleting, and putting aside what is no message of S3. Not here: what a message says
-(`s3_events.py`), looking (`bronze/scan/object_listing.py`).
+Correctness does not depend on them. A lost notification costs the time until the regular scan lists the table; a
+repeated or late one costs an unnecessary listing. Here: receiving, deleting, and forwarding malformed messages to the
+dead-letter queue. Not here: parsing a message (`s3_events.py`), listing (`bronze/scan/object_listing.py`).
 """
 
 import hashlib
@@ -19,10 +19,10 @@ from lake_assets.config import NotificationsConfig
 from lake_assets.errors import LakeError
 from lake_assets.storage.aws_client import aws_errors, client, explained
 
-AT_ONCE = 10
-"""What SQS hands out, and deletes, in one request."""
-MOST = 500
-"""Messages that are taken before somebody looks at the bucket."""
+PER_REQUEST = 10
+"""The most messages that SQS delivers or deletes in one request."""
+MAX_MESSAGES = 500
+"""The most messages received before the bucket is listed."""
 _ADVICE = {
     "AWS.SimpleQueueService.NonExistentQueue": "correct notifications.queue_url, or its region",
     "QueueDoesNotExist": "correct notifications.queue_url, or its region",
@@ -33,15 +33,15 @@ logger = logging.getLogger(__name__)
 
 
 class QueueUnavailable(LakeError):
-    """SQS cannot be asked. Files are found without it, only later."""
+    """SQS cannot be reached. Scans find the files without it, only later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Messages that were taken from the queue, and what they say of one location."""
+    """Messages received from the queue, and their events for one location."""
 
     handles: tuple[str, ...] = ()
-    """Of all of them, to be deleted once the files that they name are in the log."""
+    """Of all messages, to be deleted once the files that they name are in the log."""
     created: tuple[str, ...] = ()
     """Keys that are new."""
     removals: dict[str, Removed] = field(default_factory=dict)
@@ -53,24 +53,23 @@ class Notifications:
     """The queue of one source. May be shared between threads."""
 
     def __init__(self, config: NotificationsConfig, location: str) -> None:
-        """`location`: the source's; what is said of others is passed over."""
+        """`location`: the source's; events of others are ignored."""
         self._config = config
         self._location = location
         self._lock = Lock()
         self._made: Any = None
 
     def receive(self, wait_seconds: float = 0.0) -> Received:
-        """What is in the queue now; waits up to so long (20 s at most) for the first message. Those that are no
-        messages of S3 go to the dead-letter queue, or without one stay for the queue's own redrive policy. Raises
-        QueueUnavailable."""
+        """The messages in the queue; waits up to `wait_seconds` (20 s at most) for the first one. Malformed messages go
+        to the dead-letter queue, or without one stay for the queue's own redrive policy. Raises QueueUnavailable."""
         handles: list[str] = []
         events: list[ObjectEvent] = []
         malformed: list[dict[str, Any]] = []
         wait = min(20, int(wait_seconds))
-        while len(handles) + len(malformed) < MOST:
+        while len(handles) + len(malformed) < MAX_MESSAGES:
             with self._errors():
                 answer = self._client.receive_message(
-                    QueueUrl=self._config.queue_url, MaxNumberOfMessages=AT_ONCE, WaitTimeSeconds=wait
+                    QueueUrl=self._config.queue_url, MaxNumberOfMessages=PER_REQUEST, WaitTimeSeconds=wait
                 )
             messages = answer.get("Messages", [])
             for message in messages:
@@ -84,7 +83,7 @@ class Notifications:
             wait = 0
             if not messages:
                 break
-        self._put_aside(malformed)
+        self._forward_malformed(malformed)
         own = events_below(self._location, events)
         newest = {event.key: event for event in own}
         return Received(
@@ -95,17 +94,18 @@ class Notifications:
         )
 
     def keep(self, received: Received, seconds: int) -> None:
-        """Hides the messages from others for so long from now, while their files are being applied. Raises
+        """Hides the messages from other receivers for `seconds` from now, while their files are being applied. Raises
         QueueUnavailable."""
         for entries in _entries(received.handles, VisibilityTimeout=seconds):
             with self._errors():
                 self._client.change_message_visibility_batch(QueueUrl=self._config.queue_url, Entries=entries)
 
     def done(self, received: Received) -> None:
-        """Deletes the messages. One that cannot be comes again, and changes nothing. Raises QueueUnavailable."""
+        """Deletes the messages. One that cannot be deleted arrives again, and changes nothing. Raises
+        QueueUnavailable."""
         self._delete(received.handles)
 
-    def _put_aside(self, messages: Sequence[dict[str, Any]]) -> None:
+    def _forward_malformed(self, messages: Sequence[dict[str, Any]]) -> None:
         letters = self._config.dead_letter_queue_url
         if letters is None:
             return
@@ -114,7 +114,7 @@ class Notifications:
                 self._client.send_message(
                     QueueUrl=letters, MessageBody=message["Body"], **_group(letters, message)
                 )
-            # Only then: killed in between, it is there twice.
+            # Deleted only now: if the process is killed in between, the message exists twice.
             self._delete([message["ReceiptHandle"]])
 
     def _delete(self, handles: Sequence[str]) -> None:
@@ -139,21 +139,21 @@ class Notifications:
         try:
             yield
         except aws_errors() as error:
-            said = explained(
+            message = explained(
                 error, "SQS", self._name, f"{self._name}: SQS", _ADVICE, "notifications.endpoint"
             )
-            raise QueueUnavailable(said) from error
+            raise QueueUnavailable(message) from error
 
 
 def _entries(handles: Sequence[str], **settings: Any) -> Iterator[list[dict[str, Any]]]:
-    """The messages as requests name them, as many as one request takes."""
-    for first in range(0, len(handles), AT_ONCE):
-        some = handles[first : first + AT_ONCE]
+    """The entries of batch requests, at most PER_REQUEST for each."""
+    for first in range(0, len(handles), PER_REQUEST):
+        some = handles[first : first + PER_REQUEST]
         yield [{"Id": str(n), "ReceiptHandle": handle, **settings} for n, handle in enumerate(some)]
 
 
 def _group(queue_url: str, message: dict[str, Any]) -> dict[str, str]:
-    """What a FIFO queue wants to know of a message."""
+    """The attributes that a FIFO queue requires of a message."""
     if not queue_url.endswith(".fifo"):
         return {}
     once = hashlib.sha256(message["Body"].encode()).hexdigest()

@@ -1,9 +1,9 @@
-"""What S3 tells about objects: which keys are new, which are gone, and why.
+"""S3's events about objects: which keys are new, which are gone, and why.
 
-Here: the messages, as pure functions. Not here: receiving them (`notifications.py`), or concluding anything: events
-come at least once, late and in any order, so that they are hints, and a listing is what counts
-(`bronze/scan/object_listing.py`, `bronze/scan/vanished.py`). What only they know is whether an object was deleted or a
-lifecycle rule expired it.
+Here: parsing the messages, as pure functions. Not here: receiving them (`notifications.py`), or acting on them: events
+arrive at least once, late and in any order, so they are only hints, and a listing decides
+(`bronze/scan/object_listing.py`, `bronze/scan/vanished.py`). Only events show whether an object was deleted or expired
+by a lifecycle rule.
 """
 
 import json
@@ -23,29 +23,29 @@ _EVENTS = {
 }
 _REASONS = {"DeleteObject": Removal.DELETED, "Lifecycle Expiration": Removal.EXPIRED}
 _DEPTH = 4
-"""Envelopes in envelopes; SNS in SQS has two."""
+"""Nested envelopes that are opened; SNS in SQS has two."""
 
 
 class MalformedMessage(ValueError):
-    """It is nothing that S3 sends."""
+    """The message is not one of S3's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectEvent:
-    """Something that happened to an object."""
+    """An event of one object."""
 
     bucket: str
     key: str
-    """As a listing spells it."""
+    """Spelled as in a listing."""
     removal: Removal | None
-    """Why it is gone, or hidden by a delete marker; None for one that was written."""
+    """Why the object is gone or hidden by a delete marker; None for an object that was written."""
     at: datetime
     """UTC."""
 
 
 def object_events(message: str | Mapping[str, Any]) -> list[ObjectEvent]:
     """The events in a message: an event notification of S3, an event of EventBridge, or either of them in an envelope
-    of SNS or the record of an SQS message. What else S3 tells (tags, replication, its own test event) has none. Raises
+    of SNS or the record of an SQS message. Other messages of S3 (tags, replication, its test event) have none. Raises
     MalformedMessage."""
     try:
         return list(_events(message, _DEPTH))
@@ -56,7 +56,7 @@ def object_events(message: str | Mapping[str, Any]) -> list[ObjectEvent]:
 
 
 def events_below(location: str, events: Iterable[ObjectEvent]) -> list[ObjectEvent]:
-    """Those of objects below a source's location (`s3://bucket/prefix`), with keys relative to it, by their times."""
+    """The events of objects below a source's location (`s3://bucket/prefix`), with keys relative to it, by time."""
     bucket, _, prefix = location.partition("://")[2].partition("/")
     prefix = f"{prefix.rstrip('/')}/" if prefix.rstrip("/") else ""
     return [
@@ -97,6 +97,6 @@ def _event_bridge(content: Mapping[str, Any]) -> Iterator[ObjectEvent]:
     detail, created = content["detail"], content["detail-type"] == "Object Created"
     removal = _REASONS.get(detail.get("reason", "")) if content["detail-type"] == "Object Deleted" else None
     if created or removal is not None:
-        # Unlike a notification's, its keys are not encoded.
+        # Unlike in a notification, the keys are not encoded.
         at = datetime.fromisoformat(content["time"])
         yield ObjectEvent(detail["bucket"]["name"], detail["object"]["key"], removal, at)

@@ -1,15 +1,15 @@
-"""The records that the log keeps of a transaction file: its *shares*, one for each table that it has rows of.
+"""The log's records of a transaction file: its *shares*, one for each table of which it has rows.
 
-Here: which tables get a record, with how many rows. Not here: reading the file (`bronze/files/transactions.py`), what
-enters the log (`bronze/log/admission.py`).
+Here: which tables get a record, with how many rows. Not here: reading the file (`bronze/files/transactions.py`), which
+files are logged (`bronze/log/admission.py`).
 
-Further records say what no row says:
-- of a version that nobody can read, every table that lake.yaml names has a record without a row count, so that each of
-  them stops at it; and so does a table that lake.yaml names later (`is_unsettled`);
-- a table that had rows in the version before and has none now gets a record of no rows, or its old record would go on
-  naming content that is gone;
-- a file without any row has a record of no table (`NOBODY`), or it would be read again at every look.
-Tables that lake.yaml does not name have their records too, with which their later life begins.
+Further records without rows:
+- for a version that cannot be read, every table in lake.yaml gets a record without a row count, so that each of them
+  stops at it; and so does a table that is added to lake.yaml later (`is_unsettled`);
+- a table that had rows in the previous version and has none now gets a record with 0 rows, or its old record would
+  still name content that is gone;
+- a file without any row gets a record of no table (`NO_TABLE`), or every scan would read it again.
+Tables that lake.yaml does not name get records too, from which they start when they are configured.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,7 +22,7 @@ from lake_assets.bronze.log.log_record import LoggedFile, NewFile
 from lake_assets.config import DmsSettings
 from lake_assets.storage.object_store import ObjectGone, ObjectStore, StoredObject, StoreError
 
-NOBODY = "."
+NO_TABLE = "."
 """The `schema.table` of the record of a file without rows."""
 
 Shares = Mapping[str, LoggedFile]
@@ -30,13 +30,13 @@ Shares = Mapping[str, LoggedFile]
 
 
 def is_unsettled(shares: Shares, tables: Collection[str]) -> bool:
-    """Whether a version that could not be read lacks the record of a table that lake.yaml names by now."""
+    """Whether a version that could not be read lacks the record of a table that lake.yaml names now."""
     return any(share.rows is None for share in shares.values()) and any(t not in shares for t in tables)
 
 
-def strangers(shares: Collection[str], tables: Collection[str]) -> set[str]:
+def unnamed_tables(shares: Collection[str], tables: Collection[str]) -> set[str]:
     """The tables of the shares that lake.yaml does not name, without DMS's own."""
-    unnamed = {table for table in shares if table not in tables and table != NOBODY}
+    unnamed = {table for table in shares if table not in tables and table != NO_TABLE}
     return {table for table in unnamed if not table.partition(".")[2].lower().startswith("awsdms_")}
 
 
@@ -48,9 +48,9 @@ def find_shares(
     dms: DmsSettings,
     tables: Collection[str],
 ) -> list[NewFile] | UnknownKey:
-    """What the log is to keep of the file; nothing if it is gone, or holds what the log knows already.
+    """The file's records for the log; none if the file is gone or the log has this version.
 
-    An object that cannot be fetched is told, and not logged: there is no telling whom to stop for it.
+    An object that cannot be fetched is reported and not logged, because it is unknown which tables it concerns.
     """
     try:
         version = store.version(obj)
@@ -63,11 +63,11 @@ def find_shares(
     except StoreError as error:
         return UnknownKey(obj.key, str(error))
     except UnreadableFile:
-        # Why, each table says when it stops.
-        rows: dict[str, Share | None] = dict.fromkeys(sorted({*known, *tables} - {NOBODY}))
+        # Each table reports the reason when it stops.
+        rows: dict[str, Share | None] = dict.fromkeys(sorted({*known, *tables} - {NO_TABLE}))
     else:
-        expected = {*known, *(tables if is_unsettled(known, tables) else ())} - {NOBODY}
-        rows = {**{table: Share() for table in sorted(expected)}, **found} or {NOBODY: Share()}
+        expected = {*known, *(tables if is_unsettled(known, tables) else ())} - {NO_TABLE}
+        rows = {**{table: Share() for table in sorted(expected)}, **found} or {NO_TABLE: Share()}
     shares = []
     for name, share in rows.items():
         schema, _, table = name.partition(".")

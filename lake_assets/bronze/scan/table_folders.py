@@ -1,11 +1,11 @@
-"""Which configured table a folder of the bucket is.
+"""Which configured table a folder of the bucket belongs to.
 
-Here: names that match exactly, names that differ by case, the endpoint settings of the table. Not here: what a file in
-the folder is (`bronze/files/keys.py`). Pure.
+Here: names that match exactly, names that differ by case, the endpoint settings of the table. Not here: the files in
+the folder (`bronze/files/keys.py`). Pure.
 
-A table's files come from one folder. With `ignore_case` a second one could pass for it, say that of a task which was
-set up again with another case rule: then the same keys would be loaded twice, from two histories. So the folder that
-the log knows has the table, else the one with the exact name, else the only one.
+A table's files come from one folder. With `ignore_case`, a second folder could match the table, for example after the
+task was set up again with another case rule: then the same keys would be loaded twice, from two histories. So the
+table's folder is the one that the log knows, else the one with the exact name, else the only one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import SourceConfig
 
 Folder = tuple[str, str]
-"""Schema and table as the key spells them."""
+"""Schema and table, spelled as in the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class UnconfiguredKey:
 
     key: str
     table: str
-    """`schema.table`, as the key spells it."""
+    """`schema.table`, spelled as in the key."""
 
 
 class TableFolders:
@@ -38,7 +38,7 @@ class TableFolders:
         self._folded = {name.casefold(): name for name in source.tables}
 
     def parse(self, key: str) -> DataFile | TransactionFile | IgnoredKey | UnknownKey | UnconfiguredKey:
-        """What the key stands for under its table's own settings; a data file bears its configured table's name."""
+        """What the key means under its table's own settings; a data file gets the name of its configured table."""
         table = self._table(key)
         parsed = parse_key(key, self._settings[table] if table else self._source.dms)
         if not isinstance(parsed, DataFile):
@@ -75,15 +75,15 @@ def logged_folders(files: Iterable[LoggedFile]) -> dict[str, set[Folder]]:
     found: dict[str, set[Folder]] = {}
     for file in files:
         folder = folder_of(file.key)
-        # A file of several tables is in a folder of none.
+        # A file of several tables is in no table's folder.
         if folder and ".".join(folder).casefold() == file.qualified_table.casefold():
             found.setdefault(file.qualified_table, set()).add(folder)
     return found
 
 
-def strangers(listed: Iterable[DataFile], logged: Mapping[str, set[Folder]]) -> dict[str, str]:
-    """Files, by key, that must not be mixed with those of another folder of the same table, and why. `logged`: by
-    table, the folders that files in the log came from."""
+def mixed_folders(listed: Iterable[DataFile], logged: Mapping[str, set[Folder]]) -> dict[str, str]:
+    """By key, files that must not be mixed with those of another folder of the same table, and the reason. `logged`: by
+    table, the folders of the files in the log."""
     listed = list(listed)
     found: dict[str, set[Folder]] = {}
     for file in listed:

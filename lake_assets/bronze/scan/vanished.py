@@ -1,15 +1,15 @@
-"""Which of the files that the log knows are gone from the bucket, and what that means.
+"""Which logged files are gone from the bucket, and what that means.
 
-DMS deletes all files and folders of a table at a TRUNCATE or DROP of the source's (HandleSourceTableTruncated,
-HandleSourceTableDropped), and writes nothing about it. Here: telling that from everything else that makes files
-disappear, as pure decisions over a listing. Not here: listing (`discovery.py`), the record's place among the others
-(`bronze/log/admission.py`), what becomes of silver (`on_vanished`, `silver/plan/planner.py`), S3's messages
+DMS deletes all files and folders of a table when the source truncates or drops it (HandleSourceTableTruncated,
+HandleSourceTableDropped), and writes no file about it. Here: distinguishing this from other causes of missing files, as
+pure decisions from a listing. Not here: listing (`discovery.py`), the record's place among the others
+(`bronze/log/admission.py`), the effect on silver (`on_vanished`, `silver/plan/planner.py`), S3's messages
 (`bronze/scan/s3_events.py`).
 
-A table counts as vanished when none of its files is there any more, and files of other tables are that are at least as
-old: so the location can be read, is the right one, and no lifecycle rule has expired what is old. Where nothing as old
-is left, only S3's own word tells: that each file was deleted, or had expired before the others were. Otherwise it is
-said, and nothing concluded.
+A table counts as vanished when none of its files exists any more, but files of other tables exist that are at least as
+old: so the location is readable and the right one, and no lifecycle rule has expired old files. Where no file as old is
+left, only S3's events decide: each file was deleted, or had expired before the others were deleted. Otherwise the doubt
+is reported and nothing is logged.
 """
 
 from collections import defaultdict
@@ -35,7 +35,7 @@ class Removal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What S3 says of a key that is gone."""
+    """S3's event for a key that is gone."""
 
     why: Removal
     at: datetime
@@ -44,14 +44,14 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """A table none of whose files is in the bucket any more."""
+    """A table without any file left in the bucket."""
 
     files: tuple[LoggedFile, ...]
     """Newest versions, by offset."""
     certain: bool
-    """Whether DMS, or somebody, deleted them."""
+    """Whether the files were deleted, by DMS or another actor."""
     doubt: str = ""
-    """What speaks against it; a part of a sentence."""
+    """Why that is doubtful; a part of a sentence."""
 
     @property
     def table(self) -> str:
@@ -59,8 +59,8 @@ class Vanished:
 
 
 def newest_known(records: Iterable[LoggedFile]) -> list[LoggedFile]:
-    """Of records by offset, the newest of each file and table; without those from before their table's files vanished,
-    and without the records that say so."""
+    """Of records by offset, the newest of each file and table, without the records of vanished files and those before
+    them."""
     found: dict[tuple[str, str], LoggedFile] = {}
     marks: dict[str, int] = {}
     for record in records:
@@ -72,20 +72,20 @@ def newest_known(records: Iterable[LoggedFile]) -> list[LoggedFile]:
 
 
 def gone_files(known: Iterable[LoggedFile], listed: Collection[str]) -> list[LoggedFile]:
-    """Of the newest records, those whose keys a listing of the whole location has not."""
+    """Of the newest records, those whose keys are missing in a listing of the whole location."""
     return [record for record in known if record.path not in listed]
 
 
 def missing_files(store: ObjectStore, files: Sequence[LoggedFile]) -> list[LoggedFile]:
-    """Of files that somebody is about to read again, those that the bucket does not have any more; lists the folders
-    that they are in. Raises StoreError."""
+    """Of files that are about to be read again, those that the bucket no longer has; lists their folders. Raises
+    StoreError."""
     prefixes = {_folder(file.path) for file in files}
     listed = {obj.key for prefix in prefixes for obj in store.list(prefix)}
     return gone_files(files, listed)
 
 
 def _folder(key: str) -> str:
-    """With its slash, the folder of the table; of a file that is in none of a table's, the one that it is in."""
+    """The folder of the file's table, else the file's own folder; ends with a slash."""
     table = folder_of(key)
     return "/".join(table) + "/" if table is not None else key[: key.rfind("/") + 1]
 
@@ -96,8 +96,8 @@ def vanished_tables(
     tables: Collection[str],
     removals: Mapping[str, Removed] | None = None,
 ) -> list[Vanished]:
-    """The tables of which no file is left. `known`: what the log holds of the source (`newest_known`); `listed`: every
-    key of its location; `tables`: those that lake.yaml names; `removals`: what S3 has told of keys."""
+    """The tables without any file left. `known`: the log's records of the source (`newest_known`); `listed`: every key
+    of its location; `tables`: those that lake.yaml names; `removals`: the removals that S3 reported, by key."""
     by_table: dict[str, list[LoggedFile]] = defaultdict(list)
     left = [record for record in known if record.key in listed]
     for record in known:
@@ -105,7 +105,7 @@ def vanished_tables(
     alive = {record.qualified_table for record in left}
     found = []
     for table in sorted(by_table.keys() & set(tables)):
-        # Files of whole transactions are not the table's own, and outlive it.
+        # Transaction files are not the table's own, and DMS does not delete them with it.
         if table in alive or any(record.format == TRANSACTIONS for record in by_table[table]):
             continue
         files = tuple(sorted(by_table[table], key=lambda record: record.offset))
@@ -115,24 +115,26 @@ def vanished_tables(
 
 
 def _doubt(files: Sequence[LoggedFile], left: Sequence[LoggedFile], removals: Mapping[str, Removed]) -> str:
-    words = [(file, removals.get(file.key)) for file in files]
-    # What was said before the file was written is of another one by its name.
-    told = {word.why if word is not None and word.at >= file.last_modified else None for file, word in words}
-    # Some may have expired long before the others were deleted.
-    if told - {Removal.EXPIRED} == {Removal.DELETED}:
+    events = [(file, removals.get(file.key)) for file in files]
+    # An event from before the file was written is about an older file of that name.
+    reasons = {
+        event.why if event is not None and event.at >= file.last_modified else None for file, event in events
+    }
+    # Some files may have expired long before the others were deleted.
+    if reasons - {Removal.EXPIRED} == {Removal.DELETED}:
         return ""
-    if Removal.EXPIRED in told:
+    if Removal.EXPIRED in reasons:
         return "S3 says that a lifecycle rule expired them"
     if not left:
-        return "no other file that the log knows is there either, so that the location itself may be another, or empty"
+        return "no other logged file exists either, so the location itself may have changed, or be empty"
     newest = max(file.last_modified for file in files)
     if not any(record.last_modified <= newest for record in left):
-        return "no other file as old is there either, so that a lifecycle rule may have expired them"
+        return "no other file as old exists either, so a lifecycle rule may have expired them"
     return ""
 
 
 def vanished_record(vanished: Vanished, seen_at: datetime) -> NewFile:
-    """What the log is told; `seen_at` is when the listing was made."""
+    """The log's record of vanished files; `seen_at` is the time of the listing."""
     first = vanished.files[0]
     folder = folder_of(first.key) or (first.schema, first.table)
     moment = seen_at.astimezone(UTC)
@@ -154,7 +156,7 @@ def vanished_record(vanished: Vanished, seen_at: datetime) -> NewFile:
 
 @dataclass(frozen=True, slots=True)
 class VanishedFiles:
-    """The files of which a record says that they have vanished."""
+    """The files that a record reports as vanished."""
 
     seen_at: datetime
     files: int
@@ -166,11 +168,11 @@ class VanishedFiles:
 
 
 def before(mark: LoggedFile, records: Sequence[LoggedFile]) -> VanishedFiles:
-    """The files that a record says have vanished; `records` are all of the table's, by offset."""
+    """The files that the record `mark` reports as vanished; `records` are all of the table's, by offset."""
     files = newest_known([record for record in records if record.offset < mark.offset])
     return VanishedFiles(mark.last_modified, len(files), sum(file.size for file in files))
 
 
 def still_vanished(records: Sequence[LoggedFile]) -> LoggedFile | None:
-    """The newest record of a table, if it says that all files before it have vanished."""
+    """The newest record of a table, if it is a record of vanished files."""
     return records[-1] if records and records[-1].kind is FileKind.VANISHED else None

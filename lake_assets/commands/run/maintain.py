@@ -19,7 +19,7 @@ from lake_assets.lake import Lake
 from lake_assets.rounds.upkeep import tend_mart, tend_silver
 
 OPS: dict[str, Callable[[Table], None]] = {
-    file_log.TABLE: file_log_upkeep.tend,
+    file_log.TABLE: file_log_upkeep.run_upkeep,
     f"{NAMESPACE}.quarantine": tend_small_table,
     f"{NAMESPACE}.contracts": tend_small_table,
     f"{NAMESPACE}.{findings.NAME}": tend_small_table,

@@ -14,7 +14,7 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.scan.vanished import missing_files
 from lake_assets.config import Mode
-from lake_assets.errors import NotTold, TableStopped
+from lake_assets.errors import TableStopped, UndeterminedRow
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, retrying
@@ -92,7 +92,7 @@ class Turn:
         self._refuse_lost_files(batch, position)
         try:
             return self._apply(table, position, batch, logged), None
-        except NotTold:
+        except UndeterminedRow:
             everything = self._plan(position, files, at_once=True).batch
             if everything is None or everything.upto <= batch.upto:
                 raise

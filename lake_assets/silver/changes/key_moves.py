@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.reader.typed_rows import has_own_sequence
-from lake_assets.errors import NotTold, TableStopped
+from lake_assets.errors import TableStopped, UndeterminedRow
 from lake_assets.silver.changes.collapse import events
 from lake_assets.silver.changes.key_states import table_image
 from lake_assets.silver.changes.row_lineage import Step, Undecidable, survivors
@@ -124,14 +124,14 @@ def _image(target: Target) -> Column:
     return F.struct(*(newest(column.name) for column in target.image_columns))
 
 
-def _stopped(target: Target, numbered: DataFrame, unclear: Undecidable) -> NotTold:
+def _stopped(target: Target, numbered: DataFrame, unclear: Undecidable) -> UndeterminedRow:
     step = unclear.step
     row = numbered.filter(F.col("_number") == step.key).first()
     assert row is not None, "every step's key has a number"
     key = ", ".join(
         f"{name} = {row[held]}" for name, held in zip(target.key, key_columns(target.key), strict=True)
     )
-    return NotTold(
+    return UndeterminedRow(
         target.table,
         f"{unclear} ({key}, in {step.file}, sequence {step.sequence or 'of a full load'}).",
         "The table continues by itself if an earlier file that shows it is still to come; else have DMS reload it.",

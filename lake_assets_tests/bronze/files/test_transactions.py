@@ -85,7 +85,7 @@ def test_every_row_has_a_table(inspect: Any, case: str, content: bytes, expected
         ("no schema", b"I,trips,,1", "its table is 'trips' and its schema ''"),
         ("neither operation nor table is known", b"X,other,public,1", "its operation 'X' is not I, U or D"),
         ("schema before table", b"I,public,trips,1", "public is the schema and trips the table in lake.yaml"),
-        ("timestamp first", b"I," + STAMP + b",trips,public,1", "is no table's name"),
+        ("timestamp first", b"I," + STAMP + b",trips,public,1", "is not a table's name"),
         (
             "a quote that is never closed",
             b'I,trips,public,"a\nI,notes,public,1',

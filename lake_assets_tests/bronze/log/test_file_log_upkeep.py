@@ -79,7 +79,7 @@ def test_a_merge_that_loses_the_race_changes_nothing(open_catalog, cdc, often, m
         log.append("s", [cdc(second)])
     stale = open_catalog().load_table(TABLE)
     log.append("s", [cdc(10)])
-    upkeep.tend(stale)
+    upkeep.run_upkeep(stale)
     assert [record.offset for record in FileLog(open_catalog()).files()] == list(range(1, 12))
     assert len(list(open_catalog().load_table(TABLE).scan().plan_files())) == 11
 
@@ -108,4 +108,4 @@ def test_a_failing_upkeep_does_not_fail_the_append(open_catalog, cdc, often, mon
     log = FileLog(open_catalog())
     for second in range(8):
         assert len(log.append("s", [cdc(second)])) == 1
-    assert "could not be tended" in caplog.text
+    assert "The upkeep of the file log failed" in caplog.text

@@ -65,7 +65,7 @@ def test_a_disk_without_room_for_the_log(
     capsys.readouterr()
     assert call(folder, "sync") == 1
     told = capsys.readouterr().err
-    assert "shop failed: The disk that lake_ops.bronze_files is on is full" in told
+    assert "shop failed: The disk that holds lake_ops.bronze_files is full" in told
     assert "Traceback" not in told
     filler.unlink()
     assert call(folder, "sync") == 0

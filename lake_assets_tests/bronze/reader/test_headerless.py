@@ -243,16 +243,16 @@ def test_a_change_of_columns_may_fall_into_a_file(first: str, flushed: str, widt
         ({"earlier": TABLE["earlier"][::-1]}, "must be listed from the oldest to the newest"),
         (
             {"earlier": [{"until_file": "20240301-000000000"}]},
-            "says what was otherwise: columns, dms, or both",
+            "needs columns, dms, or both",
         ),
         (
             {"earlier": [{"until_file": "20240301-000000000", "dms": {"rfc_4180": False}}]},
-            "rfc_4180: cannot have been otherwise; what can: include_op",
+            "rfc_4180: cannot differ in an earlier layout; these can: include_op",
         ),
-        ({"earlier": [{"columns": {"id": "long"}}]}, "ends with until_file or with until_sequence"),
+        ({"earlier": [{"columns": {"id": "long"}}]}, "needs either until_file or until_sequence"),
         ({"earlier": [{"until_file": "yesterday", "columns": {"id": "long"}}]}, "YYYYMMDD-HHMMSSmmm"),
         ({"renamed_from": {"titel": "name"}}, "is not a column; did you mean title?"),
-        ({"renamed_from": {"title": "size"}}, "comes from size, which columns still has"),
+        ({"renamed_from": {"title": "size"}}, "is renamed from size, which columns still has"),
         ({"defaults": {"siez": 1}}, "is not a column; did you mean size?"),
     ],
 )

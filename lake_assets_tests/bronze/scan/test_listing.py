@@ -120,7 +120,7 @@ class World:
     def look(self, *hints: str) -> tuple[set[str], int, bool]:
         """New keys, which then enter the log; requests; whether a pass was completed."""
         before = self.bucket.requests
-        found = self.listing.look(self.log, "shop", hints)  # type: ignore[arg-type]
+        found = self.listing.scan(self.log, "shop", hints)  # type: ignore[arg-type]
         known = {record.key for record in self.log.records}
         new = {obj.key for obj in found.objects} - known
         self.log.add(*sorted(new))
@@ -232,9 +232,9 @@ def test_a_late_transaction_file_that_is_told_of_is_found_at_once() -> None:
     """It is in no table's folder."""
     shared = {"preserve_transactions": True, "cdc_path": "cdc"}
     world = World(2, 20, whole_below=1, tails=1, pages=1, dms=shared)
-    world.listing._go_on = lambda: ([], None)  # type: ignore[method-assign]
+    world.listing._continue_pass = lambda: ([], None)  # type: ignore[method-assign]
     world.listing._tails["cdc/"].start_after = "cdc/CDC_TXN-9.csv"
     late = "cdc/CDC_TXN-00000000000000000005.csv"
     world.bucket.put(late)
-    assert late not in {obj.key for obj in world.listing.look(world.log, "shop").objects}  # type: ignore[arg-type]
-    assert late in {obj.key for obj in world.listing.look(world.log, "shop", [late]).objects}  # type: ignore[arg-type]
+    assert late not in {obj.key for obj in world.listing.scan(world.log, "shop").objects}  # type: ignore[arg-type]
+    assert late in {obj.key for obj in world.listing.scan(world.log, "shop", [late]).objects}  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from lake_assets.bronze.files.keys import DataFile, UnknownKey
-from lake_assets.bronze.scan.table_folders import TableFolders, UnconfiguredKey, strangers
+from lake_assets.bronze.scan.table_folders import TableFolders, UnconfiguredKey, mixed_folders
 from lake_assets.config import SourceConfig
 
 TABLE = {"columns": {"id": "long"}, "primary_key": ["id"]}
@@ -83,7 +83,7 @@ EXACT, UPPER, MIXED = ("public", "trips"), ("PUBLIC", "TRIPS"), ("Public", "Trip
 def test_two_folders_are_not_mixed(case, listed, logged, refused):
     known = folders("public.trips", ignore_case=True)
     files = [known.parse(f"{'/'.join(folder)}/{NAME}") for folder in listed]
-    found = strangers(
+    found = mixed_folders(
         [file for file in files if isinstance(file, DataFile)], {"public.trips": logged} if logged else {}
     )
     assert sorted(found) == sorted(f"{'/'.join(folder)}/{NAME}" for folder in refused)

@@ -212,7 +212,7 @@ def test_nothing_that_is_left_is_as_old(place: Place) -> None:
     later = [replace(file, last_modified=tomorrow) if file.key == OTHER else file for file in known]
     (found,) = vanished_tables(later, {OTHER}, ["public.items", "public.other"])
     assert not found.certain
-    assert found.doubt.startswith("no other file as old is there either")
+    assert found.doubt.startswith("no other file as old exists either")
     (found,) = vanished_tables(known, {OTHER}, ["public.items", "public.other"])
     assert found.certain
     assert vanished_tables(known, {OTHER}, ["public.other"]) == []

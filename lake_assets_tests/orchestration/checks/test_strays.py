@@ -6,7 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lake_assets.bronze.scan.strays import EMPTY, MOST, StrayLog, merged
+from lake_assets.bronze.scan.strays import EMPTY, MAX_KEYS, StrayLog, merged
 from lake_assets.commands.show.status import status, stray_lines
 from lake_assets.orchestration.checks.check_history import check_turns
 from lake_assets.orchestration.checks.stray_check import KNOWN_FILES
@@ -96,10 +96,10 @@ def test_looks_that_see_the_same_commit_nothing(new_shop: Callable[..., Shop]) -
 
 def test_of_very_many_the_number_is_kept(new_shop: Callable[..., Shop]) -> None:
     strays = new_shop().lake.runtime.strays
-    strays.note("shop", {f"{number:05d}": "why" for number in range(MOST + 5)}, set(), None)
+    strays.note("shop", {f"{number:05d}": "why" for number in range(MAX_KEYS + 5)}, set(), None)
     found = strays.of("shop")
-    assert (found.number, len(found.keys)) == (MOST + 5, MOST)
-    assert found.lines(2) == ["00000: why", "00001: why", f"and {MOST + 3:,} more"]
+    assert (found.number, len(found.keys)) == (MAX_KEYS + 5, MAX_KEYS)
+    assert found.lines(2) == ["00000: why", "00001: why", f"and {MAX_KEYS + 3:,} more"]
 
 
 @pytest.mark.parametrize(
