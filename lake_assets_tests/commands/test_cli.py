@@ -35,7 +35,7 @@ def test_import_endpoint(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert yaml.safe_load(section)["sources"]["dms"]["location"] == "s3://b"
     assert call(folder, "import-endpoint", str(endpoint), "--output", str(folder / "s.yaml")) == 0
     assert (folder / "s.yaml").read_text() == section
-    assert "opens no lake before" in capsys.readouterr().err
+    assert "cannot be opened before" in capsys.readouterr().err
     endpoint.write_text("{")
     assert call(folder, "import-endpoint", str(endpoint)) == 2
     assert "is not JSON" in capsys.readouterr().err
