@@ -319,4 +319,4 @@ def test_a_decision_on_full_load_files(folder: Path, capsys: pytest.CaptureFixtu
     assert call(folder, "full-load", "public.nothing", "--reload") == 1
     assert "lake.yaml has no table public.nothing" in capsys.readouterr().err
     assert call(folder, "full-load", "public.items", "--same-load") == 1
-    assert "there is no full-load file of which it is in doubt" in capsys.readouterr().err
+    assert "no full-load file is ambiguous" in capsys.readouterr().err

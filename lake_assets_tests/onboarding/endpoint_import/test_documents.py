@@ -112,7 +112,7 @@ def test_what_boto3_describes(dms_client: Any, tmp_path: Path) -> None:
     settings = dms(text, tmp_path, "public.orders")
     assert (settings["compression_type"], settings["lob_max_size"]) == ("gzip", 64)
     assert (settings["change_sequence_column"], settings["before_image_prefix"]) == ("change_seq", "BI_")
-    with pytest.raises(DocumentError, match="is there already"):
+    with pytest.raises(DocumentError, match="exists already"):
         import_endpoint(files, output)
 
 
