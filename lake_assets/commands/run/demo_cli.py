@@ -97,7 +97,11 @@ def generate_history(config: Path, changes: int, days: float, seed: int) -> None
     with ProgressBar(err) as bar:
         bar.begin("history", changes)
         written = generate_demo(
-            source, changes=changes, days=days, seed=seed, told=lambda done, asked: bar.at("history", done)
+            source,
+            changes=changes,
+            days=days,
+            seed=seed,
+            progress=lambda done, asked: bar.at("history", done),
         )
     ops = written.ops
     out.print(

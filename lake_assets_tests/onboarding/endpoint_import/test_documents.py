@@ -33,8 +33,8 @@ from lake_assets_tests.helpers.texts.dms_documents import (
     ("texts", "reason"),
     [
         ({"a.json": "{"}, "a.json is not JSON"),
-        ({"a.json": "{}"}, "a.json is none of the documents of DMS"),
-        ({"a.json": '"text"'}, "a.json is none of the documents of DMS"),
+        ({"a.json": "{}"}, "a.json is not a document of DMS"),
+        ({"a.json": '"text"'}, "a.json is not a document of DMS"),
         ({"a.json": json.dumps({"Endpoints": [SOURCE_ENDPOINT]})}, "a.json describe no S3 target endpoint"),
         ({"a.json": json.dumps({"rules": []})}, "describe no S3 target endpoint"),
         ({"a.json": json.dumps([ENDPOINT, TASK_SETTINGS])}, "0 tasks are described"),
