@@ -1,7 +1,7 @@
 """The command line, `lake-assets`: reads it, calls the command, prints the result.
 
 Results go to standard output, messages to standard error. Exit codes: 0 done, 1 a table failed or stopped (the others
-are applied) or the lake is not as the command needs it, 2 a wrong option, configuration or machine.
+are applied) or the lake's state does not allow the command, 2 a wrong option, configuration or machine.
 """
 
 import gc
@@ -31,7 +31,7 @@ from lake_assets.words import many
 
 app = typer.Typer(
     no_args_is_help=True,
-    # A traceback must not quote variables: an address may be among them, with its password.
+    # A traceback must not show variables: one may be an address with its password.
     pretty_exceptions_show_locals=False,
     help="A lakehouse from AWS DMS files.",
 )
@@ -74,7 +74,7 @@ def options(
 
 @app.command()
 def validate(context: typer.Context) -> None:
-    """Check lake.yaml by itself and against the files in the bucket, and report every error with its location."""
+    """Check lake.yaml, alone and against the files in the bucket, and report every error with its location."""
     from lake_assets.commands.setup.validate import check
 
     lake = lake_of(context)
@@ -106,7 +106,9 @@ def import_endpoint(
     if output is None:
         typer.echo(text, nl=False)
     else:
-        err.print(f"{output} is written; it opens no lake before what it calls undecided is decided.")
+        err.print(
+            f"{output} is written. The lake cannot be opened before everything marked undecided is decided."
+        )
 
 
 @app.command()
@@ -118,7 +120,7 @@ def init(
             metavar="URL",
             envvar="LAKE_SOURCE_URL",
             show_envvar=True,
-            help="A SQLAlchemy URL, such as postgresql://user:password@host/database. Nothing of it is written.",
+            help="A SQLAlchemy URL, such as postgresql://user:password@host/database. No part of it is written.",
         ),
     ],
     schema: Annotated[list[str] | None, typer.Option(help="Only this schema; may be repeated.")] = None,
@@ -198,7 +200,7 @@ def latency(context: typer.Context, as_json: AsJson = False) -> None:
 def dev(
     context: typer.Context,
     port: Annotated[int, typer.Option(help="Port of the UI.")] = 3000,
-    feed: Annotated[bool, typer.Option(help="Run the demonstration's live feed beside it.")] = False,
+    feed: Annotated[bool, typer.Option(help="Run the demonstration's live feed too.")] = False,
     rate: Annotated[float, typer.Option(help="Changes a second of the live feed.")] = 20.0,
 ) -> None:
     """Start Dagster's UI and daemon on this lake."""
@@ -211,18 +213,18 @@ def dev(
         if not demo_source(lake).exists:
             generate_history(context.obj, changes=200_000, days=7, seed=1)
         arguments = ["demo", "feed", "--rate", str(rate)]
-    told = f"Dagster's UI comes up on http://localhost:{port}; Ctrl-C stops it" + (
+    message = f"Dagster's UI starts on http://localhost:{port}; Ctrl-C stops it" + (
         " and the live feed." if feed else "."
     )
-    raise typer.Exit(run_dev(context.obj, port=port, feed=arguments, started=lambda: err.print(told)))
+    raise typer.Exit(run_dev(context.obj, port=port, feed=arguments, started=lambda: err.print(message)))
 
 
 def main() -> None:
     """Entry point: errors that a user can act on are one message, not a traceback."""
-    # What a start makes stays: looking through it for garbage takes a fifth of a call that finds nothing to do.
+    # Objects made at startup stay alive: scanning them for garbage takes a fifth of a call that has nothing to do.
     gc.set_threshold(100_000, 50, 50)
     printed = logging.StreamHandler()
-    # What the lake has to say below that is for the log of a command (`commands/run/opening.py`).
+    # Messages below this level only go to a command's own log (`commands/run/opening.py`).
     printed.setLevel(logging.WARNING)
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s", handlers=[printed])
     logging.getLogger("lake_assets").setLevel(logging.WARNING)

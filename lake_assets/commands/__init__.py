@@ -1,1 +1,1 @@
-"""What each command of `lake-assets` does. `cli.py` reads the command line and calls these."""
+"""The commands of `lake-assets`. `cli.py` reads the command line and calls them."""

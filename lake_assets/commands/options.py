@@ -1,4 +1,4 @@
-"""What several commands share: arguments and options, the lake that the command line names, JSON as output.
+"""Shared parts of the commands: arguments and options, the lake that the command line names, JSON output.
 
 Not here: opening a lake for a command that runs Spark (`run/opening.py`).
 """

@@ -1,7 +1,7 @@
 """Compares the lake's tables with the source database, row by row and bit by bit.
 
-Here: reading both sides completely and finding every difference. Not here: any code of the lake, because an error
-there must not be able to hide itself here.
+Here: reading both sides completely and finding every difference. It uses no code of the lake, so that an error there
+cannot hide itself.
 """
 
 import sqlite3
@@ -26,11 +26,11 @@ _EXAMPLES = 5
 
 @dataclass
 class TableComparison:
-    """What one table's comparison found.
+    """The result of one table's comparison.
 
-    Of a keyed table `missing` and `unexpected` count keys, `different` keys whose other columns differ, and every
-    surplus copy of a key in the lake is unexpected. Of a table without a key they count rows as a multiset, and
-    `different` is always 0. `examples` holds up to five keys (or rows) of each kind.
+    For a keyed table, `missing` and `unexpected` count keys, and `different` counts keys whose other columns differ;
+    every surplus copy of a key in the lake is unexpected. For a table without a key, they count rows as a multiset,
+    and `different` is always 0. `examples` has up to five keys (or rows) of each kind.
     """
 
     table: str
@@ -41,7 +41,7 @@ class TableComparison:
     different: int = 0
     examples: dict[str, list[Values]] = field(default_factory=dict)
     schema_problems: list[str] = field(default_factory=list)
-    """Columns of the lake's table that are absent, surplus, misplaced or of another type; or that there is none."""
+    """Columns of the lake's table that are missing, surplus, misplaced or of another type; or that it is missing."""
 
     @property
     def equal(self) -> bool:
@@ -54,9 +54,9 @@ def _bits(value: float | None) -> bytes | None:
 
 
 def source_rows(database_path: Path) -> dict[str, list[Values]]:
-    """All tables' rows as Python values in column order, of one moment: a feed may run meanwhile.
+    """All tables' rows as Python values in column order, from one snapshot: a feed may run meanwhile.
 
-    Doubles are their eight bytes, so that equal means equal. Raises FileNotFoundError.
+    Doubles are compared by their eight bytes. Raises FileNotFoundError.
     """
     if not database_path.exists():
         raise FileNotFoundError(database_path)
@@ -98,7 +98,7 @@ def _schema_problems(table: SourceTable, lake: pa.Table) -> list[str]:
         problems.append(f"columns are {lake.column_names}, expected {list(table.column_names)}")
     for column in table.columns:
         if column.name in lake.column_names:
-            # PyIceberg reads strings with 64-bit offsets, depending on its version: the same values.
+            # Depending on its version, PyIceberg reads strings with 64-bit offsets; the values are the same.
             found = lake.schema.field(column.name).type
             found = pa.string() if found == pa.large_string() else found
             if found != _expected_type(column.type):
@@ -156,8 +156,8 @@ def compare_rows(table: SourceTable, source: Iterable[Values], lake: Iterable[Va
 def compare_with_source(catalog: Catalog, namespace: str, database_path: Path) -> list[TableComparison]:
     """Compare the Iceberg tables `<namespace>.<table>` with the database, in the order of `schema.TABLES`.
 
-    Values and types have to be exactly those of the source: decimals with their scale, timestamps in UTC to the
-    microsecond, doubles to the bit. A table that the catalog does not have misses all its rows.
+    Values and types must equal those of the source exactly: decimals with their scale, timestamps in UTC to the
+    microsecond, doubles to the bit. For a table that the catalog does not have, all rows are missing.
     """
     source = source_rows(database_path)
     comparisons = []

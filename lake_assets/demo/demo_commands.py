@@ -1,7 +1,7 @@
-"""`lake-assets demo`: the bike-sharing source, and the main job on its files with proof of the result.
+"""`lake-assets demo`: generates the bike-sharing source and compares the lake with it.
 
 Here: where the demonstration keeps its source database, generating a history, comparing. Not here: the simulator
-(`lake_assets.demo`), printing (`cli.py`).
+(`lake_assets.demo`), printing (`commands/run/demo_cli.py`).
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ SOURCE = "bikeshare"
 
 @dataclass(frozen=True, slots=True)
 class ShownMart:
-    """What the demonstration shows of a mart: the rows with the highest `by`."""
+    """The rows of a mart that the demonstration shows: those with the highest `by`."""
 
     name: str
     title: str
@@ -82,7 +82,7 @@ class DemoSource:
 
     @property
     def settings(self) -> DmsWriterSettings:
-        """The endpoint settings that lake.yaml declares, so that the files are what it says."""
+        """The endpoint settings that lake.yaml declares for the files."""
         dms = self.config.dms
         return DmsWriterSettings(
             data_format=dms.data_format,
@@ -98,7 +98,7 @@ class DemoSource:
 
 
 def demo_source(lake: LakeConfig) -> DemoSource:
-    """The source of a lake.yaml that has it. Raises LakeError for one without, or without a local catalog."""
+    """The demonstration's source in lake.yaml. Raises LakeError without it, or without a local catalog."""
     if SOURCE not in lake.sources:
         raise LakeError(
             f"lake.yaml has no source {SOURCE}: the demonstration runs on the lake.yaml that came with lake_assets."
@@ -112,11 +112,11 @@ def demo_source(lake: LakeConfig) -> DemoSource:
 
 
 def generate(
-    source: DemoSource, *, changes: int, days: float, seed: int, told: Callable[[int, int], None]
+    source: DemoSource, *, changes: int, days: float, seed: int, progress: Callable[[int, int], None]
 ) -> WrittenFiles:
-    """Writes a history that ends now, unless there is one. A killed attempt is cleared away first.
+    """Writes a history that ends now, unless one exists. Files of a killed attempt are removed first.
 
-    Raises LakeError when files are there that no earlier attempt of ours left.
+    Raises LakeError if other files exist at the location.
     """
     unfinished = source.database.with_name(f".{source.database.name}.unfinished")
     try:
@@ -130,14 +130,14 @@ def generate(
             settings=source.settings,
             endpoint_url=source.config.s3.endpoint,
             overwrite=unfinished.exists(),
-            progress=told,
+            progress=progress,
         )
     except FileExistsError as error:
         raise LakeError(f"{error}. Remove {source.config.location} if it is an old demonstration.") from error
 
 
 def flush_leftovers(source: DemoSource) -> bool:
-    """Writes what a killed live feed had committed but not flushed; False when a feed is running just now."""
+    """Writes the changes that a killed live feed had committed but not flushed; False if a feed is running."""
     try:
         run_feed(source.config.location, source.database, duration=0, endpoint_url=source.config.s3.endpoint)
     except RuntimeError:

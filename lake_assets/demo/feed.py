@@ -1,7 +1,7 @@
-"""A live feed: the city goes on in real time, and CDC files keep coming.
+"""A live feed: the simulation continues in real time and writes CDC files.
 
-Here: pace, clock, flushing, stopping. Not here: what survives a kill (`demo/source/source_database.py`, `outbox.py`),
-or what the city does (`demo/company/city.py` and the modules on it).
+Here: pace, clock, flushing, stopping. Not here: the state that survives a kill (`demo/source/source_database.py`,
+`outbox.py`), the city's transactions (`demo/company/city.py` and the modules on it).
 """
 
 import fcntl
@@ -30,14 +30,14 @@ from lake_assets.demo.source.source_database import SourceDatabase
 _LOG = logging.getLogger(__name__)
 
 _TICK = 0.1
-"""Seconds between two looks at the clock."""
+"""Seconds between two checks of the clock."""
 
 _LONGEST_BURST = 0.5
-"""Seconds of changes without a look at flushes and the end, where the rate is more than the machine can do."""
+"""Seconds of changes between two checks of flushes and the end, if the rate is more than the machine can do."""
 
 
 class _LiveCity:
-    """Chooses the next transaction of a city whose pace is given, not its demand."""
+    """Chooses the next transaction of a city at a given pace, whatever its demand."""
 
     def __init__(self, city: City) -> None:
         self._city = city
@@ -89,7 +89,7 @@ class _LiveCity:
 
 @contextmanager
 def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set `stop`; outside the main thread signals are not ours to take."""
+    """SIGTERM and SIGINT set `stop`; only the main thread can handle signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -107,7 +107,7 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
 
 @contextmanager
 def _only_feed(database_path: Path) -> Iterator[None]:
-    """The operating system gives the lock back whenever the process ends, however it ends."""
+    """Locks the database against a second feed; the operating system releases the lock however the process ends."""
     with database_path.with_name(f".{database_path.name}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -130,13 +130,13 @@ def run_feed(
     """Continue a history in real time, at about `rate` changes a second.
 
     Each table's file, or with preserve_transactions the one of all tables, is flushed `flush_seconds` after the first
-    commit in it. Runs until `stop` is set, SIGTERM or SIGINT arrives, or `duration` seconds have passed; then what was
-    committed is flushed. `duration=0` only flushes what a killed feed left. Commit timestamps are the wall clock's
-    (UTC), or follow the newest commit if that lies in the future; the time since the last feed is skipped. Files have
-    the settings of the history, and `location` has to be the history's, too.
+    commit in it. Runs until `stop` is set, SIGTERM or SIGINT arrives, or `duration` seconds have passed; then flushes
+    the remaining commits. `duration=0` only flushes the changes that a killed feed left. Commit timestamps are the wall
+    clock's (UTC), or follow the newest commit if that lies in the future; the time since the last feed is skipped.
+    Files have the settings of the history, and `location` must be the history's too.
 
-    A kill at any moment is harmless: until the next call the database is ahead of the files, by what it keeps in its
-    outbox, and the next call writes exactly that first.
+    A kill at any moment is harmless: the database is then ahead of the files by the changes in its outbox, and the next
+    call writes exactly these first.
 
     Raises FileNotFoundError without a history, RuntimeError if another feed runs on the database, ValueError for a
     rate or interval that is not positive, and whatever the storage raises; the next call repeats an interrupted flush.
@@ -144,7 +144,7 @@ def run_feed(
     if rate <= 0 or flush_seconds <= 0:
         raise ValueError(f"rate {rate} and flush_seconds {flush_seconds} have to be positive")
     if not database_path.exists():
-        raise FileNotFoundError(f"{database_path} is not there; generate_history writes it")
+        raise FileNotFoundError(f"{database_path} does not exist; generate_history writes it")
     stop = stop or threading.Event()
     written = WrittenFiles()
     began = time.monotonic()
@@ -185,7 +185,7 @@ def _run(
                 outbox.flush(stream, now)
         if over:
             return
-        # Changes missed in a pause of the machine are not made up for all at once.
+        # Changes that were missed while the machine paused are not caught up all at once.
         allowed = min(allowed + rate * (time.monotonic() - looked), 2 * rate + 1)
         looked = time.monotonic()
         while allowed > 0 and not stop.is_set() and time.monotonic() - looked < _LONGEST_BURST:

@@ -1,8 +1,7 @@
 """A finite history: a full load and days of CDC files, as fast as the machine can write them.
 
-Here: the DMS task over simulated time - when the load reads, when each table flushes. Not here: what happens in the
-city (`demo/company/simulation.py`), or what a file looks like (`demo/dms/dms_files.py`). `feed.py` continues where a
-history ends.
+Here: the DMS task over simulated time: when the load reads, when each table flushes. Not here: the events in the city
+(`demo/company/simulation.py`), a file's content (`demo/dms/dms_files.py`). `feed.py` continues where a history ends.
 """
 
 import time
@@ -24,13 +23,13 @@ from lake_assets.demo.source.source_changes import Change
 from lake_assets.demo.source.source_database import SourceDatabase
 
 Progress = Callable[[int, int], None]
-"""Called with the changes so far and the changes asked for, about once per flushed file."""
+"""Called with the changes so far and the requested changes, about once per flushed file."""
 
 _TRANSFER_TIME_PER_ROW = timedelta(microseconds=1300)
 
 
 class _HistoryTask:
-    """A DMS task over simulated time; takes the database's changes and writes a stream's file when it is due."""
+    """A DMS task over simulated time: receives the database's changes and writes a stream's file at its flush time."""
 
     def __init__(
         self,
@@ -52,8 +51,8 @@ class _HistoryTask:
 
     def commit(self, changes: Sequence[Change]) -> None:
         """Take a transaction's changes."""
-        # Without a key nobody could tell a cached change from the row that the full load holds already; so until the
-        # load has read it, a keyless table's changes are the load's alone.
+        # Without a key, a cached change cannot be distinguished from a row that the full load has already; so changes
+        # of a keyless table before its load are only in the load.
         self.written.transactions += 1
         for change in changes:
             if self._loaded_at is not None or TABLES[change.table].primary_key:
@@ -87,14 +86,14 @@ class _HistoryTask:
                 self._flush_at[name] = transferred_at + self._flush_interval
 
     def flush_due(self, now: datetime) -> bool:
-        """Write the files of all tables whose time has come by `now`; whether there were any."""
+        """Write the files of all tables whose flush time is no later than `now`; returns whether there were any."""
         due = [name for name, at in self._flush_at.items() if at <= now]
         for name in sorted(due, key=lambda name: (self._flush_at[name], name)):
             self._write(name, self._flush_at.pop(name))
         return bool(due)
 
     def stop(self, at: datetime) -> None:
-        """Write what is left, as DMS does when a task is stopped."""
+        """Write the remaining changes, as DMS does when a task is stopped."""
         for name in list(self._flush_at):
             self._write(name, at)
         self._flush_at.clear()
@@ -116,7 +115,7 @@ def _clear(storage: ObjectStorage, database_path: Path, cdc_path: str | None, *,
     if not overwrite and (existing or database_path.exists()):
         found = existing[0] if existing else database_path
         raise FileExistsError(
-            f"{found} is there already, of a history that a new one would mix with; overwrite=True"
+            f"{found} exists already, from a history that a new one would mix with; use overwrite=True"
         )
     for key in existing:
         storage.remove(key)
@@ -144,16 +143,16 @@ def generate_history(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> WrittenFiles:
-    """Write a full load and at least `changes` rows of CDC files to `location`, and the truth to `database_path`.
+    """Write a full load and at least `changes` rows of CDC files to `location`, and the source to `database_path`.
 
     The history lasts `days` and ends at `end` (with a zone): no commit and no file name is later. The same arguments
     give the same files, byte for byte. `past_trips` are in the full load; LOAD files hold up to `load_part_rows` rows;
-    commits of the first `load_duration` are in the full load and (but for `app_events`) in CDC files, too.
+    commits of the first `load_duration` are in the full load and (except for `app_events`) in CDC files too.
 
-    The database appears at its path when everything is written, so one that is there is complete. After a kill, call
+    The database is moved to its path after everything is written, so an existing one is complete. After a kill, call
     again with `overwrite`, which first removes the seven tables' files and the database.
 
-    Raises FileExistsError without `overwrite` if either exists, ValueError for arguments that make no city.
+    Raises FileExistsError without `overwrite` if either exists, ValueError for arguments that do not make a city.
     """
     began = time.monotonic()
     if end.tzinfo is None:

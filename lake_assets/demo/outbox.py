@@ -1,11 +1,11 @@
-"""Changes of a live feed that no CDC file holds yet, kept in the source database.
+"""Changes of a live feed that no CDC file has yet, kept in the source database.
 
-Here: taking changes inside the transaction that makes them, and moving them to files so that a kill at any moment
+Here: storing changes inside the transaction that makes them, and moving them to files so that a kill at any moment
 neither loses nor doubles one. Not here: when a table flushes (`feed.py`).
 
-A file is written in three steps. Its name and last change sequence are fixed in `_files`; it is written, atomically,
-with the changes up to there; they leave the outbox together with the note that it is written. Whoever dies between two
-steps leaves enough to repeat the rest with the same name and the same bytes.
+A file is written in three steps. Its name and last change sequence are recorded in `_files`. It is written atomically
+with the changes up to that sequence. One transaction deletes these changes from the outbox and marks the file as
+written. After a death between two steps, the next process repeats the rest with the same name and bytes.
 """
 
 import json
@@ -40,7 +40,7 @@ class Outbox:
         self.taken = 0
         """Changes since this process began."""
         self.first_commits = self._find_first_commits()
-        """Of each stream with waiting changes (a table, or all of them), the oldest one's commit timestamp."""
+        """By stream (a table, or all tables), the commit timestamp of its oldest waiting change."""
 
     def _find_first_commits(self) -> dict[str, datetime]:
         found = self._connection.execute(
@@ -74,7 +74,7 @@ class Outbox:
         self._written.transactions += 1
 
     def finish_files(self) -> None:
-        """Write every file that has a name and is not known to be written: the work of a process that died."""
+        """Write every file that has a name and is not marked as written: the work of a process that died."""
         unfinished = self._connection.execute(
             "SELECT key, table_name, last_sequence FROM _files WHERE NOT written ORDER BY key"
         ).fetchall()
@@ -82,7 +82,7 @@ class Outbox:
             self._write(key, stream, last_sequence)
 
     def flush(self, stream: str, now: datetime) -> None:
-        """Write all waiting changes of a stream to a CDC file that is named for `now`, or just after its last one."""
+        """Write all waiting changes of a stream to a CDC file named by `now`, or just after the stream's last file."""
         last_sequence = self._connection.execute(
             f"SELECT max(sequence) FROM _outbox WHERE {_OF_STREAM}", {"stream": stream}
         ).fetchone()[0]

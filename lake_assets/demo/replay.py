@@ -1,7 +1,7 @@
 """Reads DMS files back and applies them one row after the other, in plain Python.
 
-Here: the slow, obvious meaning of a folder of DMS files, to check the writers with. Not here: the lake's own reading,
-with which it deliberately shares nothing; nor does it share the writers' code.
+Here: a slow, obvious reader of a folder of DMS files, to check the writers. It deliberately shares no code with the
+lake's reader or with the writers.
 """
 
 import gzip
@@ -128,11 +128,11 @@ def _records(
 def _records_of_table(
     data: bytes, columns: list[tuple[str, str]], table: str, settings: DmsWriterSettings
 ) -> Iterator[dict[str, Any]]:
-    """Of a file of whole transactions, the table's own: Op, table, schema, and the rest of the columns."""
+    """The table's records in a file of whole transactions: Op, table, schema, and the rest of the columns."""
     text = (gzip.decompress(data) if settings.compression == "gzip" else data).decode()
     for number, (op, name, schema, *rest) in enumerate(split_csv(text)):
         if schema[0] != SCHEMA or name[0] not in TABLES:
-            raise ValueError(f"record {number} is of {schema[0]}.{name[0]}, which is no table")
+            raise ValueError(f"record {number} is of {schema[0]}.{name[0]}, which is not a table")
         if name[0] == table:
             yield {
                 column: _value(field, quoted, type_name, settings)
@@ -176,8 +176,8 @@ def read_files(
 ) -> tuple[list[FileRow], list[FileRow]]:
     """The rows of a table's LOAD files, and of its CDC files in the order of their change sequence.
 
-    Without that column the order is commit timestamp, file name, row. Raises ValueError for a file that does not have
-    the columns that the settings promise.
+    Without that column the order is commit timestamp, file name, row. Raises ValueError for a file without the columns
+    of the settings.
     """
     storage = open_storage(location, endpoint_url=endpoint_url)
     keys = sorted(storage.list(f"{SCHEMA}/{table}/"))

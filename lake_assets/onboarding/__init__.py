@@ -1,1 +1,1 @@
-"""From a source that exists to a source of lake.yaml."""
+"""Generates sources of lake.yaml from a source database or a DMS task."""

@@ -1,4 +1,4 @@
-"""What Dagster refuses of a lake, for `lake-assets validate`."""
+"""The parts of a lake's configuration that Dagster refuses, for `lake-assets validate`."""
 
 from collections.abc import Iterator
 from typing import Any

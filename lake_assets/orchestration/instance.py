@@ -1,7 +1,7 @@
-"""The Dagster instance that a command reports to, so that the UI shows what the command line did.
+"""The Dagster instance that a command reports to, so that the UI shows what the command did.
 
-`dagster.yaml` beside lake.yaml (or DAGSTER_HOME) names the same storage to `dagster dev` and to us. Without either,
-nothing is kept: the lake itself needs no Dagster storage.
+`dagster dev` and the commands find the same storage in `dagster.yaml` beside lake.yaml, or in DAGSTER_HOME. Without
+either, the instance is ephemeral: the lake itself needs no Dagster storage.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ def dagster_instance(folder: Path) -> Iterator[dg.DagsterInstance]:
         with dg.DagsterInstance.get() as instance:
             yield instance
     elif (folder / "dagster.yaml").is_file():
-        # Its relative paths count from the working directory, also for `dagster dev`.
+        # Dagster resolves its relative paths against the working directory, also in `dagster dev`.
         with contextlib.chdir(folder), dg.DagsterInstance.from_config(str(folder)) as instance:
             yield instance
     else:

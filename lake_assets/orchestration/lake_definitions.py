@@ -1,7 +1,4 @@
-"""The only assembler: a lake's configuration in, Dagster's Definitions out.
-
-Every part can be replaced by a test through an argument; nothing here decides anything.
-"""
+"""Builds Dagster's Definitions from a lake. The parts are defined in their own modules."""
 
 import warnings
 
@@ -24,8 +21,8 @@ __all__ = ["Lake", "build_definitions", "open_lake"]
 
 
 def build_definitions(lake: Lake, progress: Progress = lambda target, stage: None) -> dg.Definitions:
-    """Everything that Dagster sees of a lake; `progress` is told each table's stages as they begin."""
-    # Single-run backfills are in beta, and what we want: one run for a range of days.
+    """All Dagster definitions of a lake; `progress` is called with each table's stages as they begin."""
+    # Single-run backfills are in beta; they compute a range of days in one run.
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
     runtime = lake.runtime
     sensors = [file_sensor(runtime, source, lake.targets, lake.marts) for source in lake.config.sources]
@@ -51,6 +48,6 @@ def build_definitions(lake: Lake, progress: Progress = lambda target, stage: Non
             IO_MANAGER_KEY: IcebergIOManager(runtime),
             BRONZE_IO_MANAGER_KEY: BronzeIOManager(runtime),
         },
-        # One process, so one Spark, for all the steps of a run.
+        # One process, so that all the steps of a run share one Spark session.
         executor=dg.in_process_executor,
     )

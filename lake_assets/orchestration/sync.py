@@ -1,7 +1,7 @@
-"""`lake-assets sync`: list, apply, compute the marts. The main job, without a UI.
+"""`lake-assets sync`: scan, apply, compute the marts. The main job, without a UI.
 
-It runs the very assets that the UI shows, in this process, and reports to the same Dagster instance. Here: the order of
-the work. Not here: finding it (`rounds/pending_work.py`), printing (`cli.py`), the progress bar
+It runs the assets that the UI shows, in this process, and reports to the same Dagster instance. Here: the order of the
+work. Not here: finding it (`rounds/pending_work.py`), printing (`cli.py`), the progress bar
 (`commands/run/progress.py`).
 """
 
@@ -25,7 +25,7 @@ from lake_assets.spark.causes import root_cause_in
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 ROUNDS = 3
-"""Marts are planned again after they ran; more rounds than this only happen while others apply files meanwhile."""
+"""Marts are planned again after they ran; more rounds are needed only while other processes apply files."""
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +42,8 @@ def sync(
 ) -> SyncResult:
     """Applies everything that is pending. A failing table is in the result; the others are applied.
 
-    `table` is a name that `Target.is_called` knows; with it or `source`, only those are applied. `work`: what has been
-    found already, if anything has.
+    `table` is a name that `Target.is_called` accepts; with it or `source`, only those tables are applied. `work`: the
+    pending work, if the caller has found it already.
     """
     bar = progress or Progress()
     work = work or find_work(lake, source=source, table=table, gold=gold, progress=bar)
@@ -67,7 +67,7 @@ def _apply(
 ) -> None:
     bar.begin("silver", len(ready))
 
-    def told(target: Target, stage: str) -> None:
+    def show_stage(target: Target, stage: str) -> None:
         if stage == "done":
             bar.done("silver")
         else:
@@ -76,7 +76,7 @@ def _apply(
     keys = [dg.AssetKey(target.asset_key) for target in ready] + sorted(
         key for name in lake.config.sources for key in batch_keys(name, lake.targets, ready)
     )
-    run = _execute(lake, instance, keys, {}, told)
+    run = _execute(lake, instance, keys, {}, show_stage)
     by_key = {dg.AssetKey(target.asset_key): target.identifier for target in ready}
     for key, metadata in _materialized(run):
         if key in by_key:
@@ -86,13 +86,13 @@ def _apply(
         rows, files = metadata["rows_quarantined"], metadata["files_quarantined"]
         if sentence := set_aside_sentence(name, by_name[name].table, rows, files):
             result.set_aside.append(sentence)
-    told_tables = set()
+    reported = set()
     for evaluation in run.get_asset_check_evaluations():
         if evaluation.check_name == APPLIED and evaluation.asset_key in by_key:
-            told_tables.add(evaluation.asset_key)
+            reported.add(evaluation.asset_key)
             if not evaluation.passed:
                 result.failed[by_key[evaluation.asset_key]] = str(evaluation.metadata["error"].value)
-    for key in set(by_key) - told_tables:
+    for key in set(by_key) - reported:
         result.failed[by_key[key]] = _failure(run) or "its run ended before the table had its turn"
 
 
@@ -133,9 +133,9 @@ def _execute(
     instance: dg.DagsterInstance,
     keys: Sequence[dg.AssetKey],
     tags: dict[str, str],
-    told: Callable[[Target, str], None] = lambda target, stage: None,
+    show_stage: Callable[[Target, str], None] = lambda target, stage: None,
 ) -> dg.ExecuteInProcessResult:
-    job = build_definitions(lake, told).resolve_implicit_global_asset_job_def()
+    job = build_definitions(lake, show_stage).resolve_implicit_global_asset_job_def()
     return job.execute_in_process(
         instance=instance, asset_selection=list(keys), tags=tags, run_config=QUIET, raise_on_error=False
     )

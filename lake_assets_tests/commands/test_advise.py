@@ -17,8 +17,8 @@ from lake_assets.commands.setup.advise import (
     Knobs,
     Workload,
     alternatives,
-    lists_a_look,
-    outlook,
+    estimate,
+    lists_a_scan,
 )
 
 DAY = 86_400
@@ -26,31 +26,31 @@ WORK = Workload(tables=10, busy=5, changes=10)
 
 
 def test_files_come_by_interval_or_by_size() -> None:
-    told = outlook(WORK, Knobs(batch_interval=60))
+    told = estimate(WORK, Knobs(batch_interval=60))
     assert (told.file_every, told.to_file) == (60, 31)
     assert told.files_a_day == pytest.approx(5 * DAY / 60)
     # 10 changes of 200 bytes a second fill 20 kB in ten seconds.
-    assert outlook(WORK, Knobs(batch_interval=60, min_file_kb=20)).file_every == 10
-    quiet = outlook(replace(WORK, changes=1 / 3600), Knobs(batch_interval=60))
+    assert estimate(WORK, Knobs(batch_interval=60, min_file_kb=20)).file_every == 10
+    quiet = estimate(replace(WORK, changes=1 / 3600), Knobs(batch_interval=60))
     assert quiet.files_a_day == pytest.approx(5 * 24, rel=0.02), "no change, no file"
 
 
 def test_a_commit_takes_all_that_landed_during_the_round_before() -> None:
-    slow, fast = outlook(WORK, Knobs(batch_interval=1)), outlook(WORK, Knobs(batch_interval=60))
+    slow, fast = estimate(WORK, Knobs(batch_interval=1)), estimate(WORK, Knobs(batch_interval=60))
     assert slow.round_seconds == pytest.approx(0.4 + 5 * 0.7 / 2)
     assert slow.commits_a_day == pytest.approx(5 * DAY / slow.round_seconds)
     assert fast.commits_a_day == fast.files_a_day
     assert fast.round_seconds < slow.round_seconds
-    assert outlook(WORK, Knobs(batch_interval=1, cores=8)).to_silver < slow.to_silver
-    assert outlook(WORK, Knobs(batch_interval=1, continuous=False, interval=0.5)).to_mart > slow.to_mart
+    assert estimate(WORK, Knobs(batch_interval=1, cores=8)).to_silver < slow.to_silver
+    assert estimate(WORK, Knobs(batch_interval=1, continuous=False, interval=0.5)).to_mart > slow.to_mart
 
 
 def test_looks_cost_a_request_a_thousand_files_until_there_are_many() -> None:
     knobs = Knobs(whole_below=5000, tails=200, pages=10)
-    looks = [lists_a_look(replace(WORK, files=files), knobs) for files in (0, 1000, 1001, 5000, 5001, 10**6)]
-    assert looks == [1, 1, 2, 5, 20, 20]
-    assert lists_a_look(Workload(1000, 5, 1, files=10**6), knobs) == 210
-    told = outlook(replace(WORK, files=0), Knobs(continuous=False, interval=0.5))
+    scans = [lists_a_scan(replace(WORK, files=files), knobs) for files in (0, 1000, 1001, 5000, 5001, 10**6)]
+    assert scans == [1, 1, 2, 5, 20, 20]
+    assert lists_a_scan(Workload(1000, 5, 1, files=10**6), knobs) == 210
+    told = estimate(replace(WORK, files=0), Knobs(continuous=False, interval=0.5))
     assert told.lists_a_day == 2 * DAY
     puts = PUT_DOLLARS * (told.lists_a_day + told.puts_a_day)
     assert told.dollars_a_month == pytest.approx(30 * (puts + GET_DOLLARS * told.gets_a_day))

@@ -35,7 +35,7 @@ def test_import_endpoint(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert yaml.safe_load(section)["sources"]["dms"]["location"] == "s3://b"
     assert call(folder, "import-endpoint", str(endpoint), "--output", str(folder / "s.yaml")) == 0
     assert (folder / "s.yaml").read_text() == section
-    assert "opens no lake before" in capsys.readouterr().err
+    assert "cannot be opened before" in capsys.readouterr().err
     endpoint.write_text("{")
     assert call(folder, "import-endpoint", str(endpoint)) == 2
     assert "is not JSON" in capsys.readouterr().err
@@ -319,4 +319,4 @@ def test_a_decision_on_full_load_files(folder: Path, capsys: pytest.CaptureFixtu
     assert call(folder, "full-load", "public.nothing", "--reload") == 1
     assert "lake.yaml has no table public.nothing" in capsys.readouterr().err
     assert call(folder, "full-load", "public.items", "--same-load") == 1
-    assert "there is no full-load file of which it is in doubt" in capsys.readouterr().err
+    assert "no full-load file is ambiguous" in capsys.readouterr().err

@@ -78,7 +78,7 @@ def test_a_spark_that_is_killed_is_started_again_beside_dagster(dev: Dev) -> Non
         dev.wait("another Spark", lambda: port_in_use(file.parent) if str(pid) not in file.read_text() else 0)  # noqa: B023
         assert port_in_use(file.parent) == port
     dev.wait("equal tables", lambda: not differences(dev, lake))
-    assert "Spark Connect had died: it runs again" in (dev.folder / "dev.log").read_text(errors="replace")
+    assert "Spark Connect had died and was restarted" in (dev.folder / "dev.log").read_text(errors="replace")
 
 
 @pytest.mark.browser

@@ -112,7 +112,7 @@ def test_from_the_beginning_it_is_the_same(shop: NarrowShop) -> None:
 
 def test_ids_that_are_nobodys_or_several_rows(shop: NarrowShop) -> None:
     with pytest.raises(
-        LakeError, match="nothing that is set aside has it; `lake-assets quarantine list` names"
+        LakeError, match="no quarantined row has this id; `lake-assets quarantine list` shows"
     ):
         chosen(shop.runtime, None, ["zzz"])
     with pytest.raises(LakeError, match="rows begin with it"):

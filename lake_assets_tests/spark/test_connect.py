@@ -28,8 +28,8 @@ import pytest
 from pyspark.sql.connect.client.core import ChannelBuilder, DefaultChannelBuilder
 
 from lake_assets.commands.run import dev
-from lake_assets.commands.run.dev import kept_up
-from lake_assets.commands.run.warm_spark import beside_a_server, warm_spark
+from lake_assets.commands.run.dev import supervised
+from lake_assets.commands.run.warm_spark import on_running_server, warm_spark
 from lake_assets.config.config_file import load_lake
 from lake_assets.spark import connect_server
 from lake_assets.spark.connect_server import ConnectServer, port_in_use
@@ -74,7 +74,7 @@ def test_a_server_is_started_used_found_and_stopped(folder: Path) -> None:
         started = command(folder, "spark", "start")
         assert "has started" in started.stdout, started.stderr
         again = command(folder, "spark", "start")
-        assert "runs already" in again.stdout
+        assert "is already running" in again.stdout
         found = json.loads(command(folder, "spark", "status", "--json").stdout)
         assert found["running"]
         assert str(found["pid"]) in started.stdout
@@ -142,7 +142,7 @@ def test_a_command_uses_the_server_that_runs_for_its_lake(
         monkeypatch.delenv(name, raising=False)
     path = folder / "lake.yaml"
     path.write_text(path.read_text().replace(":-connect", ":-embedded"))
-    assert beside_a_server(path).spark.mode == "embedded", "there is none"
+    assert on_running_server(path).spark.mode == "embedded", "there is none"
     port = free_port()
     code = (
         "import socket, time; one = socket.socket(); time.sleep(%s); "
@@ -154,16 +154,16 @@ def test_a_command_uses_the_server_that_runs_for_its_lake(
     ) as process:
         try:
             (folder / "spark-connect.pid").write_text(f"{process.pid} {port}")
-            assert beside_a_server(path).spark.mode == "embedded", "it is coming up"
+            assert on_running_server(path).spark.mode == "embedded", "it is coming up"
             assert process.stdout is not None
             process.stdout.readline()
-            found = beside_a_server(path).spark
+            found = on_running_server(path).spark
             assert (found.mode, found.remote) == ("connect", f"sc://localhost:{port}")
             with monkeypatch.context() as chosen:
                 chosen.setenv("LAKE_SPARK_MODE", "embedded")
-                assert beside_a_server(path).spark.mode == "embedded", "the user has chosen"
+                assert on_running_server(path).spark.mode == "embedded", "the user has chosen"
             path.write_text(path.read_text().replace("${LAKE_SPARK_MODE:-embedded}", "embedded"))
-            assert beside_a_server(path).spark.mode == "embedded", "lake.yaml has chosen"
+            assert on_running_server(path).spark.mode == "embedded", "lake.yaml has chosen"
         finally:
             process.kill()
 
@@ -199,7 +199,7 @@ def hold(port: int, seconds: float) -> None:
 
 def runs_again(server: ConnectServer, said: str) -> bool:
     found = server.running()
-    return found is not None and f"it runs again (process {found.pid})" in said
+    return found is not None and f"was restarted (process {found.pid})" in said
 
 
 def version(found: ChannelBuilder) -> str:
@@ -287,10 +287,10 @@ def test_a_server_that_is_killed_comes_back_on_its_port(
 ) -> None:
     """Three kills; after the second one the port stays taken for longer than the start waits for it."""
     monkeypatch.setattr(connect_server, "PORT_SECONDS", 1.0)
-    monkeypatch.setattr(dev, "AGAIN_SECONDS", 0.5)
+    monkeypatch.setattr(dev, "RESTART_SECONDS", 0.5)
     lake = load_lake(folder / "lake.yaml", environ={})
     server = ConnectServer(lake, folder)
-    with kept_up(server), caplog.at_level(logging.WARNING):
+    with supervised(server), caplog.at_level(logging.WARNING):
         tokens = {token_at(server.port)}
         for number in range(3):
             running = server.running()

@@ -1,1 +1,1 @@
-"""Commands that mend: `recover`, `restore`, `rebuild`, `full-load`, `quarantine`, `detach`."""
+"""Commands that repair a lake: `recover`, `restore`, `rebuild`, `full-load`, `quarantine`, `detach`."""

@@ -1,7 +1,7 @@
-"""`lake-assets full-load`: somebody says what files cannot: whether doubtful parts are a reload.
+"""`lake-assets full-load`: the user decides whether ambiguous full-load parts are a reload.
 
-Here: which parts, and the records that say so. Not here: why they are doubtful (`silver/plan/load_doubt.py`), printing
-(`cli.py`).
+Here: which parts, and the log records of the decision. Not here: why they are ambiguous (`silver/plan/load_doubt.py`),
+printing (`cli.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,10 +26,10 @@ BEFORE_ALL_CHANGES = datetime(1970, 1, 1, tzinfo=UTC)
 def decide(
     lake: Lake, table: str, source: str | None, *, reload: bool, began: datetime | None = None
 ) -> list[LoggedFile]:
-    """Logs the doubtful parts of a table (`schema.table`) once more: as parts of the next full load, which `began` then
-    (UTC; needed where their own timestamps do not say it), or as parts of the one that they were logged with. The
-    decision is in the file log, so that a rebuild makes it again. Returns the records. Raises LakeError when there is
-    nothing to decide."""
+    """Logs the ambiguous parts of a table (`schema.table`) again: as parts of the next full load, which `began` then
+    (UTC; needed if their own timestamps do not show it), or as parts of the load that they were logged with. The
+    decision is in the file log, so that a rebuild repeats it. Returns the records. Raises LakeError if no part is
+    ambiguous."""
     targets = [t for t in lake.targets if t.table == table and source in (None, t.source)]
     sources = sorted({target.source for target in targets})
     if len(sources) > 1:
@@ -45,14 +45,14 @@ def decide(
             break
     else:
         raise LakeError(
-            f"{table}: there is no full-load file of which it is in doubt which full load it is of."
+            f"{table}: no full-load file is ambiguous: it is known which full load each belongs to."
         )
     epoch = doubt.parts[0].epoch
     if not reload:
         return _logged_as_before(log, doubt, files)
     former = [f for f in files if f.kind is FileKind.LOAD and f not in doubt.parts]
     return log.ask_again(
-        [*doubt.parts, *_written_again(lake, target, doubt.parts, former)],
+        [*doubt.parts, *_rewritten(lake, target, doubt.parts, former)],
         epoch=epoch + 1,
         began=_began(table, doubt.parts, former, began),
     )
@@ -65,11 +65,11 @@ def _doubt(target: Target, files: Sequence[LoggedFile], position: Position) -> D
 
 
 def _logged_as_before(log: FileLog, doubt: Doubt, files: Sequence[LoggedFile]) -> list[LoggedFile]:
-    """The parts as ones of the load that stands: it began when it began, whatever they say."""
+    """Logs the parts as parts of the current load, with its start whatever their own timestamps are."""
     epoch = doubt.parts[0].epoch
     loads = [f for f in files if f.kind is FileKind.LOAD and not f.retry]
     if doubt.repeats:
-        # They were taken for a reload, so that the load's other parts have to come along.
+        # They were logged as a reload, so the load's other parts must be logged with them.
         last = newest_versions([f for f in loads if f.epoch == epoch - 1])
         paths = {part.path for part in doubt.parts}
         began = epoch_start(last, [f for f in loads if f.epoch < epoch - 1]) or BEFORE_ALL_CHANGES
@@ -90,22 +90,22 @@ def _is_renamed(file: LoggedFile, parts: Sequence[LoggedFile]) -> bool:
 def _began(
     table: str, parts: Sequence[LoggedFile], former: Sequence[LoggedFile], given: datetime | None
 ) -> datetime | None:
-    """When the reload began, if the parts themselves do not say it. What was flushed before is superseded."""
+    """When the reload began, if its parts' timestamps do not show it. Files that were flushed before are superseded."""
     stamps = [part.first_commit_ts for part in parts if part.first_commit_ts is not None]
     before = [file.first_commit_ts for file in former if file.first_commit_ts is not None]
     if given is not None or not stamps or not before or min(stamps) > max(before):
         return given
     raise LakeError(
-        f"{table}: the timestamps in {parts[0].key} are not later than those of the full load before it, so that "
-        "nothing says which changes the reload has already. Say when it began, in UTC: --reload --began "
+        f"{table}: the timestamps in {parts[0].key} are not later than those of the previous full load, so it is not "
+        "known which changes the reload includes. Say when it began, in UTC: --reload --began "
         "2026-01-31T12:00:00 (DMS shows it in the table statistics of the task)."
     )
 
 
-def _written_again(
+def _rewritten(
     lake: Lake, target: Target, parts: Sequence[LoggedFile], former: Sequence[LoggedFile]
 ) -> Iterator[LoggedFile]:
-    """Other parts of the load before that were written again with the bytes that they had."""
+    """Other parts of the previous load that DMS has rewritten with the same bytes."""
     paths = {part.path for part in parts}
     last = newest_versions([f for f in former if f.epoch == parts[0].epoch and f.path not in paths])
     store = lake.runtime.store(target.source)

@@ -1,6 +1,6 @@
-"""`lake-assets full-load`, `recover`, `restore` and `detach`: what mends a lake after something outside has changed it.
+"""`lake-assets full-load`, `recover`, `restore` and `detach`: repairing a lake after a change from outside.
 
-Here: options and output. Not here: what is done (`full_load_decision.py`, `recover.py`, `restore.py`, `detach.py`).
+Here: options and output. Not here: the work (`full_load_decision.py`, `recover.py`, `restore.py`, `detach.py`).
 """
 
 from datetime import UTC, datetime
@@ -18,25 +18,25 @@ def full_load(
     reload: Annotated[
         bool | None,
         typer.Option(
-            "--reload/--same-load", help="Whether the files are a reload or parts of the load before."
+            "--reload/--same-load", help="Whether the files are a reload or parts of the previous load."
         ),
     ] = None,
     began: Annotated[
         datetime | None,
-        typer.Option(help="Begin of the reload in UTC, where the timestamps in its files do not say it."),
+        typer.Option(help="Start of the reload in UTC, if the timestamps in its files do not show it."),
     ] = None,
     source: Annotated[
         str | None, typer.Option(help="Source of the table, if several sources have a table of that name.")
     ] = None,
 ) -> None:
-    """Classify ambiguous full-load files as a reload or as parts of the full load before."""
+    """Classify ambiguous full-load files as a reload or as parts of the previous full load."""
     from lake_assets.commands.mend.full_load_decision import decide
 
     if reload is None:
         raise typer.BadParameter("say --reload or --same-load")
     since = began.replace(tzinfo=UTC) if began is not None else None
     logged = decide(lake_of(context), table, source, reload=reload, began=since)
-    what = "the next full load" if reload else "the full load before"
+    what = "the next full load" if reload else "the previous full load"
     typer.echo(
         f"{many(len(logged), 'file', 'belong')} to {what}. Run lake-assets sync, or wait for the sensor."
     )
@@ -58,7 +58,7 @@ def recover(context: typer.Context) -> None:
 
 
 def restore(context: typer.Context, table: Name) -> None:
-    """Undo the commits that others made to a silver table since the last one of lake_assets."""
+    """Undo the commits of other writers to a silver table since the last one of lake_assets."""
     from lake_assets.commands.mend.rebuild_cli import chosen
     from lake_assets.commands.mend.restore import restore as restored
 
@@ -77,5 +77,5 @@ def detach(context: typer.Context, table: Name) -> None:
     for target in targets:
         new = detached(lake.runtime, target)
         typer.echo(
-            f"{target.identifier} is {new} now; the next sync loads {target.identifier} from its files."
+            f"{target.identifier} is now {new}; the next sync loads {target.identifier} from its files."
         )

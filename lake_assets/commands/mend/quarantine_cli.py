@@ -1,6 +1,6 @@
 """`lake-assets quarantine …`: reads the command line, calls the command, prints the result.
 
-Here: options and output. Not here: what they do (`quarantine_commands.py`).
+Here: options and output. Not here: the work (`quarantine_commands.py`).
 """
 
 from dataclasses import asdict
@@ -61,19 +61,20 @@ def retry(
     ids: Ids = None,
     table: Table = None,
     later: Annotated[
-        bool, typer.Option("--later", help="Only request the retry: the next run of the table does it.")
+        bool,
+        typer.Option("--later", help="Only request the retry; the next run of the table reads the rows."),
     ] = False,
 ) -> None:
     """Read rows again with today's lake.yaml, and report the outcome of each."""
     from lake_assets.commands.mend.quarantine_commands import read_again
-    from lake_assets.commands.mend.quarantine_commands import retry as ask_again
+    from lake_assets.commands.mend.quarantine_commands import retry as request_retry
     from lake_assets.spark.session import check_spark
 
     lake = lake_of(context)
     if not later:
         check_spark(lake.config)
     rows = _chosen(lake, table, _some(ids, table))
-    logged = ask_again(lake.runtime, rows)
+    logged = request_retry(lake.runtime, rows)
     if later:
         typer.echo(
             f"{many(len(rows), 'row', 'are')} to be read again from {many(len(logged), 'file')}: run lake-assets sync, "
@@ -97,10 +98,10 @@ def retry(
 @quarantine.command()
 def discard(context: typer.Context, ids: Ids = None, table: Table = None) -> None:
     """Discard rows: silver stays without them."""
-    from lake_assets.commands.mend.quarantine_commands import discard as give_up
+    from lake_assets.commands.mend.quarantine_commands import discard as discard_rows
 
     lake = lake_of(context)
-    rows = give_up(lake.runtime, _chosen(lake, table, _some(ids, table)))
+    rows = discard_rows(lake.runtime, _chosen(lake, table, _some(ids, table)))
     typer.echo(f"{many(len(rows), 'row', 'were')} discarded.")
 
 

@@ -1,7 +1,6 @@
-"""`lake-assets quarantine`: what is set aside, and what becomes of it.
+"""`lake-assets quarantine`: selects, retries and discards quarantined rows.
 
-Here: choosing rows, and asking for them again. Not here: printing (`commands/show/show.py`), the table
-(`bronze/quarantine/quarantine_log.py`).
+Not here: printing (`quarantine_cli.py`), the table (`bronze/quarantine/quarantine_log.py`).
 """
 
 from collections.abc import Sequence
@@ -18,8 +17,8 @@ from lake_assets.words import many
 
 
 def chosen(runtime: LakeRuntime, table: str | None, ids: Sequence[str], *, every: bool = False) -> list[Held]:
-    """What is set aside (with `every`, what ever was) of a table (`schema.table`, or the silver table's name), and of
-    these ids or their beginnings. Raises LakeError for an id that is nobody's, or several rows'."""
+    """The quarantined rows (with `every`, released and discarded ones too) of a table (`schema.table`, or the silver
+    table's name), with these ids or beginnings of ids. Raises LakeError for an id of no row, or of several."""
     rows = runtime.quarantine.all() if every else runtime.quarantine.open()
     rows = [held for held in rows if table is None or table in (held.table, held.silver_table)]
     if not ids:
@@ -31,16 +30,16 @@ def chosen(runtime: LakeRuntime, table: str | None, ids: Sequence[str], *, every
             what = (
                 f"{many(len(matching), 'row', 'begin')} with it"
                 if matching
-                else "nothing that is set aside has it"
+                else "no quarantined row has this id"
             )
-            raise LakeError(f"{wanted}: {what}; `lake-assets quarantine list` names what there is.")
+            raise LakeError(f"{wanted}: {what}; `lake-assets quarantine list` shows the ids.")
         found += matching
     return found
 
 
 def retry(runtime: LakeRuntime, rows: Sequence[Held]) -> list[LoggedFile]:
-    """Asks for the rows to be read again, by the contract that lake.yaml gives now; the next turn of their tables does.
-    A file that was written again meanwhile is pending anyway. Returns the records that the file log got."""
+    """Requests that the next turn of their tables reads the rows again, by today's contract in lake.yaml. A file that
+    was rewritten meanwhile is pending anyway. Returns the new records of the file log."""
     runtime.quarantine.becomes(rows, State.RETRIED)
     newest: dict[tuple[str, str, str], LoggedFile] = {}
     for source in {held.source for held in rows}:
@@ -56,17 +55,17 @@ def retry(runtime: LakeRuntime, rows: Sequence[Held]) -> list[LoggedFile]:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of rows that were asked for again."""
+    """The outcome of a retry."""
 
     applied: list[Held] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
-    """Set aside again, each with the reason that it has now."""
+    """Quarantined again, each with its new reason."""
     superseded: list[Held] = field(default_factory=list)
-    """Their files were written again, or a reload has what they would have said."""
+    """Their files were rewritten, or a reload has superseded them."""
     pending: list[Held] = field(default_factory=list)
     """Still to be read."""
     stopped: dict[str, str] = field(default_factory=dict)
-    """By silver table, why its turn did not come to them."""
+    """By silver table, why its turn did not read them."""
 
     @property
     def exit_code(self) -> int:
@@ -74,8 +73,8 @@ class Outcome:
 
 
 def read_again(lake: Lake, rows: Sequence[Held]) -> Outcome:
-    """Gives the tables of rows that were asked for a turn, and says what became of each. A table that stops is in the
-    outcome; the others go on."""
+    """Applies the pending files of the rows' tables, and returns the outcome of each row. A table that stops is in the
+    outcome; the others continue."""
     wanted, outcome = {held.silver_table for held in rows}, Outcome()
     targets = [target for target in lake.targets if target.identifier in wanted]
     for result in apply_tables(lake.runtime, targets):
@@ -83,9 +82,7 @@ def read_again(lake: Lake, rows: Sequence[Held]) -> Outcome:
         if reason is not None:
             outcome.stopped[result.target.identifier] = reason
     for name in wanted - {target.identifier for target in targets}:
-        outcome.stopped[name] = (
-            f"{name}: lake.yaml does not have its table. Add it, and run lake-assets sync."
-        )
+        outcome.stopped[name] = f"{name}: its table is not in lake.yaml. Add it, and run lake-assets sync."
     by_state = {
         State.RELEASED: outcome.applied,
         State.SUPERSEDED: outcome.superseded,
@@ -98,5 +95,5 @@ def read_again(lake: Lake, rows: Sequence[Held]) -> Outcome:
 
 
 def discard(runtime: LakeRuntime, rows: Sequence[Held]) -> list[Held]:
-    """Gives the rows up: silver stays without them."""
+    """Discards the rows: silver will not have them."""
     return runtime.quarantine.becomes(rows, State.DISCARDED)

@@ -1,6 +1,6 @@
-"""`lake-assets rebuild` and `lake-assets replay`: read the command line, make tables anew, print what differed.
+"""`lake-assets rebuild` and `lake-assets replay`: read the command line, recompute tables, print the differences.
 
-Here: options and output. Not here: what is read again (`silver/apply/rebuild.py`).
+Here: options and output. Not here: the recomputation (`silver/apply/rebuild.py`).
 """
 
 from typing import TYPE_CHECKING, Annotated
@@ -57,7 +57,7 @@ def replay(
     from lake_assets.silver.apply import rebuild as silver
 
     lake, targets = chosen(context, table)
-    # The further shapes of a table are logs, of which a range cannot be taken.
+    # The additional shapes of a table (`also`) are logs, for which a range cannot be recomputed.
     current = [target for target in targets if target.mode is Mode.CURRENT] or targets
     differs = False
     for target in current:
@@ -68,7 +68,7 @@ def replay(
 
 
 def chosen(context: typer.Context, table: str) -> "tuple[Lake, list[Target]]":
-    """The lake, and its silver tables that a name stands for. Raises LakeError without one."""
+    """The lake, and its silver tables with that name. Raises LakeError without one."""
     from lake_assets.commands.run.opening import opened
 
     lake = opened(context.obj)

@@ -1,8 +1,8 @@
-"""`lake-assets recover`: the catalog's own tables again, after they were dropped, rolled back or restored.
+"""`lake-assets recover`: recovers the lake's own tables after they were dropped, rolled back or restored.
 
-First what is still there: metadata files of the tables that the catalog has lost, and a former state of the file log
-that all silver tables agree with. Only without one, a new log is made from the bucket, and the silver tables' positions
-are moved to it (`relog.py`). Here: the order of those steps. Not here: printing (`cli.py`).
+It first uses what still exists: metadata files of tables that the catalog has lost, and a former state of the file log
+that matches all silver tables. Only without one, it makes a new log from the bucket and moves the silver tables'
+positions to it (`relog.py`). Here: the order of those steps. Not here: printing (`cli.py`).
 """
 
 from collections import defaultdict
@@ -30,8 +30,8 @@ OPS_TABLES = (file_log.TABLE, f"{NAMESPACE}.contracts", f"{NAMESPACE}.quarantine
 
 
 def recover(lake: Lake) -> Iterator[str]:
-    """Mends what can be mended, and yields a sentence for each thing that was done. No other process may apply files
-    meanwhile. Raises LakeError for what cannot be mended."""
+    """Recovers the tables, and yields a sentence for each step. No other process may apply files meanwhile. Raises
+    LakeError for a table that cannot be recovered."""
     catalog = lake.runtime.catalog
     for identifier in OPS_TABLES:
         if address := repaired(catalog, identifier, missing_too=True):
@@ -40,7 +40,7 @@ def recover(lake: Lake) -> Iterator[str]:
     for identifier in [*own, *(mart.identifier for mart in lake.marts)]:
         if address := repaired(catalog, identifier, missing_too=False, source_table=own.get(identifier)):
             yield f"{identifier}: the catalog names its newest metadata again, {address}"
-    # What this process knew of them before is out of date.
+    # The former runtime has cached state from before the repair.
     runtime = LakeRuntime(lake.config)
     positions = _positions(runtime, lake.targets)
     yield from _log(lake, runtime, positions)
@@ -55,7 +55,7 @@ def _positions(runtime: LakeRuntime, targets: Sequence[Target]) -> Positions:
         try:
             position = read_position(load_table(runtime.catalog, target.identifier))
         except PositionLost:
-            continue  # `rebuild` is what mends it
+            continue  # `rebuild` repairs it
         found.append((target, position))
     return found
 
@@ -76,15 +76,15 @@ def _log(lake: Lake, runtime: LakeRuntime, positions: Positions) -> Iterator[str
     if (state := former_state(runtime.catalog, agrees)) is not None:
         go_back(runtime.catalog, state)
         yield (
-            f"{file_log.TABLE}: it is again as it was when the tables were applied from it; the next look logs what "
-            "has come since"
+            f"{file_log.TABLE}: restored to the state from which the tables were last applied; the next scan logs the "
+            "files that have arrived since"
         )
         return
     yield from log_again(lake, runtime, positions)
 
 
 def _contracts(runtime: LakeRuntime, target: Target, position: Position) -> str | None:
-    """Records contracts that are lost for good, as lake.yaml and the silver table say them today."""
+    """Records contracts that are lost for good, with the columns of today's lake.yaml and of the silver table."""
     missing = position.contract_version - len(runtime.contracts.of(target.identifier).versions)
     if missing <= 0:
         return None
@@ -96,11 +96,11 @@ def _contracts(runtime: LakeRuntime, target: Target, position: Position) -> str 
     contract = configured
     for field in table.schema().fields:
         if field.name not in own:
-            # A file has brought it.
+            # A file has added the column.
             contract = contract.with_column(Column(name=field.name, type=str(field.field_type)))
     for _ in range(missing):
         known: Contracts = runtime.contracts.of(target.identifier)
         version = new_version(contract, 0, "recovered from lake.yaml and the silver table", configured)
         runtime.contracts.add(target.identifier, known, version)
-    how = "files that are read again are read by lake.yaml as it is now"
+    how = "files that are read again are read with today's lake.yaml"
     return f"{target.identifier}: lake_ops.contracts is lost; {how}"

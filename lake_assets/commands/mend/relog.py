@@ -1,11 +1,11 @@
 """A new file log from the bucket, and silver positions in it.
 
-Which of the listed files a table has applied follows from its position: those that were flushed no later than the
-newest of its files. The position's checksum proves it, less a file or two that came late. Where it does not, files
-that were written after the last one was logged are pending, and computed again, which changes nothing where they
-were applied before. A record stands for what is gone, so that a file that needs it is held back rather than guessed.
+A table has applied the listed files that were flushed no later than the newest file of its position. The position's
+checksum proves this, less one or two files that arrived late. If the checksum does not match, files that were written
+after the last one was logged are pending and applied again, which changes nothing if they were applied before. A
+placeholder record represents files that are gone, so that a file that needs them is held back.
 
-Here: that. Not here: finding a former log (`recover.py`), a batch.
+Here: making the log and moving the positions. Not here: finding a former log (`recover.py`), a batch.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,12 +33,12 @@ from lake_assets.storage.object_store import ObjectStore, StoredObject
 Positions = Sequence[tuple[Target, Position]]
 OLDEST = datetime(1970, 1, 1, tzinfo=UTC)
 LOST = "files-before-the-log-was-recovered"
-"""The name, in the table's folder, of the record that stands for files that are gone."""
+"""The name, in the table's folder, of the record that represents files that are gone."""
 
 
 def log_again(lake: Lake, runtime: LakeRuntime, positions: Positions) -> Iterator[str]:
     """Makes the log, moves the positions, and yields a sentence for each. Raises LakeError for a table of an earlier
-    version, whose position does not say what it needs."""
+    version, whose position lacks the mark of the file log."""
     applied = [(target, position) for target, position in positions if position.log_offset]
     for target, position in applied:
         if position.mark is None:
@@ -47,35 +47,36 @@ def log_again(lake: Lake, runtime: LakeRuntime, positions: Positions) -> Iterato
                 "and no former state of the log is left. Drop that table to have it loaded again."
             )
     for target, _ in positions:
-        # The commit that moves a position would hide what is below it.
+        # The commit that moves a position would hide foreign commits below it.
         refuse_foreign_commits(target, load_table(runtime.catalog, target.identifier))
     log = runtime.file_log
     first = 1 + max([log.head(), *_offsets(runtime, applied)])
-    boundaries = _logged_again(runtime, applied, first)
-    yield f"{TABLE}: a new file log, from what the bucket has now"
+    boundaries = _new_log(runtime, applied, first)
+    yield f"{TABLE}: a new file log, from the files that are in the bucket now"
     for target, position in applied:
-        yield _moved(runtime, target, position, boundaries[target.source])
+        yield _move_position(runtime, target, position, boundaries[target.source])
 
 
-def _logged_again(runtime: LakeRuntime, applied: Positions, first: int) -> dict[str, int]:
-    """Logs every source, first what the tables have applied. By source, the offset up to which that is.
+def _new_log(runtime: LakeRuntime, applied: Positions, first: int) -> dict[str, int]:
+    """Logs every source, first the files that the tables have applied. Returns the offset of the last of these by
+    source.
 
-    By their names alone, files may be taken for applied that came late; then the tables' checksums do not agree. If no
-    one or two files make the difference, the dates of the objects decide as well.
+    Judged by its name alone, a late file can count as applied; then the table's checksum does not match. If leaving out
+    one or two files does not make it match, the dates of the objects decide as well.
     """
-    log, doubt = runtime.file_log, _Doubt()
+    log, uncertain = runtime.file_log, _Uncertain()
     while True:
         log.begin(first)
         boundaries = {}
         for name in runtime.lake.sources:
             marks = [(t, p.mark) for t, p in applied if t.source == name and p.mark is not None]
-            _log_applied(runtime, name, marks, doubt)
+            _log_applied(runtime, name, marks, uncertain)
             boundaries[name] = log.head()
-        files, before = log.files(), doubt.size
+        files, before = log.files(), uncertain.size
         for target, position in applied:
-            if (target.source, target.table) not in doubt.tables and position.mark is not None:
-                doubt.add(target, _superfluous(files, target, position.mark, boundaries[target.source]))
-        if doubt.size == before:
+            if (target.source, target.table) not in uncertain.tables and position.mark is not None:
+                uncertain.add(target, _superfluous(files, target, position.mark, boundaries[target.source]))
+        if uncertain.size == before:
             break
     for name in runtime.lake.sources:
         log_arrivals(runtime, name)
@@ -83,8 +84,9 @@ def _logged_again(runtime: LakeRuntime, applied: Positions, first: int) -> dict[
 
 
 @dataclass
-class _Doubt:
-    """What names do not tell: by source, keys that were not applied; and tables of which files are gone."""
+class _Uncertain:
+    """What file names do not show: keys that were not applied, and tables whose files are gone, each with its
+    source."""
 
     keys: set[tuple[str, str]] = field(default_factory=set)
     tables: set[tuple[str, str]] = field(default_factory=set)
@@ -101,7 +103,7 @@ class _Doubt:
 
 
 def _offsets(runtime: LakeRuntime, applied: Positions) -> Iterator[int]:
-    """Every offset of the former log that something still names."""
+    """Every offset of the former log that a position or a contract refers to."""
     for target, position in applied:
         yield position.log_offset
         yield from (version.from_offset for version in runtime.contracts.of(target.identifier).versions)
@@ -109,7 +111,7 @@ def _offsets(runtime: LakeRuntime, applied: Positions) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class _Part:
-    """Some objects of a store. But for listing them, it is the store."""
+    """A store that lists only some of its objects."""
 
     store: ObjectStore
     wanted: Callable[[StoredObject], bool]
@@ -125,10 +127,9 @@ def _log_applied(
     runtime: LakeRuntime,
     source: str,
     marks: Sequence[tuple[Target, LogMark]],
-    doubt: _Doubt,
+    uncertain: _Uncertain,
 ) -> None:
-    """Logs what the tables have applied; and for each table that is known to lack files, a record that stands for
-    them."""
+    """Logs the files that the tables have applied, and a placeholder record for each table whose files are gone."""
     config, log = runtime.lake.sources[source], runtime.file_log
     folders = TableFolders(config)
     until = {t.table: max(m.logged_at for o, m in marks if o.table == t.table) for t, _ in marks}
@@ -136,21 +137,21 @@ def _log_applied(
 
     def was_applied(obj: StoredObject) -> bool:
         parsed = folders.parse(obj.key)
-        if (source, obj.key) in doubt.keys:
+        if (source, obj.key) in uncertain.keys:
             return False
         if isinstance(parsed, TransactionFile):
-            late = any(obj.last_modified > until[t] for t in until if (source, t) in doubt.tables)
+            late = any(obj.last_modified > until[t] for t in until if (source, t) in uncertain.tables)
             return not late and any(parsed.flush_time <= flushed for _, flushed in flushes)
         if not isinstance(parsed, DataFile) or parsed.qualified_table not in until:
             return False
         table, at = parsed.qualified_table, parsed.flush_time
-        if (source, table) in doubt.tables and obj.last_modified > until[table]:
+        if (source, table) in uncertain.tables and obj.last_modified > until[table]:
             return False
         return at is None or any(at <= flushed for own, flushed in flushes if own == table)
 
-    # Below the files, so that those of a table that is behind are above its position.
-    for table in {t.table for t, _ in marks if (source, t.table) in doubt.tables}:
-        log.append(source, [_lost(table, [mark for t, mark in marks if t.table == table])])
+    # The placeholder's offset is below the files', so that the files of a table that is behind are above its position.
+    for table in {t.table for t, _ in marks if (source, t.table) in uncertain.tables}:
+        log.append(source, [_placeholder(table, [mark for t, mark in marks if t.table == table])])
     applied = _Part(runtime.store(source), was_applied)
     discover(source, config, cast(ObjectStore, applied), log)
 
@@ -158,7 +159,7 @@ def _log_applied(
 def _superfluous(
     files: Sequence[LoggedFile], target: Target, mark: LogMark, boundary: int
 ) -> list[LoggedFile] | None:
-    """Of the records up to the boundary, those that the table was not made of; None where others are missing."""
+    """The records up to the boundary that the table has not applied; None if records are missing."""
     own = _applied(_of_table(files, target), mark, boundary)
     if later := [file for file in own if _was_transferred_after(file, mark)]:
         return later
@@ -168,13 +169,13 @@ def _superfluous(
 
 
 def _was_transferred_after(file: LoggedFile, mark: LogMark) -> bool:
-    """Whether a full-load part is of a transfer that the table cannot have applied. Of a large one, whose content is
-    not known, nothing else says so."""
+    """Whether a full-load part is of a transfer that the table cannot have applied. For a large part, whose content is
+    not known, this is the only evidence."""
     at = file.first_commit_ts
     return file.kind is FileKind.LOAD and at is not None and at > mark.logged_at
 
 
-def _lost(table: str, marks: Sequence[LogMark]) -> NewFile:
+def _placeholder(table: str, marks: Sequence[LogMark]) -> NewFile:
     schema, _, name = table.partition(".")
     return NewFile(
         schema=schema,
@@ -195,7 +196,7 @@ def _lost(table: str, marks: Sequence[LogMark]) -> NewFile:
     )
 
 
-def _moved(runtime: LakeRuntime, target: Target, position: Position, boundary: int) -> str:
+def _move_position(runtime: LakeRuntime, target: Target, position: Position, boundary: int) -> str:
     """Repeats the table's position, in the new log, in a commit without rows."""
     log = runtime.file_log
     own = _of_table(log.files(), target)
@@ -215,7 +216,11 @@ def _moved(runtime: LakeRuntime, target: Target, position: Position, boundary: i
     gone = any(file.key.endswith(LOST) for file in applied)
     return (
         f"{target.identifier}: {len(applied) - gone} of the listed files are applied and {pending} are pending"
-        + ("; others that it was made of are gone, so that a late file will be held back" if gone else "")
+        + (
+            "; other files that it has applied are gone, so that a late file will be held back"
+            if gone
+            else ""
+        )
     )
 
 

@@ -1,6 +1,6 @@
-"""`lake-assets restore`: a silver table as the last commit of lake_assets left it.
+"""`lake-assets restore`: restores a silver table to the last commit of lake_assets.
 
-Here: finding that commit and moving main to it. Not here: computing a table again from its files
+Here: finding that commit and moving main to it. Not here: recomputing a table from its files
 (`silver/apply/rebuild.py`).
 """
 
@@ -15,8 +15,8 @@ from lake_assets.spark.sql import literal, sql
 
 
 def restore(runtime: LakeRuntime, target: Target) -> int:
-    """Takes back the commits of others above the last one of lake_assets. Returns how many they were. Raises LakeError
-    when that commit has been expired."""
+    """Undoes the commits of other writers above the last one of lake_assets. Returns their number. Raises LakeError if
+    the last commit of lake_assets has expired."""
     table = load_table(runtime.catalog, target.identifier)
     foreign = foreign_commits(table)
     if not foreign or table is None:
@@ -24,7 +24,7 @@ def restore(runtime: LakeRuntime, target: Target) -> int:
     last = bearer(table, SILVER)
     if last is None:
         raise LakeError(
-            f"{target.identifier}: the last commit of lake_assets was expired. Run `lake-assets rebuild "
+            f"{target.identifier}: the last commit of lake_assets has expired. Run `lake-assets rebuild "
             f"{target.identifier}`."
         )
     # PyIceberg does not write metadata of format version 3.

@@ -1,1 +1,1 @@
-"""Commands that work: `dev`, `maintain`, `spark`."""
+"""Commands that run a lake: `sync`, `demo`, `dev`, `maintain`, `spark`."""

@@ -17,9 +17,9 @@ demo = typer.Typer(no_args_is_help=True, help="Run the bike-sharing demonstratio
 out = results()
 err = messages()
 
-Changes = Annotated[int, typer.Option(help="At least so many changes.", min=1000)]
+Changes = Annotated[int, typer.Option(help="The least number of changes.", min=1000)]
 Days = Annotated[float, typer.Option(help="Days that the history covers; it ends now.", min=0.1)]
-Seed = Annotated[int, typer.Option(help="The same seed and end give the same files.")]
+Seed = Annotated[int, typer.Option(help="The same seed and end time give the same files.")]
 
 
 @demo.command()
@@ -35,7 +35,7 @@ def feed(
     flush_seconds: Annotated[
         float, typer.Option(help="Seconds from the first commit in a file to the file.")
     ] = 5.0,
-    duration: Annotated[float | None, typer.Option(help="Seconds; without it until stopped.")] = None,
+    duration: Annotated[float | None, typer.Option(help="Seconds; by default until it is stopped.")] = None,
 ) -> None:
     """Continue the source in real time."""
     from lake_assets.demo.demo_commands import demo_source
@@ -92,12 +92,16 @@ def generate_history(config: Path, changes: int, days: float, seed: int) -> None
 
     source = demo_source(load_lake(config))
     if source.exists:
-        err.print(f"{source.database} is there already: the source goes on from it.")
+        err.print(f"{source.database} exists already: the source continues from it.")
         return
     with ProgressBar(err) as bar:
         bar.begin("history", changes)
         written = generate_demo(
-            source, changes=changes, days=days, seed=seed, told=lambda done, asked: bar.at("history", done)
+            source,
+            changes=changes,
+            days=days,
+            seed=seed,
+            progress=lambda done, asked: bar.at("history", done),
         )
     ops = written.ops
     out.print(

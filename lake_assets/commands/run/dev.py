@@ -1,6 +1,6 @@
-"""`lake-assets dev`: Dagster's UI and daemon on this lake, with the live feed of the demonstration beside it.
+"""`lake-assets dev`: runs Dagster's UI and daemon on this lake, optionally with the demonstration's live feed.
 
-Here: the processes and their end. Started from Python, because `dagster dev &` in a script or Makefile ignores the
+Here: starting and stopping the processes. From Python, because `dagster dev &` in a script or Makefile ignores the
 signals that should stop it.
 """
 
@@ -23,21 +23,21 @@ from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import PreflightError, check_java, check_port
 
 GRACE_SECONDS = 15
-LOOK_SECONDS = 0.2
-"""Between two looks whether the server lives."""
-AGAIN_SECONDS = 5.0
-"""Before a server that could not be started is started again."""
+POLL_SECONDS = 0.2
+"""Between two checks whether the server is alive."""
+RESTART_SECONDS = 5.0
+"""Before the next attempt after a server could not be started."""
 
 logger = logging.getLogger(__name__)
 
 
 def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callable[[], None]) -> int:
-    """Runs until interrupted or until Dagster ends; its exit code. `feed`: arguments of `demo feed`, None for none.
-    `started` is called once the processes are. Where lake.yaml lets LAKE_SPARK_MODE choose, or says `connect`, a Spark
-    Connect server on this machine comes first, and what this starts it also stops.
+    """Runs until it is interrupted or Dagster ends; returns the exit code. `feed`: arguments of `demo feed`; None runs
+    no feed. `started` is called once the processes run. If lake.yaml leaves the mode to LAKE_SPARK_MODE or says
+    `connect`, it first starts a Spark Connect server on this machine, and stops it at the end, unless one runs already.
 
-    Writes workspace.yaml and dagster.yaml beside lake.yaml where they are missing. Raises PreflightError when the
-    machine lacks Java or the port is taken.
+    Writes workspace.yaml and dagster.yaml beside lake.yaml if they are missing. Raises PreflightError if the machine
+    lacks Java or the port is taken.
     """
     folder = config.absolute().parent
     check_java()
@@ -45,7 +45,7 @@ def dev(config: Path, *, port: int, feed: Sequence[str] | None, started: Callabl
     server, chosen = warm_spark(config)
     place(folder)
     own = server if server is not None and server.running() is None else None
-    with kept_up(own) if own is not None else nullcontext():
+    with supervised(own) if own is not None else nullcontext():
         return _run(config, port, feed, chosen, started)
 
 
@@ -57,7 +57,7 @@ def _run(
     started: Callable[[], None],
 ) -> int:
     folder = config.absolute().parent
-    # Without DAGSTER_HOME, `dagster dev` makes one, which it leaves behind when it is killed. This folder has the very
+    # Without DAGSTER_HOME, `dagster dev` creates one, which it leaves behind when it is killed. This folder has the
     # dagster.yaml that it would read.
     environment = (
         {"DAGSTER_HOME": str(folder)} | os.environ | {"LAKE_CONFIG": str(config.absolute())} | chosen
@@ -66,7 +66,7 @@ def _run(
     commands = [[str(bin_folder / "dagster"), "dev", "-w", "workspace.yaml", "-p", str(port)]]
     if feed is not None:
         commands.append([sys.executable, "-m", "lake_assets.cli", "--config", str(config.absolute()), *feed])
-    # Sessions of their own: Ctrl-C reaches this process only, which then stops them in order.
+    # Separate sessions: Ctrl-C reaches only this process, which then stops the children in order.
     children = [
         subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True) for command in commands
     ]
@@ -88,11 +88,11 @@ def _run(
 
 
 @contextmanager
-def kept_up(server: ConnectServer) -> Iterator[None]:
-    """The server runs while the block does: it is started, started again whenever it has died, and stopped at the end.
-    Raises for the first start as `ConnectServer.start`; a later one that fails is logged and tried again."""
+def supervised(server: ConnectServer) -> Iterator[None]:
+    """Starts the server, restarts it whenever it has died, and stops it at the end of the block. Raises what the first
+    `ConnectServer.start` raises; a later start that fails is logged and retried."""
     ended = threading.Event()
-    # A thread, so that the end of the block does not wait for a server that is coming up.
+    # A thread, so that the end of the block does not wait for a server that is starting.
     watch = threading.Thread(target=_watch, args=(server, ended), name="spark-connect", daemon=True)
     try:
         server.start()
@@ -107,7 +107,7 @@ def kept_up(server: ConnectServer) -> Iterator[None]:
 
 
 def _watch(server: ConnectServer, ended: threading.Event) -> None:
-    while not ended.wait(LOOK_SECONDS):
+    while not ended.wait(POLL_SECONDS):
         if server.running() is not None:
             continue
         try:
@@ -115,17 +115,17 @@ def _watch(server: ConnectServer, ended: threading.Event) -> None:
         except (LakeError, PreflightError, OSError) as error:
             if not ended.is_set():
                 logger.warning(
-                    "Spark Connect has died and cannot be started now: %s Another attempt follows.", error
+                    "Spark Connect has died and could not be restarted: %s Another attempt follows.", error
                 )
-                ended.wait(AGAIN_SECONDS)
+                ended.wait(RESTART_SECONDS)
         else:
-            logger.warning("Spark Connect had died: it runs again (process %d).", again.pid)
+            logger.warning("Spark Connect had died and was restarted (process %d).", again.pid)
 
 
 def stop(children: Sequence["subprocess.Popen[bytes]"]) -> None:
-    """Interrupts each child and waits; whatever its process group still holds afterwards is killed.
+    """Interrupts each child and waits for it, then kills the remaining processes of its group.
 
-    Killing a run of the lake at any moment is harmless: it has published its batch, or nothing.
+    Killing a run of the lake at any moment is harmless: it has published its batch or nothing.
     """
     for child in children:
         if child.poll() is None:

@@ -27,10 +27,11 @@ OPS: dict[str, Callable[[Table], None]] = {
 
 
 def maintain(lake: Lake, source: str | None = None, table: str | None = None) -> Iterator[Upkeep]:
-    """Tends one table after the other and yields what was done; a failure is in the result, the others go on.
+    """Maintains one table after the other and yields a result for each. A failure is in the result; the other tables
+    are maintained.
 
-    With a source or a table (a name that `Target.is_called` knows), its silver tables only; without, also the marts and
-    `lake_ops`.
+    With a source or a table (a name that `Target.is_called` accepts), only its silver tables; otherwise also the marts
+    and `lake_ops`.
     """
     chosen = [
         target

@@ -1,6 +1,6 @@
 """`lake-assets maintain`: reads the command line, calls the command, prints the result.
 
-Here: options and output. Not here: what it does (`maintain.py`).
+Here: options and output. Not here: the work (`maintain.py`).
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ def maintain(
     context: typer.Context,
     source: Annotated[str | None, typer.Option(help="Only this source's silver tables.")] = None,
     table: Annotated[
-        str | None, typer.Option(help="Only this table's: schema.table, or the silver table's name.")
+        str | None, typer.Option(help="Only this table: schema.table, or the silver table's name.")
     ] = None,
 ) -> None:
     """Rewrite small files, expire snapshots, and drop branches of killed processes. Batches may run meanwhile."""

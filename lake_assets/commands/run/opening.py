@@ -1,6 +1,6 @@
 """Opening a lake for a command that runs Spark.
 
-Here: what is refused before Spark starts, and where Spark's own messages and whole errors go. Not here: the commands.
+Here: the checks before Spark starts, and the log of Spark's messages and of complete errors. Not here: the commands.
 """
 
 import logging
@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from lake_assets.bronze.log.file_log import TABLE as LOG_TABLE
-from lake_assets.commands.run.warm_spark import beside_a_server
+from lake_assets.commands.run.warm_spark import on_running_server
 from lake_assets.commands.setup.folder import local_folder
 from lake_assets.lake import Lake, open_lake
 from lake_assets.runtime import LakeRuntime
@@ -18,36 +18,35 @@ from lake_assets.spark.session import check_spark
 
 
 def opened(path: Path, source: str | None = None, table: str | None = None, *, spark: bool = True) -> Lake:
-    """The lake of a lake.yaml, on the Spark that `dev` keeps warm for it, if one runs. Raises ConfigError,
-    PreflightError for a `spark` that is needed and cannot be had, BadParameter for a source, or a table (see
-    `Target.is_called`), that it does not have, and for a catalog that does not answer CatalogUnavailable or what its
-    client raises."""
-    config = beside_a_server(path)
+    """The lake of a lake.yaml, on the Spark Connect server of `dev` if one runs. Raises ConfigError; PreflightError if
+    `spark` is true and Spark cannot start; BadParameter for an unknown source or table (see `Target.is_called`);
+    CatalogUnavailable, or what the catalog's client raises, if the catalog does not answer."""
+    config = on_running_server(path)
     if spark:
         check_spark(config)
     if source is not None and source not in config.sources:
         raise _unknown("source", source, config.sources)
-    # Spark has much to say that nobody at a prompt wants to read.
+    # Spark's messages go to a file: they would bury the command's own output.
     log = local_folder(config, path) / "spark.log"
     lake = open_lake(config, LakeRuntime(config, spark_log=log))
     own = [target for target in lake.targets if source in (None, target.source)]
     if table is not None and not any(target.is_called(table) for target in own):
         raise _unknown("table", table, {target.table for target in own})
-    # Now, and not once for each table: some catalogs are first asked when they are used.
+    # One request here, rather than an error for each table: some catalogs connect only when they are used.
     lake.runtime.catalog.table_exists(LOG_TABLE)
-    _keep_details(log)
+    _log_details(log)
     return lake
 
 
 class _Details(logging.FileHandler):
-    """A log without which the command goes on, be the disk full."""
+    """A log that never stops the command, even if the disk is full."""
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Says nothing."""
+        """Ignores the error."""
 
 
-def _keep_details(path: Path) -> None:
-    """What an error has beyond its one line goes to the log, with Spark's own words."""
+def _log_details(path: Path) -> None:
+    """Writes the details of errors to the log of Spark's messages."""
     logger = logging.getLogger("lake_assets")
     for earlier in [handler for handler in logger.handlers if isinstance(handler, _Details)]:
         logger.removeHandler(earlier)

@@ -10,7 +10,7 @@ from lake_assets.rounds.pending_work import Progress
 
 
 class ProgressBar(Progress):
-    """A line for each layer; silent where standard error is no terminal."""
+    """A line for each layer; prints nothing if standard error is not a terminal."""
 
     def __init__(self, console: Console) -> None:
         self._bar = RichProgress(

@@ -30,7 +30,7 @@ def start(context: typer.Context) -> None:
     server = _server(context.obj)
     found = server.running()
     running = server.start()
-    word = "runs already" if found is not None else "has started"
+    word = "is already running" if found is not None else "has started"
     typer.echo(
         f"Spark Connect {word} at sc://{server.host}:{server.port} (process {running.pid}); log: {server.log}"
     )

@@ -20,7 +20,7 @@ err = messages()
 
 
 def run_sync(path: Path, source: str | None, table: str | None, gold: bool, layers: bool = False) -> int:
-    """Applies what is pending, of a source, of a table; prints what was done. Returns the exit code."""
+    """Applies pending files, of one source or table if given, and prints the result. Returns the exit code."""
     from lake_assets.commands.run.opening import opened
     from lake_assets.commands.run.progress import ProgressBar
     from lake_assets.rounds.pending_work import find_work

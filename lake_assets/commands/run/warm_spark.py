@@ -1,6 +1,6 @@
-"""Which Spark Connect server on this machine the processes of a lake use, where lake.yaml leaves that open.
+"""Selects the Spark Connect server on this machine for the processes of a lake, if lake.yaml does not name one.
 
-Here: the choice, as the environment by which lake.yaml reads it. Not here: the server (`spark/connect_server.py`).
+Here: the selection, as environment variables that lake.yaml reads. Not here: the server (`spark/connect_server.py`).
 """
 
 import os
@@ -15,8 +15,8 @@ from lake_assets.spark.session import DEFAULT_PORT, LOCAL_HOSTS, check_server, s
 
 
 def warm_spark(config: Path) -> tuple[ConnectServer | None, dict[str, str]]:
-    """The server for the processes of this lake and the environment by which they find it; None where lake.yaml says
-    that each has a Spark of its own, or that the server is on another machine."""
+    """The server for the processes of this lake, and the environment variables by which they find it. No server if
+    lake.yaml gives each process its own Spark, or names a server on another machine."""
     lake = load_lake(config)
     folder = local_folder(lake, config)
     chosen = {}
@@ -27,9 +27,9 @@ def warm_spark(config: Path) -> tuple[ConnectServer | None, dict[str, str]]:
     return (ConnectServer(lake, folder), chosen) if lake.spark.mode == "connect" and local else (None, {})
 
 
-def beside_a_server(config: Path) -> LakeConfig:
-    """The lake, with the server that `dev` or `spark start` keeps for it, where LAKE_SPARK_MODE may choose and has not:
-    a Spark of the command's own would take a while to start, and its share of the machine."""
+def on_running_server(config: Path) -> LakeConfig:
+    """The lake's configuration, on the server of `dev` or `spark start` if one runs and LAKE_SPARK_MODE is not set: a
+    command's own Spark would need time to start, and its share of the machine."""
     lake = load_lake(config)
     port = port_in_use(local_folder(lake, config))
     if lake.spark.mode == "connect" or port is None or "LAKE_SPARK_MODE" in os.environ:
@@ -38,7 +38,7 @@ def beside_a_server(config: Path) -> LakeConfig:
     try:
         check_server(found.spark.remote)
     except PreflightError:
-        return lake  # it is coming up
+        return lake  # the server is still starting
     return found
 
 

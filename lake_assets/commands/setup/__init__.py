@@ -1,1 +1,1 @@
-"""Commands that begin and check a lake: `init`, `import-endpoint`, `validate`, `schema`, `advise`."""
+"""Commands that set up and check a lake: `init`, `import-endpoint`, `validate`, `schema`, `advise`."""

@@ -1,8 +1,8 @@
-"""`lake-assets advise`: what freshness costs, for a workload and some settings of DMS and the lake.
+"""`lake-assets advise`: estimates what freshness costs, for a workload and some settings of DMS and the lake.
 
-Here: the calculator; pure. Seconds were measured with tables of 2,000 rows on a local disk (docs/performance.md),
-requests counted with such tables in a bucket (`benchmarks/requests.py`); all else is arithmetic, so that it tells
-orders of magnitude rather than a bill. Not here: printing (`advise_cli.py`).
+Here: the calculation; pure. Seconds were measured with tables of 2,000 rows on a local disk (docs/performance.md), and
+requests were counted with such tables in a bucket (`benchmarks/requests.py`). The rest is arithmetic: it gives orders
+of magnitude, not a bill. Not here: printing (`advise_cli.py`).
 """
 
 import math
@@ -13,42 +13,42 @@ from lake_assets.config import LakeConfig, SourceConfig
 
 DAY = 86_400.0
 ROUND_SECONDS = 0.4
-"""A round's own part: the look, the states, the mart."""
+"""The fixed part of a round: the scan, the states, the mart."""
 TABLE_CORE_SECONDS = 0.7
 """A small batch of one table."""
 IDLE_ROUND_SECONDS = 0.3
 RUN_SECONDS = 2.5
-"""Of the sensor path: from a file to the code of its run, and the run's end."""
+"""With the sensor: from a file to the code of its run, and the run's end."""
 MARTS_RUN_SECONDS = 6.0
-"""Of the sensor path: marts are computed by a run of their own."""
+"""With the sensor: a separate run computes the marts."""
 UPLOAD_SECONDS = 1.0
 PUTS_A_BATCH, GETS_A_BATCH, GETS_A_FILE = 9, 24, 6
-"""Requests of a table's turn. PUT stands for POST and LIST, too, and GET for HEAD: they cost the same."""
+"""Requests of a table's turn. PUT includes POST and LIST, and GET includes HEAD: they cost the same."""
 PUTS_A_LOG, GETS_A_LOG = 14, 8
-"""Of a look that finds files, beside those of each look."""
+"""Additional requests of a scan that finds files."""
 LIST_PAGE = 1000
 PUT_DOLLARS, GET_DOLLARS = 0.005 / 1000, 0.0004 / 1000
-"""Of a request, in S3 Standard in us-east-1."""
+"""The price of a request to S3 Standard in us-east-1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What changes at the source."""
+    """The changes at the source."""
 
     tables: int
     """Tables in the lake."""
     busy: int
-    """Those that change all the time."""
+    """Tables that change all the time."""
     changes: float
-    """A second, of each of these."""
+    """Changes a second of each busy table."""
     row_bytes: int = 200
     files: int = 0
-    """In the bucket."""
+    """Files in the bucket."""
 
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """What can be set. Seconds and kB."""
+    """The settings. Seconds and kB."""
 
     batch_interval: float = 60
     """DMS's CdcMaxBatchInterval."""
@@ -56,7 +56,7 @@ class Knobs:
     """DMS's CdcMinFileSize."""
     continuous: bool = True
     interval: float = 0
-    """Pause between two rounds of the continuous run, or two looks of the sensor."""
+    """Pause between two rounds of the continuous run, or two evaluations of the sensor."""
     cores: int = 2
     whole_below: int = 5000
     tails: int = 200
@@ -65,23 +65,23 @@ class Knobs:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """What is to be expected."""
+class Estimate:
+    """The estimate for one workload and one setting."""
 
     knobs: Knobs
     file_every: float
     """Seconds between two files of a busy table."""
     round_seconds: float
     to_file: float
-    """Seconds from a commit to its file, of half of the changes; at worst twice that and the upload."""
+    """Seconds from a commit to its file, for half of the changes; at worst twice that and the upload."""
     to_silver: float
-    """Seconds from the file to silver, of half of the files; at worst twice that."""
+    """Seconds from the file to silver, for half of the files; at worst twice that."""
     to_mart: float
-    """Further seconds to the marts that show the present."""
+    """Additional seconds to the marts that show the present."""
     files_a_day: float
     commits_a_day: float
     snapshots: float
-    """That a busy table keeps."""
+    """Snapshots that a busy table keeps."""
     lists_a_day: float
     puts_a_day: float
     gets_a_day: float
@@ -89,20 +89,20 @@ class Outlook:
     """For requests to S3; not storage, not Spark."""
 
 
-def outlook(work: Workload, knobs: Knobs) -> Outlook:
-    """The figures of one workload with one setting."""
+def estimate(work: Workload, knobs: Knobs) -> Estimate:
+    """The estimate for one workload with one setting."""
     every = _file_every(work, knobs)
     full = 1 - math.exp(-work.changes * every)
     files = work.busy * DAY / every * full
     a_round = _round(work, knobs, every)
     batches = min(files, work.busy * DAY / max(a_round, every))
-    looks = DAY / (max(a_round, IDLE_ROUND_SECONDS + knobs.interval) if knobs.continuous else knobs.interval)
-    lists = looks * lists_a_look(work, knobs)
-    logs = min(looks, DAY / every, files)
+    scans = DAY / (max(a_round, IDLE_ROUND_SECONDS + knobs.interval) if knobs.continuous else knobs.interval)
+    lists = scans * lists_a_scan(work, knobs)
+    logs = min(scans, DAY / every, files)
     puts = batches * PUTS_A_BATCH + logs * PUTS_A_LOG
     gets = batches * GETS_A_BATCH + files * GETS_A_FILE + logs * GETS_A_LOG
     to_silver = a_round if knobs.continuous else RUN_SECONDS + knobs.interval / 2 + a_round / 2
-    return Outlook(
+    return Estimate(
         knobs,
         every,
         a_round,
@@ -119,15 +119,15 @@ def outlook(work: Workload, knobs: Knobs) -> Outlook:
     )
 
 
-def lists_a_look(work: Workload, knobs: Knobs) -> int:
-    """Requests with which one look lists the bucket."""
+def lists_a_scan(work: Workload, knobs: Knobs) -> int:
+    """LIST requests of one scan."""
     if work.files <= knobs.whole_below:
         return max(1, -(-work.files // LIST_PAGE))
     return min(work.tables, knobs.tails) + knobs.pages
 
 
 def alternatives(knobs: Knobs) -> Iterator[Knobs]:
-    """The setting, and others that differ in one thing."""
+    """The setting, and others that differ in one value."""
     yield knobs
     for batch_interval in (1, 5, 15, 60, 300):
         if batch_interval != knobs.batch_interval:
@@ -143,7 +143,7 @@ def alternatives(knobs: Knobs) -> Iterator[Knobs]:
 
 
 def knobs_of(lake: LakeConfig, source: SourceConfig, batch_interval: float, min_file_kb: float) -> Knobs:
-    """The lake's own settings."""
+    """The settings in lake.yaml, with these two of DMS."""
     continuous, listing = lake.automation.continuous, source.listing
     interval = lake.automation.poll_interval if continuous is None else continuous.interval
     return Knobs(
@@ -166,7 +166,7 @@ def _file_every(work: Workload, knobs: Knobs) -> float:
 
 
 def _round(work: Workload, knobs: Knobs, every: float) -> float:
-    """Seconds of a round that applies what landed during the one before."""
+    """Seconds of a round that applies the files that landed during the previous round."""
     own = ROUND_SECONDS + (knobs.interval if knobs.continuous else 0)
     each = TABLE_CORE_SECONDS / knobs.cores
     if work.busy * each >= every - own:

@@ -1,4 +1,4 @@
-"""`lake-assets advise` on the command line: reads the workload, prints the outlook."""
+"""`lake-assets advise` on the command line: reads the workload, prints the estimates."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +11,7 @@ from lake_assets.commands.show.console import results, table_of
 from lake_assets.words import many
 
 if TYPE_CHECKING:
-    from lake_assets.commands.setup.advise import Knobs, Outlook, Workload
+    from lake_assets.commands.setup.advise import Estimate, Knobs, Workload
 
 
 def advise(
@@ -28,7 +28,7 @@ def advise(
     files: Annotated[
         int | None, typer.Option(help="Files in the bucket; by default, as many as were logged.")
     ] = None,
-    cores: Annotated[int, typer.Option(help="Of Spark.", min=1)] = 2,
+    cores: Annotated[int, typer.Option(help="Cores of Spark.", min=1)] = 2,
     source: Annotated[
         str | None, typer.Option(help="A source of lake.yaml; the first one by default.")
     ] = None,
@@ -48,19 +48,19 @@ def advise(
     work = Workload(tables, min(busy or tables, tables), changes, row_bytes, known)
     knobs = replace(knobs_of(lake.config, config, batch_interval, min_file_kb), cores=cores)
     out = results()
-    out.print(_outlooks(name, work, knobs))
+    out.print(_estimates(name, work, knobs))
     out.print(
-        "In bold, as it is set; below, one thing changed. Seconds for half of the changes: the worst take twice as "
-        "long. Dollars are those of requests to S3 (Standard, us-east-1), without storage and Spark. Estimates; "
-        "lake-assets latency shows what was measured."
+        "The bold line has the current settings; each line below changes one of them. Seconds are for half of the "
+        "changes: the worst take twice as long. Dollars are for requests to S3 (Standard, us-east-1), without storage "
+        "and Spark. These are estimates; lake-assets latency shows measurements."
     )
 
 
-def _outlooks(source: str, work: "Workload", knobs: "Knobs") -> RichTable:
-    from lake_assets.commands.setup.advise import alternatives, outlook
+def _estimates(source: str, work: "Workload", knobs: "Knobs") -> RichTable:
+    from lake_assets.commands.setup.advise import alternatives, estimate
 
     table = table_of(
-        [outlook(work, setting) for setting in alternatives(knobs)],
+        [estimate(work, setting) for setting in alternatives(knobs)],
         _COLUMNS,
         left=["path", "interval", "cores"],
         title=(
@@ -74,17 +74,17 @@ def _outlooks(source: str, work: "Workload", knobs: "Knobs") -> RichTable:
     return table
 
 
-_COLUMNS: Mapping[str, "Callable[[Outlook], str]"] = {
-    "CdcMaxBatchInterval": lambda told: f"{told.knobs.batch_interval:g} s",
-    "path": lambda told: "continuous" if told.knobs.continuous else "sensor",
-    "interval": lambda told: f"{told.knobs.interval:g} s",
-    "cores": lambda told: str(told.knobs.cores),
-    "commit to file": lambda told: f"{told.to_file:,.1f} s",
-    "file to silver": lambda told: f"{told.to_silver:,.1f} s",
-    "to mart": lambda told: f"+{told.to_mart:,.1f} s",
-    "files a day": lambda told: f"{told.files_a_day:,.0f}",
-    "commits a day": lambda told: f"{told.commits_a_day:,.0f}",
-    "snapshots": lambda told: f"{told.snapshots:,.0f}",
-    "lists a day": lambda told: f"{told.lists_a_day:,.0f}",
-    "$ a month": lambda told: f"{told.dollars_a_month:,.2f}",
+_COLUMNS: Mapping[str, "Callable[[Estimate], str]"] = {
+    "CdcMaxBatchInterval": lambda row: f"{row.knobs.batch_interval:g} s",
+    "path": lambda row: "continuous" if row.knobs.continuous else "sensor",
+    "interval": lambda row: f"{row.knobs.interval:g} s",
+    "cores": lambda row: str(row.knobs.cores),
+    "commit to file": lambda row: f"{row.to_file:,.1f} s",
+    "file to silver": lambda row: f"{row.to_silver:,.1f} s",
+    "to mart": lambda row: f"+{row.to_mart:,.1f} s",
+    "files a day": lambda row: f"{row.files_a_day:,.0f}",
+    "commits a day": lambda row: f"{row.commits_a_day:,.0f}",
+    "snapshots": lambda row: f"{row.snapshots:,.0f}",
+    "lists a day": lambda row: f"{row.lists_a_day:,.0f}",
+    "$ a month": lambda row: f"{row.dollars_a_month:,.2f}",
 }

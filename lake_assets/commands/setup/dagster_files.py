@@ -1,6 +1,6 @@
-"""What Dagster reads beside a lake.yaml: `workspace.yaml`, the code that it loads, and `dagster.yaml`, its instance.
+"""The files beside lake.yaml that Dagster reads: `workspace.yaml` (the code to load), `dagster.yaml` (its instance).
 
-Here: putting the ones that came with the package there. Not here: what is in them (`beside/`).
+Here: copying them from the package. Not here: their content (`beside/`).
 """
 
 import contextlib
@@ -11,10 +11,10 @@ NAMES = ("workspace.yaml", "dagster.yaml")
 
 
 def place(folder: Path) -> None:
-    """Writes those that the folder does not have. Raises OSError where it cannot."""
+    """Writes the files that the folder does not have. Raises OSError."""
     for name in NAMES:
         path = folder / name
-        # `x`: nobody's own file is overwritten.
+        # `x`: never overwrites a file of the user.
         with contextlib.suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
             shipped = resources.files("lake_assets.commands") / "beside" / name
             file.write(shipped.read_text(encoding="utf-8"))

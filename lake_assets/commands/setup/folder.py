@@ -1,6 +1,6 @@
-"""Where a lake's own local files go: logs and process ids of what runs beside it.
+"""The folder for a lake's local files: logs, and process ids of servers.
 
-Here: the folder. Not here: what is in it.
+Here: the folder. Not here: its files.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from lake_assets.config import LakeConfig
 
 
 def local_folder(lake: LakeConfig, path: Path) -> Path:
-    """Beside the catalog where that is a local file, else beside `path`, the lake.yaml."""
+    """The folder of the catalog if that is a local file, else the folder of `path`, the lake.yaml."""
     if lake.catalog.type == "sqlite" and lake.catalog.uri is not None:
         return Path(lake.catalog.uri.get_secret_value()).parent
     return path.absolute().parent

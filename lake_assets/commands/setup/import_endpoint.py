@@ -1,6 +1,6 @@
-"""`lake-assets import-endpoint`: documents of DMS in, a section of lake.yaml out.
+"""`lake-assets import-endpoint`: converts documents of DMS to a section of lake.yaml.
 
-Here: files. Not here: what is in them (`onboarding/endpoint_import/`).
+Here: reading and writing files. Not here: their content (`onboarding/endpoint_import/`).
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from lake_assets.onboarding.endpoint_import.lake_section import lake_section
 
 def import_endpoint(files: Sequence[Path], output: Path | None = None) -> str:
     """The section that the files describe, also written to `output`. Raises DocumentError for a file that cannot be
-    read or used, and for an output that is there already."""
+    read or used, and for an output that exists already."""
     text = lake_section(read_documents({str(file): _text(file) for file in files}))
     if output is not None:
         try:
             with output.open("x", encoding="utf-8") as opened:
                 opened.write(text)
         except FileExistsError:
-            raise DocumentError(f"{output} is there already: remove it, or name another file.") from None
+            raise DocumentError(f"{output} exists already: remove it, or name another file.") from None
         except OSError as error:
             raise DocumentError(f"{output} cannot be written: {error.strerror}.") from error
     return text

@@ -1,6 +1,6 @@
-"""`lake-assets init`: a lake.yaml from a source database.
+"""`lake-assets init`: writes a lake.yaml from a source database.
 
-Here: where it is written. Not here: what is in it (`onboarding/reflection/`), or printing (`cli.py`).
+Here: writing the file. Not here: its content (`onboarding/reflection/`), printing (`cli.py`).
 """
 
 import re
@@ -21,14 +21,14 @@ class Written:
     tables: int
     columns: int
     undecided: list[str]
-    """Each a sentence: what `validate` refuses until somebody has decided it."""
+    """The decisions that `validate` requires from the user, a sentence each."""
 
 
 def init(
     address: str, output: Path | None, *, schemas: list[str], source: str, location: str | None
 ) -> Written:
-    """Writes `output`, which must not exist, and what Dagster reads beside it; None leaves the text to the caller.
-    Raises SourceError."""
+    """Writes `output`, which must not exist, and Dagster's files beside it; None only returns the text. Raises
+    SourceError."""
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", source):
         raise SourceError(f"The source's name {source!r} must be lower case letters, digits and _.")
     if output is not None and output.exists():
@@ -36,7 +36,7 @@ def init(
     engine, tables = read_tables(address, schemas)
     text = lake_yaml(engine, source, location, tables)
     if output is not None:
-        # `x`: a file that came into being meanwhile is not overwritten either.
+        # `x`: a file that another process creates meanwhile is not overwritten either.
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
         place(output.absolute().parent)

@@ -1,6 +1,6 @@
 """`lake-assets schema …`: reads the command line, calls the command, prints the result.
 
-Here: options and output. Not here: what they do (`schema_plan.py`).
+Here: options and output. Not here: the work (`schema_plan.py`).
 """
 
 from typing import Annotated

@@ -1,6 +1,6 @@
-"""`lake-assets schema plan`: what the next batch of each table would change about silver's columns.
+"""`lake-assets schema plan`: the changes that the next batch of each table would make to silver's columns.
 
-Here: deciding as a run would, and recording nothing. Not here: printing.
+Here: deciding as a run would, without recording anything. Not here: printing.
 """
 
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ class PlannedSchema:
 
     table: str
     changes: tuple[str, ...]
-    """A sentence each, with why."""
+    """A sentence each, with the reason."""
     stops: str | None
-    """Why the table would stop instead."""
+    """Why the table would stop, if it would."""
 
 
 def plan(lake: Lake, tables: Sequence[str] = ()) -> list[PlannedSchema]:
-    """Every silver table whose columns would change, or that would stop for them; of these source tables
-    (`schema.table`), if any are named. Reads the lake only, and lists no bucket."""
+    """Every silver table whose columns would change, or that a change would stop; with `tables` (`schema.table`), only
+    those of these source tables. Reads the lake only; does not list the bucket."""
     targets = [target for target in lake.targets if not tables or target.table in tables]
     found = [_plan(lake, state) for state in table_states(lake.runtime, targets, datetime.now(UTC))]
     return [planned for planned in found if planned.changes or planned.stops]
@@ -40,7 +40,7 @@ def _plan(lake: Lake, state: TableState) -> PlannedSchema:
     files = state.batch.files if state.batch is not None else ()
     try:
         contracts = batch_contracts(
-            lake.runtime, target, state.position, state.logged, files, _only_thought_of
+            lake.runtime, target, state.position, state.logged, files, _added_in_memory
         )
         table = load_table(lake.runtime.catalog, target.identifier)
         todo = steps(target.table, version_of(table), contracts, target.schema_changes) if table else []
@@ -53,5 +53,5 @@ def _sentences(todo: Sequence[Step]) -> list[str]:
     return [f"{change} ({step.origin})" for step in todo for change in step.changes]
 
 
-def _only_thought_of(known: Contracts, version: ContractVersion) -> Contracts:
+def _added_in_memory(known: Contracts, version: ContractVersion) -> Contracts:
     return known.and_then(replace(version, number=len(known.versions) + 1))

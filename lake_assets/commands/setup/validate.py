@@ -1,6 +1,6 @@
-"""`lake-assets validate`: what lake.yaml says, held against Dagster, the marts and the files that are there.
+"""`lake-assets validate`: checks lake.yaml against Dagster, the marts and the files in the bucket.
 
-Here: what no model of lake.yaml can know by itself. Not here: those models (`config/`), printing (`cli.py`).
+Here: what the models of lake.yaml cannot check. Not here: those models (`config/`), printing (`cli.py`).
 """
 
 import os
@@ -33,14 +33,14 @@ from lake_assets.spark.causes import root_cause
 from lake_assets.storage.object_store import StoredObject, StoreError
 
 MOST_LISTED = 1000
-"""Files of a table that are looked through for the newest one, where none is in the log."""
+"""Files of a table that are listed to find its newest one, if the log has none."""
 MOST_BYTES = 64 << 20
 """A larger file is not read for its header."""
 
 
 @dataclass(slots=True)
 class Checked:
-    """What was found."""
+    """The result."""
 
     mistakes: dict[tuple[Keys, str], None] = field(default_factory=dict)
     """The keys of lake.yaml, and what is wrong; each once."""
@@ -48,26 +48,26 @@ class Checked:
 
 
 def check(lake: Lake) -> Checked:
-    """Every mistake. Reads the lake, the newest files of each table and nothing else; writes nothing."""
+    """Finds every mistake. Reads the lake and the newest files of each table only; writes nothing."""
     checked = Checked()
-    for keys, text in [*_start(lake), *_settings(lake), *refused_owners(lake)]:
+    for keys, text in [*_start_date_mistakes(lake), *_mart_setting_mistakes(lake), *refused_owners(lake)]:
         checked.mistakes[keys, text] = None
     if not checked.mistakes and (refusal := refused_definitions(lake)) is not None:
         checked.mistakes[(), refusal] = None
-    log = _log(lake, checked)
+    log = _known_log(lake, checked)
     for name, source in lake.config.sources.items():
         newest = list(log.newest(name).values()) if log is not None else []
         for table, config in source.tables.items():
             try:
                 _table(lake, name, table, config, [f for f in newest if f.qualified_table == table], checked)
             except (StoreError, OSError) as error:
-                checked.warnings.append(f"{name} {table}: its files could not be looked at: {error}")
+                checked.warnings.append(f"{name} {table}: its files could not be read: {error}")
     if log is not None and log.head():
         _pending(lake, checked)
     return checked
 
 
-def _start(lake: Lake) -> Iterator[tuple[Keys, str]]:
+def _start_date_mistakes(lake: Lake) -> Iterator[tuple[Keys, str]]:
     today = datetime.now(UTC).date()
     if lake.config.gold.start_date > today:
         yield (
@@ -76,7 +76,7 @@ def _start(lake: Lake) -> Iterator[tuple[Keys, str]]:
         )
 
 
-def _settings(lake: Lake) -> Iterator[tuple[Keys, str]]:
+def _mart_setting_mistakes(lake: Lake) -> Iterator[tuple[Keys, str]]:
     given = lake.config.gold.settings
     known: set[str] = set()
     for mart in lake.marts:
@@ -93,17 +93,17 @@ def _settings(lake: Lake) -> Iterator[tuple[Keys, str]]:
             yield ("gold", "settings", name), f"is not a setting of a mart{near}"
 
 
-def _log(lake: Lake, checked: Checked) -> FileLog | None:
-    """The file log, if there is one. The lake may be on its way to its first run."""
+def _known_log(lake: Lake, checked: Checked) -> FileLog | None:
+    """The file log, or None if the lake has none yet or the catalog fails."""
     catalog = lake.config.catalog
     if catalog.type == "sqlite" and catalog.uri and not os.path.exists(catalog.uri.get_secret_value()):  # noqa: PTH110
         return None
     try:
         log = FileLog(lake.runtime.catalog)
         log.head()
-    except Exception as error:  # noqa: BLE001  (whatever a catalog's client raises: the files are there without it)
+    except Exception as error:  # noqa: BLE001  (whatever a catalog's client raises: the files can be checked without it)
         reason = hidden_in(lake.config, root_cause(error))
-        checked.warnings.append(f"the catalog could not be asked what was read before: {reason}")
+        checked.warnings.append(f"the file log could not be read from the catalog: {reason}")
         return None
     return log
 
@@ -123,7 +123,7 @@ def _table(
     lake: Lake, name: str, table: str, config: TableConfig, logged: Sequence[LoggedFile], checked: Checked
 ) -> None:
     source = lake.config.sources[name]
-    files = logged or _peeked(lake, name, table)
+    files = logged or _newest_in_bucket(lake, name, table)
     newest = {
         kind: max(of_kind, key=lambda file: file.written_at)
         for kind in (FileKind.LOAD, FileKind.CDC)
@@ -144,7 +144,7 @@ def _would_stop(
     newest: dict[FileKind, LoggedFile],
     checked: Checked,
 ) -> None:
-    """What a first run would stop at, of files that no run has seen."""
+    """Mistakes that would stop the first run, found in files that no run has read."""
     contract = contract_of(config, source.settings(table))
     rules = naming(Contracts(), contract, (config.mode, *config.also), drops=False)
     for file in newest.values():
@@ -162,21 +162,21 @@ def _headers(
     newest: dict[FileKind, LoggedFile],
     checked: Checked,
 ) -> None:
-    """Names of columns that DMS adds, against the newest files: a misspelt one takes a column of DMS's for one of the
-    source's."""
+    """Checks the names of the columns that DMS adds against the newest files: with a misspelt name, a column of DMS
+    would count as a column of the source."""
     cdc = newest.get(FileKind.CDC)
     some = cdc or newest[FileKind.LOAD]
     dms = source.settings(table, some.flush_time)
     known = {column.name for column in config.columns} | {*config.renamed_from.values(), *config.ignore}
-    there = {column: file for file in newest.values() for column in file_types(file)}
+    present = {column: file for file in newest.values() for column in file_types(file)}
     prefix = dms.before_image_prefix or ""
     added = {
         column
         for then in contract_of(config, source.settings(table)).all_settings
         for column in added_names(config.columns, then)
     }
-    strange = [c for c in there if c not in known | added]
-    strange = [c for c in strange if not prefix or not c.startswith(prefix)]
+    unknown = [c for c in present if c not in known | added]
+    unknown = [c for c in unknown if not prefix or not c.startswith(prefix)]
 
     def wrong(setting: str, text: str) -> None:
         own = ("tables", table) if setting in config.dms else ()
@@ -184,28 +184,28 @@ def _headers(
 
     for setting in ("timestamp_column_name", "change_sequence_column"):
         column = getattr(dms, setting)
-        if column is None or column in there:
+        if column is None or column in present:
             continue
         text = f"names {column}, which {some.key} does not have"
-        if strange:
-            near = did_you_mean(column, strange) or f"; lake.yaml does not know its {', '.join(strange)}"
+        if unknown:
+            near = did_you_mean(column, unknown) or f"; lake.yaml does not know its {', '.join(unknown)}"
             wrong(setting, text + near)
         else:
             checked.warnings.append(f"{name} {table}: {setting} {text}")
     if cdc is not None and has_operation(FileKind.CDC, dms) and dms.operation_column not in file_types(cdc):
-        near = did_you_mean(dms.operation_column, strange)
+        near = did_you_mean(dms.operation_column, unknown)
         wrong("operation_column", f"is {dms.operation_column}, which {cdc.key} does not have{near}")
-    if prefix and cdc is not None and not any(f"{prefix}{c}" in there for c in known):
+    if prefix and cdc is not None and not any(f"{prefix}{c}" in present for c in known):
         others = {
-            c.removesuffix(k) for c in strange for k in config.primary_key or known if c.endswith(k)
+            c.removesuffix(k) for c in unknown for k in config.primary_key or known if c.endswith(k)
         } - {""}
         if others:
             text = f"is {prefix}, with which no column of {cdc.key} begins"
             wrong("before_image_prefix", f"{text}; did you mean {' or '.join(sorted(others))}?")
 
 
-def _peeked(lake: Lake, name: str, table: str) -> list[LoggedFile]:
-    """Some of the table's newest files as the log would have them."""
+def _newest_in_bucket(lake: Lake, name: str, table: str) -> list[LoggedFile]:
+    """The newest full-load file and the newest CDC file of the table, as the log would record them."""
     source, store = lake.config.sources[name], lake.runtime.store(name)
     folders, found = TableFolders(source), dict[FileKind, tuple[StoredObject, DataFile]]()
     for obj in islice(store.list(table.replace(".", "/") + "/"), MOST_LISTED):

@@ -1,7 +1,7 @@
-"""Where commands print: the only place that makes a console.
+"""The consoles on which commands print; the only module that makes one.
 
-What is printed comes from files, tables and errors of others. It is printed as it is: no markup (`[/x]` in a cell would
-be an error, `[red]` would vanish) and no emoji codes. What stands out does so by a style.
+The text comes from files, tables and foreign errors, and is printed unchanged: without markup (`[/x]` in a cell would
+be an error, `[red]` would vanish) and without emoji codes. Styles are set separately.
 """
 
 import sys
@@ -14,16 +14,16 @@ from rich.table import Table
 T = TypeVar("T")
 
 WIDE = 150
-"""Columns of a table that goes to a file or a pipe."""
+"""The width in characters of a table that goes to a file or a pipe."""
 
 
 def results(width: int = WIDE) -> Console:
-    """Standard output; `width`: where it is no terminal."""
+    """Standard output; `width`: in characters, if it is not a terminal."""
     return Console(width=None if sys.stdout.isatty() else width, markup=False, emoji=False)
 
 
 def messages() -> Console:
-    """Standard error; a line is as long as it is."""
+    """Standard error, without line wrapping."""
     return Console(stderr=True, soft_wrap=True, markup=False, emoji=False)
 
 
@@ -35,8 +35,8 @@ def table_of(
     *,
     breaks_names: bool = False,
 ) -> Table:
-    """A line for each row; of each column its title, and what it shows of a row. The first column and those of `left`
-    begin at the left, the others end at the right. `breaks_names`: whether the first column may break."""
+    """A table with a line for each row. `columns`: by title, the function that returns a row's text. The first column
+    and those of `left` are left-aligned, the others right-aligned. `breaks_names`: the first column may wrap."""
     table = Table(title=title, title_justify="left")
     for number, name in enumerate(columns):
         is_text = number == 0 or name in left

@@ -1,6 +1,6 @@
 """`lake-assets latency`: how long changes took from the source's commit to the file, to silver, to the marts.
 
-Here: the figures, over the snapshots that the tables still have. Not here: one snapshot's
+Here: the figures over the snapshots that the tables still have. Not here: the figures of one snapshot
 (`silver/table/batch_latency.py`, `gold/mart_latency.py`), printing (`show.py`).
 """
 
@@ -15,12 +15,12 @@ from lake_assets.lake import Lake
 from lake_assets.silver.table.batch_latency import Passage, passages
 
 BOUNDS = (0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
-"""Of the histogram's bars, seconds; the last bar is what is above."""
+"""Upper bounds of the histogram's bars, in seconds; the last bar has the values above."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Seconds."""
+    """Quantiles, in seconds."""
 
     p50: float
     p90: float
@@ -29,7 +29,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float | None]) -> "Spread | None":
-        """None without values."""
+        """The quantiles of the values; None without values."""
         found = sorted(value for value in values if value is not None)
         if not found:
             return None
@@ -39,24 +39,24 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class TableLatency:
-    """Of one silver table or mart."""
+    """The latency of one silver table or mart."""
 
     table: str
     commits: int
-    """Commits with changes that were looked at."""
+    """Commits with changes."""
     to_file: Spread | None
-    """From the source's commit to the file: what DMS took."""
+    """From the source's commit to the file: the time that DMS takes."""
     from_file: Spread | None
-    """From the file to where it can be read."""
+    """From the file to the table."""
     from_commit: Spread | None
-    """From the source's commit to where it can be read."""
+    """From the source's commit to the table."""
     histogram: tuple[int, ...]
     """Commits by `from_file`: up to each of BOUNDS, and above."""
 
 
 def latency(lake: Lake, since: datetime | None = None) -> list[TableLatency]:
-    """Every silver table and every mart that has a commit with changes; no Spark, no Dagster. `since`: of files that
-    were written later, UTC."""
+    """Every silver table and mart that has a commit with changes; without Spark and Dagster. `since` (UTC): only of
+    files that were written at or after this time."""
     look = Look(lake.runtime.catalog)
     found = [
         (target.identifier, list(passages(look.table(target.identifier)).values())) for target in lake.targets
@@ -80,7 +80,7 @@ def of_table(name: str, ways: Sequence[Passage]) -> TableLatency:
 
 
 def histogram(values: Iterable[float]) -> tuple[int, ...]:
-    """How many are up to each of BOUNDS and not to the one before, and how many above."""
+    """The number of values between each of BOUNDS and the previous one, and above the last."""
     counts = [0] * (len(BOUNDS) + 1)
     for value in values:
         counts[sum(value > bound for bound in BOUNDS)] += 1

@@ -70,7 +70,7 @@ def show_layers(
 
 
 def show_comparison(console: Console, comparisons: Sequence[TableComparison]) -> None:
-    """A line per table: whether it equals the source, and where not."""
+    """A line per table: whether it equals the source, and the differences."""
     columns: dict[str, Callable[[TableComparison], str]] = {
         "table": lambda found: found.table,
         "rows in source": lambda found: f"{found.rows_in_source:,}",

@@ -1,4 +1,4 @@
-"""`lake-assets status`: per silver table, how far it is and what it is waiting for.
+"""`lake-assets status`: the position and state of each silver table.
 
 Here: the figures. Not here: printing them.
 """
@@ -29,7 +29,7 @@ from lake_assets.silver.table.unknown_rows import unknown_rows_sentence
 from lake_assets.spark.causes import root_cause
 
 MOST_KEYS = 20
-"""Keys of a source that are shown; `lake_ops.findings` and the check `known_files` have more."""
+"""The number of stray keys shown for a source; `lake_ops.findings` and the check `known_files` have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,45 +43,45 @@ class TableStatus:
     position: int
     pending_files: int
     quarantined: int
-    """Rows and whole files that are set aside."""
+    """Quarantined rows and whole files."""
     lag_seconds: float | None
     """Now minus the newest applied source commit."""
     latency: Spread | None
-    """Seconds from a file to its rows, over the commits that the table still has."""
+    """Seconds from a file to the table, over the commits that the table still has."""
     last_batch: dict[str, str] | None
     """Kind, strategy, files, bytes and rows of the newest batch."""
     last_applied: str | None
     """When it was published, ISO 8601 UTC."""
     reason: str | None
     consistent_cut: str | None = None
-    """The table shows the transactions up to this commit time, ISO 8601 UTC; None: all that its files have."""
+    """The table shows the transactions up to this commit time, ISO 8601 UTC; None: all transactions in its files."""
     rows_waiting_for_cut: int = 0
     unknown_rows: int = 0
-    """Since its full load, changes of rows that it did not have; without a full load, deletes count too."""
+    """Changes since its full load of rows that it did not have; without a full load, deletes count too."""
     vanished: str | None = None
-    """Since when, ISO 8601 UTC, none of its files is in the bucket any more."""
+    """Since when, ISO 8601 UTC, all of its files have vanished from the bucket."""
     source: str = ""
     strays: int = 0
-    """Files in the location of its source that are in no table, as of the newest looks."""
+    """Strays in the location of its source, as of the newest scans."""
     stray_keys: Mapping[str, str] = field(default_factory=dict)
     """The first of them, each with the reason."""
     failing_since: str | None = None
-    """When its next batch failed for this `reason` first, ISO 8601 UTC."""
+    """When its next batch first failed for this `reason`, ISO 8601 UTC."""
 
     quarantined_files: int = 0
-    """Of `quarantined`, the whole files."""
+    """The whole files among `quarantined`."""
     source_table: str = ""
     """`schema.table` of the source."""
 
     @property
     def set_aside(self) -> str | None:
-        """That some of it is set aside, with the command that names it."""
+        """A sentence about its quarantined rows and files, with the command that lists them; None without any."""
         rows = self.quarantined - self.quarantined_files
         return set_aside_sentence(self.table, self.source_table, rows, self.quarantined_files)
 
     @property
     def is_wrong(self) -> bool:
-        """Whether somebody has to do something."""
+        """Whether the user has to act."""
         return self.state in (State.FAILING, State.STOPPED)
 
     def as_dict(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def status(lake: Lake) -> list[TableStatus]:
 
 
 def stray_lines(lines: Sequence[TableStatus]) -> list[str]:
-    """A line for each source with files that are in no table, and one for each of the first of them."""
+    """A line for each source with strays, and one for each of its first strays."""
     found = {line.source: Strays(line.stray_keys, line.strays) for line in lines if line.strays}
     return [
         text
@@ -124,7 +124,7 @@ def _table_status(
     lake: Lake, state: TableState, held: Sequence[Held], failure: Failure | None, now: datetime
 ) -> TableStatus:
     table = load_table(lake.runtime.catalog, state.target.identifier)
-    # Commits of maintenance above it say nothing of a batch.
+    # Maintenance commits above it have no batch.
     snapshot = bearer(table, SILVER) if table is not None else None
     batch = {k.removeprefix(BATCH): v for k, v in summary(snapshot).items() if k.startswith(BATCH)}
     newest = state.position.max_commit_ts

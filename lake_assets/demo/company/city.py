@@ -1,9 +1,9 @@
-"""The city while it runs: who rides, which bike stands where, and the transactions of daily business.
+"""The state of the city: who rides, where each bike is, and the transactions of daily business.
 
-Here: starting and ending trips, using the app, and the lookups all operations share. Not here: when things happen
-(`simulation.py`, `demo/feed.py`), trucks, the workshop and the office (modules of their own, all built on this one).
+Here: starting and ending trips, using the app, and the lookups that all operations share. Not here: when things happen
+(`simulation.py`, `demo/feed.py`), trucks, the workshop and the office (in other modules, all built on this one).
 
-Everything here can be rebuilt from the source database, so a new process continues where a killed one stopped.
+All state can be rebuilt from the source database, so a new process continues where a killed one stopped.
 """
 
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ _RECENT_TRIPS = 50_000
 
 
 class City:
-    """The company's operations on its database; all randomness comes from `rng`."""
+    """The company's operations on its database; `rng` is the only source of randomness."""
 
     def __init__(self, database: SourceDatabase, rng: Random) -> None:
         self.database = database
@@ -82,7 +82,7 @@ class City:
         return min(wanted - {station_id}, key=distance, default=None)
 
     def report(self, tx: Transaction, station_id: int) -> None:
-        """Write the station's counters as the rack is now."""
+        """Write the station's current counters."""
         rack = self.racks[station_id]
         if rack:
             self.empty_since.pop(station_id, None)
@@ -107,7 +107,7 @@ class City:
             tx.insert("app_events", row)
 
     def use_app(self, at: datetime) -> None:
-        """Someone looks around in the app, perhaps before signing in; rarely a retry sends everything twice."""
+        """A rider browses the app, perhaps before signing in; rarely a retry sends everything twice."""
         rng = self.rng
         member = None if rng.random() < 0.3 else rng.choice(self.member_ids)
         with self.database.transaction(at) as tx:
@@ -115,7 +115,7 @@ class City:
                 self.app_event(tx, "view", member, copies=2 if rng.random() < 0.02 else 1)
 
     def miss_bike(self, at: datetime, station_id: int) -> None:
-        """Someone stands before an empty rack."""
+        """A rider finds an empty rack."""
         with self.database.transaction(at) as tx:
             self.app_event(tx, "no_bike_available", self.rng.choice(self.member_ids), station=station_id)
 
@@ -146,7 +146,7 @@ class City:
             tx.place_bike(bike_id, None)
             self.report(tx, station_id)
             if self.bikes[bike_id]["is_electric"]:
-                # Only electric bikes report by themselves; a classic one is known from its trip.
+                # Only electric bikes report their position; a classic bike's is known from its trip.
                 tx.update("bikes", bike_id, status="in_use")
             if rng.random() < 0.8:
                 self.app_event(tx, "unlock", member_id, bike=bike_id, station=station_id)

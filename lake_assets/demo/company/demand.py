@@ -2,7 +2,7 @@
 
 Here: the day's curve and the pull of districts. Not here: trips themselves (`city.py`).
 
-In the morning homes empty and offices fill, in the evening the other way round, so racks really run empty.
+In the morning residential racks empty and office racks fill, in the evening the reverse, so that racks run empty.
 """
 
 from datetime import datetime
@@ -30,7 +30,7 @@ def intensity(at: datetime) -> float:
 
 
 class Demand:
-    """Draws start and end stations. Districts count as they are when it is made, whatever they are called later."""
+    """Draws start and end stations, by the districts at its creation, whatever they are renamed to later."""
 
     def __init__(self, city: City) -> None:
         self._stations = city.station_ids

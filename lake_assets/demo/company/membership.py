@@ -84,7 +84,7 @@ def renumber_there_and_back(city: City, at: datetime) -> bool:
 
 
 def erase(city: City, at: datetime) -> bool:
-    """A member asks to be forgotten: the row goes, trips and events stay under a number that names nobody."""
+    """A member asks for erasure: the row is deleted; trips and events keep the member's number."""
     member_id = city.rng.choice(city.member_ids)
     riding = any(city.trips[number]["member_id"] == member_id for number in city.open_trips)
     if riding or len(city.member_ids) < 10:

@@ -1,7 +1,7 @@
-"""The company on the day before the history starts: what the full load will find.
+"""The company on the day before the history starts: the rows of the full load.
 
-Here: drawing stations, bikes, members and a past of trips, events and tickets. Not here: anything that is committed
-as a change (`city.py`).
+Here: drawing stations, bikes, members and past trips, events and tickets. Not here: anything that is committed as a
+change (`city.py`).
 """
 
 import math
@@ -15,7 +15,7 @@ from lake_assets.demo.source.source_database import Row, SourceDatabase
 FIRST_BIKE_ID = 5_000_000_001
 FIRST_MEMBER_ID = 100_000_000_001
 FIRST_TRIP_ID = 7_000_000_000_001
-"""Beyond 32 bits, so that a reader that narrows a long is caught."""
+"""Beyond 32 bits, to detect a reader that narrows a long."""
 
 _CITY_CENTRE = (48.2082, 16.3738)
 _PAST = timedelta(days=14)
@@ -35,7 +35,7 @@ def ride_km(start: Row, end: Row, rng: Random) -> float:
 
 
 def ride_time(distance_km: float, rng: Random) -> timedelta:
-    """Time for a ride, to the microsecond; now and then someone forgets to lock for half a day."""
+    """Duration of a ride, to the microsecond; occasionally a rider forgets to lock the bike for half a day."""
     minutes = distance_km / rng.uniform(10, 18) * 60 + rng.uniform(1, 6)
     if rng.random() < 0.004:
         minutes += rng.uniform(300, 900)

@@ -1,4 +1,4 @@
-"""The changes that happen seldom and break most pipelines: key updates, deletes, late corrections, and so on.
+"""Rare changes that break most pipelines: key updates, deletes, late corrections, and so on.
 
 Here: how often each happens. Not here: what each does (`membership.py`, `workshop.py`, `corrections.py`).
 """

@@ -20,7 +20,7 @@ def neediest_station(city: City, at: datetime) -> int | None:
 
 
 def load_truck(city: City, at: datetime, wanted: int) -> int:
-    """Put up to `wanted` bikes of the fullest rack on the truck, in one transaction; how many there are now."""
+    """Put up to `wanted` bikes of the fullest rack on the truck, in one transaction; returns how many are on it."""
     donor = max(
         city.station_ids,
         key=lambda number: (len(city.racks[number]) / city.stations[number]["capacity"], number),
@@ -38,7 +38,7 @@ def load_truck(city: City, at: datetime, wanted: int) -> int:
 
 
 def collect_abandoned(city: City, at: datetime) -> bool:
-    """Put bikes that were left outside a station on the truck; whether there were any."""
+    """Put bikes that were left outside a station on the truck; returns whether there were any."""
     if not city.abandoned:
         return False
     with city.database.transaction(at) as tx:
@@ -50,7 +50,7 @@ def collect_abandoned(city: City, at: datetime) -> bool:
 
 
 def unload_truck(city: City, at: datetime, station_id: int) -> bool:
-    """Fill the station's free docks from the truck, in one transaction; whether any bike fitted."""
+    """Fill the station's free docks from the truck, in one transaction; returns whether any bike fitted."""
     fitting = city.on_truck[: city.free_docks(station_id)]
     if not fitting:
         return False

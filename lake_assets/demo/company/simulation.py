@@ -1,7 +1,7 @@
-"""The discrete event simulation that a history is made of.
+"""The discrete event simulation that generates a history.
 
-Here: a queue of future events and what each sets in motion; keeping pace with the number of changes asked for. Not
-here: transactions (`city.py` and the modules on it), or files (`demo/history.py`).
+Here: a queue of future events, their effects, and keeping pace with the requested number of changes. Not here:
+transactions (`city.py` and the modules on it), or files (`demo/history.py`).
 """
 
 import heapq
@@ -81,7 +81,7 @@ class Simulation:
             self.city.use_app(self._end - _SECOND)
 
     def _minute(self, number: int, at: datetime) -> None:
-        """Send people on their way, more or fewer as the changes so far fall behind the curve or run ahead."""
+        """Start trips: more if the changes so far are behind the planned curve, fewer if they are ahead."""
         rng = self.city.rng
         share = self._share[number]
         target = self._changes * 1.005
@@ -94,7 +94,7 @@ class Simulation:
             for _ in range(int(expected) + (rng.random() < expected % 1)):
                 self.schedule(at + rng.random() * _MINUTE, event)
         if behind > max(60 * rows, 20.0):
-            # Too few bikes for the trips that were asked for: people look at the app instead.
+            # Too few bikes for the requested trips: riders use the app instead.
             for _ in range(round(behind / 20)):
                 self.schedule(at + rng.random() * _MINUTE, self.city.use_app)
         if number + 1 < len(self._share):

@@ -37,7 +37,7 @@ _STREETS = (
 _PLACES = ("Square", "Street", "Station", "Gate", "Park", "Dock", "Theatre", "Library", "Steps")
 
 MODELS = {"City 3": False, "City 3 \N{EM DASH} low step": False, "Volt S": True, 'Volt 28"': True}
-"""Model to whether it is electric; a quote stands for inches."""
+"""Model to whether it is electric; a quote means inches."""
 
 PLANS = ("annual", "monthly", "pay as you go", "student", "staff")
 
@@ -152,7 +152,7 @@ def phone(rng: Random) -> str | None:
 
 
 def note(rng: Random) -> str | None:
-    """Mostly absent; else something a person typed."""
+    """Mostly absent; otherwise a text as a person would type it."""
     draw = rng.random()
     if draw < 0.5:
         return None
@@ -172,7 +172,7 @@ def complaint(rng: Random) -> str:
 
 
 def payload(rng: Random, **details: Any) -> str:
-    """An app event's JSON: quotes and commas in every row, now and then something worse inside."""
+    """An app event's JSON: quotes and commas in every row, and sometimes a more awkward text."""
     details["screen"] = rng.choice(_SCREENS)
     if rng.random() < 0.05:
         details["search"] = rng.choice(AWKWARD_TEXTS)

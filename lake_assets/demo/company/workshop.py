@@ -108,11 +108,11 @@ def buy_bike(city: City, at: datetime) -> bool:
 
 
 def reregister_bike(city: City, at: datetime) -> bool:
-    """A docked bike gets another number, and its tickets with it. Trips keep the number they were ridden under."""
+    """A docked bike and its tickets get another number. Trips keep the number of their time."""
     candidates = [found for _ in range(10) if (found := _docked_bike(city)) is not None]
     if not candidates:
         return False
-    # Rather one with tickets: their composite keys change along.
+    # Prefers a bike with tickets, so that their composite keys change too.
     station_id, bike_id = max(candidates, key=lambda found: bool(_ticket_numbers(city, found[1])))
     new_id = city.database.next_id("bike")
     rack = city.racks[station_id]

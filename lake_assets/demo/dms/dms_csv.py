@@ -1,6 +1,6 @@
-"""Spells file content as DMS's CSV.
+"""Encodes file content as DMS's CSV.
 
-Here: quoting, NULL, numbers, header. Not here: which columns there are (`dms_layout.py`).
+Here: quoting, NULL, numbers, header. Not here: the columns (`dms_layout.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ def _field_writer(column: Column, settings: DmsWriterSettings) -> Callable[[Any]
 
 
 def encode_csv(content: FileContent, settings: DmsWriterSettings) -> bytes:
-    """The file's bytes: UTF-8, comma, `\\n`, per RFC 4180 only fields that need quotes have them.
+    """The file's bytes: UTF-8, comma, `\\n`; as in RFC 4180, only fields that need quotes have them.
 
     Raises ValueError for a text that equals `csv_null_value`.
     """
@@ -52,7 +52,7 @@ def encode_csv(content: FileContent, settings: DmsWriterSettings) -> bytes:
 
 
 def row_writer(columns: Sequence[Column], settings: DmsWriterSettings) -> Callable[[Sequence[Any]], str]:
-    """Spells a row of these columns, without the newline."""
+    """A function that encodes a row of these columns, without the newline."""
     null = settings.csv_null_value
     writers = [_field_writer(column, settings) for column in columns]
 

@@ -23,7 +23,7 @@ _TXN = "CDC_TXN-"
 
 
 def stream_of(table: str, settings: DmsWriterSettings) -> str:
-    """Whose changes share a file with this table's."""
+    """The stream of the table: the tables whose changes share a file."""
     return TRANSACTIONS if settings.preserve_transactions else table
 
 

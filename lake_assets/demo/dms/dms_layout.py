@@ -1,7 +1,7 @@
-"""Which columns and values a DMS file of a table shows, under given settings.
+"""The columns and values of a table's DMS file, under given settings.
 
-Here: column order, Op, commit timestamp, change sequence, before images, what a delete carries. Not here: how a
-value is spelled in CSV or Parquet, or what the file is called (`dms_files.py`).
+Here: column order, Op, commit timestamp, change sequence, before images, the columns of a delete. Not here: encoding a
+value in CSV or Parquet, the file's name (`dms_files.py`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from lake_assets.demo.source.source_values import Stored, timestamp_text
 
 
 class FileContent(NamedTuple):
-    """A file before it is spelled out: its columns in order and rows of stored values of the same width."""
+    """A file before it is encoded: its columns in order, and rows of stored values of the same width."""
 
     columns: tuple[Column, ...]
     rows: list[tuple[Stored, ...]]
@@ -34,12 +34,12 @@ class DmsLayout:
         )
 
     def columns(self, *, full_load: bool) -> tuple[Column, ...]:
-        """Op, commit timestamp, source columns, change sequence, before images; as far as configured."""
+        """Op, commit timestamp, source columns, change sequence and before images, as configured."""
         settings = self._settings
         columns = [Column(settings.timestamp_column_name, "string", True)]
         if not full_load or settings.include_op_for_full_load:
             columns.insert(0, Column("Op", "string", False))
-        # In the file every source column is optional: a delete leaves the NOT NULL ones empty.
+        # Every source column is optional in the file: a delete leaves the NOT NULL ones empty.
         columns += [Column(column.name, column.type, False) for column in self._table.columns]
         if settings.change_sequence_column is not None:
             columns.append(Column(settings.change_sequence_column, "string", False))
@@ -51,9 +51,9 @@ class DmsLayout:
     def full_load(
         self, rows: Sequence[tuple[Stored, ...]], first_transfer: datetime, interval: timedelta
     ) -> FileContent:
-        """Rows of a LOAD file, each stamped with the time of its own transfer, `interval` after the one before."""
+        """Rows of a LOAD file, each stamped with the time of its own transfer, `interval` after the previous one."""
         op: tuple[Stored, ...] = ("I",) if self._settings.include_op_for_full_load else ()
-        # Empty in real CSV files, although there is a null value: DMS computes it, the source never sent it.
+        # Empty in real CSV files, although the endpoint has a null value: DMS computes it, the source does not send it.
         sequence: tuple[Stored, ...] = ()
         if self._sequenced:
             sequence = ("",) if self._settings.data_format == "csv" else (None,)

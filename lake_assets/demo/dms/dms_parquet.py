@@ -1,6 +1,6 @@
-"""Spells file content as DMS's Parquet.
+"""Encodes file content as DMS's Parquet.
 
-Here: Arrow types and the writer's options. Not here: which columns there are (`dms_layout.py`).
+Here: Arrow types and the writer's options. Not here: the columns (`dms_layout.py`).
 """
 
 import io

@@ -1,6 +1,6 @@
 """The settings of the DMS endpoint that the demo's files follow.
 
-Here: the settings, what makes them valid, and how they are kept between processes. Not here: what they do to a file
+Here: the settings, their validation, and how they are stored between processes. Not here: their effect on a file
 (`dms_layout.py`, `dms_csv.py`, `dms_parquet.py`). Names and meanings are those of
 https://docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.S3.html in snake case.
 """
@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 @dataclass(frozen=True)
 class DmsWriterSettings:
-    """How files look; the defaults are those of the demo's `lake.yaml`.
+    """The settings of the files; the defaults are those of the demo's `lake.yaml`.
 
     Raises ValueError for a combination that no DMS task could have.
     """
@@ -29,9 +29,9 @@ class DmsWriterSettings:
     before_image_prefix: str | None = "BI_"
     """None: a change of a primary key is written as D and I, as a source without before images does."""
     before_image: Literal["key_change", "always"] = "key_change"
-    """Whether a U that left the primary key alone has a before image, too."""
+    """Whether a U that did not change the primary key has a before image too."""
     delete_image: Literal["key", "full"] = "key"
-    """What a D carries besides its key: nothing (a PostgreSQL source), or the whole row (REPLICA IDENTITY FULL)."""
+    """The columns of a D besides its key: none (a PostgreSQL source), or the whole row (REPLICA IDENTITY FULL)."""
     include_op_for_full_load: bool = True
     preserve_transactions: bool = False
     """Changes of all tables go to one file in the order of their commits, CSV whatever data_format is."""

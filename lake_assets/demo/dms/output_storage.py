@@ -1,6 +1,6 @@
-"""Where DMS files go: a local folder or an S3 prefix.
+"""The storage of DMS files: a local folder or an S3 prefix.
 
-Here: writing, listing, reading and removing objects by key. Not here: what they are called or contain.
+Here: writing, listing, reading and removing objects by key. Not here: their names and content.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class LocalStorage:
     def write(self, key: str, data: bytes) -> None:
         path = self._folder / key
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Hidden, so that nobody takes it for a DMS file; the same name at every attempt, so that a kill leaves one.
+        # Hidden, so that it does not count as a DMS file; every attempt uses the same name, so that kills leave one.
         unfinished = path.with_name(f".{path.name}.unfinished")
         unfinished.write_bytes(data)
         unfinished.replace(path)

@@ -1,4 +1,4 @@
-"""Counts of what was written, for those who start a history or a feed.
+"""Counts of written files and rows, which a history and a feed return.
 
 Here: the counters. Not here: comparing (`demo/compare.py`).
 """

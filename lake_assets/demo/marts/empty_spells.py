@@ -1,8 +1,8 @@
-"""When racks were empty: spells out of the change log of station_status.
+"""When racks were empty: spells computed from the change log of station_status.
 
-Shared by the marts about empty racks. A spell begins with the commit after which a station has no bike and ends with
-the first one after which it has, or is open. What a row of the log says holds from its own time on and never before
-it, so that a mart follows the log's days onwards.
+Shared by the marts about empty racks. A spell begins with the commit after which a station has no bike, and ends with
+the first commit after which it has one, or is still open. A row of the log is valid from its own time on and never
+before, so that a changed day of the log affects only this day and later ones.
 """
 
 from datetime import datetime
@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 def empty_spells(status_changes: DataFrame, now: datetime) -> DataFrame:
     """Spells as `station_id` int, `started_at` and `ended_at` timestamps (UTC instants), `open` boolean.
 
-    `status_changes` is the change log of station_status up to any point; an open spell is given the end `now`. A
-    deleted station is not empty.
+    `status_changes` is the change log of station_status up to any point; an open spell ends at `now`. A deleted station
+    is not empty.
     """
-    # Without a sequence column nothing orders the changes of one commit: the most bikes come last, so that at least
-    # every computation says the same.
+    # Without a sequence column, the changes of one commit have no order: the one with the most bikes is last, so that
+    # every computation gives the same result.
     in_time = Window.partitionBy("station_id").orderBy("_commit_ts", "_sequence", "bikes_available")
     states = _observed(status_changes).select(
         "station_id",
@@ -27,7 +27,7 @@ def empty_spells(status_changes: DataFrame, now: datetime) -> DataFrame:
         ((F.col("_op") != "D") & (F.col("bikes_available") == 0)).alias("empty"),
         F.lead("_commit_ts").over(in_time).alias("next"),
     )
-    # Inside a transaction a station may pass through any state: only the commit's last one was ever there.
+    # Inside a transaction a station may have any state: only the commit's last one was visible.
     states = states.filter(F.col("next").isNull() | (F.col("next") != F.col("since")))
     turns = Window.partitionBy("station_id").orderBy("since")
     states = states.withColumn("was_empty", F.lag("empty", 1, False).over(turns))
@@ -42,12 +42,12 @@ def empty_spells(status_changes: DataFrame, now: datetime) -> DataFrame:
 
 
 def _observed(status_changes: DataFrame) -> DataFrame:
-    """Without the full-load rows that are older than their time.
+    """Leaves out full-load rows whose state is older than their timestamp.
 
-    DMS stamps a row with the time of its transfer, and reads it earlier: changes that it cached meanwhile may be in
-    the row or not, and follow it in the CDC files although they were committed before. So a row of the first full
-    load tells the state only of a station that has not changed yet, and one of a reload (which tells what was missed
-    while nothing replicated) only when nothing has changed since that reload began.
+    DMS reads a row before the transfer time with which it stamps it. The row may or may not have the changes that DMS
+    caches meanwhile, and these follow in the CDC files although they were committed earlier. So a row of the first full
+    load is used only for a station that has not changed yet. A row of a reload (which has the changes that were not
+    replicated) is used only if the station has not changed since that reload began.
     """
     loaded = F.col("_sequence") == ""
     by_time = Window.partitionBy("station_id").orderBy("_commit_ts", "_sequence")
@@ -57,7 +57,7 @@ def _observed(status_changes: DataFrame) -> DataFrame:
         F.last(F.when(~loaded, F.col("_commit_ts")), ignorenulls=True).over(before).alias("_changed"),
         F.when(loaded, F.count_if(loaded).over(by_time)).alias("_load"),
     )
-    # A station's n-th full-load row belongs to the n-th full load; one that was founded later joins by its time.
+    # A station's n-th full-load row belongs to the n-th full load; a later station's load follows from its time.
     starts = rows.filter(loaded).groupBy("_load").agg(F.min("_commit_ts").alias("start"))
     rows = rows.crossJoin(F.broadcast(starts.agg(F.collect_set("start").alias("_starts"))))
     began = F.array_max(F.filter("_starts", lambda start: start <= F.col("_commit_ts")))
@@ -66,7 +66,7 @@ def _observed(status_changes: DataFrame) -> DataFrame:
 
 
 class RackSettings(BaseModel):
-    """What marts about empty racks take of `gold.settings`."""
+    """The settings of marts about empty racks in `gold.settings`."""
 
     empty_rack_limit_minutes: int = Field(default=30, gt=0)
     """How long a rack may stay empty."""

@@ -12,7 +12,7 @@ from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
 
 
 def compute(request: MartRequest) -> DataFrame:
-    """One row per day and district with a finished trip; a station that is gone counts as district `unknown`."""
+    """One row per day and district with a finished trip; a deleted station counts as district `unknown`."""
     ended = (
         request.inputs["trips"].filter(request.within("ended_at")).withColumn("day", F.to_date("ended_at"))
     )
@@ -23,7 +23,7 @@ def compute(request: MartRequest) -> DataFrame:
         .agg(
             F.count(F.lit(1)).alias("trips"),
             F.coalesce(F.sum("fare"), F.lit(0)).cast("decimal(14,2)").alias("revenue"),
-            # Doubles do not add up to the same sum in every order, and a day computed again must not differ.
+            # A sum of doubles depends on their order, and a recomputed day must not differ.
             F.coalesce(
                 F.sum(F.col("distance_km").try_cast("decimal(18,6)")).cast("double"), F.lit(0.0)
             ).alias("distance_km"),

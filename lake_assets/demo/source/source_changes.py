@@ -1,6 +1,6 @@
-"""One committed change of the source, between the database that made it and the CDC file that will carry it.
+"""One committed change of the source, between the database and the CDC file.
 
-Here: the record itself and its change sequence. Not here: which of its parts a file shows (`demo/dms/dms_layout.py`).
+Here: the record and its change sequence. Not here: the parts that a file shows (`demo/dms/dms_layout.py`).
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from lake_assets.demo.source.source_values import Stored
 _NOT_DIGITS = str.maketrans("", "", "-: .")
 
 SEQUENCE_STEP = 4
-"""The counter leaves gaps, as DMS's does; a key change may need a second number of its own inside the gap."""
+"""The counter leaves gaps, as DMS's does; a key change may need a second number inside the gap."""
 
 TRANSACTION_STEP = 12
 
@@ -32,14 +32,14 @@ class Change(NamedTuple):
 
 
 class ChangeSink(Protocol):
-    """Whoever takes the changes of a transaction while it commits."""
+    """Receives the changes of a transaction while it commits."""
 
     def commit(self, changes: Sequence[Change]) -> None:
         """Called once per transaction, before the database's own COMMIT; raising makes the transaction fail."""
 
 
 def change_sequence(committed_at: str, counter: int) -> str:
-    """16 digits of the commit timestamp (to the centisecond) and the counter in 19: what AR_H_CHANGE_SEQ looks like."""
+    """16 digits of the commit timestamp (to the centisecond) and 19 of the counter, as in AR_H_CHANGE_SEQ."""
     return f"{committed_at.translate(_NOT_DIGITS)[:16]}{counter:019d}"
 
 

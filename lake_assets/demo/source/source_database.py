@@ -1,11 +1,11 @@
-"""The company's database: SQLite, the truth that the lake is compared with.
+"""The company's database in SQLite, with which the lake is compared.
 
-Here: the tables, transactions with commit timestamps, and what a later process needs to continue (last commit, sequence
-counter, where each bike stands). Not here: what the company does (`demo/company/city.py` and the modules around it), or
-files (`dms_*.py`, `demo/outbox.py`).
+Here: the tables, transactions with commit timestamps, and the state with which a later process continues (last commit,
+sequence counter, each bike's place). Not here: the company's operations (`demo/company/city.py` and the modules around
+it), or files (`dms_*.py`, `demo/outbox.py`).
 
 The rows of keyed tables are mirrored in memory, because a simulation reads far more than it writes. Every change is
-also executed as SQL: keys, NOT NULL and the final state are SQLite's, not the simulation's opinion of them.
+also executed as SQL, so that SQLite enforces keys and NOT NULL and holds the final state.
 """
 
 import json
@@ -89,8 +89,8 @@ class _TableAccess:
 class SourceDatabase:
     """Opens the database at `path`, or creates an empty one there.
 
-    With `commit_each` every transaction is its own SQLite transaction (a kill loses none that returned); without,
-    they gather until `save()`, which is what makes a history of 200,000 changes a matter of seconds.
+    With `commit_each`, every transaction is a separate SQLite transaction (a kill loses none that returned). Without
+    it, they accumulate until `save()`, so that a history of 200,000 changes takes only seconds.
     """
 
     def __init__(self, path: Path, *, create: bool = False, commit_each: bool = True) -> None:
@@ -236,7 +236,7 @@ class Transaction:
         self._record(table, "D", None, image)
 
     def place_bike(self, bike_id: int, station_id: int | None) -> None:
-        """Where the bike stands (None: in no rack); private to the simulation, never in a file."""
+        """Sets the bike's station (None: in no rack); private to the simulation, never in a file."""
         if station_id is None:
             self._connection.execute("DELETE FROM _bike_places WHERE bike_id = ?", (bike_id,))
         else:
@@ -248,7 +248,7 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            # The mirror in memory holds changes that never happened; only a fresh process can tell them apart.
+            # The mirror in memory has changes that were not committed; only a new process can read the correct state.
             self._database.close()
             return
         if self._database.sink is not None and self._changes:

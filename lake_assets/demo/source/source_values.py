@@ -1,6 +1,6 @@
-"""How the source database stores a value: SQLite has no decimal, date, timestamp or boolean of its own.
+"""How the source database stores a value: SQLite has no decimal, date, timestamp or boolean type.
 
-Here: the two directions between a Python value and what SQLite holds. Not here: how a DMS file spells a value.
+Here: the conversions between a Python value and SQLite's. Not here: the value in a DMS file.
 
 Decimals, dates and timestamps are text: `12.30`, `2026-03-01`, `2026-03-01 08:15:00.000000` (always UTC, always
 microseconds, so text order is time order). Booleans are 0 and 1.

@@ -1,5 +1,5 @@
-"""From AWS's own description of a DMS task to a source of lake.yaml.
+"""Converts AWS's description of a DMS task to a source of lake.yaml.
 
-Here: documents that `aws dms describe-…` prints, and what they say about the files. Not here: asking AWS for them, or
-what a setting does to reading (`bronze/`).
+Here: the documents that `aws dms describe-…` prints, and their settings for the files. Not here: calls to AWS, or how
+the settings affect reading (`bronze/`).
 """

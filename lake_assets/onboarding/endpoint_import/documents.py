@@ -1,7 +1,7 @@
-"""The JSON documents of AWS DMS: which of them a file holds, told by its content.
+"""The JSON documents of AWS DMS; a file's content shows which document it is.
 
 Here: `describe-endpoints`, `describe-replication-tasks`, `describe-replication-configs` (serverless), and the files of
-table mappings and task settings that tasks are created from. Not here: what they say (`s3_settings.py`,
+table mappings and task settings that tasks are created from. Not here: their settings (`s3_settings.py`,
 `task_settings.py`, `table_mappings.py`).
 """
 
@@ -57,7 +57,7 @@ class Documents:
     """Settings files, by file name."""
 
     def tasks_of(self, endpoint: Endpoint) -> list[Task]:
-        """The tasks that write to the endpoint. One whose target nobody told writes to the only endpoint there is."""
+        """The tasks that write to the endpoint. A task without a known target writes to the only endpoint."""
         alone = len(self.endpoints) == 1
         return [
             task
@@ -68,8 +68,8 @@ class Documents:
 
 
 def read_documents(texts: Mapping[str, str]) -> Documents:
-    """What the files, by name, hold. Raises DocumentError for one that is not JSON or nothing of DMS's, for files
-    without an S3 target, and for a task that writes to none of them."""
+    """The documents in the files; `texts` are by file name. Raises DocumentError for a file that is not JSON or not a
+    document of DMS, for files without an S3 target, and for a task that writes to none of the targets."""
     found = Documents()
     for file, text in texts.items():
         before = len(found.endpoints), len(found.tasks), len(found.loose_settings)
@@ -78,7 +78,7 @@ def read_documents(texts: Mapping[str, str]) -> Documents:
             others += not _take(entry, file, found)
         if not others and before == (len(found.endpoints), len(found.tasks), len(found.loose_settings)):
             raise DocumentError(
-                f"{file} is none of the documents of DMS: expected the output of describe-endpoints, "
+                f"{file} is not a document of DMS: expected the output of describe-endpoints, "
                 "describe-replication-tasks or describe-replication-configs, table mappings, or task settings."
             )
     for file, settings in found.loose_settings:
@@ -109,7 +109,7 @@ def _json(text: str, file: str) -> Any:
 
 
 def _entries(document: Any) -> Iterator[Mapping[str, Any]]:
-    """The things described, out of the lists and objects that the API wraps them in."""
+    """The described objects, without the lists and objects that the API wraps them in."""
     if isinstance(document, list):
         for item in document:
             yield from _entries(item)
@@ -122,7 +122,7 @@ def _entries(document: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _take(entry: Mapping[str, Any], file: str, found: Documents) -> bool:
-    """Adds the entry to what was found; False for an endpoint that is no S3 target, which is of no interest here."""
+    """Adds the entry to `found`. Returns False for an endpoint that is not an S3 target, which is ignored."""
     if "TableMappings" in entry:
         found.tasks.append(_task(entry, file))
     elif "EndpointIdentifier" in entry or "S3Settings" in entry or "EngineName" in entry:
@@ -162,12 +162,12 @@ def _task(entry: Mapping[str, Any], file: str) -> Task:
 def _rules(mappings: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], ...]:
     rules = mappings.get("rules", [])
     if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
-        raise DocumentError(f"{where}: rules is no list of JSON objects.")
+        raise DocumentError(f"{where}: rules is not a list of JSON objects.")
     return tuple(rules)
 
 
 def _embedded(value: Any, where: str) -> Mapping[str, Any]:
-    """The API has these documents as strings; people who edit them, as what they are."""
+    """The API returns these documents as strings; edited files have them as JSON objects."""
     parsed = _json(value, where) if isinstance(value, str) else value
     if not isinstance(parsed, dict):
         raise DocumentError(f"{where} is not a JSON object.")

@@ -1,10 +1,10 @@
 """The `sources:` section of a lake.yaml, from documents of DMS.
 
-Here: which setting is the source's and which a table's own, and the text with its comments. Not here: reading the
+Here: whether a setting belongs to the source or to a table, and the text with its comments. Not here: reading the
 documents (`documents.py`), or what each setting means (`s3_settings.py`, `task_settings.py`, `table_mappings.py`).
 
-What the documents do not tell is a comment, or the word `undecided`, with which no lake opens: an invented type would
-pass for a known one.
+What the documents do not contain becomes a comment, or the word `undecided`, with which no lake opens: an invented
+type would look like a known one.
 """
 
 import json
@@ -61,11 +61,13 @@ def _source(name: str, endpoint: Endpoint, tasks: Sequence[Task]) -> Iterator[st
     written = {k: v for k, v in (settings | common).items() if v != _DEFAULTS[k]}
     listed = [*written.get("added_columns", ()), *(d.dms.get("added_columns") for d in drafts)]
     if any(listed) and settings.get("data_format", "csv") == "csv" and not settings.get("add_column_name"):
-        notes.append("added_columns is in the rules' order: compare with a file, which has no header to tell")
+        notes.append(
+            "added_columns is in the rules' order: compare it with a file, since files have no header"
+        )
     described = f"the endpoint {endpoint.name}" + (
         f" and the tasks {', '.join(task.name for task in tasks)}" if tasks else ""
     )
-    yield f"# From {_one_line(described)}. Comments say what these do not tell."
+    yield f"# From {_one_line(described)}. Comments say what is missing in them."
     yield f"{name}:"
     yield f"  location: {_scalar(location(endpoint))}"
     for note in dict.fromkeys(notes):
@@ -81,7 +83,7 @@ def _tables(drafts: Sequence[TableDraft], common: Mapping[str, Any]) -> Iterator
     for draft in (draft for draft in drafts if not draft.pattern):
         if tables.setdefault(draft.name, draft) is not draft:
             tables[draft.name].notes.append(
-                "selected twice: files that two tables or two tasks write to one folder overwrite each other, and have "
+                "selected twice: files that two tables or two tasks write to one folder overwrite each other and have "
                 "no common order"
             )
     patterns = [draft for draft in drafts if draft.pattern]
@@ -89,8 +91,8 @@ def _tables(drafts: Sequence[TableDraft], common: Mapping[str, Any]) -> Iterator
         extra = f" ({'; '.join(draft.notes)})" if draft.notes else ""
         yield from _comment(f"the mapping selects {draft.name}{extra}: name each of these tables")
         if own := _difference(draft.dms, common):
-            said = ", ".join(f"{key}: {_scalar(value)}" for key, value in own.items())
-            yield from _comment(f"each of {draft.name} with dms: {{{said}}}")
+            settings_text = ", ".join(f"{key}: {_scalar(value)}" for key, value in own.items())
+            yield from _comment(f"each of {draft.name} with dms: {{{settings_text}}}")
     if not tables:
         yield f"tables: {UNDECIDED}"
         return
@@ -107,7 +109,7 @@ def _tables(drafts: Sequence[TableDraft], common: Mapping[str, Any]) -> Iterator
 
 
 def _order_added_columns(draft: TableDraft) -> None:
-    """The change sequence is one of the added columns; it needs no mention among them where it is the first."""
+    """Leaves the change sequence out of the added columns if it is the first of them."""
     added = list(draft.dms.pop("added_columns", ()))
     if added and added[0] == draft.dms.get("change_sequence_column"):
         del added[0]
@@ -116,7 +118,7 @@ def _order_added_columns(draft: TableDraft) -> None:
 
 
 def _common(drafts: Sequence[TableDraft]) -> dict[str, Any]:
-    """What holds for all tables that a pattern selects; without one, for all tables."""
+    """The settings common to all tables that a pattern selects; without a pattern, to all tables."""
     of_all = [draft for draft in drafts if draft.pattern] or drafts
     if not of_all:
         return {}
@@ -139,13 +141,13 @@ def _source_name(name: str) -> str:
 
 
 def _scalar(value: Any) -> str:
-    """A value in YAML's flow form, as `config_file.py` reads it again."""
+    """A value in YAML's flow form, as `config_file.py` reads it."""
     if isinstance(value, str):
         plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
         if plain:
             return value
-        # JSON's text is YAML's double-quoted one, but for characters that break lines or that YAML does not take; `${`
-        # would be an environment variable.
+        # JSON's text is valid as YAML's double-quoted text, except for line-breaking characters and those that YAML
+        # does not accept; `${` would be an environment variable.
         quoted = json.dumps(value, ensure_ascii=False).replace("${", "$${")
         return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
     if isinstance(value, Mapping):

@@ -1,6 +1,6 @@
-"""What an S3 target's settings mean in lake.yaml.
+"""Translates an S3 target's settings to lake.yaml.
 
-Here: S3Settings of the API, and the same settings as extra connection attributes. Not here: what the task adds
+Here: S3Settings of the API, and the same settings as extra connection attributes. Not here: the task's settings
 (`task_settings.py`, `table_mappings.py`).
 """
 
@@ -18,7 +18,7 @@ _WITHOUT_EFFECT = (
     "CdcMaxBatchInterval", "CdcMinFileSize", "MaxFileSize", "IgnoreHeaderRows", "ExpectedBucketOwner",
     "GlueCatalogGeneration",
 )  # fmt: skip
-"""How files are written, not what is in them; or of S3 as a source."""
+"""Settings that do not affect the content of the files, or are for S3 as a source."""
 _ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r"}
 
 
@@ -32,8 +32,8 @@ def location(endpoint: Endpoint) -> str:
 
 
 def endpoint_settings(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
-    """Settings of `dms:` under their names there, and what could not be decided. Raises DocumentError for a value that
-    means nothing."""
+    """The settings of `dms:` by their names there, and notes about undecided ones. Raises DocumentError for an invalid
+    value."""
     settings, notes = _merged(endpoint)
     found: dict[str, Any] = {}
     for name, convert in _MEANINGS.items():
@@ -58,12 +58,12 @@ def endpoint_settings(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
         )
     if "csv_null_value" not in found and found.get("data_format", "csv") == "csv":
         notes.append(
-            "CsvNullValue is not set: NULL is documented, and an empty field was seen; look into a file, and say "
-            'csv_null_value: "" if NULL is empty there'
+            "CsvNullValue is not set: the DMS guide documents NULL, but files with empty fields exist; check a file, "
+            'and set csv_null_value: "" if NULL is empty there'
         )
     if "timestamp_column_name" in found:
         notes.append(
-            "an endpoint does not state the zone of its commit times: timestamp_zone, unless it is UTC"
+            "an endpoint does not have the time zone of its commit times: set timestamp_zone unless it is UTC"
         )
     return found, notes
 
@@ -79,11 +79,13 @@ def _merged(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
         for name, value in given.items():
             known = _KNOWN.get(name.lower())
             if known is None:
-                notes.append(f"{name} of {where} is not known here: see whether it changes the files")
+                notes.append(
+                    f"{name} of {where} is not known to lake_assets: check whether it changes the files"
+                )
             elif known in merged and str(merged[known]).lower() != str(value).lower():
                 notes.append(
-                    f"S3Settings and ExtraConnectionAttributes disagree about {known}, and the former was taken: look "
-                    "into a file"
+                    f"S3Settings and ExtraConnectionAttributes disagree about {known}; this is the value of "
+                    "S3Settings: check a file"
                 )
             else:
                 merged.setdefault(known, value)
@@ -154,5 +156,5 @@ _MEANINGS: Mapping[str, Callable[[Any], Any]] = {
     "CsvDelimiter": _unescaped,
     "CsvRowDelimiter": _unescaped,
 }
-"""What a setting's value is in lake.yaml, where the setting has the same name in snake case."""
+"""By setting with the same name in lake.yaml (in snake case), the function that converts its value."""
 _KNOWN = {name.lower(): name for name in (*_MEANINGS, *_OTHER, *_WITHOUT_EFFECT)}

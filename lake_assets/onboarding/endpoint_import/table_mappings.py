@@ -1,6 +1,6 @@
-"""Which tables a table mapping selects, under which names they arrive, and what it does to their files.
+"""The tables that a table mapping selects, the names under which they arrive, and its effects on their files.
 
-Here: selection, transformation and table-settings rules. Not here: how the outcome is written (`lake_section.py`).
+Here: selection, transformation and table-settings rules. Not here: writing the result (`lake_section.py`).
 The guide's chapter is "Specifying table selection and transformations rules using JSON".
 """
 
@@ -17,7 +17,7 @@ CHANGE_SEQUENCE = "$AR_H_CHANGE_SEQ"
 
 @dataclass(slots=True)
 class TableDraft:
-    """What a mapping says of one table, or of all tables that a pattern selects."""
+    """The settings that a mapping gives one table, or all tables that a pattern selects."""
 
     schema: str
     table: str
@@ -65,7 +65,7 @@ def _named(rules: Sequence[Rule], included: Sequence[Rule]) -> Iterator[tuple[st
 
 def _locator(rule: Rule) -> tuple[str, str]:
     where = _part(rule, "object-locator")
-    # A rule for schemas names no table, and concerns all of them.
+    # A rule for schemas names no table and applies to all of them.
     return str(where.get("schema-name") or "%"), str(where.get("table-name") or "%")
 
 
@@ -75,7 +75,7 @@ def _part(rule: Rule, name: str) -> Mapping[str, Any]:
 
 
 def _is_name(text: str) -> bool:
-    """`_` stands for any character, but in a name for itself."""
+    """Whether the text is a name and not a pattern; `_` is a wildcard only in a pattern."""
     return "%" not in text and "[" not in text.replace("[_]", "")
 
 
@@ -144,7 +144,7 @@ def _before_images(rule: Rule, draft: TableDraft) -> None:
         draft.dms["before_image_columns"] = "all"
     elif columns != "pk-only":
         draft.notes.append(
-            f"before images of the columns {columns}: without a header, only pk-only and all tell which columns a "
+            f"before images of the columns {columns}: without a header, only pk-only and all show which columns a "
             "file has"
         )
 
@@ -154,7 +154,7 @@ def _added_column(rule: Rule, draft: TableDraft) -> None:
     if expression == CHANGE_SEQUENCE:
         draft.dms["change_sequence_column"] = name
     if "operation_indicator" in expression:
-        draft.notes.append(f"{name} is a soft-delete flag of operation_indicator: it is read, and not used")
+        draft.notes.append(f"{name} is a soft-delete flag of operation_indicator: it is read but not used")
     draft.dms["added_columns"] = [*draft.dms.get("added_columns", ()), name]
 
 

@@ -1,7 +1,7 @@
-"""What a replication task's settings mean in lake.yaml.
+"""Translates a replication task's settings to lake.yaml.
 
-Here: LOB modes, batch apply, validation, what happens to a target that is loaded again. Not here: the endpoint's
-settings (`s3_settings.py`), or the rules of the table mapping (`table_mappings.py`).
+Here: LOB modes, batch apply, validation, preparation of the target before a reload. Not here: the endpoint's settings
+(`s3_settings.py`), the rules of the table mapping (`table_mappings.py`).
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from lake_assets.onboarding.endpoint_import.documents import Task
 
 
 def task_settings(task: Task) -> tuple[dict[str, Any], list[str]]:
-    """Settings of `dms:` under their names there, and what could not be decided."""
+    """The settings of `dms:` by their names there, and notes about undecided ones."""
     found: dict[str, Any] = {}
     notes: list[str] = []
     target = _section(task.settings, "TargetMetadata")
@@ -40,7 +40,7 @@ def task_settings(task: Task) -> tuple[dict[str, Any], list[str]]:
 
 
 def lob_mode(mode: str) -> str:
-    """A `lob-settings` mode of the table mapping, as lake.yaml has it."""
+    """The `lob_mode` of lake.yaml for a `lob-settings` mode of the table mapping."""
     return {"unlimited": "full"}.get(mode, mode)
 
 
@@ -50,8 +50,8 @@ def _lobs(target: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     if target.get("FullLobMode"):
         return {"lob_mode": "full"}
     notes.append(
-        "limited LOB mode cuts values: longest_lob in KB, for which the longest LOB at the source has to be measured "
-        "(0 where no column is a LOB)"
+        "limited LOB mode truncates values: set longest_lob, in KB, to the length of the longest LOB at the source "
+        "(0 if no column is a LOB)"
     )
     # 0 and a missing size leave DMS's default in force.
     size = {"lob_max_size": target["LobMaxSize"]} if target.get("LobMaxSize") else {}

@@ -1,5 +1,5 @@
-"""A table's contract taken from its source: `lake-assets init`.
+"""Reads a table's contract from its source database: `lake-assets init`.
 
-What a source's column becomes on its way through DMS is documented per engine: a module for each. Not here: what
-lake.yaml may say (`config/`), or reading DMS's files (`bronze/`).
+The DMS guide documents type conversions by engine; each engine has a module. Not here: the models of lake.yaml
+(`config/`), reading DMS's files (`bronze/`).
 """

@@ -1,6 +1,6 @@
-"""What a source column is declared as in lake.yaml, or why that takes a human.
+"""The declaration of a source column in lake.yaml, or why the user has to decide it.
 
-Here: the answer's form, type names taken apart, and what all engines share. Not here: an engine's own types.
+Here: the result's class, the parser of type names, and rules that all engines share. Not here: an engine's own types.
 """
 
 import re
@@ -17,7 +17,7 @@ class Declared:
     type: str
     """`undecided` where the documentation of DMS gives no exact answer."""
     comment: str | None = None
-    """What to know, or what to decide."""
+    """A remark, or the decision that is needed."""
 
     @property
     def is_decided(self) -> bool:
@@ -25,16 +25,16 @@ class Declared:
 
 
 def undecided(comment: str) -> Declared:
-    """A column that lake.yaml cannot declare before somebody has decided."""
+    """A column that lake.yaml cannot declare before the user has decided."""
     return Declared(UNDECIDED, comment)
 
 
 @dataclass(frozen=True, slots=True)
 class TypeName:
-    """A type as DDL spells it, taken apart: `INTEGER(11) UNSIGNED` is INTEGER, (11,), UNSIGNED."""
+    """The parts of a DDL type: `INTEGER(11) UNSIGNED` is INTEGER, (11,), UNSIGNED."""
 
     name: str
-    """Upper case, one space between words, without what is in parentheses: `TIMESTAMP WITH TIME ZONE`."""
+    """Upper case, one space between words, without parentheses: `TIMESTAMP WITH TIME ZONE`."""
     arguments: tuple[int, ...] = ()
     unsigned: bool = False
 
@@ -61,13 +61,13 @@ def parse_type(text: str) -> TypeName:
 
 
 def decimal(kind: TypeName, beyond: Declared) -> Declared:
-    """An exact number with its digits; `beyond` for one of more than 38, which neither Parquet's readers nor Iceberg
-    have."""
+    """An exact number with its digits; `beyond` for more than 38 digits, which Parquet's readers and Iceberg do not
+    support."""
     precision, scale = (*kind.arguments, 0)[:2]
     if not 0 <= scale <= precision:
         return undecided(
-            f"{kind.text} has more decimals than digits, or less than none: look at what DMS writes, and declare "
-            "decimal(p, s), double or string"
+            f"{kind.text} has more decimals than digits, or a negative number of decimals: check what DMS writes, and "
+            "declare decimal(p, s), double or string"
         )
     return Declared(f"decimal({precision}, {scale})") if precision <= 38 else beyond
 
@@ -84,12 +84,12 @@ def fractional_seconds(kind: TypeName, declared: str, most: int, default: int) -
 
 
 def by_name(kind: TypeName, names: Mapping[str, str], engine: str) -> Declared:
-    """The declared type of which the engine's table has the name; undecided for a name that it does not have. The table
-    has for each declared type the engine's names, with `, ` between them."""
+    """The declared type of an engine's type; undecided if `names` does not have it. `names` has, by declared type, the
+    engine's names, separated by `, `."""
     for declared, own in names.items():
         if kind.name in own.split(", "):
             return Declared(declared)
     return undecided(
-        f"the DMS user guide has no mapping of {engine}'s {kind.text}: look at what DMS writes, and declare that, "
+        f"the DMS user guide has no mapping of {engine}'s {kind.text}: check what DMS writes, and declare that, "
         "or remove the column from the task's mapping and from here"
     )

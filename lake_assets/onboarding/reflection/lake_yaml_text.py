@@ -1,7 +1,7 @@
 """The text of a lake.yaml for reflected tables.
 
-Here: names, quoting, and a comment wherever somebody has to decide. Not here: reading the source (`reflect.py`).
-Pure. Written as text and not dumped, because what it leaves open is said in comments.
+Here: names, quoting, and a comment for each decision that is left to the user. Not here: reading the source
+(`reflect.py`). Pure. The text is not dumped by a YAML library, because it has comments.
 """
 
 import re
@@ -14,7 +14,7 @@ from lake_assets.onboarding.reflection.reflect import SourceColumn, SourceTable
 _SILVER_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
 _HEAD = """\
-# Written by `lake-assets init` from the tables of a {engine} database. `lake-assets validate` names what is left to
+# Written by `lake-assets init` from the tables of a {engine} database. `lake-assets validate` lists what is left to
 # decide: every `undecided`, and the settings of the endpoint below.
 catalog:
   name: lake
@@ -38,7 +38,7 @@ sources:
 
 
 def lake_yaml(engine: str, source: str, location: str | None, tables: Sequence[SourceTable]) -> str:
-    """The file's text. Without a location it asks the environment for DMS_LOCATION, and is refused without one."""
+    """The file's text. Without a location, it refers to the environment variable DMS_LOCATION."""
     where = "${DMS_LOCATION}" if location is None else key(location)
     names = _silver_names(tables)
     text = _HEAD.format(engine=engine, source=source, location=where)
@@ -46,7 +46,7 @@ def lake_yaml(engine: str, source: str, location: str | None, tables: Sequence[S
 
 
 def open_decisions(tables: Sequence[SourceTable]) -> list[str]:
-    """What somebody has to decide before the file is valid, a sentence each."""
+    """The decisions that the user has to make before the file is valid, a sentence each."""
     found = []
     for table in tables:
         place = f"{table.schema}.{table.name}"
@@ -65,8 +65,8 @@ def _table(table: SourceTable, names: dict[tuple[str, str], str | None]) -> Iter
     if table.primary_key:
         yield f"        primary_key: {listed(table.primary_key)}"
     else:
-        yield "        # No primary key at the source: on some engines its changes then never arrive. Declare one"
-        yield "        # if some columns are one, else say mode: append_log (inserts only), full_row or change_log."
+        yield "        # No primary key at the source: with some engines, its changes then never arrive. Declare one"
+        yield "        # if some columns are unique, else set mode: append_log (inserts only), full_row or change_log."
         for unique in table.unique_keys:
             yield f"        # Unique and NOT NULL at the source: primary_key: {listed(unique)}"
         yield f"        mode: {UNDECIDED}"
@@ -76,13 +76,14 @@ def _table(table: SourceTable, names: dict[tuple[str, str], str | None]) -> Iter
 
 def _column(column: SourceColumn) -> str:
     declared = column.declared.type + (" not null" if column.required and column.declared.is_decided else "")
-    # A source's names may be of any letters: none of them ends a comment's line.
+    # A source's names may have any characters, but must not end the comment's line.
     comment = " ".join((column.declared.comment or "").split())
     return f"          {key(column.name)}: {declared}" + (f"  # {comment}" if comment else "")
 
 
 def _silver_names(tables: Sequence[SourceTable]) -> dict[tuple[str, str], str | None]:
-    """The `name:` of each table that needs one: its own is no silver name, or another schema's table has it too."""
+    """The `name:` of each table that needs one: its own is not a valid silver name, or a table of another schema has
+    the same."""
     own = [table.name.lower() for table in tables]
     names: dict[tuple[str, str], str | None] = {}
     for table, name in zip(tables, own, strict=True):

@@ -1,7 +1,7 @@
-"""A source database's tables as SQLAlchemy reflects them, with the types that lake.yaml declares them as.
+"""Reads a source database's tables by SQLAlchemy's reflection, with the types that lake.yaml declares for them.
 
-Here: connecting, which tables, and type objects as type names. Not here: what a name becomes (a module for each
-engine), or the text of lake.yaml (`lake_yaml_text.py`). Nothing of the address, least of all its password, leaves here.
+Here: connecting, selecting tables, and the names of SQLAlchemy's types. Not here: converting a name (a module for each
+engine), the text of lake.yaml (`lake_yaml_text.py`). No other module gets the address or its password.
 """
 
 import re
@@ -28,7 +28,7 @@ ENGINES: Mapping[str, tuple[str, Callable[[TypeName], Declared]]] = {
     "oracle": ("Oracle", oracle.declared_type),
     "mssql": ("SQL Server", sql_server.declared_type),
 }
-"""By SQLAlchemy's name of the dialect."""
+"""By SQLAlchemy's dialect name."""
 
 _SYSTEM_SCHEMAS = re.compile(
     r"information_schema|pg_.*|mysql|performance_schema|sys|guest|db_.*|INFORMATION_SCHEMA", re.ASCII
@@ -63,11 +63,11 @@ class SourceTable:
     columns: tuple[SourceColumn, ...]
     primary_key: tuple[str, ...]
     unique_keys: tuple[tuple[str, ...], ...] = ()
-    """Of columns that are NOT NULL: what might serve as a key where there is none."""
+    """Unique constraints on NOT NULL columns: candidates for a key if the table has none."""
 
 
 def read_tables(address: str, schemas: Sequence[str] = ()) -> tuple[str, list[SourceTable]]:
-    """The engine's name and the tables of the schemas (default: of all that are the user's own), by schema and name.
+    """The engine's name and the tables of the schemas (by default all schemas of the user), by schema and name.
 
     `address` is a SQLAlchemy URL. Raises SourceError.
     """
@@ -75,7 +75,7 @@ def read_tables(address: str, schemas: Sequence[str] = ()) -> tuple[str, list[So
     if url.get_backend_name() not in ENGINES:
         known = ", ".join(dict.fromkeys(name for name, _ in ENGINES.values()))
         raise SourceError(
-            f"{url.get_backend_name()} is no engine whose types through DMS are known; known are {known}."
+            f"{url.get_backend_name()} is not a known engine: DMS's types are known for {known}."
         )
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")  # the driver that the extra `init` brings
@@ -89,8 +89,8 @@ def read_tables(address: str, schemas: Sequence[str] = ()) -> tuple[str, list[So
             engine.dispose()
     except ModuleNotFoundError as error:
         raise SourceError(
-            f"The driver {error.name} is not installed: pip install 'lake_assets[init]' has PostgreSQL's, and another "
-            "is chosen by a URL such as mysql+pymysql://…"
+            f"The driver {error.name} is not installed: pip install 'lake_assets[init]' installs PostgreSQL's; a URL "
+            "such as mysql+pymysql://… selects another one."
         ) from None
     except sa.exc.SQLAlchemyError as error:
         raise SourceError(f"The database cannot be read: {_without_secrets(error, url)}") from None
@@ -108,12 +108,12 @@ def _url(address: str) -> URL:
     except (
         sa.exc.ArgumentError,
         ValueError,
-    ):  # ValueError: the port is no number, but a part of a password perhaps
+    ):  # ValueError: the port is not a number, but perhaps a part of a password
         raise SourceError(f"The address of the database is not a URL such as {EXAMPLE}. {ESCAPE}") from None
-    # With one such sign too many, what follows it in a password would be taken for the host or the database, which a
-    # driver names in its errors.
+    # With an unescaped sign, the rest of a password would be read as the host or the database, which a driver names in
+    # its errors.
     if "@" in address.partition("://")[2].partition("@")[2] or "@" in f"{url.host}{url.database}{url.query}":
-        raise SourceError(f"The address of the database can be read in two ways. {ESCAPE}")
+        raise SourceError(f"The address of the database is ambiguous. {ESCAPE}")
     return url
 
 
@@ -121,7 +121,7 @@ def _without_secrets(error: sa.exc.SQLAlchemyError, url: URL) -> str:
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) and error.orig is not None else error
     text = " ".join(str(cause).split()) or type(cause).__name__
     known = [str(secret) for secret in (url.password, *url.query.values()) if secret]
-    # A driver may repeat them as they were written.
+    # A driver may repeat the secrets as they were written, still escaped.
     for secret in sorted((*known, *map(quote_plus, known), *map(quote, known)), key=len, reverse=True):
         text = text.replace(secret, "***")
     return text
@@ -167,7 +167,7 @@ def _tables(inspector: sa.Inspector, dialect: sa.Dialect, schema: str) -> Iterat
 
 
 def _domains(inspector: sa.Inspector) -> dict[str, str]:
-    """PostgreSQL's domains with the text of their base types, of which SQLAlchemy drops the digits."""
+    """PostgreSQL's domains with the text of their base types; SQLAlchemy drops the digits of these."""
     query = "SELECT typname, format_type(typbasetype, typtypmod) FROM pg_catalog.pg_type WHERE typtype = 'd'"
     with inspector.engine.connect() as connection:
         return {row[0]: row[1] for row in connection.exec_driver_sql(query)}
@@ -178,7 +178,7 @@ def _declared(
 ) -> Declared:
     if column.get("computed"):
         return undecided(
-            "computed by the source: look whether DMS writes it; declare its type then, else remove it here"
+            "computed by the source: check whether DMS writes it; if so declare its type, else remove it here"
         )
     if unknown is not None:
         return ENGINES[dialect.name][1](parse_type(unknown))
@@ -202,9 +202,9 @@ def declared_type(
     if isinstance(kind, sa.ARRAY):
         return declared(TypeName("ARRAY"))
     if isinstance(kind, sa.types.NullType):
-        return undecided("SQLAlchemy does not know its type: look at what DMS writes, and declare that")
+        return undecided("SQLAlchemy does not know its type: check what DMS writes, and declare that")
     try:
         return declared(parse_type(kind.compile(dialect=dialect)))
     except sa.exc.UnsupportedCompilationError:
-        # Reflected, but in no DDL that SQLAlchemy writes: Oracle's BFILE.
+        # SQLAlchemy reflects the type but cannot write it as DDL: Oracle's BFILE.
         return declared(parse_type(type(kind).__name__))

@@ -1,6 +1,6 @@
-"""The check by which a run fails when one of its tables failed, after all the others had their turn.
+"""The check that fails a run when one of its tables failed, after all the others had their turn.
 
-Here: the check of a batch asset. Not here: the turn, and each table's own checks (`silver_assets.py`,
+Here: the check of a batch asset. Not here: the turn, and the checks of each table (`silver_assets.py`,
 `orchestration/checks/`).
 """
 
@@ -17,7 +17,7 @@ def batch_check(batch: dg.AssetKey) -> dg.AssetChecksDefinition:
     @dg.asset_check(
         asset=batch,
         name=BATCH_CHECK,
-        # Blocking, because a failed check that blocks nothing leaves the run successful.
+        # Blocking, because a run succeeds despite a failed check that does not block.
         blocking=True,
         description="Fails the run, after every table had its turn, when a table failed.",
     )
@@ -33,8 +33,8 @@ def batch_check(batch: dg.AssetKey) -> dg.AssetChecksDefinition:
 
 
 def _failed_tables(instance: dg.DagsterInstance, run_id: str, batch: dg.AssetKey) -> dict[str, str]:
-    """Of this run's own turn: another run may have ended its turn since. The newest turn of any run is asked only when
-    the check is executed by itself."""
+    """The failures of this run, since another run may have ended later. When the check is executed without its asset,
+    those of the newest run."""
     own = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
     entries = [record.event_log_entry for record in own.records if record.asset_key == batch]
     entry = entries[-1] if entries else instance.get_latest_materialization_event(batch)

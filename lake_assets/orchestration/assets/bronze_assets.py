@@ -19,7 +19,7 @@ from lake_assets.words import many
 
 IO_MANAGER_KEY = "bronze_io_manager"
 LAST_OFFSET = "last_offset"
-"""Metadata of an event: the file log's offset up to which the table's files have been reported."""
+"""Metadata of an event: the offset up to which the table's files have been reported."""
 
 
 def bronze_specs(lake: LakeConfig) -> list[dg.AssetSpec]:
@@ -57,10 +57,10 @@ def landed_events(
 ) -> list[dg.AssetMaterialization]:
     """One event per table and day for newly logged files: files, rows, bytes, first and last key.
 
-    None for tables that lake.yaml does not name: of a transaction file, the log has their shares as well. Rows are the
-    files' own count; files that the listing left uncounted for their size are named in `files_uncounted`.
-    The event that reports a table's highest offset comes last, so that after a death between two of them the rest can
-    be told (`bronze_reports.py`).
+    Tables that lake.yaml does not name get no event, though the log has their shares of transaction files. Rows are
+    counted in the files; `files_uncounted` is the number of files that the scan did not count because of their size.
+    The event with a table's highest offset is the last one, so that after a death between two events the remaining
+    ones can be reported (`bronze_reports.py`).
     """
     source = lake.sources[source_name]
     groups: dict[tuple[str, str], list[LoggedFile]] = defaultdict(list)

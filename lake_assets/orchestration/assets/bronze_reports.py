@@ -1,10 +1,10 @@
-"""Which logged files Dagster has not been told of yet.
+"""The logged files that have no bronze event yet.
 
-Here: the file log against the bronze assets' own materializations. Not here: the events themselves
+Here: comparing the file log with the bronze assets' materializations. Not here: the events themselves
 (`bronze_assets.py`).
 
-Level-triggered, like the sensor that asks: a tick that died after it had logged files, files logged by a process
-without Dagster and a Dagster storage that was deleted are all made good by the next tick.
+Level-triggered, like the sensor that calls it: the next tick makes up for a tick that died after it had logged files,
+for files that were logged without Dagster, and for a deleted Dagster storage.
 """
 
 import dagster as dg
@@ -16,9 +16,9 @@ from lake_assets.orchestration.shared.asset_keys import bronze_key
 from lake_assets.runtime import LakeRuntime
 
 MOST_EVENTS = 200
-"""For one tick: an event takes Dagster 10 ms, and what the tick requests waits for its events."""
+"""For one tick: Dagster takes 10 ms an event, and the tick's run requests wait for its events."""
 RECENT = 10
-"""Materializations looked through for one that names an offset: those reported by hand in the UI do not."""
+"""The newest materializations searched for an offset: those reported by hand in the UI have none."""
 
 
 class UnreportedFiles:
@@ -27,18 +27,18 @@ class UnreportedFiles:
     def __init__(self, runtime: LakeRuntime, source: str) -> None:
         self._runtime = runtime
         self._source = source
-        # Only to spare queries: what a sensor returned is not written yet, so nothing counts as reported before it is
-        # read back.
+        # Only to save queries. Dagster stores the events after the sensor has returned them, so they count as reported
+        # only once they are read back.
         self._seen = 0
         self._newest: dict[str, int] = {}
         self._reported: dict[str, int] = {}
 
     def take(self, instance: dg.DagsterInstance) -> list[LoggedFile]:
-        """By offset; as many as make up to MOST_EVENTS events."""
+        """The unreported files by offset, for at most MOST_EVENTS events."""
         log = self._runtime.file_log
         if log.head() < self._seen:
-            self._seen, self._newest, self._reported = 0, {}, {}  # the log was dropped and begins anew
-        # A transaction file has records of tables, too, that lake.yaml does not name (yet): they have no asset.
+            self._seen, self._newest, self._reported = 0, {}, {}  # the log was dropped and created again
+        # A transaction file also has records of tables that lake.yaml does not name (yet): they have no asset.
         tables = self._runtime.lake.sources[self._source].tables
         for file in log.files(self._source, after=self._seen):
             self._seen = file.offset
@@ -59,7 +59,7 @@ class UnreportedFiles:
             event = record.asset_materialization
             if event is not None and LAST_OFFSET in event.metadata:
                 offset = event.metadata[LAST_OFFSET].value
-                # An offset that this log does not have was reported of an earlier log.
+                # An offset beyond this log was reported for an earlier log.
                 return offset if isinstance(offset, int) and offset <= newest else 0
         return 0
 

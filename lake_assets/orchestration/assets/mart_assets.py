@@ -1,7 +1,7 @@
 """Gold in Dagster: every mart as an asset, stored by the Iceberg IO manager.
 
-Here: the asset of a mart, and that it refuses inputs whose blocking check failed. Not here: what a mart computes, or
-when (`orchestration/sensors/mart_sensor.py`).
+Here: the asset of a mart, which refuses inputs whose blocking check failed. Not here: what a mart computes, or when
+(`orchestration/sensors/mart_sensor.py`).
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ def silver_keys(mart: Mart) -> list[dg.AssetKey]:
 
 
 def failed_inputs(instance: dg.DagsterInstance, mart: Mart) -> list[str]:
-    """Inputs whose newest blocking check says that their last turn failed, as `asset: check`."""
+    """Inputs whose newest blocking check failed, as `asset: check`."""
     failed = []
     for key in silver_keys(mart):
         for name in BLOCKING:
@@ -68,7 +68,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         if failed := failed_inputs(context.instance, mart):
             raise dg.Failure(
                 f"{mart.identifier} is not computed while a check of its inputs fails: {', '.join(failed)}. "
-                "Its rows are as they were.",
+                "Its rows are unchanged.",
                 allow_retries=False,
             )
         view = mart_view(Look(runtime.catalog), mart, runtime.lake.gold)
@@ -80,7 +80,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         if partitioned:
             keys = context.partition_key_range
             days = (date.fromisoformat(keys.start), date.fromisoformat(keys.end))
-        # Until the rows are on their way: computing and writing them has the IO manager's heartbeat.
+        # This heartbeat covers the planning; the IO manager's covers computing and writing the rows.
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with secrets_hidden(runtime.lake), Heartbeat(context.instance, context.run.run_id, beat):
             computed, metadata = computed_mart(runtime, mart, view, days)

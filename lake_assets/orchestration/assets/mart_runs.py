@@ -1,6 +1,6 @@
-"""What is to be computed in gold, as runs: one for each contiguous stretch of days, for all marts that need it.
+"""The runs that bring gold up to date: one for each contiguous range of days, for all marts that need it.
 
-Here: views into requests, for the sensor and for `sync`. Not here: submitting them.
+Here: planning the runs, for the sensor and for `sync`. Not here: submitting them.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ RANGE_END = "dagster/asset_partition_range_end"
 
 @dataclass(frozen=True, slots=True)
 class MartRun:
-    """One run: marts that are computed over the same days, or unpartitioned ones without."""
+    """One run: marts that are computed over the same days, or unpartitioned marts, without days."""
 
     marts: tuple[str, ...]
     days: tuple[date, date] | None
@@ -34,7 +34,7 @@ class MartRun:
 
     @property
     def tags(self) -> dict[str, str]:
-        """Range tags make one run of the whole stretch."""
+        """The range tags by which Dagster computes all the days in one run."""
         if self.days is None:
             return {}
         return {RANGE_START: self.days[0].isoformat(), RANGE_END: self.days[1].isoformat()}
@@ -44,7 +44,7 @@ class MartRun:
 class MartWork:
     runs: tuple[MartRun, ...]
     unpartitioned_days: tuple[date, ...]
-    """Days with changes for which there is no partition (before `gold.start_date`, or in the future)."""
+    """Changed days without a partition (before `gold.start_date`, or in the future)."""
     reasons: tuple[str, ...]
     """Why stale marts are left out."""
 
@@ -52,7 +52,7 @@ class MartWork:
 def mart_work(
     runtime: LakeRuntime, marts: Sequence[Mart], refuse: Callable[[Mart], str | None] = lambda mart: None
 ) -> MartWork:
-    """Runs that bring the stale marts up to silver. `refuse` may name a reason to leave a stale mart out."""
+    """Runs that bring the stale marts up to date. `refuse` may return a reason to leave a stale mart out."""
     by_days: dict[tuple[date, date] | None, list[str]] = {}
     outside: set[date] = set()
     reasons = []
@@ -73,7 +73,7 @@ def mart_work(
         outside |= set(view.work) - set(inside)
         for stretch in stretches(inside):
             by_days.setdefault(stretch, []).append(mart.name)
-    # What has no days is what people look at now: first.
+    # Unpartitioned marts are first: they show the present.
     ordered = sorted(by_days.items(), key=lambda item: (item[0] is not None, item[0] or (date.min, date.min)))
     runs = tuple(MartRun(tuple(names), days) for days, names in ordered)
     return MartWork(runs, tuple(sorted(outside)), tuple(reasons))

@@ -3,9 +3,9 @@
 Here: specs, and the events of a step that applies many tables side by side. Not here: applying
 (`silver/apply/engine.py`).
 
-One step for many tables, because one Spark session and one process start serve them all. One bad table must fail
-alone: raising would stop every table's marts, so it yields no output and logs its failed blocking check instead, and
-the run's failure comes from a check of the batch asset.
+One step applies many tables, because they share one Spark session and one process start. A failing table must not stop
+the others: raising would stop every table's marts, so the step yields no output for it and logs its failed blocking
+check, and a check of the batch asset fails the run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from lake_assets.config import Mode
 from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.assets.batch_check import FAILED_TABLES, batch_check
-from lake_assets.orchestration.assets.silver_report import doubts, turn_events
+from lake_assets.orchestration.assets.silver_report import inconsistencies, turn_events
 from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.freshness_check import freshness
 from lake_assets.orchestration.checks.live_rows_check import counted_rows
@@ -47,7 +47,7 @@ from lake_assets.spark.causes import whole_story
 CHUNK = 50
 """Dagster's step execution is superlinear in the specs of a multi_asset: 1,000 in one took 111 s, in fifties 19.6 s."""
 NOT_YIELDED = "did not yield or return expected outputs"
-"""What Dagster says of the checks of a step."""
+"""Dagster's warning about checks that a step has not yielded."""
 SHAPES = {
     Mode.CURRENT: "equal to the source table",
     Mode.SOFT_DELETE: "every key that ever lived, deleted ones marked",
@@ -75,7 +75,7 @@ def silver_assets(
 
 
 def batch_key(source: str, chunk: int) -> dg.AssetKey:
-    """The asset that stands for a chunk's turn as a whole."""
+    """The asset of a chunk as a whole: its materialization reports which tables failed."""
     return dg.AssetKey(["lake_ops", f"{source}_batch" if chunk == 1 else f"{source}_batch_{chunk}"])
 
 
@@ -99,7 +99,7 @@ def _chunk_asset(
     specs = [_spec(runtime, target) for target in targets]
     batch_spec = dg.AssetSpec(
         batch,
-        description=f"One turn of the tables of {source}: fails when a table failed, without stopping the others.",
+        description=f"One round of the tables of {source}. Its check fails if a table failed; the others are applied.",
         group_name="lake_ops",
         kinds={"iceberg"},
         skippable=True,
@@ -112,13 +112,13 @@ def _chunk_asset(
         can_subset=True,
     )
     def silver(context: dg.AssetExecutionContext) -> Iterator[Any]:
-        # Their results are logged, and Dagster looks for yielded ones only.
+        # The results are logged, and Dagster recognizes only yielded ones.
         context.log.addFilter(lambda record: NOT_YIELDED not in record.getMessage())
         selected = [by_key[key] for key in sorted(context.selected_asset_keys) if key in by_key]
         failed: dict[str, str] = {}
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with Heartbeat(context.instance, context.run.run_id, beat):
-            as_of = _began(context) if runtime.lake.sources[source].consistent_cut is not None else None
+            as_of = _run_start(context) if runtime.lake.sources[source].consistent_cut is not None else None
             for result in apply_tables(runtime, selected, progress=progress, as_of=as_of):
                 yield from _events(context, runtime, result)
                 if result.error is not None:
@@ -127,12 +127,12 @@ def _chunk_asset(
             yield dg.MaterializeResult(batch, metadata={FAILED_TABLES: failed, "tables": len(selected)})
         elif failed:
             raise dg.Failure("\n".join(failed.values()))
-        _evaluate_alone(context, runtime, by_key)
+        _evaluate_checks_only(context, runtime, by_key)
 
     return silver
 
 
-def _began(context: dg.AssetExecutionContext) -> datetime | None:
+def _run_start(context: dg.AssetExecutionContext) -> datetime | None:
     began = context.instance.get_run_stats(context.run.run_id).start_time
     return datetime.fromtimestamp(began, UTC) if began is not None else None
 
@@ -159,7 +159,7 @@ def _spec(runtime: LakeRuntime, target: Target) -> dg.AssetSpec:
 
 def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: TableResult) -> Iterator[Any]:
     name = result.target.identifier
-    for sentence in doubts(result):
+    for sentence in inconsistencies(result):
         context.log.warning("%s: %s", name, sentence)
     if result.error is not None:
         context.log.error("%s failed: %s", name, result.error)
@@ -176,22 +176,22 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
             context.log_event(event)
 
 
-def _evaluate_alone(
+def _evaluate_checks_only(
     context: dg.AssetExecutionContext, runtime: LakeRuntime, by_key: Mapping[dg.AssetKey, Target]
 ) -> None:
-    """Checks that a user executes without their table: nothing is applied, the table is only looked at."""
+    """Evaluates checks that a user executes without their table: reads the table's state and applies nothing."""
     wanted = {
         key for key in context.selected_asset_check_keys if key.asset_key not in context.selected_asset_keys
     }
     targets = [by_key[key] for key in sorted({check.asset_key for check in wanted})]
     now = datetime.now(UTC)
     for state in table_states(runtime, targets, now) if targets else ():
-        for evaluation in _look_evaluations(context.instance, runtime, state, now):
+        for evaluation in _state_evaluations(context.instance, runtime, state, now):
             if dg.AssetCheckKey(evaluation.asset_key, evaluation.check_name) in wanted:
                 context.log_event(evaluation)
 
 
-def _look_evaluations(
+def _state_evaluations(
     instance: dg.DagsterInstance, runtime: LakeRuntime, state: TableState, now: datetime
 ) -> Iterator[dg.AssetCheckEvaluation]:
     target = state.target

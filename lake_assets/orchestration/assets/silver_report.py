@@ -1,8 +1,8 @@
-"""What a table's turn looks like in Dagster: its materialization, its checks, and an event for each change of its
-columns and for each time that all of its files had vanished.
+"""The Dagster events of a table's turn: its materialization, its checks, and an event for each change of its columns
+and for each time that all of its files had vanished.
 
-Here: figures into events, so that the UI plots them, whoever took the turn. Not here: taking the figures, handing the
-events to Dagster (`silver_assets.py`, `orchestration/runs/continuous_run.py`).
+Here: turning figures into events, which the UI plots. Not here: collecting the figures, giving the events to Dagster
+(`silver_assets.py`, `orchestration/runs/continuous_run.py`).
 """
 
 from collections import Counter
@@ -22,11 +22,11 @@ from lake_assets.words import many
 
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 POSITION = "position"
-"""The file log's offset up to which the table's files are accounted for."""
+"""Metadata: the offset up to which the table has applied its files."""
 
 
 def state_metadata(position: Position) -> dict[str, Any]:
-    """What a table is at a position, whoever brought it there."""
+    """Metadata of a table at a position."""
     metadata: dict[str, Any] = {
         "dagster/row_count": position.rows,
         POSITION: position.log_offset,
@@ -42,8 +42,7 @@ def state_metadata(position: Position) -> dict[str, Any]:
 
 
 def turn_events(runtime: LakeRuntime, result: TableResult, now: datetime) -> Iterator[Event]:
-    """Everything that Dagster records of a table's turn, in order; `now` is UTC. The materialization is left out when
-    nothing was applied."""
+    """All events of a table's turn, in order; `now` is UTC. Without a materialization if nothing was applied."""
     target = result.target
     logged = runtime.file_log.files(target.source, target.table)
     yield from schema_observations(result)
@@ -66,7 +65,7 @@ def schema_observations(result: TableResult) -> Iterator[dg.AssetObservation]:
 
 
 def vanished_observations(result: TableResult, logged: Sequence[LoggedFile]) -> Iterator[dg.AssetObservation]:
-    """One event for each time that the table's turn found all of its files gone; `logged` are all of them."""
+    """One event for each time that all files of the table had vanished; `logged` are all files of the table."""
     policy = result.target.config.on_vanished
     for batch in result.batches:
         for mark in batch.vanished:
@@ -85,24 +84,22 @@ def vanished_observations(result: TableResult, logged: Sequence[LoggedFile]) -> 
             )
 
 
-def doubts(result: TableResult) -> Iterator[str]:
-    """What the turn's changes said that does not go with the table as it was, though they were applied."""
+def inconsistencies(result: TableResult) -> Iterator[str]:
+    """Warnings about changes that were applied but do not fit the table as it was."""
     if unseen := sum(batch.unseen_updates for batch in result.batches):
         yield (
             f"{many(unseen, 'update', 'are')} of rows that the table did not have, and that no before image explains; "
-            "each "
-            "became a row. An earlier file may be missing, or before images of a key that changed."
+            "each became a row. An earlier file may be missing, or before images of a key that changed."
         )
     if unmatched := sum(batch.unmatched for batch in result.batches):
         yield (
             f"{many(unmatched, 'row', 'were')} to be deleted or updated that the table did not have. The source may "
-            "not show "
-            "whole rows, an earlier file may be missing, or rows were changed while the full load ran."
+            "not show whole rows, an earlier file may be missing, or rows were changed while the full load ran."
         )
 
 
 def materialization_metadata(result: TableResult, now: datetime) -> dict[str, Any]:
-    """Figures over all the batches of one turn. Lag is now minus the newest applied source commit, seconds."""
+    """Figures over all the batches of one turn. The lag is `now` minus the newest applied source commit, in seconds."""
     batches = result.batches
     seconds: Counter[str] = Counter()
     by_op: Counter[str] = Counter()

@@ -1,6 +1,6 @@
-"""The freshness check: is the table behind its bucket, or its source behind the clock?
+"""The freshness check: whether a table is behind its bucket, or its newest source commit is too old.
 
-Here: the decision for one table. Not here: reading positions and the log. Pure.
+Here: the decision for one table. Not here: reading positions and the file log. Pure.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ class FreshnessState:
     target: Target
     pending_files: int
     pending_age: timedelta | None
-    """Since the oldest pending file was written; None when none is pending."""
+    """Time since the oldest pending file was logged; None if no file is pending."""
     source_lag: timedelta | None
-    """Since the newest applied source commit; None when there is none, or no timestamp column tells."""
+    """Time since the newest applied source commit; None without a commit or a timestamp column."""
     fresh: bool
     sentence: str
 
@@ -31,9 +31,9 @@ class FreshnessState:
 def freshness(
     target: Target, position: Position, logged: Sequence[LoggedFile], now: datetime
 ) -> FreshnessState:
-    """The state of one table. `logged` are its files in the log; `now` is UTC.
+    """The state of one table. `logged` are its files in the file log; `now` is UTC.
 
-    A pending file's age counts from when it was logged, not from its own date: a copied bucket keeps old dates.
+    A pending file's age counts from when it was logged, not from its own date: copied files may have old dates.
     """
     living = living_files(logged, target.mode, target.config.on_vanished)
     pending = [file for file in living if file.offset > position.log_offset]

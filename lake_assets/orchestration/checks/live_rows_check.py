@@ -1,6 +1,6 @@
-"""The rows that a silver table holds, by three witnesses of its metadata: nothing is scanned, and no Spark is needed.
+"""The rows of a silver table, counted three ways from its metadata: no data file is read, and no Spark is needed.
 
-Here: taking the figures of one snapshot. Not here: the comparison (`silver/write/row_count.py`).
+Here: the figures of one snapshot. Not here: the comparison (`silver/write/row_count.py`).
 """
 
 from pyiceberg.manifest import DataFileContent
@@ -13,7 +13,7 @@ from lake_assets.silver.write.row_count import LiveRows
 
 
 def counted_rows(table: Table | None) -> LiveRows:
-    """Of main's head. All zeros for a table that is not there, or that nothing was published to."""
+    """The rows at the head of main. All zeros for a table that does not exist or has no snapshot on main."""
     chain = main_chain(table) if table is not None else []
     if table is None or not chain:
         return LiveRows(committed=None, by_summary=0, by_files=0)

@@ -1,9 +1,9 @@
 """The asset checks of a silver table: their names, specs and evaluations.
 
-Here: what each check says in Dagster. Not here: the figures (`silver/write/row_count.py`, `freshness_check.py`).
+Here: the result of each check in Dagster. Not here: the figures (`silver/write/row_count.py`, `freshness_check.py`).
 
-`applied` and `row_count` block: a mart is not computed from a table whose last turn ended with a failure. They are
-logged by the writer itself, which knows, rather than found out by a query afterwards.
+`applied` and `row_count` block: a mart is not computed from a table whose last turn failed. The writer logs them from
+its own figures; no query is needed afterwards.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ import dagster as dg
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Held
 from lake_assets.errors import LakeError, RowCountMismatch
-from lake_assets.orchestration.checks.check_history import CheckTurn
+from lake_assets.orchestration.checks.check_history import CheckExecution
 from lake_assets.orchestration.checks.freshness_check import FreshnessState, freshness
 from lake_assets.silver.plan.table_state import TableState
 from lake_assets.silver.table.position import Position
@@ -40,16 +40,16 @@ def check_specs(target: Target) -> list[dg.AssetCheckSpec]:
             APPLIED,
             asset=key,
             blocking=True,
-            description="The table has not stopped; otherwise why it has. Files that wait do not fail it.",
+            description="The table has not stopped; a failure says why it has. Waiting files do not fail the check.",
         ),
         dg.AssetCheckSpec(
             ROW_COUNT,
             asset=key,
             blocking=True,
             description=(
-                "Rows before + added - removed = rows after, rows read = rows that the files hold by their own count. "
-                "Evaluated before a batch is published; a batch that fails it is not. Executed by itself, it compares "
-                "the rows that the table holds with those after its newest batch."
+                "Rows before + added - removed = rows after, and rows read = rows counted in the files. Evaluated "
+                "before a batch is published; a batch that fails it is not published. Executed alone, it compares "
+                "the table's rows with those after its newest batch."
             ),
         ),
         dg.AssetCheckSpec(
@@ -61,8 +61,8 @@ def check_specs(target: Target) -> list[dg.AssetCheckSpec]:
             KNOWN_ROWS,
             asset=key,
             description=(
-                "No change since the full load is of a row that the table never had; without a full load, no delete is "
-                "either, unless the table says cdc_only."
+                "No change since the full load is of a row that the table never had. For a table without a full load, "
+                "no delete is, unless the table is cdc_only."
             ),
         ),
         dg.AssetCheckSpec(
@@ -83,8 +83,7 @@ def check_specs(target: Target) -> list[dg.AssetCheckSpec]:
 def turn_evaluations(
     result: TableResult, logged: Sequence[LoggedFile], held: Sequence[Held], now: datetime
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """All checks of a table after a turn, whoever took it. `logged`: all files of the table; `held`: what of it is set
-    aside."""
+    """All checks of a table after a turn. `logged`: all files of the table; `held`: its quarantined rows and files."""
     yield applied_evaluation(result)
     yield row_count_evaluation(result)
     yield quarantine_evaluation(result.target, held)
@@ -102,9 +101,9 @@ def applied_evaluation(result: TableResult) -> dg.AssetCheckEvaluation:
     return _evaluation(result.target, APPLIED, result.error is None, metadata, blocking=True)
 
 
-def state_evaluation(state: TableState, last: CheckTurn | None) -> dg.AssetCheckEvaluation:
-    """`applied`, of a table that is looked at without a turn: fails while the table is stopped. Files that wait for
-    their turn do not stop it. `last`: the newest evaluation of the check; a failure holds until its batch is gone."""
+def state_evaluation(state: TableState, last: CheckExecution | None) -> dg.AssetCheckEvaluation:
+    """`applied`, evaluated without a turn: fails while the table is stopped. Files that wait to be applied do not stop
+    it. `last`: the newest evaluation of the check; a failure holds while the batch that failed may still be pending."""
     error = state.stop
     if error is None and (failed := _unresolved(state, last)) is not None:
         error = LakeError(failed.problem or "The last turn failed; its run says why.")
@@ -112,15 +111,15 @@ def state_evaluation(state: TableState, last: CheckTurn | None) -> dg.AssetCheck
     return applied_evaluation(result)
 
 
-def _unresolved(state: TableState, last: CheckTurn | None) -> CheckTurn | None:
-    """The last turn if it failed, and what it failed on may still be there."""
+def _unresolved(state: TableState, last: CheckExecution | None) -> CheckExecution | None:
+    """The last evaluation if it failed and the files that it failed on may still be pending."""
     return last if last is not None and last.passed is False and state.due else None
 
 
 def live_row_count_evaluation(
-    state: TableState, rows: LiveRows, last: CheckTurn | None
+    state: TableState, rows: LiveRows, last: CheckExecution | None
 ) -> dg.AssetCheckEvaluation:
-    """`row_count`, of a table that is looked at without a turn: its rows as they are. `last`: as above."""
+    """`row_count`, evaluated without a turn: of the table's current rows. `last`: as in `state_evaluation`."""
     others = state.target.config.foreign_commits == "tolerate"
     problem = live_rows_problem(rows, others_may_write=others)
     if problem is None and (failed := _unresolved(state, last)) is not None:
@@ -132,9 +131,9 @@ def live_row_count_evaluation(
 
 
 def row_count_evaluation(result: TableResult) -> dg.AssetCheckEvaluation:
-    """`row_count` of the turn's batches. A turn without one leaves the rows as they were counted when they were
-    published; whether it failed is for `applied` to say. Never left out: a check that its run has not evaluated is
-    shown as failed if the run fails, be it for another table."""
+    """`row_count` of the turn's batches. A turn without a batch passes: its rows were counted when they were published,
+    and `applied` reports a failure. Always evaluated: if the run fails, even because of another table, the UI shows a
+    check without an evaluation as failed."""
     if isinstance(result.error, RowCountMismatch):
         return _evaluation(result.target, ROW_COUNT, False, {"problem": str(result.error)}, blocking=True)
     if not result.batches:
@@ -152,12 +151,12 @@ def row_count_evaluation(result: TableResult) -> dg.AssetCheckEvaluation:
 
 
 def published_row_count(target: Target) -> dg.AssetCheckEvaluation:
-    """`row_count` of what is found in the lake: it was counted, or it would not have been published."""
+    """`row_count` of rows that were published earlier: rows are counted before they are published."""
     return _evaluation(target, ROW_COUNT, True, {"counted": "before each publish"}, blocking=True)
 
 
 def quarantine_evaluation(target: Target, held: Sequence[Held]) -> dg.AssetCheckEvaluation:
-    """`quarantine`: a warning; the rows that are not set aside are right."""
+    """`quarantine`: a warning; the other rows are right."""
     metadata: dict[str, Any] = {
         "rows": sum(row.row is not None for row in held),
         "files": sum(row.row is None for row in held),
@@ -169,7 +168,7 @@ def quarantine_evaluation(target: Target, held: Sequence[Held]) -> dg.AssetCheck
 
 
 def known_rows_evaluation(target: Target, position: Position) -> dg.AssetCheckEvaluation:
-    """`known_rows`: a warning; what the files say is applied, and earlier ones may be missing."""
+    """`known_rows`: a warning; the files are applied, but earlier ones may be missing."""
     sentence = unknown_rows_sentence(target, position)
     metadata: dict[str, Any] = {"unknown_rows": position.unknown_rows}
     if sentence is not None:
@@ -178,7 +177,7 @@ def known_rows_evaluation(target: Target, position: Position) -> dg.AssetCheckEv
 
 
 def freshness_evaluation(state: FreshnessState) -> dg.AssetCheckEvaluation:
-    """`freshness`: a warning, since an old but right table is still right."""
+    """`freshness`: a warning, since an old table is still right."""
     metadata: dict[str, Any] = {"pending_files": state.pending_files, "state": state.sentence}
     if state.pending_age is not None:
         metadata["oldest_pending_seconds"] = round(state.pending_age.total_seconds(), 3)

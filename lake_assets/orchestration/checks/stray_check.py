@@ -1,6 +1,6 @@
-"""The asset check of a source: every file in its location is of a configured table.
+"""The asset check of a source: every file in its location belongs to a configured table.
 
-Here: the check, by the newest looks, and its evaluation where nothing runs. Not here: finding such files
+Here: the check of the newest scans' strays, and its evaluation while nothing runs. Not here: finding strays
 (`bronze/scan/strays.py`).
 """
 
@@ -15,14 +15,14 @@ MOST_SHOWN = 100
 
 
 def strays_check(runtime: LakeRuntime, source: str, batch: dg.AssetKey) -> dg.AssetChecksDefinition:
-    """The check of a source, on the asset that stands for its tables' turn."""
+    """The check of a source, on its batch asset."""
 
     @dg.asset_check(
         asset=batch,
         name=KNOWN_FILES,
         description=(
             "Every file in the source's location is of a configured table, and none is empty. The metadata has the "
-            "keys of the others, which no table has anything of."
+            "keys of the other files, which are in no table."
         ),
     )
     def known_files() -> dg.AssetCheckResult:
@@ -34,11 +34,11 @@ def strays_check(runtime: LakeRuntime, source: str, batch: dg.AssetKey) -> dg.As
 def strays_evaluation(
     instance: dg.DagsterInstance, runtime: LakeRuntime, source: str, batch: dg.AssetKey
 ) -> dg.AssetCheckEvaluation | None:
-    """The check's evaluation if the newest one says something else; None if it says the same."""
+    """The check's evaluation if it differs from the newest one; otherwise None."""
     found = runtime.strays.of(source)
     last = latest_evaluation(instance, dg.AssetCheckKey(batch, KNOWN_FILES))
-    is_news = found.since is not None and last is not None and last.at < found.since.timestamp()
-    if last is not None and last.passed is not bool(found.number) and not is_news:
+    is_newer = found.since is not None and last is not None and last.at < found.since.timestamp()
+    if last is not None and last.passed is not bool(found.number) and not is_newer:
         return None
     result = _result(found)
     return dg.AssetCheckEvaluation(

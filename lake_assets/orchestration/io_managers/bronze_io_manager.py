@@ -1,7 +1,6 @@
 """The bronze IO manager: a day, or a range of days, of a table's DMS files as a typed PySpark DataFrame.
 
-For assets that want the changes themselves rather than what silver makes of them. Bronze is written by DMS, so there
-is nothing to store.
+For assets that need the changes themselves rather than silver's rows. It stores nothing: DMS writes bronze.
 """
 
 import dagster as dg
@@ -22,11 +21,11 @@ CHANGE_COLUMNS = Sql(
 
 
 class BronzeIOManager(dg.IOManager):
-    """Hands an asset the changes of the partitions that its run maps to.
+    """Loads the changes of the partitions that an asset's run maps to.
 
     Columns: `_op` string, `_commit_ts` timestamp (UTC), `_sequence` string, `_file` string, `_row` long, `_bad` string
     (a reason for a row that cannot be used, else NULL), and the table's columns with their declared types. Days
-    without a file have no rows. Only files that were logged by then are read (by the sensor, or `lake-assets sync`).
+    without a file have no rows. Only logged files are read; the sensor or `lake-assets sync` logs them.
     """
 
     def __init__(self, runtime: LakeRuntime) -> None:
@@ -63,4 +62,4 @@ class BronzeIOManager(dg.IOManager):
             for table in source.tables:
                 if bronze_key(name, source, table) == key:
                     return name, table
-        raise dg.DagsterInvariantViolationError(f"{key.to_user_string()} is no bronze table of this lake")
+        raise dg.DagsterInvariantViolationError(f"{key.to_user_string()} is not a bronze table of this lake")

@@ -1,6 +1,6 @@
 """The Iceberg IO manager: DataFrames to and from Iceberg tables, by asset key and daily partition.
 
-Here: which partitions a run stands for, and reading a table or the partitions asked for. Not here: the commit that
+Here: which partitions a run writes, and reading a table or its requested partitions. Not here: the commit that
 overwrites them (`gold/write_mart.py`), what is computed, or which partitions are stale. `["gold", "x"]` is the table
 `gold.x`; `["silver", "s", "t"]` is `silver_s.t`.
 """
@@ -23,10 +23,10 @@ from lake_assets.spark.sql import table_address
 from lake_assets.spark.types import iceberg_type
 
 PARTITION_COLUMN = "lake/partition_column"
-"""Definition metadata of a partitioned asset: the date column that its daily partitions are."""
+"""Definition metadata of a partitioned asset: the date column of its daily partitions."""
 
 MOST_RACES = 10
-"""So often a run that loses to others of the same table computes again before it gives up."""
+"""How often a run computes again after it lost a race to another run of the same table."""
 
 
 def table_identifier(key: dg.AssetKey) -> str:
@@ -39,25 +39,25 @@ class IcebergIOManager(dg.IOManager):
     """Stores an asset's DataFrame, or `Computed`, in its Iceberg table.
 
     A partitioned asset overwrites exactly the run's partitions, one day or a contiguous range, also with zero rows;
-    an unpartitioned one is replaced whole. Rows outside the run's partitions raise PartitionMismatch and nothing is
-    written. Either way it is one commit on main.
+    an unpartitioned one is replaced whole. Either is one commit on main. Rows outside the run's partitions raise
+    PartitionMismatch, and nothing is written.
     """
 
     def __init__(self, runtime: LakeRuntime) -> None:
         self._runtime = runtime
 
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
-        """Raises PartitionMismatch and ColumnMismatch; a run that lost a race to another one computes again."""
+        """Raises PartitionMismatch and ColumnMismatch; a run that lost a race to another run computes again."""
         if obj is None:
             return
-        # A frame is a plan: its rows are computed here, after the asset's own code has ended.
+        # A DataFrame is a plan: its rows are computed here, after the asset's own code has ended.
         with _alive(context, self._runtime.lake.automation.heartbeat_interval.total_seconds()):
             try:
                 self._store(context, obj if isinstance(obj, Computed) else _plain(obj))
             except ApplyConflict as error:
-                # Only losing a race is worth another try at once: every other failure would come again.
-                wait = random.uniform(0.2, 2)  # runs that met once must not meet again
-                error.__cause__ = None  # Spark's trace, which says no more, would be in the log
+                # Only a lost race is retried at once: every other failure would occur again.
+                wait = random.uniform(0.2, 2)  # so that the same runs do not collide again
+                error.__cause__ = None  # keeps Spark's trace, which adds nothing, out of the log
                 raise dg.RetryRequested(MOST_RACES, wait) from error
 
     def _store(self, context: dg.OutputContext, computed: Computed) -> None:
@@ -67,7 +67,7 @@ class IcebergIOManager(dg.IOManager):
         context.add_output_metadata(overwrite(self._runtime, identifier, computed, column, days))
 
     def load_input(self, context: dg.InputContext) -> DataFrame:
-        """The upstream table, or of a partitioned one the partitions that the run maps to."""
+        """The upstream table, or the partitions of it that the run maps to."""
         identifier = table_identifier(context.asset_key)
         frame = self._runtime.sessions.root().table(
             table_address(self._runtime.lake.catalog.name, identifier)
@@ -100,7 +100,7 @@ def _partition_column(key: dg.AssetKey, metadata: Mapping[str, Any]) -> str:
 
 
 def _alive(context: dg.OutputContext, interval: float) -> AbstractContextManager[object]:
-    """The run's heartbeat; none for an output that belongs to no run."""
+    """The run's heartbeat; nothing for an output without a run."""
     try:
         return Heartbeat(context.step_context.instance, context.step_context.run_id, interval)
     except dg.DagsterInvariantViolationError:

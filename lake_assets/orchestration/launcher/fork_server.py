@@ -1,11 +1,11 @@
 """A process that has imported a code location, and forks itself for each of its runs.
 
-A run's process imports Dagster, PySpark, PyIceberg and the lake for 2.5 core-seconds before its first step; forked from
-one that has done so, it begins at once. Here: `python -m lake_assets.orchestration.launcher.fork_server MODULE
-[FOLDER]`, which reads a request a line, in JSON: `run`, with the arguments of Dagster's command line, and then `go`
-with the process's id. It answers the first with that id, or that it is stale, and ends: a file that it has read was
-changed since. Nothing is opened before the fork, no catalog and no connection: what is opened, the run opens. Not here:
-who asks (`warm_launcher.py`).
+A run's process imports Dagster, PySpark, PyIceberg and the lake for 2.5 core-seconds before its first step; a process
+that is forked from one with these imports starts at once. Here: `python -m
+lake_assets.orchestration.launcher.fork_server MODULE [FOLDER]`, which reads one JSON request a line: `run`, with the
+arguments of Dagster's command line, and then `go` with the process's id. It answers `run` with that id. If a file that
+it has imported has changed since, it answers `stale` and ends. It opens no catalog and no connection before the fork.
+Not here: the client (`warm_launcher.py`).
 """
 
 import contextlib
@@ -22,29 +22,29 @@ from pathlib import Path
 
 from lake_assets.config.config_file import lake_path
 
-ALSO = ("boto3", "pyiceberg.catalog.sql", "pyspark.sql.connect.session")
-"""What a run imports after the code location; the last one where the extra `connect` is installed."""
+EXTRA_MODULES = ("boto3", "pyiceberg.catalog.sql", "pyspark.sql.connect.session")
+"""Modules that a run imports after the code location; the last one exists only with the extra `connect`."""
 
-PATIENCE = 30.0
-"""Seconds that a run waits until its launcher has noted its process."""
+REGISTRATION_SECONDS = 30.0
+"""Seconds that a forked process waits for its launcher to register it."""
 
-KNOWN = b"k"
-"""What a forked process reads once its id has been told."""
+REGISTERED = b"k"
+"""Written to a forked process once the launcher has its id."""
 
 logger = logging.getLogger(__name__)
 
 
-class Watched:
-    """The files that the code location was made of: `lake.yaml`, and every module that was not installed."""
+class WatchedFiles:
+    """The files of the code location: `lake.yaml`, and every imported module that is not an installed package."""
 
     def __init__(self, began: int) -> None:
-        """`began`: the time before they were read, nanoseconds since the epoch."""
+        """`began`: a time before they were read, in nanoseconds since the epoch."""
         self._seen = self._now()
-        self._too_late = any(at is not None and at >= began for at in self._seen.values())
+        self._changed_while_loading = any(at is not None and at >= began for at in self._seen.values())
 
     def changed(self) -> bool:
-        """Since they were read."""
-        return self._too_late or self._now() != self._seen
+        """Whether one of them has changed since it was read."""
+        return self._changed_while_loading or self._now() != self._seen
 
     @staticmethod
     def _now() -> dict[str, int | None]:
@@ -63,22 +63,22 @@ def _modified(file: str) -> int | None:
 
 
 def serve(module: str) -> list[str] | None:
-    """Answers requests; returns in each forked process the arguments that it is to run, and None at the end."""
-    # What anything prints must not be taken for an answer.
+    """Answers requests. Returns its arguments in each forked process, and None in the server at the end."""
+    # Standard output carries the answers only; what any module prints goes to standard error.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     began = time.time_ns()
     loaded = _imported(module)
-    watched = Watched(began)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the runs
-    # A terminal's Ctrl-C is for the runs; without its launcher this process ends by itself.
+    watched = WatchedFiles(began)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the runs
+    # A terminal's Ctrl-C is for the runs; this process ends when its launcher closes the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     waiting: dict[int, int] = {}
-    # Not `for line in sys.stdin`: a forked process would own what was read ahead.
+    # Not `for line in sys.stdin`: a forked process would inherit what was read ahead.
     while line := _line():
         request = json.loads(line)
         if "go" in request:
-            # None: of another server's process, which has ended since and let it begin.
+            # None: an earlier server forked the process, which started when that server ended.
             if (end := waiting.pop(request["go"], None)) is not None:
                 os.close(end)
             continue
@@ -91,7 +91,7 @@ def serve(module: str) -> list[str] | None:
             answers.close()
             for end in (gone, *waiting.values()):
                 os.close(end)
-            _like_any_process()
+            _restore_signals_and_stdin()
             _wait(go)
             arguments: list[str] = request["run"]
             return arguments
@@ -100,31 +100,31 @@ def serve(module: str) -> list[str] | None:
         try:
             print(json.dumps({"pid": pid}), file=answers, flush=True)
         except BrokenPipeError:
-            break  # the launcher was killed while it waited; the run goes on
+            break  # the launcher was killed while it waited; the run continues
         finally:
-            with contextlib.suppress(OSError):  # it was killed at once
-                os.write(gone, KNOWN)
+            with contextlib.suppress(OSError):  # the run was killed at once
+                os.write(gone, REGISTERED)
     return None
 
 
 def _wait(go: int) -> None:
-    """Of a forked process: until its launcher has noted it. Ends it when the server died before it could tell: the
-    launcher has started another."""
+    """In a forked process, waits until the launcher has registered it. Ends the process if the server died before it
+    could answer: the launcher has started another."""
     if not os.read(go, 1):
         os._exit(1)
-    select.select([go], [], [], PATIENCE)
+    select.select([go], [], [], REGISTRATION_SECONDS)
     os.close(go)
 
 
 def _imported(module: str) -> bool:
     try:
         importlib.import_module(module)
-        for name in ALSO:
-            # A run that needs what is not there says so itself.
+        for name in EXTRA_MODULES:
+            # A run that needs a missing module reports it itself.
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
     except Exception:
-        # A run says what is wrong; here it only means that nothing is warm.
+        # The run reports the error; here it only means that there is no warm process.
         logger.warning("%s could not be imported", module, exc_info=True)
         return False
     return True
@@ -137,7 +137,7 @@ def _line() -> bytes:
     return bytes(found)
 
 
-def _like_any_process() -> None:
+def _restore_signals_and_stdin() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     nothing = os.open(os.devnull, os.O_RDONLY)

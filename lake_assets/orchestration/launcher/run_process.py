@@ -1,6 +1,6 @@
-"""Which process a run was given, told by a tag of the run.
+"""The process that executes a run, recorded in a tag of the run.
 
-Here: writing the tag, finding the process again. Not here: making it (`warm_launcher.py`).
+Here: the tag's text, and finding the process by it. Not here: starting the process (`warm_launcher.py`).
 """
 
 import socket
@@ -11,23 +11,23 @@ import psutil
 from dagster import DagsterRun
 
 PROCESS = "lake_assets/process"
-"""Run tag: the run's id, because re-executing a run copies its tags; where its process is, its number and its start."""
+"""Run tag: the run's id (re-executing a run copies its tags), and its process's machine, id and start time."""
 SERVER = "lake_assets.orchestration.launcher.fork_server"
-"""In the command line of each such process."""
+"""The command line of each such process contains it."""
 
 
 def process_tag(run_id: str, pid: int) -> dict[str, str]:
-    """The tag of a run that was given the process, of this machine."""
-    return {PROCESS: f"{run_id} {_here()} {pid} {_started(pid)}"}
+    """The tag of a run that a process of this machine executes."""
+    return {PROCESS: f"{run_id} {_machine()} {pid} {_started(pid)}"}
 
 
 def is_known(run: DagsterRun) -> bool:
-    """Whether the run was given a process that this one can see."""
-    return run.tags.get(PROCESS, "").split()[:2] == [run.run_id, _here()]
+    """Whether the run's process is recorded and visible from this process."""
+    return run.tags.get(PROCESS, "").split()[:2] == [run.run_id, _machine()]
 
 
 def process_of(run: DagsterRun) -> psutil.Process | None:
-    """The process of a run that `is_known`, if it lives. Its number may be another program's by now."""
+    """The process of a run that `is_known`, or None if it has ended; another program may have its id by now."""
     _, _, number, started = run.tags[PROCESS].split()
     pid = int(number)
     try:
@@ -39,9 +39,9 @@ def process_of(run: DagsterRun) -> psutil.Process | None:
 
 
 @cache
-def _here() -> str:
-    """The machine since its last start, and among which processes of it this one is: containers may share a host's
-    name, and number their processes each from 1."""
+def _machine() -> str:
+    """Identifies the machine, its boot and the PID namespace: containers may share a host name, and each numbers its
+    processes from 1."""
     found = [socket.gethostname()]
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         try:
@@ -50,12 +50,12 @@ def _here() -> str:
                 file.readlink().name if file.is_symlink() else file.read_text(encoding="ascii").strip()
             )
         except OSError:
-            continue  # no Linux
+            continue  # not Linux
     return "/".join(found)
 
 
 def _started(pid: int) -> str:
-    """When the process started, in ticks since the machine did, which no clock moves; `unknown` of one that is gone."""
+    """When the process started, in ticks since boot, which no clock change moves; `unknown` if it has ended."""
     try:
         after_name = (
             Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]

@@ -1,6 +1,6 @@
 """The continuous run in Dagster: a job for each source, and the sensor that starts it again.
 
-Here: how long it stays, what it leaves behind when it is told to stop, and whether one is alive. Not here: its rounds
+Here: how long the run lasts, what it reports when it is stopped, and whether one is alive. Not here: its rounds
 (`continuous_run.py`).
 """
 
@@ -21,9 +21,9 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.words import many
 
 LISTENING_SECONDS = 1.0
-"""A round without new files waits so long for S3's word, where there is a queue for it."""
+"""How long a round without new files waits for an S3 event, where the source has a queue."""
 IDLE_SECONDS = 0.2
-"""Pause after a round in which there was nothing to do: a look costs a request."""
+"""Pause after a round that had nothing to do: a scan costs a request."""
 
 
 def job_name(source: str) -> str:
@@ -38,18 +38,18 @@ def continuous_job(
     marts: Sequence[Mart],
     settings: ContinuousConfig,
 ) -> dg.JobDefinition:
-    """An op rather than assets, which the UI would show in progress for hours."""
+    """The job has an op, not assets: the UI would show assets as in progress for hours."""
 
     @dg.op(
         name=f"keep_{source}_current",
-        description=f"Applies what lands of {source} at once, and refreshes the marts that show the present.",
+        description=f"Applies the new files of {source} at once, and refreshes the marts that show the present.",
     )
     def keep_current(context: dg.OpExecutionContext) -> None:
         rounds = Continuous(runtime, source, targets, marts, context.instance, settings=settings)
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with Heartbeat(context.instance, context.run_id, beat):
-            told = _stay(context, rounds, settings)
-        context.log.info("%s; a fresh run takes over", many(told, "event"))
+            events = _run_rounds(context, rounds, settings)
+        context.log.info("%s; a fresh run takes over", many(events, "event"))
 
     @dg.job(name=job_name(source), executor_def=dg.in_process_executor, tags={"source": source})
     def continuous() -> None:
@@ -58,37 +58,37 @@ def continuous_job(
     return continuous
 
 
-def _stay(context: dg.OpExecutionContext, rounds: Continuous, settings: ContinuousConfig) -> int:
-    """Round after round until it is time to hand over; the number of events. What has been applied is told whatever
-    ends it, also a termination, which is no Exception."""
+def _run_rounds(context: dg.OpExecutionContext, rounds: Continuous, settings: ContinuousConfig) -> int:
+    """Runs rounds until the run hands over; returns the number of events. Reports what has been applied however the
+    run ends, also at a termination, which is not an Exception."""
     began = reported = time.monotonic()
-    told = 0
+    events = 0
     try:
         while (
             time.monotonic() - began < settings.hand_over_after.total_seconds()
-            and told < settings.hand_over_events
+            and events < settings.hand_over_events
         ):
             done = rounds.round(LISTENING_SECONDS)
             if time.monotonic() - reported >= settings.report_every.total_seconds():
-                told += _tell(context, rounds)
+                events += _report_events(context, rounds)
                 reported = time.monotonic()
             pause = settings.interval.total_seconds()
             time.sleep(pause if done.batches or done.marts else max(pause, IDLE_SECONDS))
     finally:
         try:
-            told += _tell(context, rounds)
+            events += _report_events(context, rounds)
         finally:
             rounds.close()
-    return told
+    return events
 
 
-def _tell(context: dg.OpExecutionContext, rounds: Continuous) -> int:
-    told = 0
+def _report_events(context: dg.OpExecutionContext, rounds: Continuous) -> int:
+    events = 0
     for event in rounds.events():
-        # Stored at once, though the op goes on.
+        # Dagster stores a logged event at once; it would store a yielded one at the end of the op.
         context.log_event(event)  # type: ignore[arg-type]  # it takes checks, too
-        told += 1
-    return told
+        events += 1
+    return events
 
 
 def continuous_sensor(runtime: LakeRuntime, source: str, job: dg.JobDefinition) -> dg.SensorDefinition:
@@ -119,7 +119,7 @@ def continuous_sensor(runtime: LakeRuntime, source: str, job: dg.JobDefinition) 
 
 
 def alive_runs(instance: dg.DagsterInstance, runtime: LakeRuntime, sources: Iterable[str]) -> list[str]:
-    """Continuous runs of the sources that have left the queue and give signs of life; those that do not are declared
+    """Continuous runs of the sources that have left the queue and have a heartbeat. Runs without one are declared
     failed."""
     if runtime.lake.automation.continuous is None:
         return []

@@ -1,8 +1,8 @@
-"""A run that stays up: looks, applies, refreshes, round after round.
+"""The continuous run: scans, applies and refreshes in rounds until it hands over.
 
-It does what a sensor's run does, with the same code and without the start of a process, a run and a Spark for each
-file. What it knows is in the lake, so that a sensor's run beside it does no harm, and its death loses nothing. Here:
-the rounds of one source, and what Dagster is told of them. Not here: the job and its sensor (`continuous_job.py`).
+It does what a sensor's run does, with the same code, but without starting a process, a run and a Spark for each file.
+Its state is in the lake, so that a sensor's run beside it does no harm and its death loses nothing. Here: the rounds
+of one source, and their events for Dagster. Not here: the job and its sensor (`continuous_job.py`).
 """
 
 import logging
@@ -26,7 +26,7 @@ from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.iceberg.table_maintenance import Upkeep
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
-from lake_assets.orchestration.assets.silver_report import Event, doubts, turn_events
+from lake_assets.orchestration.assets.silver_report import Event, inconsistencies, turn_events
 from lake_assets.rounds.arrivals import Arrivals
 from lake_assets.rounds.backoff import Backoff, Failures
 from lake_assets.rounds.round import plan_round
@@ -79,28 +79,28 @@ class Continuous:
         self._unreported = UnreportedFiles(runtime, source)
         self._failures = Failures(Backoff.of(runtime.lake.automation), clock)
         self._results: dict[str, TableResult] = {}
-        """By table, what has not been told yet."""
+        """By table, the result that has not been reported yet."""
         self._refreshed: dict[str, tuple[int, dict[str, Any]]] = {}
-        """By mart, how often it was refreshed since it was told, and the newest metadata."""
+        """By mart, the number of refreshes since the last report, and the newest metadata."""
         self._dead: Exception | None = None
-        """By what it was seen that the Spark of this process is gone."""
+        """The error that showed that the Spark of this process has died."""
 
     def round(self, wait_seconds: float = 0.0) -> Round:
-        """One look, one turn of each table that has anything pending, one refresh of each mart that is stale. Never
-        raises for a fault of a table, a mart or the bucket: they are tried again, each at its own pace. Raises
-        SparkLost when the Spark of this process has died: another process has to go on."""
+        """One scan, one turn of each table with pending files, one refresh of each stale mart. Does not raise when a
+        table, a mart or the bucket fails: each is retried with its own back-off. Raises SparkLost when the Spark of
+        this process has died: another process has to continue."""
         done = Round()
         try:
             done.files = len(self._arrivals.look(wait_seconds).logged)
         except StoreError as error:
-            # What is logged already can be applied all the same.
+            # The files that are logged already can still be applied.
             logger.warning("%s", error)
             done.failed.append(str(error))
         plan = plan_round(self._runtime, self._targets, self._seconds_left)
         for state in plan.states:
             over = state.state in (State.UP_TO_DATE, State.NO_FILES)
             if over and state.target.identifier in self._failures:
-                # It failed after it had published, or another process has applied what it could not.
+                # Its batch failed after it was published, or another process has applied the files.
                 self._applied(TableResult(state.target, position=state.position), done)
         for result in apply_tables(self._runtime, plan.ready) if plan.ready else ():
             self._applied(result, done)
@@ -114,7 +114,7 @@ class Continuous:
         return done
 
     def close(self) -> None:
-        """At the end of the rounds: gives up what the process kept for the next one."""
+        """Drops the branches that the process keeps from one round to the next."""
         branches, self._runtime.branches = self._runtime.branches, None
         if branches is None:
             return
@@ -125,7 +125,7 @@ class Continuous:
             logger.warning("branches of %s are left over", self._source, exc_info=True)
 
     def events(self) -> Iterator[Event]:
-        """What has happened since it was asked the last time: an event for each table, with the sums of its batches."""
+        """The events since the last call: one for each table, with the sums of its batches, and one for each mart."""
         yield from landed_events(self._runtime.lake, self._source, self._unreported.take(self._instance))
         results, self._results = self._results, {}
         now = datetime.now(UTC)
@@ -158,7 +158,7 @@ class Continuous:
             self._failed(name, result.error, done)
         else:
             self._failures.clear(name)
-        for sentence in doubts(result):
+        for sentence in inconsistencies(result):
             logger.warning("%s: %s", name, sentence)
         if (earlier := self._results.get(name)) is not None:
             result.batches[:0] = earlier.batches

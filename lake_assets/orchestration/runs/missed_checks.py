@@ -1,11 +1,11 @@
-"""What silver has become without Dagster's having been told.
+"""Silver commits that Dagster has no event of.
 
-Here: each table's position against its newest materialization, and failures that are over. Not here: bronze
-(`orchestration/assets/bronze_reports.py`), which is told in full; of silver only the state matters.
+Here: comparing each table's position with its newest materialization, and clearing failures that are over. Not here:
+bronze (`orchestration/assets/bronze_reports.py`), whose every file is reported; of silver only the state is.
 
-A run that is killed between a commit and its event, a table that another Dagster instance applied, a Dagster storage
-that was deleted, a run that failed after it had published: the lake is right, and the UI would show a table that
-failed, or was never there, until its next file. Marts would wait for it.
+Events are missing when a run is killed between a commit and its event or fails after it has published, when another
+Dagster instance applies a table, or when Dagster's storage is deleted. The lake is right, but until the next file the
+UI would show a table as failed or missing, and marts would wait for it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,31 +30,31 @@ from lake_assets.silver.plan.table_state import TableState
 Event = dg.AssetMaterialization | dg.AssetCheckEvaluation
 
 
-class Missed:
-    """What Dagster has missed, look after look of one process."""
+class UnreportedPositions:
+    """The positions that Dagster has no event of; one process calls `events` repeatedly."""
 
     def __init__(self) -> None:
         self._awaited: dict[dg.AssetKey, tuple[int, float]] = {}
-        """By table of a source that a run keeps current, the position that Dagster has not heard of, and since when:
-        the run tells of it in its own time."""
+        """By table, the position that is not reported, and since when. The continuous run of its source reports it with
+        a delay."""
 
     def events(
         self,
         instance: dg.DagsterInstance,
         states: Sequence[TableState],
         heartbeat_timeout: float,
-        looked_at: float,
-        kept: Mapping[str, float],
+        read_at: float,
+        grace: Mapping[str, float],
     ) -> list[Event]:
-        """A materialization and the checks of each table whose position Dagster has not heard of, and the check of
-        each that has failed and has nothing left to do. `looked_at`: seconds since the epoch, before the states were
-        read; `kept`: by source that a run keeps current, the seconds that the run is left to tell of a position."""
+        """A materialization and the checks of each table whose position is not reported, and the check of each table
+        that had failed and has no pending files left. `read_at`: a time before the states were read, in seconds since
+        the epoch; `grace`: by source with a continuous run, the seconds that the run has to report a position."""
         keys = {dg.AssetKey(state.target.asset_key): state for state in states if state.position.log_offset}
         if not keys:
             return []
-        # Its own run is about to tell.
+        # The table's own run is about to report.
         in_flight = assets_in_flight(instance, keys, heartbeat_timeout)
-        told = {
+        reported = {
             record.asset_entry.asset_key: record.asset_entry for record in instance.get_asset_records([*keys])
         }
         awaited, self._awaited = self._awaited, {}
@@ -63,12 +63,12 @@ class Missed:
             if key in in_flight:
                 continue
             offset = state.position.log_offset
-            if _position(told.get(key)) >= offset:
-                events += _recovered(instance, key, state, looked_at)
+            if _position(reported.get(key)) >= offset:
+                events += _recovered(instance, key, state, read_at)
                 continue
-            known, since = awaited.get(key, (offset, looked_at))
-            self._awaited[key] = offset, since if known == offset else looked_at
-            if looked_at - self._awaited[key][1] >= kept.get(state.target.source, 0.0):
+            known, since = awaited.get(key, (offset, read_at))
+            self._awaited[key] = offset, since if known == offset else read_at
+            if read_at - self._awaited[key][1] >= grace.get(state.target.source, 0.0):
                 events += _found(instance, key, state)
         return events
 
@@ -78,7 +78,7 @@ def _found(instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState) ->
     return [
         dg.AssetMaterialization(
             key,
-            description="Found in the lake: no run has reported it here.",
+            description="Found in the lake: no run of this instance has reported it.",
             metadata=state_metadata(state.position),
         ),
         state_evaluation(state, latest_evaluation(instance, dg.AssetCheckKey(key, APPLIED))),
@@ -88,18 +88,18 @@ def _found(instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState) ->
 
 
 def _recovered(
-    instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState, looked_at: float
+    instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState, read_at: float
 ) -> list[Event]:
     if state.state not in (State.UP_TO_DATE, State.NO_FILES):
         return []
     last = latest_evaluation(instance, dg.AssetCheckKey(key, APPLIED))
-    # A failure of meanwhile is about a file that the state does not know.
-    over = last is not None and not last.passed and last.at < looked_at
+    # A later failure is about a file that the state does not include.
+    over = last is not None and not last.passed and last.at < read_at
     return [state_evaluation(state, last)] if over else []
 
 
 def _position(entry: AssetEntry | None) -> int:
-    """Of the newest materialization; 0 if it does not say, as one that was reported by hand."""
+    """The position in the newest materialization; 0 without one, as in a materialization that was reported by hand."""
     event = entry.last_materialization if entry is not None else None
     materialization = event.asset_materialization if event is not None else None
     value = materialization.metadata.get(POSITION) if materialization is not None else None

@@ -1,7 +1,7 @@
-"""How long a failing asset, or a run that is to stay up, waits before it is tried again.
+"""How long a failing asset or continuous run waits before it is tried again.
 
-Derived from the history that Dagster keeps anyway, so that there is no state to lose: with the history deleted, the
-next attempt comes at once. Not here: the rule (`rounds/backoff.py`).
+Computed from Dagster's own history, so that there is no other state to lose: without the history, the next attempt
+starts at once. Not here: the rule (`rounds/backoff.py`).
 """
 
 import time
@@ -12,12 +12,12 @@ import dagster as dg
 from dagster import DagsterRunStatus, RunRecord, RunsFilter
 
 from lake_assets.gold.mart import Mart
-from lake_assets.orchestration.checks.check_history import DEPTH, check_turns
+from lake_assets.orchestration.checks.check_history import DEPTH, check_executions
 from lake_assets.orchestration.shared.run_tags import mart_tag
 from lake_assets.rounds.backoff import Backoff
 
 YOUNG_SECONDS = 60.0
-"""A run that is to stay up and fails sooner would soon fail again."""
+"""A continuous run that fails sooner is likely to fail again."""
 
 
 def check_backing_off(
@@ -28,10 +28,10 @@ def check_backing_off(
 ) -> float:
     """Seconds until the asset of `check` may be tried again; 0 when it may be tried now.
 
-    A turn counts as failed when its check failed, and when its run ended without evaluating the check at all.
+    A turn counts as failed when its check failed, or when its run ended without evaluating the check.
     """
     failed = []
-    for turn in check_turns(instance, check):
+    for turn in check_executions(instance, check):
         if turn.passed:
             break
         failed.append(turn.at)
@@ -39,7 +39,7 @@ def check_backing_off(
 
 
 def mart_backing_off(instance: dg.DagsterInstance, backoff: Backoff, mart: Mart) -> float:
-    """Seconds until a run of the mart may be requested again, whichever sensor requested the ones that failed."""
+    """Seconds until a run of the mart may be requested again, whichever sensor requested the failed runs."""
     tags, key = {mart_tag(mart.name): "1"}, dg.AssetKey(mart.asset_key)
     return runs_backing_off(instance, tags, key, backoff)
 
@@ -53,8 +53,8 @@ def runs_backing_off(
 ) -> float:
     """Seconds until runs with these tags may be requested again for `asset`.
 
-    A run counts as failed for the asset when it ended in failure and the asset was not materialized in it or since: a
-    run of several assets fails when one of them does.
+    A run counts as failed for the asset when it failed and the asset was not materialized in it or later: a run of
+    several assets fails when one of them does.
     """
     event = instance.get_latest_materialization_event(asset)
     run_id, materialized = (event.run_id, event.timestamp) if event is not None else ("", 0.0)
@@ -66,7 +66,7 @@ def runs_backing_off(
 
 
 def starts_backing_off(instance: dg.DagsterInstance, job: str, backoff: Backoff) -> float:
-    """Seconds until a job may be started again that is to stay up: at once, but for runs that died young."""
+    """Seconds until a continuous job may be started again; 0 unless its last runs failed within YOUNG_SECONDS."""
     failed = takewhile(
         lambda failure: failure[1] - (failure[0].start_time or failure[1]) < YOUNG_SECONDS,
         _failures(instance, RunsFilter(job_name=job)),
@@ -75,7 +75,8 @@ def starts_backing_off(instance: dg.DagsterInstance, job: str, backoff: Backoff)
 
 
 def _failures(instance: dg.DagsterInstance, runs: RunsFilter) -> Iterator[tuple[RunRecord, float]]:
-    """The newest of the runs as long as they have failed, newest first, and when each ended."""
+    """The failed runs since the last run that did not fail, newest first, each with its end in seconds since the
+    epoch."""
     for record in instance.get_run_records(runs, limit=DEPTH):
         if record.dagster_run.status is not DagsterRunStatus.FAILURE:
             return

@@ -1,1 +1,1 @@
-"""Sensors: new files, stale marts, checks and maintenance that are due."""
+"""Sensors for new files, stale marts and checks."""

@@ -1,9 +1,9 @@
-"""One look at a time at a source's bucket, however long it takes.
+"""Scans a source's bucket, one scan at a time, however long it takes.
 
-Here: a look that goes on while sensor ticks come and go. Not here: the look itself (`rounds/arrivals.py`).
+Here: a scan that continues from one sensor tick to the next. Not here: the scan itself (`rounds/arrivals.py`).
 
-The first look at a bucket of a hundred thousand files inspects them all, which takes longer than the 60 s that Dagster
-gives a tick. A tick that is cut off does not stop its look, and the next tick would begin a second one.
+The first scan of a bucket of a hundred thousand files inspects them all, which takes longer than the 60 s that Dagster
+gives a tick. Dagster's timeout of a tick does not stop its scan, and the next tick would start a second one.
 """
 
 import threading
@@ -15,32 +15,32 @@ from lake_assets.bronze.scan.discovery import Discovery
 
 
 class ArrivalWatch:
-    """Runs `look` in a thread of its own."""
+    """Runs `scan` in a separate thread."""
 
-    def __init__(self, look: Callable[[], Discovery]) -> None:
-        self._look = look
+    def __init__(self, scan: Callable[[], Discovery]) -> None:
+        self._scan = scan
         self._lock = threading.Lock()
         self._under_way: Future[Discovery] | None = None
         self._began = 0.0
 
     def poll(self, patience: float) -> Discovery | None:
-        """What a look found that began now, or before and is still under way; None if it takes longer than `patience`
-        seconds. Raises what the look raised."""
+        """The result of the scan that is under way, or of a new one; None if it takes longer than `patience` seconds.
+        Raises what the scan raised."""
         with self._lock:
             if self._under_way is None:
                 self._under_way, self._began = self._start(), time.monotonic()
-            look = self._under_way
-        wait([look], timeout=patience)
-        if not look.done():
+            scan = self._under_way
+        wait([scan], timeout=patience)
+        if not scan.done():
             return None
         with self._lock:
-            if self._under_way is look:
+            if self._under_way is scan:
                 self._under_way = None
-        return look.result()
+        return scan.result()
 
     @property
     def seconds(self) -> float:
-        """How long the look that is under way has taken so far."""
+        """How long the scan that is under way has taken so far."""
         return time.monotonic() - self._began
 
     def _start(self) -> Future[Discovery]:
@@ -48,13 +48,13 @@ class ArrivalWatch:
 
         def run() -> None:
             try:
-                found = self._look()
-            except BaseException as error:  # noqa: BLE001  (handed to whoever asks for the outcome)
+                found = self._scan()
+            except BaseException as error:  # noqa: BLE001  (`poll` raises it)
                 future.set_exception(error)
             else:
                 future.set_result(found)
 
-        # A daemon, unlike an executor's thread: a long look does not hold up the end of the process. What it has found
-        # enters the log in one commit, or not at all.
+        # A daemon thread, unlike an executor's: a long scan does not delay the end of the process. Its files enter the
+        # log in one commit, or not at all.
         threading.Thread(target=run, name="arrivals", daemon=True).start()
         return future

@@ -1,7 +1,8 @@
 """The sensor for new DMS files of a source.
 
-It asks "is there a logged file above a table's position, no run under way for it, and is it not backing off?" at every
-look, and needs neither a cursor nor run keys: deleting Dagster's storage loses and repeats nothing.
+At every evaluation it requests a run for each table with a logged file above its position, unless a run of the table
+is under way or the table is backing off. It needs neither a cursor nor run keys: deleting Dagster's storage loses and
+repeats nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from lake_assets.orchestration.assets.silver_assets import batch_keys
 from lake_assets.orchestration.checks.silver_checks import APPLIED
 from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
-from lake_assets.orchestration.runs.marts_along import marts_along, may_go_along
+from lake_assets.orchestration.runs.marts_in_silver_runs import can_share_run, marts_to_include
 from lake_assets.orchestration.runs.retry_wait import check_backing_off
 from lake_assets.orchestration.sensors.arrival_watch import ArrivalWatch
 from lake_assets.orchestration.sensors.polling import poll, sentence
@@ -36,68 +37,68 @@ def file_sensor(
     own = [target for target in targets if target.source == source]
     keys = [dg.AssetKey(target.asset_key) for target in own]
     batches = batch_keys(source, targets, own)
-    along = [dg.AssetKey(mart.asset_key) for mart in marts if may_go_along(mart, source)]
-    watch = ArrivalWatch(look_by_look(runtime, source))
+    shared_marts = [dg.AssetKey(mart.asset_key) for mart in marts if can_share_run(mart, source)]
+    watch = ArrivalWatch(source_scan(runtime, source))
     unreported = UnreportedFiles(runtime, source)
 
     @dg.sensor(
         name=f"{source}_files",
-        target=dg.AssetSelection.assets(*keys, *batches, *along),
+        target=dg.AssetSelection.assets(*keys, *batches, *shared_marts),
         minimum_interval_seconds=1,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"New DMS files of {source} become bronze events, and one run for all tables that have any.",
+        description=f"Reports new DMS files of {source} as bronze events, and requests one run for all their tables.",
         tags={"source": source},
     )
     def files(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         automation = runtime.lake.automation
 
-        def look() -> dg.SensorResult:
+        def evaluate() -> dg.SensorResult:
             found = watch.poll(automation.poll_window.total_seconds())
             events = landed_events(runtime.lake, source, unreported.take(context.instance))
             ready, reasons = ready_targets(context.instance, runtime, own)
             if ready:
-                found_along = marts_along(context.instance, runtime, source, marts, ready)
-                request = _request(source, targets, ready, found_along)
+                included = marts_to_include(context.instance, runtime, source, marts, ready)
+                request = _request(source, targets, ready, included)
                 return dg.SensorResult(run_requests=[request], asset_events=events)
             location = runtime.store(source).location
-            told_of = (
-                _found(found, location)
+            summary = (
+                _scan_summary(found, location)
                 if found
-                else f"still looking through {location}: {watch.seconds:.0f} s"
+                else f"still scanning {location}: {watch.seconds:.0f} s"
             )
             return dg.SensorResult(
-                skip_reason=sentence(reasons, f"no file is pending: {told_of}"), asset_events=events
+                skip_reason=sentence(reasons, f"no file is pending: {summary}"), asset_events=events
             )
 
-        return poll(look, automation)
+        return poll(evaluate, automation)
 
     return files
 
 
-def look_by_look(runtime: LakeRuntime, source: str) -> Callable[[], Discovery]:
-    """Looks at the source, one after the other. Where S3 tells of new files, the wait for its word is the pause."""
+def source_scan(runtime: LakeRuntime, source: str) -> Callable[[], Discovery]:
+    """A function that scans the source. With S3 events, it waits up to a second for the next one."""
     opened: list[Arrivals] = []
 
-    def look() -> Discovery:
+    def scan() -> Discovery:
         if not opened:
-            # Not before: to define the sensor needs neither the bucket nor the queue.
+            # Opened at the first scan: defining the sensor needs neither the bucket nor the queue.
             opened.append(Arrivals(runtime, source))
         return opened[0].look(wait_seconds=1)
 
-    return look
+    return scan
 
 
 def ready_targets(
     instance: dg.DagsterInstance, runtime: LakeRuntime, targets: Sequence[Target]
 ) -> tuple[list[Target], list[str]]:
-    """Tables to be requested now, and for the other pending ones why not."""
+    """The tables to request now, and the reasons why other pending tables are not requested."""
     automation = runtime.lake.automation
     if alive := alive_runs(instance, runtime, sorted({target.source for target in targets})):
-        # Beside it nothing would be applied twice, and a process be started for nothing.
+        # A second run would apply nothing twice, but start a process for nothing.
         return [], [f"run {alive[0][:8]} keeps its tables current"]
     keys = [dg.AssetKey(target.asset_key) for target in targets]
     if in_flight := assets_in_flight(instance, keys, automation.heartbeat_timeout.total_seconds()):
-        # One run at a time for a source: each has a Spark of its own, and what comes meanwhile is the next one's.
+        # One run at a time for a source: each has its own Spark. The next run applies the files that arrive meanwhile.
         runs = sorted({run for ids in in_flight.values() for run in ids})
         return [], [
             f"run {', '.join(run[:8] for run in runs)} is under way for {many(len(in_flight), 'table')}"
@@ -111,7 +112,7 @@ def ready_targets(
     return list(plan.ready), plan.reasons
 
 
-def _found(found: Discovery, location: str) -> str:
+def _scan_summary(found: Discovery, location: str) -> str:
     if found.doubtful:
         return doubtful_sentence(*min(found.doubtful.items()))
     if not found.listed:
@@ -122,17 +123,16 @@ def _found(found: Discovery, location: str) -> str:
     example = found.unknown[0].key if found.unknown else f"files of {min(found.unconfigured)}"
     return (
         f"{many(found.listed, 'file')} in {location}, of which {strange} {does(strange, 'are')} of no configured "
-        "table, "
-        f"such as {example}"
+        f"table, such as {example}"
     )
 
 
 def _request(
-    source: str, targets: Sequence[Target], ready: Sequence[Target], along: Sequence[Mart]
+    source: str, targets: Sequence[Target], ready: Sequence[Target], shared_marts: Sequence[Mart]
 ) -> dg.RunRequest:
     selection = [dg.AssetKey(target.asset_key) for target in ready]
-    marts = [dg.AssetKey(mart.asset_key) for mart in along]
+    marts = [dg.AssetKey(mart.asset_key) for mart in shared_marts]
     return dg.RunRequest(
         asset_selection=[*selection, *sorted(batch_keys(source, targets, ready)), *marts],
-        tags={SCOPE: f"silver/{source}", **RUN_TAGS, **{mart_tag(mart.name): "1" for mart in along}},
+        tags={SCOPE: f"silver/{source}", **RUN_TAGS, **{mart_tag(mart.name): "1" for mart in shared_marts}},
     )

@@ -1,8 +1,8 @@
-"""The sensor for freshness: the one check that must speak when nothing runs.
+"""The sensor for freshness: the one check that must be evaluated when nothing runs.
 
-A table that nothing is applied to evaluates no checks. So once a minute every table's freshness is looked at, and
-evaluated where it changed, or was not evaluated for an hour. What Dagster has missed of a table is told at the same
-time (`orchestration/runs/missed_checks.py`).
+Checks are evaluated when a table is applied. So once a minute the sensor computes the freshness of every table, and
+evaluates the check where the outcome changed or the last evaluation is an hour old. It also reports the commits that
+Dagster has no event of (`orchestration/runs/missed_checks.py`).
 """
 
 import time
@@ -17,23 +17,24 @@ from lake_assets.orchestration.checks.freshness_check import freshness
 from lake_assets.orchestration.checks.silver_checks import FRESHNESS, freshness_evaluation
 from lake_assets.orchestration.checks.stray_check import strays_evaluation
 from lake_assets.orchestration.runs.continuous_job import alive_runs
-from lake_assets.orchestration.runs.missed_checks import Missed
+from lake_assets.orchestration.runs.missed_checks import UnreportedPositions
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.table.targets import Target
 from lake_assets.words import many
 
 REPEAT_SECONDS = 3600
-UNTOLD_SECONDS = 300.0
-"""A run that stays up is left so long to tell of a position, and two reports: it tells between rounds."""
+REPORT_GRACE_SECONDS = 300.0
+"""How long a continuous run has to report a position, besides two of its report intervals."""
 
 
 def freshness_sensor(runtime: LakeRuntime, targets: Sequence[Target]) -> dg.SensorDefinition:
     """The sensor of all silver tables; running by default."""
-
-    missed, sources = Missed(), sorted({target.source for target in targets})
+    unreported, sources = UnreportedPositions(), sorted({target.source for target in targets})
     continuous = runtime.lake.automation.continuous
-    patience = UNTOLD_SECONDS + (2 * continuous.report_every.total_seconds() if continuous is not None else 0)
+    patience = REPORT_GRACE_SECONDS + (
+        2 * continuous.report_every.total_seconds() if continuous is not None else 0
+    )
 
     @dg.sensor(
         name="freshness",
@@ -43,11 +44,11 @@ def freshness_sensor(runtime: LakeRuntime, targets: Sequence[Target]) -> dg.Sens
         description="Evaluates the freshness check of every silver table, also while nothing runs.",
     )
     def table_freshness(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        looked_at = time.time()
+        read_at = time.time()
         states = table_states(runtime, targets, datetime.now(UTC))
         timeout = runtime.lake.automation.heartbeat_timeout.total_seconds()
-        kept = {source: patience for source in sources if alive_runs(context.instance, runtime, [source])}
-        for event in missed.events(context.instance, states, timeout, looked_at, kept):
+        grace = {source: patience for source in sources if alive_runs(context.instance, runtime, [source])}
+        for event in unreported.events(context.instance, states, timeout, read_at, grace):
             context.instance.report_runless_asset_event(event)
         for source in sources:
             strays = strays_evaluation(context.instance, runtime, source, batch_key(source, 1))
@@ -69,7 +70,7 @@ def changed_evaluations(
     found = []
     for state in states:
         if state.error is not None:
-            continue  # `applied` tells that; of what is pending nobody can tell
+            continue  # `applied` reports the error; the pending files are unknown
         evaluation = freshness_evaluation(freshness(state.target, state.position, state.logged, now))
         key = dg.AssetCheckKey(evaluation.asset_key, FRESHNESS)
         last = latest_evaluation(instance, key)

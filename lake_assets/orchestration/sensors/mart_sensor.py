@@ -1,7 +1,7 @@
 """The sensor for marts: compares what each mart has consumed with the silver snapshots, and requests the difference.
 
-Level-triggered like the file sensor. A mart that reads a table whose blocking check failed is not requested, and one
-whose inputs are being applied waits for that, within reason (`mart_hold.py`).
+Level-triggered like the file sensor. It does not request a mart that reads a table whose blocking check failed; a mart
+whose inputs are being applied waits for a limited time (`mart_hold.py`).
 """
 
 import time
@@ -35,16 +35,16 @@ def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart]) -> dg.SensorDefinit
         target=dg.AssetSelection.assets(*keys),
         minimum_interval_seconds=1,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Marts are computed for the days that silver commits touched, one run per contiguous stretch.",
+        description="Requests marts for the days that silver commits changed, one run per contiguous range.",
     )
     def stale_marts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        def look() -> dg.SensorResult:
+        def evaluate() -> dg.SensorResult:
             requests, reasons = mart_requests(context.instance, runtime, marts, hold)
             if requests:
                 return dg.SensorResult(run_requests=requests)
             return dg.SensorResult(skip_reason=sentence(reasons, "every mart is up to date"))
 
-        return poll(look, runtime.lake.automation)
+        return poll(evaluate, runtime.lake.automation)
 
     return stale_marts
 
@@ -52,7 +52,7 @@ def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart]) -> dg.SensorDefinit
 def mart_requests(
     instance: dg.DagsterInstance, runtime: LakeRuntime, marts: Sequence[Mart], hold: Hold
 ) -> tuple[list[dg.RunRequest], list[str]]:
-    """The runs to request now, and why there are not more."""
+    """The runs to request now, and the reasons why other stale marts are not requested."""
     automation = runtime.lake.automation
     timeout = automation.heartbeat_timeout.total_seconds()
 
@@ -75,7 +75,7 @@ def mart_requests(
         return f"{mart.identifier} failed and is tried again in {wait:.0f} s" if wait > 0 else None
 
     if assets_in_flight(instance, [dg.AssetKey(mart.asset_key) for mart in marts], timeout):
-        # Its commit decides what is left to do; asking before would compute days twice.
+        # Its commit decides which days are left; a request before it would compute days twice.
         return [], ["a run of marts is under way"]
     work = mart_work(runtime, marts, refuse)
     requested = {name for run in work.runs for name in run.marts}
@@ -89,7 +89,7 @@ def mart_requests(
 
 
 def _kept_current(runtime: LakeRuntime, mart: Mart, run: str) -> str | None:
-    """Why a mart is left to the continuous run of its source, or is computed later."""
+    """Why a mart is not requested while its source has a continuous run; None if it is requested."""
     if mart.partition_column is None:
         return f"{mart.identifier} is refreshed by run {run[:8]}" if len(mart.sources) == 1 else None
     settings = runtime.lake.automation.continuous

@@ -1,6 +1,6 @@
-"""Looking again and again within one sensor tick, because the daemon's own loop is 5 s.
+"""Evaluates a sensor repeatedly within one tick, because the daemon's own loop takes 5 s.
 
-Here: the pace. Not here: what is looked at (`file_sensor.py`, `mart_sensor.py`).
+Here: the pace. Not here: what is evaluated (`file_sensor.py`, `mart_sensor.py`).
 """
 
 import time
@@ -10,30 +10,30 @@ import dagster as dg
 
 from lake_assets.config import AutomationConfig
 
-REST = 4
-"""A look is followed by a pause of this many times its own length, so that an idle lake of a thousand tables, whose
-looks take seconds, leaves most of the machine to the runs."""
+PAUSE_FACTOR = 4
+"""The pause after an evaluation is this many times its duration, so that an idle lake of a thousand tables, whose
+evaluations take seconds, leaves most of the machine to the runs."""
 
 
 def poll(
-    look: Callable[[], dg.SensorResult],
+    evaluate: Callable[[], dg.SensorResult],
     automation: AutomationConfig,
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dg.SensorResult:
-    """The first result with something to do in it, or the last one when the tick's window is over."""
+    """The first result with a run request or an event, or else the last one when the tick's window is over."""
     end = clock() + automation.poll_window.total_seconds()
     while True:
         began = clock()
-        result = look()
-        pause = max(automation.poll_interval.total_seconds(), REST * (clock() - began))
+        result = evaluate()
+        pause = max(automation.poll_interval.total_seconds(), PAUSE_FACTOR * (clock() - began))
         if result.run_requests or result.asset_events or clock() + pause > end:
             return result
         sleep(pause)
 
 
 def sentence(reasons: list[str], otherwise: str, most: int = 5) -> str:
-    """The reasons in one skip message, of which the UI shows the beginning."""
+    """The first reasons in one skip message: the UI shows only its beginning."""
     shown = reasons[:most] + ([f"and {len(reasons) - most} more"] if len(reasons) > most else [])
     return "; ".join(shown) or otherwise

@@ -6,7 +6,7 @@ from lake_assets.config import SourceConfig
 
 
 def silver_name(source: SourceConfig, table: str) -> str:
-    """The name under which a source table goes from bronze on."""
+    """The name of a source table in bronze and silver."""
     return source.tables[table].name or table.split(".")[1].lower()
 
 

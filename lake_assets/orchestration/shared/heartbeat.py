@@ -1,7 +1,7 @@
-"""A run's sign of life.
+"""A run's heartbeat.
 
-Dagster leaves a run STARTED for ever when its machine dies, and a sensor that waits for it would wait for ever. The run
-writes the time into its own tags; a sensor that finds it stale declares the run failed
+When a run's machine dies, Dagster leaves the run STARTED for ever, and a sensor would wait for it for ever. The run
+writes the time to its own tags; a sensor that finds an old time declares the run failed
 (`orchestration/runs/in_flight.py`).
 """
 
@@ -41,7 +41,7 @@ class Heartbeat:
         while True:
             try:
                 self._instance.add_run_tags(self._run_id, {HEARTBEAT: f"{time.time():.3f}"})
-            except Exception:  # a missed beat is made good by the next one
+            except Exception:  # the next beat makes up for a missed one
                 logger.warning("heartbeat of run %s could not be written", self._run_id, exc_info=True)
             if self._stop.wait(self._interval):
                 return

@@ -1,8 +1,8 @@
-"""The tags by which runs that a sensor has requested are found again."""
+"""The tags by which a sensor finds the runs that it has requested."""
 
 SCOPE = "lake_assets/scope"
 RUN_TAGS = {"dagster/max_retries": "0"}
-"""The sensor is the retry, with its back-off. Where an instance has `run_retries` on, a retry would run beside it."""
+"""The sensor retries, with its back-off. With `run_retries` on, Dagster would start a second retry."""
 
 
 def mart_tag(name: str) -> str:

@@ -19,14 +19,14 @@ from typing import Any, Literal
 class Step(StrEnum):
     """Where a process is killed, in the words of the last table of docs/how_it_works.md."""
 
-    LISTING = "while listing"
+    LISTING = "during the scan"
     LOGGING = "before the log's append; after it"
     WRITING = "while reading or writing to the branch"
-    ALTERING = "before columns are added; after they were"
-    SETTING_ASIDE = "after rows were set aside, before the publish"
+    ALTERING = "before columns are added; after it"
+    SETTING_ASIDE = "after rows were quarantined, before the publish"
     PUBLISHED = "after the publish, before the report"
-    MAINTAINING = "while maintaining: after the re-stamp, after the expiry"
-    """Has its points elsewhere, because the main job never comes to it."""
+    MAINTAINING = "during maintenance: after the re-stamp, after the expiry"
+    """Its points are elsewhere, because the main job never runs maintenance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Point:
     """In the module: `function`, or `Class.method`."""
     when: Literal["before", "after"]
     of: str = ""
-    """What the call's arguments must say, where only some of the calls are meant."""
+    """Text that the call's arguments must contain, if only some of the calls count."""
 
 
 _COMMIT = ("pyiceberg.catalog.sql", "SqlCatalog.commit_table")
@@ -74,7 +74,7 @@ POINTS = {
         Point("set aside, done", Step.SETTING_ASIDE, *_SET_ASIDE, "after", of="Held("),
         Point("fast_forward, begun", Step.WRITING, *_PUBLISH, "before"),
         Point("fast_forward, done", Step.PUBLISHED, *_PUBLISH, "after"),
-        # The columns are there and the rows, and only the table's own word for it is missing.
+        # The columns and rows exist; only the table's property is missing.
         Point("evolve, published", Step.PUBLISHED, *_ALTER, "before", of="SET TBLPROPERTIES"),
         Point(
             "report, begun",
@@ -96,22 +96,22 @@ POINTS = {
 
 
 class Killed(BaseException):
-    """The process ends here: no handler runs that a kill would not run."""
+    """Ends the process without handlers, as a kill does."""
 
 
 def killed(*arguments: Any, **named: Any) -> Any:
-    """In the place of any function: the process ends there."""
+    """Replaces any function and ends the process."""
     raise Killed
 
 
 def die() -> None:
-    """What no handler, `finally` or atexit sees."""
+    """Ends the process without handlers, `finally` or atexit."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @contextmanager
 def armed(point: Point, act: Callable[[], None] = die) -> Iterator[None]:
-    """Inside of the block, `act` happens at the point; it may raise. As shipped, it ends the process."""
+    """Inside the block, `act` is called at the point; it may raise. By default it ends the process."""
     owner: Any = import_module(point.module)
     *path, name = point.attribute.split(".")
     for part in path:

@@ -33,8 +33,8 @@ from lake_assets_tests.helpers.texts.dms_documents import (
     ("texts", "reason"),
     [
         ({"a.json": "{"}, "a.json is not JSON"),
-        ({"a.json": "{}"}, "a.json is none of the documents of DMS"),
-        ({"a.json": '"text"'}, "a.json is none of the documents of DMS"),
+        ({"a.json": "{}"}, "a.json is not a document of DMS"),
+        ({"a.json": '"text"'}, "a.json is not a document of DMS"),
         ({"a.json": json.dumps({"Endpoints": [SOURCE_ENDPOINT]})}, "a.json describe no S3 target endpoint"),
         ({"a.json": json.dumps({"rules": []})}, "describe no S3 target endpoint"),
         ({"a.json": json.dumps([ENDPOINT, TASK_SETTINGS])}, "0 tasks are described"),
@@ -112,7 +112,7 @@ def test_what_boto3_describes(dms_client: Any, tmp_path: Path) -> None:
     settings = dms(text, tmp_path, "public.orders")
     assert (settings["compression_type"], settings["lob_max_size"]) == ("gzip", 64)
     assert (settings["change_sequence_column"], settings["before_image_prefix"]) == ("change_seq", "BI_")
-    with pytest.raises(DocumentError, match="is there already"):
+    with pytest.raises(DocumentError, match="exists already"):
         import_endpoint(files, output)
 
 

@@ -217,7 +217,7 @@ def test_nothing_of_the_address_is_told(
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("sqlite://", "sqlite is no engine whose types through DMS are known"),
+        ("sqlite://", "sqlite is not a known engine"),
         ("mysql+nosuchdriver://u:p@h/d", "The database cannot be read"),
         ("mysql+mysqldb://u:secret@h/d", "driver MySQLdb is not installed"),
     ],

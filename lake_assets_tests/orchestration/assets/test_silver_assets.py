@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from lake_assets.errors import RowCountMismatch
 from lake_assets.orchestration.assets.batch_check import FAILED_TABLES, _failed_tables
 from lake_assets.orchestration.assets.silver_assets import batch_keys
-from lake_assets.orchestration.checks.check_history import check_turns, latest_evaluation
+from lake_assets.orchestration.checks.check_history import check_executions, latest_evaluation
 from lake_assets.silver.apply import engine
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
@@ -102,7 +102,7 @@ def test_only_applied_is_shown_as_failed_for_columns_that_stop_a_table(
     assert status(shop, run) is DagsterRunStatus.FAILURE
     assert not outcomes(run)["notes", "applied"]
     for table in (SALES, NOTES):
-        turn = check_turns(shop.instance, dg.AssetCheckKey(table, "row_count"))[0]
+        turn = check_executions(shop.instance, dg.AssetCheckKey(table, "row_count"))[0]
         assert turn.passed is True, table
 
 
@@ -186,7 +186,7 @@ def test_every_check_is_evaluated_and_none_is_left_planned(shop: Shop) -> None:
     }
     for asset, name in outcomes(run):
         path = ["silver", "shop", asset] if asset == "sales" else ["lake_ops", asset]
-        (turn,) = check_turns(shop.instance, dg.AssetCheckKey(dg.AssetKey(path), name))
+        (turn,) = check_executions(shop.instance, dg.AssetCheckKey(dg.AssetKey(path), name))
         assert turn.passed is True, name
     (counted,) = [e for e in run.get_asset_check_evaluations() if e.check_name == "row_count"]
     assert counted.metadata["rows_counted_in_files"].value == counted.metadata["rows_read"].value == 1

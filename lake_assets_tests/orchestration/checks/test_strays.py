@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.bronze.scan.strays import EMPTY, MAX_KEYS, StrayLog, merged
 from lake_assets.commands.show.status import status, stray_lines
-from lake_assets.orchestration.checks.check_history import check_turns
+from lake_assets.orchestration.checks.check_history import check_executions
 from lake_assets.orchestration.checks.stray_check import KNOWN_FILES
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets_tests.helpers.lakes.small_lakes import write_file
@@ -31,7 +31,7 @@ def litter(folder: Path) -> None:
 
 def checked(shop: Shop) -> list[bool | None]:
     shop.tick("freshness")
-    return [turn.passed for turn in check_turns(shop.instance, CHECK)]
+    return [turn.passed for turn in check_executions(shop.instance, CHECK)]
 
 
 def test_status_and_a_check_name_them(new_shop: Callable[..., Shop]) -> None:

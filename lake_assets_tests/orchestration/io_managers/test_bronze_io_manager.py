@@ -194,7 +194,9 @@ def test_another_asset_is_no_bronze_table(lake: Lake) -> None:
     @dg.asset(ins={"changes": dg.AssetIn(key=spec.key)})
     def mine(changes: DataFrame) -> None: ...
 
-    with pytest.raises(dg.DagsterInvariantViolationError, match="bronze/shop/unheard_of is no bronze table"):
+    with pytest.raises(
+        dg.DagsterInvariantViolationError, match="bronze/shop/unheard_of is not a bronze table"
+    ):
         dg.materialize(
             [spec, mine], selection=[mine], resources={IO_MANAGER_KEY: BronzeIOManager(lake.runtime)}
         )

@@ -181,7 +181,7 @@ def test_code_that_cannot_be_imported_is_left_to_dagster(
 
 def test_what_is_not_installed_keeps_nothing_cold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark Connect's client is an extra."""
-    monkeypatch.setattr(fork_server, "ALSO", ("no_such_module", "wave"))
+    monkeypatch.setattr(fork_server, "EXTRA_MODULES", ("no_such_module", "wave"))
     monkeypatch.delitem(sys.modules, "wave", raising=False)
     assert fork_server._imported("json")
     assert "wave" in sys.modules, "the others are imported"
@@ -191,7 +191,7 @@ def test_what_is_not_installed_keeps_nothing_cold(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(("told", "code"), [(b"", 1), (b"k", 0)])
 def test_a_process_that_nobody_was_told_of_ends(told: bytes, code: int) -> None:
     """Its launcher has started another for the run."""
-    assert fork_server.KNOWN == b"k"
+    assert fork_server.REGISTERED == b"k"
     waits = "from lake_assets.orchestration.launcher.fork_server import _wait; _wait(0)"
     done = subprocess.run([sys.executable, "-c", waits], input=told, cwd=ROOT, timeout=60, check=False)
     assert done.returncode == code

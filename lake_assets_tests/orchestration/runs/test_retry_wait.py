@@ -8,7 +8,7 @@ import pytest
 from dagster import DagsterRunStatus
 from dagster._core.events import StepMaterializationData
 
-from lake_assets.orchestration.checks.check_history import check_turns, latest_evaluation
+from lake_assets.orchestration.checks.check_history import check_executions, latest_evaluation
 from lake_assets.orchestration.runs.retry_wait import check_backing_off, runs_backing_off
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets.rounds.backoff import Backoff
@@ -72,7 +72,7 @@ def test_a_run_that_failed_before_the_check_counts_from_its_end(instance: dg.Dag
     record = instance.get_run_record_by_id(run.run_id)
     assert record is not None
     assert record.end_time is not None
-    (turn,) = check_turns(instance, CHECK)
+    (turn,) = check_executions(instance, CHECK)
     assert turn.passed is None
     assert turn.at == record.end_time
     assert check_backing_off(instance, CHECK, BACKOFF, now=record.end_time + 5) == pytest.approx(10)
@@ -89,7 +89,7 @@ def test_a_run_that_died_counts_from_its_last_heartbeat(instance: dg.DagsterInst
 
 def test_an_evaluation_counts_from_when_it_was_made(instance: dg.DagsterInstance) -> None:
     run = planned(instance, DagsterRunStatus.STARTED)
-    (before,) = check_turns(instance, CHECK)
+    (before,) = check_executions(instance, CHECK)
     time.sleep(1.1)
     event = dg.DagsterEvent(
         event_type_value=dg.DagsterEventType.ASSET_CHECK_EVALUATION.value,
@@ -97,7 +97,7 @@ def test_an_evaluation_counts_from_when_it_was_made(instance: dg.DagsterInstance
         event_specific_data=dg.AssetCheckEvaluation(SALES, "applied", passed=False, metadata={}),
     )
     instance.report_dagster_event(event, run.run_id)
-    (after,) = check_turns(instance, CHECK)
+    (after,) = check_executions(instance, CHECK)
     assert after.passed is False
     assert after.at > before.at + 1
 

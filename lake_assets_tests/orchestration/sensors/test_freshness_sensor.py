@@ -9,9 +9,9 @@ import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
 
-from lake_assets.orchestration.checks.check_history import check_turns
+from lake_assets.orchestration.checks.check_history import check_executions
 from lake_assets.orchestration.checks.silver_checks import applied_evaluation
-from lake_assets.orchestration.runs.missed_checks import Missed
+from lake_assets.orchestration.runs.missed_checks import UnreportedPositions
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.plan.table_state import table_states
@@ -20,7 +20,7 @@ from lake_assets_tests.helpers.orchestration.dagster_shop import NOTES, SALES, S
 
 
 def turns(shop: Shop, asset: dg.AssetKey) -> list[bool | None]:
-    return [turn.passed for turn in check_turns(shop.instance, dg.AssetCheckKey(asset, "freshness"))]
+    return [turn.passed for turn in check_executions(shop.instance, dg.AssetCheckKey(asset, "freshness"))]
 
 
 def test_what_changed_is_evaluated_and_nothing_else(
@@ -68,7 +68,7 @@ def told(shop: Shop) -> list[dict[str, object]]:
 
 
 def applied(shop: Shop) -> list[bool | None]:
-    return [turn.passed for turn in check_turns(shop.instance, dg.AssetCheckKey(SALES, "applied"))]
+    return [turn.passed for turn in check_executions(shop.instance, dg.AssetCheckKey(SALES, "applied"))]
 
 
 def test_a_table_that_dagster_has_forgotten_is_told_once(shop: Shop) -> None:
@@ -101,7 +101,7 @@ def test_a_run_that_was_killed_after_its_commit_leaves_a_table_that_is_told(shop
 
 def test_what_a_run_that_stays_up_will_tell_is_left_to_it(shop: Shop) -> None:
     """A table whose position the run has not told though it had the time is told."""
-    missed = Missed()
+    missed = UnreportedPositions()
 
     def look(at: float) -> list[str]:
         states = table_states(shop.lake.runtime, shop.lake.targets, datetime.now(UTC))
@@ -123,13 +123,13 @@ def test_a_failure_of_meanwhile_is_not_over(shop: Shop) -> None:
     shop.tick()
     list(apply_tables(shop.lake.runtime, shop.lake.targets))
     shop.tick("freshness")
-    looked_at = time.time()
+    read_at = time.time()
     states = table_states(shop.lake.runtime, shop.lake.targets, datetime.now(UTC))
     (sales,) = (target for target in shop.lake.targets if target.name == "sales")
     failed = TableResult(sales, error=OSError("a row of the file that came next"))
     shop.instance.report_runless_asset_event(applied_evaluation(failed))
-    assert Missed().events(shop.instance, states, 60.0, looked_at, {}) == []
-    assert len(Missed().events(shop.instance, states, 60.0, time.time(), {})) == 1
+    assert UnreportedPositions().events(shop.instance, states, 60.0, read_at, {}) == []
+    assert len(UnreportedPositions().events(shop.instance, states, 60.0, time.time(), {})) == 1
 
 
 def test_a_failure_that_is_over_is_told(shop: Shop) -> None:

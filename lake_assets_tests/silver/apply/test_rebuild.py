@@ -268,6 +268,6 @@ def test_the_command_line(story: Story, tmp_path: Path) -> None:
 def call(config: LakeConfig, *arguments: str) -> tuple[int, str]:
     """The command on a lake that is configured so."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("lake_assets.commands.run.opening.beside_a_server", lambda path: config)
+        patched.setattr("lake_assets.commands.run.opening.on_running_server", lambda path: config)
         done = CliRunner().invoke(cli.app, [*arguments])
     return done.exit_code, done.stdout

@@ -1,8 +1,8 @@
 """Marts that are computed in the run that applies their tables.
 
-A run costs Dagster seconds to start, and a mart that shows the present would wait for a second one. Here: which marts
-go along. Not here: those with days, which nobody knows before silver is applied, and all that is left over, a mart that
-failed in such a run among them (`orchestration/sensors/mart_sensor.py`).
+Dagster needs seconds to start a run, and a mart that shows the present would wait for a second one. Here: which marts
+such a run includes. Not here: daily marts, whose changed days are known only after silver is applied, and all other
+stale marts, including one that failed in such a run (`orchestration/sensors/mart_sensor.py`).
 """
 
 from collections.abc import Sequence
@@ -19,20 +19,21 @@ from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.targets import Target
 
 
-def may_go_along(mart: Mart, source: str) -> bool:
-    """Whether runs of the source ever compute the mart. Not one at the consistent cut, which no run knows before it has
-    ended."""
+def can_share_run(mart: Mart, source: str) -> bool:
+    """Whether runs of the source can compute the mart. They cannot compute one at the consistent cut, which is known
+    only after the run."""
     return mart.partition_column is None and mart.sources == (source,) and not mart.at_cut
 
 
-def marts_along(
+def marts_to_include(
     instance: dg.DagsterInstance,
     runtime: LakeRuntime,
     source: str,
     marts: Sequence[Mart],
     ready: Sequence[Target],
 ) -> list[Mart]:
-    """Those that read a table of `ready`, and that nothing speaks against."""
+    """The marts that read a table of `ready` and can be computed in its run: no other run computes the mart, its inputs
+    have rows and passed their checks, and it is not backing off."""
     automation = runtime.lake.automation
     if not automation.marts_in_silver_runs:
         return []
@@ -40,7 +41,7 @@ def marts_along(
     wanted = [
         mart
         for mart in marts
-        if may_go_along(mart, source) and applied & {rule.identifier for rule in mart.rules}
+        if can_share_run(mart, source) and applied & {rule.identifier for rule in mart.rules}
     ]
     if not wanted:
         return []
@@ -57,5 +58,5 @@ def marts_along(
 
 
 def _has_rows(runtime: LakeRuntime, identifier: str) -> bool:
-    """Whether anything was published to the table: a first load may have to wait, and the mart's step would fail."""
+    """Whether the table has a published snapshot. A first load may have to wait, and the mart's step would fail."""
     return current_snapshot(load_table(runtime.catalog, identifier)) is not None
