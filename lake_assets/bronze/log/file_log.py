@@ -32,7 +32,7 @@ from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, scan
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.ops_table import NAMESPACE, PROPERTIES
-from lake_assets.spark.causes import no_room, root_cause
+from lake_assets.spark.causes import disk_full, root_cause
 from lake_assets.storage.stored_object import NotLogged
 
 __all__ = ["FileLog", "LoggedFile", "NewFile"]
@@ -52,7 +52,7 @@ def _room() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not no_room(error):
+        if not disk_full(error):
             raise
         raise NotLogged(
             f"The disk that {TABLE} is on is full ({root_cause(error)}): new files could not be logged. Nothing of "

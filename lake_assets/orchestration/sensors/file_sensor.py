@@ -82,7 +82,7 @@ def look_by_look(runtime: LakeRuntime, source: str) -> Callable[[], Discovery]:
         if not opened:
             # Not before: to define the sensor needs neither the bucket nor the queue.
             opened.append(Arrivals(runtime, source))
-        return opened[0].look(wait_seconds=1)
+        return opened[0].scan(wait_seconds=1)
 
     return look
 
