@@ -43,8 +43,8 @@ class ApplyConflict(LakeError):
     """Another run published to the same table first, again and again. Nothing was applied twice."""
 
 
-class NotTold(TableStopped):
-    """The files of a batch do not tell what a row is; others that are logged may."""
+class StateUnknown(TableStopped):
+    """The files of a batch do not determine the state of a row; other logged files may."""
 
 
 class RowCountMismatch(TableStopped):
