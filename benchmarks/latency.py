@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from lake_assets.commands.show.latency import Spread
 from lake_assets.config import LakeConfig, parse_column
 from lake_assets.gold.mart import Input, Mart, MartRequest
-from lake_assets.gold.table_snapshots import Look
+from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.orchestration.runs.continuous_run import Continuous, Round
 from lake_assets.rounds.upkeep import tend_silver
@@ -130,9 +130,9 @@ class Timed(Continuous):
             self.offsets[result.target.name] = upto
         super()._applied(result, done)
 
-    def _refresh(self, mart: Mart, look: Look, done: Round) -> None:
+    def _refresh(self, mart: Mart, loaded: LoadedTables, done: Round) -> None:
         before = done.marts
-        super()._refresh(mart, look, done)
+        super()._refresh(mart, loaded, done)
         if done.marts > before:
             self.gold.append(time.monotonic() - self.shown)
 

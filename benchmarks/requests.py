@@ -80,7 +80,7 @@ def run(folder: Path, batches: int, large: bool) -> None:
     for number in range(-5, batches):
         feed.one(0)
         counted.seen.clear()
-        arrivals.look()
+        arrivals.scan()
         totals.update(
             {f"a look with a file: {kind}": times for kind, times in counted.seen.items() if number >= 0}
         )
@@ -89,7 +89,7 @@ def run(folder: Path, batches: int, large: bool) -> None:
         assert result.error is None, result.error
         totals.update({f"a batch: {kind}": times for kind, times in counted.seen.items() if number >= 0})
         counted.seen.clear()
-        arrivals.look()
+        arrivals.scan()
         totals.update(
             {f"a look without: {kind}": times for kind, times in counted.seen.items() if number >= 0}
         )

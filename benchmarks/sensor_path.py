@@ -26,7 +26,7 @@ from benchmarks.latency import MART, Feed, lake_config
 from lake_assets.commands.show.latency import Spread, latency
 from lake_assets.commands.show.show import show_latency
 from lake_assets.config.config_file import load_lake
-from lake_assets.gold.table_snapshots import Look
+from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.silver.table.batch_latency import passages
 from lake_assets.spark.preflight import free_port
@@ -68,7 +68,9 @@ def run(folder: Path, minutes: float) -> None:
     try:
         lake = open_lake(load_lake(path, environ={}), marts=(MART,))
         _until(
-            lambda: all(Look(lake.runtime.catalog).table(target.identifier) for target in lake.targets),
+            lambda: all(
+                LoadedTables(lake.runtime.catalog).table(target.identifier) for target in lake.targets
+            ),
             "silver",
         )
         chosen, end = random.Random(1), time.monotonic() + minutes * 60
@@ -81,8 +83,8 @@ def run(folder: Path, minutes: float) -> None:
             time.sleep(chosen.uniform(*PAUSES))
         time.sleep(PAUSES[1])
         show_latency(Console(width=150), latency(lake, since=since))
-        look = Look(lake.runtime.catalog)
-        ways = [way for target in lake.targets for way in passages(look.table(target.identifier)).values()]
+        loaded = LoadedTables(lake.runtime.catalog)
+        ways = [way for target in lake.targets for way in passages(loaded.table(target.identifier)).values()]
         seconds = [way.from_file for way in ways if way.landed >= since]
         print(f"file visible to silver readable, {len(seconds)} files: {Spread.of(seconds)}")
     finally:

@@ -238,9 +238,9 @@ def main() -> None:
         sys.exit(1)
     except Exception as error:
         from lake_assets.iceberg.catalog_faults import fault_of
-        from lake_assets.spark.causes import no_room, root_cause
+        from lake_assets.spark.causes import disk_full, root_cause
 
-        if no_room(error):
+        if disk_full(error):
             err.print(f"A disk is full: {root_cause(error)}. Make room and run it again.")
             sys.exit(1)
         if (fault := fault_of(error)) is None:

@@ -1,6 +1,6 @@
-"""Marts that read whole transactions: all inputs at the newest consistent cut that each of them has a tag for.
+"""Marts that read whole transactions: all inputs at the newest consistent cut for which each of them has a tag.
 
-Here: which snapshots these are, and which marts cannot have any. Not here: tagging (`silver/apply/cut_tags.py`).
+Here: finding those snapshots, and refusing marts without a common cut. Not here: tagging (`silver/apply/cut_tags.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from lake_assets.silver.apply.cut_tags import cut_tags
 
 
 def newest_cut(tables: Mapping[str, Table]) -> tuple[datetime, dict[str, int]] | None:
-    """The newest cut that all the tables are tagged at, and the snapshot of each; None while there is none."""
+    """The newest cut at which all the tables are tagged, and the snapshot of each; None while there is no such cut."""
     tagged = {name: cut_tags(table) for name, table in tables.items()}
     common = set.intersection(*(set(cuts) for cuts in tagged.values()))
     if not common:

@@ -1,7 +1,6 @@
-"""Which days of a mart a stretch of silver commits concerns: read off the commits' summaries, nothing is scanned.
+"""Which days of a mart a range of silver commits has changed, by the commits' summaries, without reading rows.
 
-Here: the decision, over summaries as plain dictionaries. Not here: fetching them (`view.py`). Pure: no Spark, no
-Dagster.
+Here: the decision, over summaries as plain dictionaries. Not here: fetching them (`view.py`). Pure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +31,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Days that were touched. `every` stands for all days there are."""
+    """Days that were touched; with `every`, all days."""
 
     days: frozenset[date] = frozenset()
     every: bool = False
@@ -45,9 +44,9 @@ class Changed:
 
 
 def changed_days(rule: Input, commits: Sequence[Commit] | None, *, by_partition: bool) -> Changed:
-    """The days that the commits after the one which a mart has consumed touched by one input rule, before DAY_ONWARDS
-    is spread over later days. None: nobody can tell which commits these are (first time, or the chain of snapshots was
-    expired), so that everything counts as changed.
+    """The days that commits touched by one input rule, before `spread_onwards`. `commits`: those after the commit that
+    the mart has consumed; None if they are unknown (the first time, or because snapshots have expired), so that every
+    day counts as changed.
 
     `by_partition`: the silver table is partitioned by the day of the rule's column, so that every commit names its
     days; otherwise the batch's last commit names those of the whole batch.
@@ -57,16 +56,16 @@ def changed_days(rule: Input, commits: Sequence[Commit] | None, *, by_partition:
     if rule.follow is Follow.EVERY_DAY:
         return Changed(every=any(commit.changes_rows for commit in commits))
     found = Changed()
-    untold = False
+    unnamed = False
     for commit in commits:
         if by_partition:
             found |= _days_by_partition(rule, commit)
         elif LOG_OFFSET in commit.summary:
-            found |= _days_by_batch(rule, commit, changes_rows=untold or commit.changes_rows)
-            untold = False
+            found |= _days_by_batch(rule, commit, changes_rows=unnamed or commit.changes_rows)
+            unnamed = False
         else:
-            untold = untold or commit.changes_rows
-    return found | Changed(every=untold)
+            unnamed = unnamed or commit.changes_rows
+    return found | Changed(every=unnamed)
 
 
 def _days_by_partition(rule: Input, commit: Commit) -> Changed:
@@ -77,11 +76,11 @@ def _days_by_partition(rule: Input, commit: Commit) -> Changed:
     for path in paths:
         named = _day_in(path, f"{rule.column}_day=")
         if named is None:
-            # A file from before the table was partitioned so: its rows may lie in any day.
+            # A file of a former partition spec: its rows may lie in any day.
             return Changed(every=True)
         if named != "null":
             days.add(date.fromisoformat(named))
-    # Without entries the commit touched more partitions than its summary may name.
+    # Without entries, the commit touched more partitions than the limit of its summary.
     return Changed(frozenset(days), every=not paths)
 
 
@@ -101,33 +100,33 @@ def _days_by_batch(rule: Input, commit: Commit, *, changes_rows: bool) -> Change
 
 
 def spread_onwards(days: Iterable[date], consumed_until: date | None, until: date) -> frozenset[date]:
-    """DAY_ONWARDS: from the first touched day to the source's last commit. The day on which the mart's data ended
-    the last time counts as touched, because its state lasted beyond what was known then. When the source's last
-    commit is an earlier one now (a table was rebuilt), so do the days after it: their states are known no more."""
+    """The days of DAY_ONWARDS: from the first touched day to the source's last commit. The day on which the mart's data
+    ended last time counts as touched, because its state continued after that. If the source's last commit is now an
+    earlier one (a table was rebuilt), the days after it count as well: their states are no longer known."""
     touched = {*days, *((consumed_until,) if consumed_until is not None else ())}
     return hull({*touched, until}, until) if touched else frozenset()
 
 
 def hull(days: Iterable[date], now: date) -> frozenset[date]:
-    """Every day from the first to the last one, both included; of markers (see `span`) themselves alone, without the
-    millions of days up to them."""
+    """Every day from the first to the last one, both included. Markers (see `span`) are included, but not the millions
+    of days up to them."""
     given = frozenset(days)
     between = span(given, now)
     return given | frozenset(days_between(min(between), max(between)) if between else ())
 
 
 def span(days: Iterable[date], now: date) -> frozenset[date]:
-    """The first and the last of the days. A day more than a century before or a year after `now` is a marker such as
+    """The first and the last of the days. A day more than a century before `now` or a year after it is a marker such as
     9999-12-31, not a date, and does not count."""
     inside = [day for day in days if now - CENTURY <= day <= now + YEAR]
     return frozenset((min(inside), max(inside)) if inside else ())
 
 
 def ends(bounds: Iterable[date] | None, first_partition: date, now: date) -> frozenset[date]:
-    """Days that all of a column's days lie between, by the bounds of its files; None where a file has none.
+    """Days between which all of a column's days lie, by the bounds of its files; `bounds` is None if a file has none.
 
-    What the files do not tell is taken to reach from the first partition to `now`: also what a marker hides, beside
-    which a file's other rows may have any day.
+    Unknown bounds are taken to reach from the first partition to `now`. A marker makes a bound unknown, too: the file's
+    other rows may have any day.
     """
     if bounds is None:
         return frozenset((first_partition, now))
@@ -140,8 +139,8 @@ def ends(bounds: Iterable[date] | None, first_partition: date, now: date) -> fro
 
 
 def gap_to(own: frozenset[date], days: Iterable[date], now: date) -> frozenset[date]:
-    """The days between a mart's span and new ones before or after it. A mart may have rows of zeros on quiet days,
-    and which ones it has must not depend on whether it was computed at once or day by day."""
+    """The days outside a mart's span up to new ones before or after it. A mart may have rows of zeros on days without
+    data, and must have the same ones whether it is computed at once or day by day."""
     return hull({*own, *days}, now) - hull(own, now)
 
 
@@ -162,12 +161,12 @@ def stretches(days: Iterable[date]) -> list[tuple[date, date]]:
 
 
 def format_days(days: Iterable[date]) -> str:
-    """`2026-03-01..2026-03-04,2026-03-09`, as a mart's summary carries its pending days."""
+    """`2026-03-01..2026-03-04,2026-03-09`: the format of pending days in a mart's summary."""
     return ",".join(str(a) if a == b else f"{a}..{b}" for a, b in stretches(days))
 
 
 def parse_days(text: str) -> frozenset[date]:
-    """The inverse of `format_days`; also takes plain lists of days."""
+    """The inverse of `format_days`; also parses plain lists of days."""
     found: set[date] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("..")

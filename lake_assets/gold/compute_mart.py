@@ -1,6 +1,6 @@
-"""A mart's frame over its inputs as one view has them, and what its commit says.
+"""A mart's DataFrame over its inputs at the snapshots of one view, and the properties of its commit.
 
-Here: that, whoever asks for it. Not here: what a mart computes, when (`orchestration/assets/mart_runs.py`), storing it
+Here: both, for all callers. Not here: what a mart computes, when (`orchestration/assets/mart_runs.py`), storing it
 (`gold/write_mart.py`).
 """
 
@@ -19,7 +19,7 @@ from lake_assets.silver.table.batch_latency import oldest
 def computed_mart(
     runtime: LakeRuntime, mart: Mart, view: MartView, days: tuple[date, date] | None
 ) -> tuple[Computed, dict[str, Any]]:
-    """The plan of a mart's rows, of the `days` or of an unpartitioned mart all, and metadata about it."""
+    """The plan of a mart's rows in the `days` (None for an unpartitioned mart), and metadata about it."""
     spark, catalog = runtime.sessions.root(), runtime.lake.catalog.name
     request = MartRequest(
         inputs={
@@ -40,11 +40,11 @@ def computed_mart(
     state = Consumption(view.snapshots, pending, view.now, view.settings, view.span)
     frame = mart.compute(request)
 
-    def told(shown: datetime) -> dict[str, float]:
-        way = oldest(view.changes, shown)
-        return way.metadata() if way is not None else {}
+    def latency(shown: datetime) -> dict[str, float]:
+        passage = oldest(view.changes, shown)
+        return passage.metadata() if passage is not None else {}
 
     done = Computed(
-        frame, mart.columns, properties=state.properties(), told=told, planned_from=view.mart_snapshot
+        frame, mart.columns, properties=state.properties(), latency=latency, planned_from=view.mart_snapshot
     )
     return done, metadata

@@ -1,8 +1,8 @@
-"""What a mart has consumed, kept in its own commits, and what it still has to compute.
+"""What a mart has consumed and what it still has to compute, as its own commits record it.
 
-A mart's commit names the silver snapshots up to which its work list is known, and the days of that list that are
-still to be computed. Both change in one commit with the rows, so that a kill between two runs of a list loses
-nothing, and two lists are never added up by guess. Here: that bookkeeping. Not here: reading tables (`view.py`).
+A mart's commit names the silver snapshots up to which the mart knows its changed days, and those of the days that are
+still pending. Both change in one commit with the rows, so that a kill between two runs loses nothing. Here: that
+record. Not here: reading tables (`view.py`).
 """
 
 import hashlib
@@ -32,12 +32,12 @@ class Consumption:
     now: datetime | None = None
     """The source's last commit at that time, UTC."""
     settings: str = ""
-    """Fingerprint of the settings that its days were computed with, but for the pending ones."""
+    """Fingerprint of the settings with which its days were computed, except for the pending ones."""
     span: frozenset[date] = frozenset()
-    """First and last day that work lists reached, because data did. Days that a user computed do not count."""
+    """First and last day of all work lists so far. Days that a user requested do not count."""
 
     def properties(self) -> dict[str, str]:
-        """As a mart's commit carries it."""
+        """The summary properties of a mart's commit."""
         found = {f"{CONSUMED}{table}": str(snapshot) for table, snapshot in sorted(self.snapshots.items())}
         found[PENDING] = format_days(self.pending)
         if self.now is not None:
@@ -50,7 +50,7 @@ class Consumption:
 
 
 def read_consumption(summary: Mapping[str, str]) -> Consumption:
-    """From the summary of a mart's commit; a summary without it has consumed nothing."""
+    """From the summary of a mart's commit; empty for a summary without these properties."""
     now = summary.get(NOW)
     return Consumption(
         snapshots={
@@ -64,5 +64,5 @@ def read_consumption(summary: Mapping[str, str]) -> Consumption:
 
 
 def fingerprint(settings: Mapping[str, Any]) -> str:
-    """The same for equal settings: days that were computed with others are not what they would be now."""
+    """A hash of the settings: days that were computed with other settings are stale."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:16]

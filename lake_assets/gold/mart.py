@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class Follow(StrEnum):
-    """How a change of an input concerns the mart's days."""
+    """Which of the mart's days a change of an input concerns."""
 
     DAY = "day"
-    """A row concerns the day that its `column` lies in: the old image's and the new one's."""
+    """A change concerns the day of its `column`: that of the old image and that of the new one."""
     DAY_ONWARDS = "day_onwards"
     """As DAY, and every later day up to the source's last commit: a state lasts until the next change."""
     EVERY_DAY = "every_day"
-    """Any change concerns every day, such as a dimension that is read as it is at present."""
+    """Any change concerns every day, such as that of a dimension whose current rows are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class MartRequest:
     inputs: Mapping[str, "DataFrame"]
     """The inputs under the names the mart gave them, each at one fixed snapshot."""
     now: datetime
-    """The source's last commit, UTC: the present, as far as the lake knows it. Of a mart at a cut, the cut."""
+    """The source's last commit that the lake has, UTC; for a mart at a cut, the cut."""
     first_day: date | None
     """First and last day to compute, UTC, both included; None for an unpartitioned mart."""
     last_day: date | None
@@ -74,9 +74,9 @@ class MartRequest:
         return self.first_day, self.last_day
 
     def within(self, moment: str) -> "SparkColumn":
-        """Whether a timestamp column lies in the days to compute. As a range of instants, which Iceberg compares with
-        its partitions and files before it reads any."""
-        # Who only plans what to compute waits for no Spark.
+        """Whether a timestamp column lies in the days to compute; a range of instants, by which Iceberg skips
+        partitions and files."""
+        # Imported here, because planning a mart needs no Spark.
         from pyspark.sql import functions as F
 
         first, last = self.days
@@ -91,16 +91,16 @@ class Mart:
     name: str
     description: str
     inputs: Mapping[str, tuple[Input, ...] | Input]
-    """By the name under which `compute` gets them. Several Inputs of one table: its days follow several columns."""
+    """By the name under which `compute` gets them; several Inputs of one table if the days follow several columns."""
     columns: tuple[Column, ...]
     compute: Callable[[MartRequest], "DataFrame"]
     at_cut: bool = False
     """Whether it reads its inputs at the newest consistent cut of their source, so that it sees a transaction over
-    several tables whole or not at all, later by what `consistent_cut` waits; else each as new as it is."""
+    several tables whole or not at all, with the delay of `consistent_cut`; else it reads each at its head."""
     partition_column: str | None = "day"
     """A date column, one partition a day; None for an unpartitioned mart."""
     settings: type[BaseModel] | None = None
-    """The keys of `gold.settings` that it takes, for `lake-assets validate`; None for a mart that does not say."""
+    """The keys of `gold.settings` that it reads, for `lake-assets validate`; None if the mart does not declare them."""
     owners: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
 

@@ -1,7 +1,7 @@
-"""How long changes took to be seen in a mart.
+"""How long changes took to be readable in a mart.
 
-Here: from the mart's own snapshots and those of silver that each of them has consumed, without Dagster. Not here: the
-way to silver (`silver/table/batch_latency.py`).
+Here: computing it from the mart's own snapshots and the silver snapshots that they consumed, without Dagster. Not here:
+the latency of silver (`silver/table/batch_latency.py`).
 """
 
 from itertools import pairwise
@@ -9,16 +9,16 @@ from itertools import pairwise
 from lake_assets.gold.changed_days import Commit
 from lake_assets.gold.consumption import PREFIX, read_consumption
 from lake_assets.gold.mart import Mart
-from lake_assets.gold.table_snapshots import Look, commits_since
+from lake_assets.gold.table_snapshots import LoadedTables, commits_since
 from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import RESTAMP_OF, committed_at, summary
 from lake_assets.silver.table.batch_latency import Passage, oldest
 
 
-def mart_passages(look: Look, mart: Mart) -> list[Passage]:
-    """Of each computation that the mart still has the snapshot of, the way of the oldest change that it was the first
-    to see; the newest first. Those whose changes are expired in silver are left out."""
-    table = look.table(mart.identifier)
+def mart_passages(loaded: LoadedTables, mart: Mart) -> list[Passage]:
+    """For each retained snapshot that a computation of the mart made, the passage of the oldest change that it was the
+    first to include; the newest first. Leaves out computations whose silver commits have expired."""
+    table = loaded.table(mart.identifier)
     computed = [
         snapshot
         for snapshot in (main_chain(table) if table is not None else ())
@@ -29,7 +29,7 @@ def mart_passages(look: Look, mart: Mart) -> list[Passage]:
         upto, since = (read_consumption(summary(snapshot)).snapshots for snapshot in (newer, older))
         seen = list[Commit]()
         for rule in mart.rules:
-            silver = look.table(rule.identifier)
+            silver = loaded.table(rule.identifier)
             if silver is not None and rule.identifier in upto:
                 seen += commits_since(silver, since.get(rule.identifier), upto[rule.identifier]) or ()
         passage = oldest((commit.summary for commit in seen), committed_at(newer))

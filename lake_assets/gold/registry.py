@@ -1,4 +1,4 @@
-"""The marts of a lake, as lake.yaml names them, and what they ask of silver.
+"""The marts that lake.yaml names, and what they need from silver.
 
 Here: importing them, and the columns that silver must track for them. Not here: Dagster
 (`orchestration/assets/mart_assets.py`).
@@ -16,7 +16,7 @@ FORMER_NAMES = {
     f"lake_assets.gold.{name}": f"lake_assets.demo.marts.{name}"
     for name in ("racks_empty_now", "station_daily", "trip_revenue_daily")
 }
-"""Modules of marts that have moved, as a lake.yaml that is older names them."""
+"""Former modules of marts, which an older lake.yaml may name."""
 DAY_TYPES = ("timestamptz", "timestamp", "date")
 
 
@@ -36,7 +36,7 @@ def load_marts(lake: LakeConfig) -> list[Mart]:
 
 def tracked_columns(marts: Sequence[Mart], lake: LakeConfig) -> dict[tuple[str, str], tuple[str, ...]]:
     """By (source, silver table), the columns whose touched days silver must record in its commits: those that a mart
-    follows and that the table is not partitioned by. Raises LakeError for inputs that the lake does not have."""
+    follows and by which the table is not partitioned. Raises LakeError for inputs that the lake does not have."""
     targets = {(target.source, target.name): target for target in lake_targets(lake)}
     wanted: dict[tuple[str, str], set[str]] = {}
     for mart in marts:

@@ -1,6 +1,6 @@
-"""One look at the lake's tables through PyIceberg: what their metadata says about snapshots and days, without Spark.
+"""The snapshots and days of the lake's tables, read from their metadata by PyIceberg, without Spark.
 
-Here: fetching summaries, file bounds, partitions. Not here: what follows from them (`changed_days.py`, `view.py`).
+Here: fetching summaries, file bounds, partitions. Not here: the decisions from them (`changed_days.py`, `view.py`).
 """
 
 import contextlib
@@ -24,9 +24,9 @@ from lake_assets.silver.table.position import read_position
 EPOCH = date(1970, 1, 1)
 
 
-class Look:
-    """The catalog at one moment: each table is loaded once, however many marts read it. To be made anew every time,
-    since nothing in it is ever loaded again."""
+class LoadedTables:
+    """The lake's tables at one moment: each is loaded once, however many marts read it. Create a new one for each
+    round, since it never reloads a table."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -39,9 +39,8 @@ class Look:
         return self._tables[identifier]
 
     def source_now(self, sources: Iterable[str]) -> datetime:
-        """The newest source commit applied to any silver table of the sources, UTC.
-
-        Where the files carry no commit times, the moment at which silver changed last stands for it.
+        """The newest source commit applied to any silver table of the sources, UTC; if the files have no commit times,
+        the time of silver's newest change.
         """
         names = [f"silver_{source}" for source in sources]
         found = [now for name in names if (now := self._newest_commit(name)) is not None]
@@ -51,7 +50,7 @@ class Look:
         if namespace not in self._now:
             stamps = []
             for table in self._namespace(namespace):
-                # A table that somebody else keeps there has no position, and is none of the source's.
+                # A table without a position is not one of the source's.
                 with contextlib.suppress(LakeError):
                     stamps.append(read_position(table).max_commit_ts)
             self._now[namespace] = max((stamp for stamp in stamps if stamp is not None), default=None)
@@ -59,7 +58,7 @@ class Look:
 
     def _newest_snapshot(self, namespace: str) -> datetime:
         current = [snapshot for table in self._namespace(namespace) if (snapshot := snapshot_of_rows(table))]
-        # Of a re-stamp, when what it repeats was committed: it changes nothing.
+        # For a re-stamp, which changes no rows, the time of the commit that it repeats.
         return max((applied_at(snapshot) for snapshot in current), default=datetime.fromtimestamp(0, UTC))
 
     def _namespace(self, namespace: str) -> list[Table]:
@@ -68,8 +67,8 @@ class Look:
 
 
 def snapshot_of_rows(table: Table | None) -> Snapshot | None:
-    """The newest snapshot but for maintenance, which changes no rows and carries no properties of ours; the oldest
-    one there is when the others were expired."""
+    """The newest snapshot that is not of maintenance, which changes no rows and has no properties of ours; if all such
+    snapshots have expired, the oldest retained one."""
     snapshot = None
     for snapshot in main_chain(table) if table is not None else ():
         if _commit(snapshot).operation != "replace":
@@ -78,7 +77,7 @@ def snapshot_of_rows(table: Table | None) -> Snapshot | None:
 
 
 def commits_since(table: Table, consumed: int | None, upto: int) -> tuple[Commit, ...] | None:
-    """Commits after the consumed snapshot up to another, oldest first; None when the chain does not lead back to it."""
+    """Commits after the snapshot `consumed` up to `upto`, the oldest first; None when the chain does not lead back."""
     if consumed is None:
         return None
     commits: list[Commit] = []
@@ -87,7 +86,7 @@ def commits_since(table: Table, consumed: int | None, upto: int) -> tuple[Commit
             break
         commits.append(_commit(snapshot))
         if snapshot.parent_snapshot_id == consumed:
-            break  # it may be expired itself: what came after it is known all the same
+            break  # the consumed snapshot itself may have expired
     else:
         return None
     return tuple(reversed(commits))
@@ -98,7 +97,7 @@ def _commit(snapshot: Snapshot) -> Commit:
 
 
 def partitioned_by_day(table: Table, column: str | None) -> bool:
-    """Whether the table's commits name their days of the column as partitions."""
+    """Whether the table is partitioned by the day of the column, so that its commits name their days."""
     if column is None:
         return False
     source_id = table.schema().find_field(column).field_id
@@ -113,9 +112,9 @@ def days_held(table: Table | None, partition_column: str) -> frozenset[date]:
 
 
 def column_bounds(table: Table, snapshot_id: int, column: str) -> frozenset[date] | None:
-    """First and last UTC days of a timestamp or date column in a snapshot's files; empty for one without values.
-    Deleted rows count, which costs a day more. None when a file does not tell: beyond the hundredth column of a table
-    Iceberg keeps no bounds."""
+    """First and last UTC days of a timestamp or date column in a snapshot's files; empty for a column without values.
+    Deleted rows count, which costs at most some extra days. None when a file has no bounds: beyond the hundredth column
+    of a table Iceberg keeps none."""
     field = table.schema().find_field(column)
     found: set[date] = set()
     for task in table.scan(snapshot_id=snapshot_id).plan_files():

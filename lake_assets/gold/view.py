@@ -1,8 +1,7 @@
-"""One fixed view of a mart's inputs: which snapshots, what "now" is, and which days that makes stale.
+"""One fixed view of a mart's inputs: their snapshots, the mart's "now", and the stale days.
 
-Here: putting the decisions of `changed_days.py` to what a `Look` at the tables shows. The same view tells the sensor
-what to request and the run what it has consumed, so that the two cannot disagree. Not here: reading tables
-(`table_snapshots.py`).
+Here: applying the decisions of `changed_days.py` to `LoadedTables`. The sensor requests runs by the same view by which
+a run records what it has consumed, so that the two cannot disagree. Not here: reading tables (`table_snapshots.py`).
 """
 
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ from lake_assets.gold.changed_days import (
 from lake_assets.gold.consumption import Consumption, fingerprint, read_consumption
 from lake_assets.gold.mart import Follow, Input, Mart
 from lake_assets.gold.table_snapshots import (
-    Look,
+    LoadedTables,
     column_bounds,
     commits_since,
     days_held,
@@ -37,14 +36,14 @@ from lake_assets.iceberg.table_io import current_snapshot, summary
 
 @dataclass(frozen=True, slots=True)
 class MartView:
-    """What a mart would compute from at this moment."""
+    """What a mart would compute now, and from which snapshots."""
 
     snapshots: Mapping[str, int]
-    """By silver table; the inputs are read at these."""
+    """By silver table, the snapshot at which the input is read."""
     now: datetime
     """The source's last commit, or the cut, UTC."""
     mart_snapshot: int | None
-    """The mart's snapshot that the work list was made against."""
+    """The mart's snapshot from which the work list was planned."""
     work: tuple[date, ...]
     """Days to be computed, in order; empty for an unpartitioned mart."""
     settings: str
@@ -54,55 +53,55 @@ class MartView:
     changes: tuple[Mapping[str, str], ...] = ()
     """Summaries of the commits that the mart has not consumed, as far as they are known."""
     span: frozenset[date] = frozenset()
-    """First and last day that the inputs' data has reached; see `Consumption.span`."""
+    """First and last day of the inputs' data; see `Consumption.span`."""
 
 
-def mart_view(look: Look, mart: Mart, gold: GoldConfig) -> MartView | None:
-    """The view, or None while an input has no rows published yet, or none at a cut that the others have."""
-    inputs = _inputs(look, mart)
+def mart_view(loaded: LoadedTables, mart: Mart, gold: GoldConfig) -> MartView | None:
+    """The view, or None while an input has no published rows yet, or the inputs have no cut in common."""
+    inputs = _inputs(loaded, mart)
     if inputs is None:
         return None
     tables, snapshots, now = inputs
-    target = look.table(mart.identifier)
+    target = loaded.table(mart.identifier)
     planned = current_snapshot(target)
     mart_snapshot = planned.snapshot_id if planned is not None else None
-    # A mart's own maintenance does not carry what the mart has consumed.
+    # A maintenance commit of the mart does not record what the mart has consumed.
     consumed = read_consumption(summary(snapshot_of_rows(target)))
-    changed, told = _unconsumed(mart, tables, snapshots, consumed)
+    changed, changes = _unconsumed(mart, tables, snapshots, consumed)
     settings = fingerprint(gold.settings)
     if mart.partition_column is None:
         stale = any(changed.values()) or (consumed.now, consumed.settings) != (now, settings)
-        return MartView(snapshots, now, mart_snapshot, (), settings, stale, told)
+        return MartView(snapshots, now, mart_snapshot, (), settings, stale, changes)
     today, column = now.date(), mart.partition_column
     own = consumed.span
     if consumed.settings != settings or any(found.every for found in changed.values()):
         days = _every_day(mart, tables, snapshots, today, gold.start_date)
         own = span(days, today)
-        # Each for itself: a day that a user has computed before all data does not begin a range.
+        # Added one by one: a day before all data, which a user has requested, does not extend the range.
         days |= days_held(target, column)
     else:
         days = _days(changed, consumed, now)
         if days - consumed.pending:
-            # Marts that were computed before their commits named a span.
+            # Commits of an earlier version do not name a span.
             own = own or span(days_held(target, column), today)
             days |= gap_to(own, days, today)
             own = span(own | days, today)
     work = tuple(sorted(consumed.pending | days))
-    return MartView(snapshots, now, mart_snapshot, work, settings, bool(work), told, own)
+    return MartView(snapshots, now, mart_snapshot, work, settings, bool(work), changes, own)
 
 
-def _inputs(look: Look, mart: Mart) -> tuple[dict[str, Table], dict[str, int], datetime] | None:
-    """The inputs' tables, the snapshots to read, and the mart's "now"; None as `mart_view`."""
+def _inputs(loaded: LoadedTables, mart: Mart) -> tuple[dict[str, Table], dict[str, int], datetime] | None:
+    """The inputs' tables, the snapshots to read, and the mart's "now"; None under the conditions of `mart_view`."""
     tables: dict[str, Table] = {}
     snapshots: dict[str, int] = {}
     for rule in mart.rules:
-        table = look.table(rule.identifier)
+        table = loaded.table(rule.identifier)
         current = current_snapshot(table)
         if table is None or current is None:
             return None
         tables[rule.identifier], snapshots[rule.identifier] = table, current.snapshot_id
     if not mart.at_cut:
-        return tables, snapshots, look.source_now(mart.sources)
+        return tables, snapshots, loaded.source_now(mart.sources)
     if (cut := newest_cut(tables)) is None:
         return None
     now, snapshots = cut
@@ -112,7 +111,7 @@ def _inputs(look: Look, mart: Mart) -> tuple[dict[str, Table], dict[str, int], d
 def _unconsumed(
     mart: Mart, tables: Mapping[str, Table], snapshots: Mapping[str, int], consumed: Consumption
 ) -> tuple[dict[Input, Changed], tuple[Mapping[str, str], ...]]:
-    """What changed since the mart was computed, by input rule, and the summaries of those commits."""
+    """What has changed since the mart was computed, by input rule, and the summaries of those commits."""
     changed, changes = {}, {}
     for rule in mart.rules:
         table = tables[rule.identifier]
@@ -140,7 +139,7 @@ def _every_day(
     now: date,
     first_partition: date,
 ) -> frozenset[date]:
-    """All days from the first to the last one that the inputs' rows lie in."""
+    """All days from the first to the last day of the inputs' rows."""
     found: set[date] = set()
     for rule in mart.rules:
         if rule.column is not None:

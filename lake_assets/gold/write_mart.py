@@ -1,6 +1,6 @@
 """One commit that replaces the rows of a table, or those of a range of its days.
 
-Here: computing a frame once, refusing rows and columns that do not belong there, the commit. Not here: Dagster
+Here: computing a frame once, refusing rows and columns that do not belong to the table, the commit. Not here: Dagster
 (`orchestration/io_managers/iceberg_io_manager.py`), what is computed (`gold/`).
 """
 
@@ -29,16 +29,16 @@ NOT_PLANNED = object()
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A DataFrame with what its commit shall say and which snapshot of the table it was planned against."""
+    """A DataFrame, the properties of its commit, and the snapshot of the table from which it was planned."""
 
     frame: DataFrame
     columns: tuple[ColumnConfig, ...]
     properties: Mapping[str, str] = field(default_factory=dict)
-    told: Callable[[datetime], Mapping[str, Any]] = lambda shown: {}
-    """Metadata that depends on when the rows became readable, UTC."""
+    latency: Callable[[datetime], Mapping[str, Any]] = lambda shown: {}
+    """Metadata by the time at which the rows became readable, UTC."""
     planned_from: int | object | None = NOT_PLANNED
     """Snapshot id, or None for a table without one: the write is refused if the table has moved since. By default
-    the write starts from whatever the table is."""
+    the write starts from the table's head."""
 
 
 def overwrite(
@@ -48,10 +48,10 @@ def overwrite(
     column: str | None = None,
     days: tuple[date, date] | None = None,
 ) -> dict[str, Any]:
-    """Stores the frame instead of all rows, or of those whose `column` lies in the days; what was done, as metadata.
+    """Replaces all rows by the frame, or those whose `column` lies in the days; returns metadata about it.
 
     Raises PartitionMismatch for rows outside the days, ColumnMismatch for columns that are not the table's, and
-    ApplyConflict when another process has written to the table since it was planned: nothing is written then.
+    ApplyConflict when another process has written to the table since the plan: nothing is written then.
     """
     _require_columns(
         f"{identifier}: the computed frame", computed.frame.columns, computed, "Correct either one."
@@ -70,7 +70,7 @@ def overwrite(
         if column is not None and days is not None:
             frame = _within(frame, identifier, column, days)
         else:
-            # Spark 4.1 makes an invalid plan of the write of an aggregate that Iceberg answers from its metadata.
+            # Spark 4.1 plans the write of an aggregate wrongly if Iceberg answers the aggregate from its metadata.
             frame = checkpointed(frame)
         computed_seconds = time.perf_counter() - start
         snapshot_id = _commit(runtime, spark, identifier, table, computed, frame, only(column, days))
@@ -83,13 +83,13 @@ def overwrite(
         "snapshot_id": str(snapshot_id),
         "seconds_compute": round(computed_seconds, 3),
         "seconds_write": round(time.perf_counter() - start - computed_seconds, 3),
-        **computed.told(shown),
+        **computed.latency(shown),
         **({"days": f"{days[0]} to {days[1]}"} if days is not None else {}),
     }
 
 
 def only(column: str | None, days: tuple[date, date] | None) -> Column:
-    """The rows that lie in the days; all, without."""
+    """The condition for rows that lie in the days; true if none are given."""
     if column is None or days is None:
         return F.lit(True)
     return F.col(quoted(column)).between(F.lit(days[0]), F.lit(days[1]))
@@ -104,7 +104,7 @@ def _commit(
     frame: DataFrame,
     replaced: Column,
 ) -> int:
-    """Publishes the rows; the snapshot. `table`: as it was before they were computed."""
+    """Publishes the rows; returns the snapshot id. `table`: as it was before the rows were computed."""
     planned = computed.planned_from
     if planned is NOT_PLANNED:
         table = load_table(runtime.catalog, identifier)
@@ -130,9 +130,9 @@ def _require_columns(what: str, found: Iterable[str], computed: Computed, next_s
 
 
 def _within(frame: DataFrame, identifier: str, column: str, days: tuple[date, date]) -> DataFrame:
-    """The rows, computed. Raises PartitionMismatch for rows that the run's partitions do not hold."""
+    """The computed rows. Raises PartitionMismatch for rows outside the run's partitions."""
     observed = Observed()
-    # A NULL day lies in no partition either, and comparing with it gives NULL.
+    # A NULL day lies in no partition either, but a comparison with NULL yields NULL.
     outside = ~F.coalesce(only(column, days), F.lit(False))
     day = F.coalesce(F.col(quoted(column)).cast("string"), F.lit("NULL"))
     figures = [F.count_if(outside).alias("outside"), F.min(F.when(outside, day)).alias("example")]
@@ -140,7 +140,7 @@ def _within(frame: DataFrame, identifier: str, column: str, days: tuple[date, da
     try:
         seen = observed.get
     except SparkLost:
-        # A busy server: the rows are computed, and can be asked.
+        # A busy server has not sent the figures; aggregating the computed rows yields them.
         (row,) = rows.agg(*figures).collect()
         seen = row.asDict()
     if found := seen["outside"]:

@@ -20,8 +20,8 @@ from lake_assets.spark.catalog_conf import SQLITE_BUSY_SECONDS, uri, warehouse_u
 
 
 def open_catalog(config: CatalogConfig) -> Catalog:
-    """A PyIceberg catalog. Creates the folder of a SQLite catalog. Raises CatalogUnavailable; a catalog that is first
-    asked when it is used raises what its client raises then (`catalog_faults.fault_of`)."""
+    """A PyIceberg catalog. Creates the folder of a SQLite catalog. Raises CatalogUnavailable. A client that connects
+    only on first use raises its own error then (`catalog_faults.fault_of` recognises it)."""
     try:
         return _opened(config)
     except Exception as error:
@@ -42,7 +42,7 @@ def _opened(config: CatalogConfig) -> Catalog:
         properties |= {"type": "sql", "uri": _sqlalchemy_address(uri(config).removeprefix("jdbc:"))}
     else:
         properties |= {"type": config.type} | ({"uri": uri(config)} if config.uri else {})
-    # Two processes that open a new catalog at once both find it without tables; one of them loses.
+    # When two processes open a new catalog at once, both try to create its tables, and one of them fails.
     policy = Retrying(
         retry=retry_if_exception_type(OperationalError),
         stop=stop_after_attempt(3),
@@ -53,13 +53,13 @@ def _opened(config: CatalogConfig) -> Catalog:
 
 
 def ensure_namespace(catalog: Catalog, namespace: str) -> None:
-    """Creates the namespace unless it exists; two processes doing so at once is normal."""
+    """Creates the namespace unless it exists; safe when two processes do so at once."""
     with contextlib.suppress(NamespaceAlreadyExistsError, IntegrityError):
         catalog.create_namespace_if_not_exists(namespace)
 
 
 def _sqlalchemy_address(address: str) -> str:
-    """With the driver that `lake-assets[init]` brings, where SQLAlchemy's own choice is not installed."""
+    """Names psycopg, which `lake-assets[init]` installs, where SQLAlchemy's default driver is not installed."""
     if address.startswith("postgresql:") and find_spec("psycopg2") is None:
         return address.replace("postgresql:", "postgresql+psycopg:", 1)
     return address

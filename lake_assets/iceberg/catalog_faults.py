@@ -1,6 +1,6 @@
-"""A catalog that is down, refuses its password or has no credentials: one sentence, whichever client raised what.
+"""A catalog that is down, refuses its password or has no credentials: one sentence for the errors of all clients.
 
-Here: recognising such an error and saying what to do. Not here: opening a catalog (`catalog.py`).
+Here: recognising such an error and advising what to do. Not here: opening a catalog (`catalog.py`).
 """
 
 from urllib.parse import urlsplit
@@ -22,31 +22,32 @@ _UNREACHED = {
     "botocore": ("BotoCoreError", "ClientError"),
     "pyiceberg": ("RESTError",),
 }
-"""By client, what it raises when nobody answers, or with a refusal. By name: a lake imports its own client only."""
+"""By client, the errors that it raises when the catalog does not answer or refuses. By name, because a lake imports
+only its own client."""
 _ANSWERED = ("IntegrityError", "ProgrammingError", "DataError", "CommitFailedException", "NoSuchTableError")
-"""Of those, what a catalog that works may say."""
+"""Of those, the errors that a working catalog may raise."""
 
 
 def explained(config: CatalogConfig, error: Exception) -> CatalogUnavailable:
-    """What to raise when the catalog of that configuration cannot be opened."""
-    said = catalog_hidden_in(config, _cause(error)).rstrip(".")
+    """The error to raise when the catalog of that configuration cannot be opened."""
+    cause = catalog_hidden_in(config, _cause(error)).rstrip(".")
     return CatalogUnavailable(
-        f"The catalog, {_address(config)}, cannot be used: {said}. {ADVICE[config.type]}"
+        f"The catalog, {_address(config)}, cannot be used: {cause}. {ADVICE[config.type]}"
     )
 
 
 def fault_of(error: BaseException) -> CatalogUnavailable | None:
-    """The same of an error that came from somewhere amid a command; None for one that is not the catalog's."""
+    """The same for an error that any step of a command raised; None for an error that is not the catalog's."""
     if isinstance(error, LakeError) or not any(_is_unreached(cause) for cause in with_causes(error)):
         return None
-    said = _cause(error).rstrip(".")
+    cause = _cause(error).rstrip(".")
     return CatalogUnavailable(
-        f"The catalog of lake.yaml cannot be used: {said}. Check its section `catalog`."
+        f"The catalog of lake.yaml cannot be used: {cause}. Check its section `catalog`."
     )
 
 
 def _cause(error: BaseException) -> str:
-    # What a REST catalog has answered is in PyIceberg's error, and not in the one of HTTP behind it.
+    # A REST catalog's answer is in PyIceberg's error, not in the HTTP error that caused it.
     answers = [cause for cause in with_causes(error) if type(cause).__module__.startswith("pyiceberg.")]
     return str(answers[0]) if answers and str(answers[0]) else root_cause(error)
 
@@ -60,7 +61,7 @@ def _is_unreached(error: BaseException) -> bool:
 
 
 def _address(config: CatalogConfig) -> str:
-    """Without a password, be it before the host or among the parameters."""
+    """The address without a password, which may be before the host or among the parameters."""
     uri = config.uri.get_secret_value() if config.uri is not None else ""
     if config.type in ("sqlite", "glue"):
         return f"{config.type} at {uri}" if uri else config.type

@@ -1,8 +1,8 @@
-"""What the newest turn of a table, or the newest look at a source, has met that no other table of the lake shows: the
+"""Findings of a table's newest turn, or of a source's newest scan, that no other table of the lake records: the
 Iceberg table `lake_ops.findings`.
 
 Here: the newest finding of each kind and subject. Not here: what is found (`silver/apply/failures.py`,
-`bronze/scan/strays.py`). A lake whose findings were dropped shows them again with the next turn and look.
+`bronze/scan/strays.py`). If the table is dropped, the next turn and the next scan record their findings again.
 """
 
 import json
@@ -31,10 +31,10 @@ _SCHEMA = Schema(
 class Finding:
     """The newest of its kind and subject."""
 
-    said: Mapping[str, Any]
-    """Plain JSON; empty once there is nothing to say any more."""
+    content: Mapping[str, Any]
+    """Plain JSON; empty once the finding is resolved."""
     at: datetime
-    """Since when it says so, UTC."""
+    """Since when the content holds, UTC."""
     number: int = 0
 
 
@@ -42,27 +42,31 @@ _Known = Mapping[tuple[str, str], Finding]
 
 
 class Findings:
-    """Of one catalog. May be shared between threads and processes."""
+    """The findings of one catalog. Threads and processes may share it."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._table = OpsTable(catalog, NAME, _SCHEMA, _known)
 
     def of(self, kind: str) -> dict[str, Finding]:
-        """What there is to say now, by subject."""
+        """The unresolved findings of the kind, by subject."""
         known = self._table.parsed()
-        return {subject: finding for (its, subject), finding in known.items() if its == kind and finding.said}
+        return {
+            subject: finding for (its, subject), finding in known.items() if its == kind and finding.content
+        }
 
-    def note(self, kind: str, subject: str, said: Mapping[str, Any]) -> None:
-        """Records what is to be said from now on, if it is another than before; nothing takes the former back. Raises
-        as `OpsTable.append`."""
+    def note(self, kind: str, subject: str, content: Mapping[str, Any]) -> None:
+        """Records the content if it differs from the newest one; empty content resolves the finding. Raises as
+        `OpsTable.append`."""
         now = datetime.now(UTC)
 
         def new(known: _Known) -> Sequence[Row]:
             before = known.get((kind, subject))
-            if dict(before.said if before else {}) == dict(said):
+            if dict(before.content if before else {}) == dict(content):
                 return []
             number = max((finding.number for finding in known.values()), default=0) + 1
-            return [{"kind": kind, "subject": subject, "said": json.dumps(said), "at": now, "number": number}]
+            return [
+                {"kind": kind, "subject": subject, "said": json.dumps(content), "at": now, "number": number}
+            ]
 
         self._table.append(new)
 

@@ -1,8 +1,9 @@
-"""Table metadata that was parsed once: a metadata file never changes, and every look at a table would read it again.
+"""A cache of parsed table metadata: a metadata file never changes, and each load of a table would read it again.
 
-Reading one costs two requests to S3, and 3 to 20 ms for parsing, by its number of snapshots; a look at a lake without
-news is little else. Which file is the current one, the catalog is asked each time. Here: keeping the newest of each
-table for all catalogs of the process, since PyIceberg has no setting for it. Not here: loading tables (`table_io.py`).
+Reading one file costs two requests to S3, and 3 to 20 ms for parsing, by its number of snapshots; a scan that finds no
+new files spends most of its time on that. The catalog is still asked each time which file is current. Here: keeping the
+newest file of each table for all catalogs of the process, since PyIceberg has no setting for it. Not here: loading
+tables (`table_io.py`).
 """
 
 import threading
@@ -15,19 +16,19 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
 
 MOST = 500
-"""Tables, of which those are forgotten that were looked at longest ago; some 100 kB each."""
+"""Tables in the cache, about 100 kB each; the least recently used ones are dropped."""
 Read = Callable[..., TableMetadata]
 
 
 class MetadataCache:
-    """Reads metadata files, and of each folder the newest only once. Used by several threads."""
+    """Reads metadata files, and keeps the newest one of each folder. Threads may share it."""
 
     def __init__(self, read: Read, most: int = MOST) -> None:
         self._read = read
         self._most = most
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, tuple[str, TableMetadata]] = OrderedDict()
-        """By folder: the location of a file in it, and what it says. Nobody changes what PyIceberg has parsed."""
+        """By folder: the location of a file in it, and its metadata, which PyIceberg treats as immutable."""
 
     def __call__(self, input_file: InputFile, encoding: str = "utf-8") -> TableMetadata:
         location = input_file.location
@@ -48,8 +49,8 @@ class MetadataCache:
 
 
 def _filled(metadata: TableMetadata) -> None:
-    """Computes what schemas and partition specs would compute when first asked, and keep in themselves: a thread that
-    copies one, as a commit does, must not meet another that asks."""
+    """Computes the cached properties of schemas and partition specs now: a thread that copies one, as a commit does,
+    must not race with a thread that fills them."""
     for shared in (*metadata.schemas, *metadata.partition_specs):
         for kind in type(shared).__mro__:
             for name, attribute in vars(kind).items():
@@ -58,7 +59,7 @@ def _filled(metadata: TableMetadata) -> None:
 
 
 def keep_parsed_metadata() -> None:
-    """From now on, in this process."""
+    """Installs the cache in this process, once."""
     read: Read = FromInputFile.table_metadata
     if not isinstance(read, MetadataCache):
         FromInputFile.table_metadata = staticmethod(MetadataCache(read))  # type: ignore[method-assign]

@@ -1,7 +1,7 @@
-"""Metadata files of tables that the catalog has lost, or names wrongly after a restore.
+"""Metadata files of tables that the catalog has lost, or that it points to wrongly after a restore.
 
-A dropped table leaves its files behind unless it was purged, and so does a catalog that was restored from a backup.
-Here: finding the newest metadata of a table, and pointing the catalog to it. Not here: whether that is wanted
+A table's files remain when the table is dropped without a purge, or when the catalog is restored from a backup. Here:
+finding the newest metadata of a table, and pointing the catalog to it. Not here: deciding to
 (`commands/mend/recover.py`).
 """
 
@@ -17,12 +17,12 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
 SOURCE_TABLE = "lake.source-table"
-"""Table property of silver: the source and its table whose rows the table has, as `source/schema.table`."""
+"""Table property of silver: the source table whose rows the table has, as `source/schema.table`."""
 SUFFIXES = (".metadata.json", ".metadata.json.gz")
 
 
 def metadata_files(catalog: Catalog, folder: str) -> Iterator[tuple[str, TableMetadata]]:
-    """Address and content of each metadata file below a table's location that can be read, the newest first."""
+    """Address and content of each readable metadata file below a table's location, the newest first."""
     io = PyArrowFileIO(catalog.properties)
     scheme, netloc, path = io.parse_location(f"{folder.rstrip('/')}/metadata", catalog.properties)
     system: FileSystem = io.fs_by_scheme(scheme, netloc)
@@ -32,7 +32,7 @@ def metadata_files(catalog: Catalog, folder: str) -> Iterator[tuple[str, TableMe
     for info in found:
         if info.type is FileType.File and info.path.endswith(SUFFIXES):
             address = prefix + info.path.rpartition("/")[2]
-            with suppress(Exception):  # a damaged file is none to go back to
+            with suppress(Exception):  # a damaged file cannot be restored
                 read.append((address, FromInputFile.table_metadata(io.new_input(address))))
     # Of two commits in one millisecond, the later one has the higher sequence number.
     yield from sorted(read, key=lambda entry: _age(entry[1]), reverse=True)
@@ -43,7 +43,7 @@ def _age(metadata: TableMetadata) -> tuple[int, int]:
 
 
 def default_location(catalog: Catalog, identifier: str) -> str:
-    """Where the catalog puts a table that says nothing else; the convention of PyIceberg's and Spark's catalogs."""
+    """Where the catalog puts a table without a location of its own; the convention of PyIceberg and Spark."""
     namespace, name = identifier.split(".")
     with suppress(Exception):  # the namespace may be lost, too
         if location := catalog.load_namespace_properties(namespace).get("location"):
@@ -53,7 +53,7 @@ def default_location(catalog: Catalog, identifier: str) -> str:
 
 
 def point_to(catalog: Catalog, identifier: str, address: str) -> Table:
-    """Has the catalog name this metadata file as the table's. What it named before stays in its folder."""
+    """Makes the catalog point to this metadata file. The file that it pointed to before stays in its folder."""
     with suppress(NoSuchTableError):
         catalog.drop_table(identifier)
     return catalog.register_table(identifier, address)
@@ -62,9 +62,9 @@ def point_to(catalog: Catalog, identifier: str, address: str) -> Table:
 def repaired(
     catalog: Catalog, identifier: str, *, missing_too: bool, source_table: str | None = None
 ) -> str | None:
-    """Points the catalog to the newest metadata of a table whose own is gone; with `missing_too`, also of a table that
-    the catalog does not know. `source_table`: whose rows it has, because a folder may be another table's, too. The
-    address, or None when there was nothing to mend or nothing to mend it with."""
+    """Points the catalog to the newest metadata of a table whose current metadata is gone; with `missing_too`, also of
+    a table that the catalog does not have. `source_table`: skips metadata of another source table, which may be in the
+    same folder. Returns the address, or None when the table is intact or no metadata was found."""
     try:
         catalog.load_table(identifier)
         return None

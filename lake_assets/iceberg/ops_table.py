@@ -1,8 +1,7 @@
 """A small table of the platform's own, such as the contracts and the quarantine: appended to, and read whole.
 
-Here: appending by compare-and-set with PyIceberg, without a JVM, and what the rows amount to, in memory as of one
-snapshot. Not here: what the rows mean. The file log, which grows with every file, has ways of its own
-(`bronze/log/file_log.py`).
+Here: appending by compare-and-set with PyIceberg, without a JVM, and the parsed rows of one snapshot, in memory. Not
+here: the meaning of the rows; the file log, which grows with every file (`bronze/log/file_log.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from lake_assets.iceberg.table_io import current_snapshot
 
 NAMESPACE = "lake_ops"
 PROPERTIES = {
-    # PyIceberg would retry a refused append by itself, on top of rows that the decision to append did not see.
+    # PyIceberg would retry a refused append on top of rows that the decision to append did not see.
     "commit.retry.num-retries": "0",
     "commit.manifest-merge.enabled": "true",
     "commit.manifest.min-count-to-merge": "10",
@@ -34,13 +33,13 @@ T = TypeVar("T")
 
 
 class OpsTable(Generic[T]):
-    """May be shared between threads; any number of processes may append. A table that was never written to is empty."""
+    """Threads may share it; any number of processes may append. A table that does not exist yet counts as empty."""
 
     def __init__(
         self, catalog: Catalog, name: str, schema: Schema, parse: Callable[[Sequence[Row]], T]
     ) -> None:
-        """`parse` makes what is asked for out of all the rows, in no particular order; it is called once a snapshot,
-        and nobody changes what it returns."""
+        """`parse` makes the result out of all the rows, which are in no particular order. It is called once for each
+        snapshot; callers must not change what it returns."""
         self._catalog = catalog
         self._identifier = f"{NAMESPACE}.{name}"
         self._schema = schema
@@ -50,7 +49,7 @@ class OpsTable(Generic[T]):
         self._parsed = parse([])
 
     def parsed(self) -> T:
-        """What the rows amount to now."""
+        """The parsed rows of the current snapshot."""
         with self._lock:
             try:
                 self._refresh()
@@ -62,8 +61,8 @@ class OpsTable(Generic[T]):
             return self._parsed
 
     def append(self, decide: Callable[[T], Sequence[Row]]) -> list[Row]:
-        """Appends what `decide` makes of what is there, and returns it; asks it again if another process
-        appended meanwhile. Raises PyIceberg's CommitFailedException if others were faster thirty times in a row."""
+        """Appends the rows that `decide` makes of the parsed rows, and returns them; calls it again if another process
+        appended meanwhile. Raises PyIceberg's CommitFailedException after thirty lost races in a row."""
         policy = Retrying(
             retry=retry_if_exception_type((CommitFailedException, FileNotFoundError)),
             wait=wait_random_exponential(multiplier=0.02, max=1),
@@ -81,8 +80,8 @@ class OpsTable(Generic[T]):
         return new
 
     def rename(self, column: str, before: str, after: str) -> None:
-        """Replaces a value of one column in all rows; nothing happens without such a row. Raises CommitFailedException
-        when another process appended meanwhile."""
+        """Replaces a value of one column in all rows; does nothing if no row has it. Raises CommitFailedException when
+        another process appended meanwhile."""
         with self._lock:
             table = self._refresh()
             rows = table.scan().to_arrow().to_pylist() if table is not None else []

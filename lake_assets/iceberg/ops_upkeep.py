@@ -1,9 +1,10 @@
 """Keeping the platform's own small tables small, with PyIceberg and without a JVM.
 
-Here: expiring snapshots, deleting what no snapshot needs, and merging the files of a table that is read whole. Not
-here: the file log's own merging (`bronze/log/file_log_upkeep.py`), silver and gold (`table_maintenance.py`).
+Here: expiring snapshots, deleting the files that no snapshot needs, and merging the files of a table that is read
+whole. Not here: the file log's own merging (`bronze/log/file_log_upkeep.py`), silver and gold
+(`table_maintenance.py`).
 
-PyIceberg's expiry forgets snapshots, but leaves their files.
+PyIceberg's expiry removes snapshots from the metadata, but leaves their files.
 """
 
 from collections.abc import Iterable
@@ -20,16 +21,16 @@ MAX_SMALL_FILES = 20
 
 
 def tend_small_table(table: Table) -> None:
-    """Merges, expires, deletes. May be killed at any point; gives way to a process that appends meanwhile."""
+    """Merges files, expires snapshots, deletes files. May be killed at any point; stops if another process appends."""
     with suppress(CommitFailedException):
         if len(list(table.scan().plan_files())) > MAX_SMALL_FILES:
-            # Refused if main has moved: the table allows no retries, so no row that was appended meanwhile is lost.
+            # Refused if main has moved, because the table allows no retries: rows appended meanwhile are not lost.
             table.overwrite(table.scan().to_arrow())
         delete_unreferenced(table, expire_snapshots(table))
 
 
 def expire_snapshots(table: Table) -> list[Snapshot]:
-    """Expires all but the newest ten, and what branches and tags point to; returns the expired ones."""
+    """Expires all snapshots but the newest ten and those of branches and tags; returns the expired ones."""
     table.refresh()
     if len(table.metadata.snapshots) <= KEEP_SNAPSHOTS:
         return []
@@ -43,15 +44,15 @@ def expire_snapshots(table: Table) -> list[Snapshot]:
 
 
 def delete_unreferenced(table: Table, expired: Iterable[Snapshot]) -> None:
-    """Deletes the files that the expired snapshots had to themselves.
+    """Deletes the files that only the expired snapshots used.
 
-    A commit on its way cannot need them: it builds on the current snapshot, which is kept, or is refused.
+    A concurrent commit cannot need them: it builds on the current snapshot, which is kept, or is refused.
     """
     expired_manifests, expired_lists = _manifests(table, expired)
     kept_manifests, kept_lists = _manifests(table, table.metadata.snapshots)
     gone = {path: manifest for path, manifest in expired_manifests.items() if path not in kept_manifests}
     data = _data_files(table, gone.values()) - _data_files(table, kept_manifests.values())
-    # Lists last: what a crash leaves over can still be found from them by hand.
+    # Lists last: after a crash, the remaining files can still be found from them by hand.
     for path in (*data, *gone, *(expired_lists - kept_lists)):
         with suppress(FileNotFoundError):
             table.io.delete(path)

@@ -1,6 +1,6 @@
-"""A table's partitions: as they are, and what makes them others.
+"""A table's partitions: the current ones, and the statements that change them.
 
-Here: partitions in the words of lake.yaml, and the statements. Not here: which ones a table is to have
+Here: partitions in the notation of lake.yaml, and the statements. Not here: which ones a table should have
 (`silver/table/targets.py`), rewriting its files (`table_maintenance.py`).
 """
 
@@ -22,30 +22,30 @@ def partitions_of(table: Table) -> tuple[str, ...]:
         column, transform = str(schema.find_column_name(field.source_id)), str(field.transform)
         if (counted := _COUNTED.fullmatch(transform)) is not None:
             found.append(f"{counted[1]}({counted[2]}, {column})")
-        elif transform != "void":  # what a dropped one becomes in some formats
+        elif transform != "void":  # a dropped field, in some formats
             found.append(column if transform == "identity" else f"{transform}({column})")
     return tuple(found)
 
 
 def is_partitioned_by(table: Table, wanted: Sequence[str]) -> bool:
-    """Whether these are the partitions of the table, in whatever order, and all of its files lie in them."""
-    return not to_be_changed(table, wanted) and not has_files_of_before(table)
+    """Whether the table has these partitions, in any order, and all of its files lie in them."""
+    return not partition_changes(table, wanted) and not has_former_partitions(table)
 
 
-def to_be_changed(table: Table, wanted: Sequence[str]) -> list[Sql]:
-    """What makes them the partitions of new files, after ALTER TABLE and the table, one after the other."""
+def partition_changes(table: Table, wanted: Sequence[str]) -> list[Sql]:
+    """The clauses of ALTER TABLE, one for each statement, that give new files the wanted partitions."""
     entries = [re.sub(r",\s*", ", ", entry) for entry in wanted]
-    there = partitions_of(table)
-    dropped = [entry for entry in there if entry not in entries]
-    added = [entry for entry in entries if entry not in there]
+    existing = partitions_of(table)
+    dropped = [entry for entry in existing if entry not in entries]
+    added = [entry for entry in entries if entry not in existing]
     return [
         *(sql("DROP PARTITION FIELD {field}", field=partition_ddl(entry)) for entry in dropped),
         *(sql("ADD PARTITION FIELD {field}", field=partition_ddl(entry)) for entry in added),
     ]
 
 
-def has_files_of_before(table: Table) -> bool:
-    """Whether some of its files lie in partitions that it had before."""
+def has_former_partitions(table: Table) -> bool:
+    """Whether some of its files lie in partitions of a former spec."""
     if len(table.specs()) == 1:
         return False
     snapshot = current_snapshot(table)

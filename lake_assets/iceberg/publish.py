@@ -1,10 +1,10 @@
 """Making one commit out of several statements: a branch per attempt, then one fast-forward.
 
-Here: the branch's life and how a lost race is told. Not here: what is written to it.
+Here: the life cycle of the branch, and recognising a lost race. Not here: what is written to it.
 
-The branch starts at the snapshot that the attempt was planned from, so that the fast-forward is refused if anything
-was published meanwhile: two runs cannot both publish the same batch, whatever locks or queues said. A branch that is
-shared, or that starts at whatever main is by then, doubles rows.
+The branch starts at the snapshot that the attempt was planned from, so that Iceberg refuses the fast-forward if
+anything was published meanwhile: two runs cannot both publish the same batch, even if locks or queues fail. A branch
+that two attempts share, or that starts at main's head at the time of its creation, would double rows.
 """
 
 import contextlib
@@ -31,17 +31,17 @@ BRANCH_PREFIX = "apply_"
 KEPT_FOR = timedelta(hours=1)
 _NAME = re.compile(rf"{BRANCH_PREFIX}(\d+)_[0-9a-f]{{32}}")
 LOST_RACE = (
-    "CommitFailedException",  # the table's metadata moved, be it by the end of another's branch
-    "unknown snapshot",  # the snapshot that the attempt was planned from was expired since
-    "Cannot use branch (does not exist)",  # the attempt took so long that it was given up for dead
+    "CommitFailedException",  # the table's metadata has changed; another attempt's dropped branch is enough
+    "unknown snapshot",  # the snapshot that the attempt was planned from has expired
+    "Cannot use branch (does not exist)",  # the attempt took so long that maintenance dropped its branch
 )
-"""What Iceberg says, embedded or over Connect, when another process was faster."""
+"""Parts of Iceberg's messages, embedded or over Connect, when another process committed first."""
 
 logger = logging.getLogger(__name__)
 
 
 def lost_race(error: BaseException) -> bool:
-    """Whether the statement failed because of another process, so that it is worth planning anew."""
+    """Whether the statement failed because another process committed first: the caller should plan again."""
     return any(sign in str(error) for sign in LOST_RACE)
 
 
@@ -55,13 +55,13 @@ class Attempt:
     """One attempt to publish to one table. Write to `address`, then `publish()`."""
 
     def __init__(self, spark: SparkSession, catalog: str, identifier: str, branch: str | None = None) -> None:
-        """`branch`: one that is there, at the snapshot that the attempt was planned from."""
+        """`branch`: an existing branch at the snapshot that the attempt was planned from."""
         self._spark = spark
         self._catalog = catalog
         self._identifier = identifier
         # Not RETAIN, which counts from the commit of the snapshot that the branch starts at: on a table that was quiet
-        # for longer, any expiry would drop the branch of a living attempt. `table_maintenance.py` drops those of dead
-        # ones.
+        # for longer, any expiry would drop the branch of a running attempt. `table_maintenance.py` drops the branches
+        # of dead attempts.
         self.branch = branch or f"{BRANCH_PREFIX}{int(time.time())}_{uuid4().hex}"
         self.table = table_address(catalog, identifier)
         self.address = joined(".", (self.table, quoted("branch_" + self.branch)))
@@ -69,8 +69,8 @@ class Attempt:
     def start(self, snapshot_id: int | None) -> None:
         """Creates the branch at the snapshot that the attempt was planned from; None for a table without one.
 
-        Raises ApplyConflict when a table planned as empty no longer is: a branch without a start begins wherever main
-        is by then, and the fast-forward would be granted.
+        Raises ApplyConflict when a table that was planned as empty no longer is: a branch without a start begins at
+        main's head, and Iceberg would grant the fast-forward.
         """
         start = Sql() if snapshot_id is None else sql("AS OF VERSION {snapshot}", snapshot=snapshot_id)
         create = "ALTER TABLE {table} CREATE BRANCH {branch} {start}"
@@ -87,7 +87,7 @@ class Attempt:
         writer.option("check-nullability", False).append()
 
     def publish(self) -> int:
-        """Moves main to the branch's head in one metadata commit; the snapshot id that main is at now.
+        """Moves main to the branch's head in one metadata commit; returns main's new snapshot id.
 
         Raises ApplyConflict when main has moved since the attempt was planned.
         """
@@ -105,7 +105,7 @@ class Attempt:
         drop_branch(self._spark, self.table, self.branch)
 
     def _race(self, statement: Sql) -> dict[str, Any]:
-        """Runs what another process may have made impossible. Raises ApplyConflict then."""
+        """Runs a statement. Raises ApplyConflict when another process has made it impossible."""
         try:
             return self._run(statement)
         except (PySparkException, Py4JError) as error:
@@ -131,8 +131,8 @@ def drop_branch(spark: SparkSession, table: Sql, branch: str) -> None:
 
 
 def drop_quietly(current: Attempt) -> None:
-    """Drops the attempt's branch, or says that it could not: the rows are published or not, whatever becomes of it, and
-    `lake-assets maintain` drops it. Raising would hide from the caller that they are."""
+    """Drops the attempt's branch, or logs that it could not, and then `lake-assets maintain` drops it. Does not raise,
+    because an error would hide from the caller whether the rows are published."""
     try:
         current.drop()
     except (PySparkException, Py4JError):
@@ -140,16 +140,16 @@ def drop_quietly(current: Attempt) -> None:
 
 
 class KeptBranches:
-    """Branches that a process which applies batch after batch goes on with, one for each table: to create and drop one
-    takes two of a batch's four commits.
+    """Branches that a process which applies batch after batch uses again, one for each table: creating and dropping a
+    branch takes two of a batch's four commits.
 
-    After the fast-forward a branch is where main is. It can be used again if that is also where the next attempt
-    starts: nobody else writes to it, so it holds nothing else. Used by several threads.
+    After the fast-forward a branch is at main's head. The next attempt can use it again if it starts there, too: no
+    other process writes to the branch, so it holds nothing else. Threads may share it.
     """
 
     def __init__(self, abandoned_after: timedelta) -> None:
-        """`abandoned_after`: the age at which maintenance takes a branch for a dead attempt's. None is begun on that
-        is half as old."""
+        """`abandoned_after`: the age at which maintenance drops a branch as a dead attempt's. No branch is used again
+        that is half as old."""
         self._lock = threading.Lock()
         self._names: dict[str, str] = {}
         self._kept_for = min(KEPT_FOR, abandoned_after / 2)
@@ -157,8 +157,8 @@ class KeptBranches:
     def take(
         self, spark: SparkSession, catalog: str, table: Table | None, identifier: str, snapshot_id: int | None
     ) -> str | None:
-        """The branch of the table for one attempt, if it is at the snapshot; if it is not, it is dropped. None without
-        one: nobody else gets it meanwhile."""
+        """Takes the table's branch for one attempt if it is at the snapshot, and drops it if it is not. None if the
+        table has no such branch. No other attempt gets the branch until `keep`."""
         with self._lock:
             branch = self._names.pop(identifier, None)
         ref = table.metadata.refs.get(branch) if branch is not None and table is not None else None
@@ -172,12 +172,12 @@ class KeptBranches:
         return None
 
     def keep(self, identifier: str, branch: str) -> None:
-        """For the next attempt; after the branch was published."""
+        """Keeps a published branch for the next attempt."""
         with self._lock:
             self._names[identifier] = branch
 
     def drop(self, spark: SparkSession, catalog: str, identifiers: Iterable[str] | None = None) -> None:
-        """Drops the branches of these tables, or all: before other work on them, and at the end."""
+        """Drops the branches of these tables, or all: before maintenance of the tables, and when the process ends."""
         with self._lock:
             names = list(self._names) if identifiers is None else list(identifiers)
             branches = {name: self._names.pop(name) for name in names if name in self._names}
@@ -186,7 +186,7 @@ class KeptBranches:
 
 
 def with_properties(writer: DataFrameWriterV2, properties: Mapping[str, str]) -> DataFrameWriterV2:
-    """The writer, whose commit carries the properties in its summary."""
+    """The writer; its commit will have the properties in its summary."""
     for name, value in properties.items():
         writer = writer.option(f"snapshot-property.{name}", value)
     return writer
@@ -202,8 +202,8 @@ def attempt(
     kept: KeptBranches | None = None,
     table: Table | None = None,
 ) -> Iterator[Attempt]:
-    """A started attempt whose branch is gone afterwards, published or not; with `kept`, it stays for the next one if it
-    was published. `table`: as it was loaded when the attempt was planned, or later."""
+    """A started attempt. Its branch is dropped after the block, published or not; with `kept`, a published branch is
+    kept for the next attempt. `table`: as it was loaded when the attempt was planned, or later."""
     branch = kept.take(spark, catalog, table, identifier, snapshot_id) if kept is not None else None
     current = Attempt(spark, catalog, identifier, branch)
     if branch is None:

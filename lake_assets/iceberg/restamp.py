@@ -1,8 +1,8 @@
-"""Properties that a table's newest commits must bear, repeated in a commit without rows before older ones expire.
+"""Re-stamps: a commit without rows that repeats a table's newest properties before the commit that has them expires.
 
 A silver table's position and a mart's consumption are in the summaries of their own commits. Commits of maintenance
-carry none, so that expiry would take the last one that does. Here: which commit bears them, and the re-stamp. Not here:
-what the properties mean (`silver/table/position.py`, `gold/consumption.py`).
+have no such properties, so that expiry would remove the last commit that has them. Here: finding that commit, and the
+re-stamp. Not here: what the properties mean (`silver/table/position.py`, `gold/consumption.py`).
 """
 
 from dataclasses import dataclass
@@ -27,51 +27,51 @@ OWN = "lake."
 
 
 @dataclass(frozen=True, slots=True)
-class Bears:
-    """Which commits of a table bear what must survive."""
+class StampRule:
+    """Which commits of a table are stamped: have the properties that must survive expiry."""
 
     marker: str
-    """Their properties begin with this."""
+    """A stamped commit has properties with this prefix."""
     below_changes: bool
-    """Whether a commit still counts when later ones, of somebody else, have changed rows."""
+    """Whether a stamped commit still counts when later commits of other writers have changed rows."""
     not_repeated: tuple[str, ...] = ()
     """Prefixes of properties that are about a commit's own rows."""
 
 
-def bearer(table: Table, bears: Bears) -> Snapshot | None:
-    """The newest snapshot of main that bears the properties."""
+def stamped_snapshot(table: Table, rule: StampRule) -> Snapshot | None:
+    """The newest stamped snapshot of main."""
     for snapshot in main_chain(table):
-        if any(name.startswith(bears.marker) for name in summary(snapshot)):
+        if any(name.startswith(rule.marker) for name in summary(snapshot)):
             return snapshot
         maintenance = snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
-        if not maintenance and not bears.below_changes:
+        if not maintenance and not rule.below_changes:
             return None
     return None
 
 
-def repeated(snapshot: Snapshot, bears: Bears) -> dict[str, str]:
-    """The properties that a re-stamp of the snapshot carries. All of ours but those named: what a later version of
-    the package puts there is none of this module's business, and must survive."""
+def repeated(snapshot: Snapshot, rule: StampRule) -> dict[str, str]:
+    """The properties of a re-stamp of the snapshot: all of ours but `not_repeated`, also those that only a later
+    version of the package knows."""
     kept = {
         name: value
         for name, value in summary(snapshot).items()
-        if name.startswith(OWN) and not name.startswith(bears.not_repeated)
+        if name.startswith(OWN) and not name.startswith(rule.not_repeated)
     }
-    # A re-stamp of a re-stamp is one of the first.
+    # A re-stamp of a re-stamp keeps the time of the original commit.
     return {RESTAMP_OF: str(snapshot.snapshot_id), APPLIED_AT: applied_at(snapshot).isoformat(), **kept}
 
 
-def restamp(spark: SparkSession, catalog: Catalog, identifier: str, bears: Bears) -> bool:
-    """Repeats the properties unless main's head bears them; whether it did.
+def restamp(spark: SparkSession, catalog: Catalog, identifier: str, rule: StampRule) -> bool:
+    """Repeats the properties unless main's head has them; returns whether it did.
 
-    Raises ApplyConflict when another process published meanwhile: what was read is no longer the newest.
+    Raises ApplyConflict when another process published meanwhile: the properties read are no longer the newest.
     """
     table = load_table(catalog, identifier)
     head = current_snapshot(table)
-    stamped = bearer(table, bears) if table is not None else None
+    stamped = stamped_snapshot(table, rule) if table is not None else None
     if head is None or stamped is None or stamped.snapshot_id == head.snapshot_id:
         return False
     with attempt(spark, catalog.name, identifier, head.snapshot_id) as current:
-        current.write_nothing(repeated(stamped, bears))
+        current.write_nothing(repeated(stamped, rule))
         current.publish()
     return True

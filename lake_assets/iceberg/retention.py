@@ -1,10 +1,10 @@
-"""Which snapshots of a table may go.
+"""Which snapshots of a table may expire.
 
 Here: the decision, over a table's metadata; it reads nothing and changes nothing. Not here: expiring them
 (`table_maintenance.py`).
 
-The ids to expire are named one by one. By an age alone, a snapshot that another process commits between the look and
-the expiry could push the one that bears the position over the edge.
+The ids to expire are named one by one. By an age alone, Iceberg could expire the snapshot that has the position, if
+another process commits between the decision and the expiry.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -21,12 +21,12 @@ MAIN = "main"
 
 
 def main_chain(table: Table) -> list[Snapshot]:
-    """Main's snapshots, the newest first, as far as they are there."""
+    """Main's snapshots, the newest first, as far as they are retained."""
     return list(chain(snapshots_by_id(table), table.metadata.current_snapshot_id))
 
 
 def chain(known: Mapping[int, Snapshot], start: int | None) -> Iterator[Snapshot]:
-    """The snapshot of that id, its parent, and so on, as far as they are known."""
+    """The snapshot with that id, its parent, and so on, as far as `known` has them."""
     snapshot = known.get(start) if start is not None else None
     while snapshot is not None:
         yield snapshot
@@ -35,7 +35,7 @@ def chain(known: Mapping[int, Snapshot], start: int | None) -> Iterator[Snapshot
 
 
 def snapshots_by_id(table: Table) -> dict[int, Snapshot]:
-    """All snapshots at once: asking the table for each of a thousand searches a thousand each time."""
+    """All snapshots by id: `table.snapshot_by_id` searches all of them for each call."""
     return {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
 
 
@@ -44,20 +44,21 @@ def expirable(
     settings: MaintenanceConfig,
     now: datetime,
     *,
-    bearer: int | None = None,
+    stamped: int | None = None,
     consumed: Collection[int] = (),
     keep_commits: int | None = None,
 ) -> list[int]:
     """Ids of the snapshots that nothing needs any more, the oldest first.
 
-    Kept are: main's head and all down to `bearer`, the snapshot with the properties that must survive; what was
-    superseded recently, or comes after a snapshot of `consumed` and was superseded not too long ago, up to
-    `max_snapshots`; what tags point to; the own commits of other branches, and what they started from. `keep_commits`:
-    of what nothing of `consumed` comes before, so many at most.
+    Kept are: main's head and all snapshots down to `stamped`, whose properties must survive; snapshots superseded
+    within `keep_snapshots`, and within `keep_for_marts` if they follow a snapshot of `consumed`, at most
+    `max_snapshots` of them; tagged snapshots; the own commits of other branches, and the snapshots they start from.
+    `keep_commits`: at most so many snapshots that all of `consumed` have passed.
     """
     known = snapshots_by_id(table)
     kept = {
-        s.snapshot_id for s in _kept_of_main(main_chain(table), settings, now, bearer, consumed, keep_commits)
+        s.snapshot_id
+        for s in _kept_of_main(main_chain(table), settings, now, stamped, consumed, keep_commits)
     }
     of_main = {s.snapshot_id for s in main_chain(table)}
     referenced = set()
@@ -71,7 +72,7 @@ def expirable(
             referenced.add(snapshot.snapshot_id)
             if snapshot.snapshot_id in of_main:
                 break
-    # What no branch leads to: attempts that lost. Somebody may be looking at a young one.
+    # Snapshots that no branch leads to are lost attempts. A reader may still use a young one.
     young = {
         s.snapshot_id
         for s in known.values()
@@ -85,13 +86,13 @@ def _kept_of_main(
     main: list[Snapshot],
     settings: MaintenanceConfig,
     now: datetime,
-    bearer: int | None,
+    stamped: int | None,
     consumed: Collection[int],
     keep_commits: int | None,
 ) -> list[Snapshot]:
     places = {snapshot.snapshot_id: place for place, snapshot in enumerate(main)}
-    up_to_bearer = places.get(bearer, 0) if bearer is not None else 0
-    # What a mart has consumed may itself go: the commits after it are what it needs.
+    up_to_stamped = places.get(stamped, 0) if stamped is not None else 0
+    # The snapshot that a mart has consumed may expire: the mart needs the commits after it.
     unconsumed = 0
     for place, snapshot in enumerate(main):
         if snapshot.parent_snapshot_id in consumed:
@@ -103,7 +104,7 @@ def _kept_of_main(
         if place > unconsumed:
             limit, most = settings.keep_snapshots, min(most, keep_commits or most)
         wanted = place == 0 or (age < limit and place < most)
-        if not wanted and place > up_to_bearer:
+        if not wanted and place > up_to_stamped:
             break
         kept.append(snapshot)
     return kept

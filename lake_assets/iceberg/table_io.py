@@ -1,7 +1,7 @@
 """Iceberg tables as this lake makes and reads them.
 
-Here: creating a table with the properties that the engine relies on, and what its metadata says without a scan. Not
-here: rows, or what a summary's properties mean to silver and gold.
+Here: creating a table with the properties that the engine relies on, and reading its metadata. Not here: rows, or what
+a summary's properties mean to silver and gold.
 """
 
 import re
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RESTAMP_OF = "lake.restamp-of"
-"""Id of the snapshot whose properties a commit repeats. Whoever adds up `lake.batch.*` leaves such commits out."""
+"""Id of the snapshot whose properties a commit repeats. A sum over `lake.batch.*` must leave such commits out."""
 APPLIED_AT = "lake.applied-at"
 """When that snapshot was committed, ISO 8601 UTC."""
 
@@ -36,9 +36,9 @@ TABLE_PROPERTIES = {
     "write.delete.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
     "write.merge.mode": "merge-on-read",
-    # The marts' work lists come from the partitions that each commit's summary names.
+    # Marts find their stale days by the partitions that each commit's summary names.
     "write.summary.partition-limit": "5000",
-    # Untended, a hundred batches over 20 partitions left 203 MB of metadata.
+    # Without these two, a hundred batches over 20 partitions left 203 MB of metadata.
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "10",
 }
@@ -95,17 +95,17 @@ def table_at(catalog: str, identifier: str, snapshot_id: int) -> Sql:
 
 
 def set_property(name: str, value: str) -> Sql:
-    """What sets a property, after ALTER TABLE and the table."""
+    """The clause of ALTER TABLE that sets a property."""
     return sql("SET TBLPROPERTIES ({property})", property=_property(name, value))
 
 
 def added_column(name: str, declared: str) -> Sql:
-    """What adds a column, after ALTER TABLE and the table."""
+    """The clause of ALTER TABLE that adds a column."""
     return sql("ADD COLUMN {column} {type}", column=name, type=spark_type(declared))
 
 
 def relaxed_column(name: str) -> Sql:
-    """What lets a column be NULL, after ALTER TABLE and the table."""
+    """The clause of ALTER TABLE that lets a column be NULL."""
     return sql("ALTER COLUMN {column} DROP NOT NULL", column=name)
 
 
@@ -114,8 +114,8 @@ def _property(name: str, value: str) -> Sql:
 
 
 def load_table(catalog: Catalog, identifier: str) -> Table | None:
-    """The table as it is now, or None. Raises LakeError when the catalog names metadata that is gone."""
-    # Another process may have replaced and deleted the metadata since the catalog was asked.
+    """The table as it is now, or None. Raises LakeError when the catalog points to metadata that is gone."""
+    # Another process may replace and delete the metadata between the catalog's answer and the read.
     policy = Retrying(
         retry=retry_if_exception_type(FileNotFoundError), stop=stop_after_attempt(LOADS), reraise=True
     )
@@ -131,12 +131,12 @@ def load_table(catalog: Catalog, identifier: str) -> Table | None:
 
 
 def current_snapshot(table: Table | None) -> Snapshot | None:
-    """The snapshot that main is at; None for no table and for one that nothing was published to."""
+    """Main's head; None without a table, and for a table without commits."""
     return table.current_snapshot() if table is not None else None
 
 
 def committed_at(snapshot: Snapshot) -> datetime:
-    """When the snapshot was committed, UTC, by the clock of who wrote it."""
+    """When the snapshot was committed, UTC, by the writer's clock."""
     return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
 
 
@@ -152,6 +152,6 @@ def live_rows(properties: Mapping[str, str]) -> int:
 
 
 def applied_at(snapshot: Snapshot) -> datetime:
-    """When what the snapshot bears was committed first."""
+    """When the snapshot was committed, UTC; of a re-stamp, when the commit that it repeats was."""
     given = summary(snapshot).get(APPLIED_AT)
     return datetime.fromisoformat(given) if given else committed_at(snapshot)

@@ -1,10 +1,10 @@
-"""Upkeep of one table that Spark writes: fewer and larger files, no more snapshots than somebody needs.
+"""Upkeep of one table that Spark writes: fewer and larger files, and only the snapshots that are needed.
 
-Here: the steps and their order, and giving way to batches. Not here: which tables (`commands/run/maintain.py`), which
-snapshots may go (`retention.py`), the re-stamp (`restamp.py`), tables of the platform's own (`ops_upkeep.py`).
+Here: the steps and their order, and waiting for batches. Not here: which tables (`commands/run/maintain.py`), which
+snapshots may expire (`retention.py`), the re-stamp (`restamp.py`), tables of the platform's own (`ops_upkeep.py`).
 
 Every step may be killed and repeated. Files are rewritten on main in commits that change no row; a batch that was
-planned before one of them is refused, and planned again.
+planned before such a commit is refused, and planned again.
 """
 
 import logging
@@ -23,20 +23,20 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from lake_assets.config import MaintenanceConfig
 from lake_assets.errors import ApplyConflict
-from lake_assets.iceberg.partitioning import has_files_of_before, to_be_changed
+from lake_assets.iceberg.partitioning import has_former_partitions, partition_changes
 from lake_assets.iceberg.publish import begun_at, drop_branch, lost_race
-from lake_assets.iceberg.restamp import Bears, bearer, restamp
+from lake_assets.iceberg.restamp import StampRule, restamp, stamped_snapshot
 from lake_assets.iceberg.retention import expirable
 from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
-from lake_assets.spark.causes import whole_story
+from lake_assets.spark.causes import full_traceback
 from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_address
 
 ATTEMPTS = 5
 UNDER_WAY = timedelta(minutes=5)
-"""An attempt that began longer ago is not waited for: either a large load, or dead."""
+"""Maintenance does not wait for an attempt that began longer ago: it is a large load, or dead."""
 PATIENCE_SECONDS = 10.0
 MOST_IDS = 1000
-"""In one statement."""
+"""Snapshot ids in one statement."""
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
@@ -60,13 +60,13 @@ class Upkeep:
 
 
 def timed(identifier: str, tend: Callable[[Upkeep], None]) -> Upkeep:
-    """What `tend` did to the table, with the seconds that it took and the error that ended it."""
+    """Runs `tend` on the table; returns what it did, with its seconds and the error that ended it."""
     start = time.perf_counter()
     done = Upkeep(identifier)
     try:
         tend(done)
     except Exception as error:  # noqa: BLE001  (one table's failure must not stop the others)
-        logger.debug("%s could not be tended:\n%s", identifier, whole_story(error))
+        logger.debug("%s: the upkeep failed:\n%s", identifier, full_traceback(error))
         done.error = done.error or error
     done.seconds = round(time.perf_counter() - start, 3)
     return done
@@ -79,17 +79,17 @@ class TableUpkeep:
     spark: SparkSession
     catalog: Catalog
     identifier: str
-    bears: Bears
+    stamps: StampRule
     settings: MaintenanceConfig
     consumed: Callable[[], Collection[int]] = tuple
-    """The snapshots that marts have come to: what comes after them is kept for a while."""
+    """The snapshots that marts have consumed: later ones are kept for a while."""
     keep_commits: int | None = None
-    """See `expirable`; then nothing is expired before as many snapshots can go."""
+    """See `expirable`; if given, nothing is expired before so many snapshots can be expired at once."""
     partition_by: Sequence[str] | None = None
-    """The partitions that the table is to have; None for those that it has."""
+    """The partitions that the table should have; None to keep those that it has."""
 
     def run(self) -> Upkeep:
-        """All the steps. Never raises for a fault of the table: see `error`."""
+        """Runs all the steps. Never raises for a fault of the table: see `error`."""
         return timed(self.identifier, self._run)
 
     def _run(self, done: Upkeep) -> None:
@@ -104,7 +104,7 @@ class TableUpkeep:
                 self._retrying("change its partitions", self.repartition)
                 done.files_rewritten = self._retrying("rewrite its files", self.compact)
             except ApplyConflict as error:
-                done.error = error  # and yet what it did commit must not hide the position
+                done.error = error  # but a commit that it made must not hide the position
             done.restamped = self._retrying("repeat its position", self.restamp)
         self._retrying("expire its snapshots", self.expire)
         if (age := self.settings.remove_orphan_files_after) is not None:
@@ -114,7 +114,7 @@ class TableUpkeep:
             done.files_after, done.snapshots_after = _data_files(table), len(table.metadata.snapshots)
 
     def drop_abandoned(self, table: Table) -> int:
-        """Drops the branches of attempts that began too long ago to be alive; how many."""
+        """Drops the branches of attempts that began longer ago than `abandoned_after`; returns how many."""
         oldest = datetime.now(UTC) - self.settings.abandoned_after
         found = [name for name in table.metadata.refs if (begun := begun_at(name)) and begun < oldest]
         for name in found:
@@ -122,36 +122,37 @@ class TableUpkeep:
         return len(found)
 
     def repartition(self) -> None:
-        """Gives the table the partitions that it is to have; `compact` moves its files into them."""
+        """Gives the table the partitions of `partition_by`; `compact` moves its files into them."""
         table = load_table(self.catalog, self.identifier)
         if table is None or self.partition_by is None:
             return
         columns = {quoted(name) for name in table.schema().column_names}
-        for change in to_be_changed(table, self.partition_by):
-            if any(column in change for column in columns):  # or it is still to come
+        for change in partition_changes(table, self.partition_by):
+            if any(column in change for column in columns):  # no batch may have added the column yet
                 self.spark.sql(sql("ALTER TABLE {table} {change}", table=self._address, change=change))
 
     def compact(self) -> int:
-        """Rewrites small data files, those with many deleted rows, and manifests; the number of data files it read.
+        """Rewrites small data files, files with many deleted rows, and manifests; returns the number of data files
+        that it rewrote.
 
-        In several commits: one that a batch gets in the way of costs its own files' work only.
+        It commits in several parts, so that a conflict with a batch costs the work of one part only.
         """
         options = {
             "partial-progress.enabled": "true",
             "target-file-size-bytes": str(self.settings.target_file_size_mb << 20),
             "min-input-files": str(self.settings.min_small_files),
             "delete-ratio-threshold": "0.3",
-            # Of format v2: a file of v3 has one deletion vector.
+            # For format v2 only: a file of v3 has one deletion vector.
             "delete-file-threshold": str(self.settings.min_small_files),
             "remove-dangling-deletes": "true",
         }
         table = load_table(self.catalog, self.identifier)
-        if table is not None and has_files_of_before(table):
+        if table is not None and has_former_partitions(table):
             options["rewrite-all"] = "true"
         listed = joined(", ", (literal(text) for option in options.items() for text in option))
         figures = self._call("rewrite_data_files", sql("options => map({options})", options=listed))
         if figures.get("failed_data_files_count"):
-            raise ApplyConflict(f"{self.identifier}: a batch came first")
+            raise ApplyConflict(f"{self.identifier}: a batch committed first")
         table = load_table(self.catalog, self.identifier)
         snapshot = current_snapshot(table)
         assert table is not None
@@ -163,27 +164,27 @@ class TableUpkeep:
         return int(figures["rewritten_data_files_count"])
 
     def restamp(self) -> bool:
-        """Repeats what must survive, if main's head does not bear it; whether it did."""
-        return restamp(self.spark, self.catalog, self.identifier, self.bears)
+        """Re-stamps the table unless main's head is stamped; returns whether it did."""
+        return restamp(self.spark, self.catalog, self.identifier, self.stamps)
 
     def expire(self) -> int:
-        """Expires the snapshots that nothing needs, and deletes what only they had; how many."""
+        """Expires the snapshots that nothing needs, and deletes the files that only they used; returns how many."""
         table = load_table(self.catalog, self.identifier)
         if table is None:
             return 0
-        stamped = bearer(table, self.bears)
+        stamped = stamped_snapshot(table, self.stamps)
         ids = expirable(
             table,
             self.settings,
             datetime.now(UTC),
-            bearer=stamped.snapshot_id if stamped is not None else None,
+            stamped=stamped.snapshot_id if stamped is not None else None,
             consumed=self.consumed(),
             keep_commits=self.keep_commits,
         )
         if self.keep_commits is not None and len(ids) < self.keep_commits:
-            return 0  # it takes a second, however few they are
+            return 0  # the procedure takes a second, even for a few
         for first in range(0, len(ids), MOST_IDS):
-            # Without an age, Iceberg would also expire what is older than its own five days.
+            # Without an age, Iceberg would also expire snapshots older than its default of five days.
             listed = joined(", ", (Sql(number) for number in ids[first : first + MOST_IDS]))
             arguments = sql(
                 "older_than => TIMESTAMP '1970-01-02 00:00:00Z', snapshot_ids => array({ids})", ids=listed
@@ -192,14 +193,14 @@ class TableUpkeep:
         return len(ids)
 
     def remove_orphans(self, age: timedelta) -> int:
-        """Deletes files of the table's folder that are older and that no snapshot knows; how many."""
+        """Deletes files of the table's folder that are older and that no snapshot refers to; returns how many."""
         before = f"{datetime.now(UTC) - age:%Y-%m-%d %H:%M:%SZ}"
         older = sql("older_than => TIMESTAMP {before}", before=literal(before))
         statement = self._procedure("remove_orphan_files", older)
         return len(self.spark.sql(statement).collect())
 
     def _wait_for_attempts(self) -> None:
-        """A batch that is being applied takes a second or so; to rewrite its table meanwhile would cost it that."""
+        """Waits for batches that are being applied: a rewrite meanwhile would make them fail and start over."""
         until = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < until:
             table = load_table(self.catalog, self.identifier)
@@ -211,7 +212,7 @@ class TableUpkeep:
 
     def _retrying(self, purpose: str, step: Callable[[], T]) -> T:
         policy = Retrying(
-            retry=retry_if_exception(_came_second),
+            retry=retry_if_exception(_is_conflict),
             stop=stop_after_attempt(ATTEMPTS),
             wait=wait_random_exponential(multiplier=0.2, max=5),
             reraise=True,
@@ -219,7 +220,7 @@ class TableUpkeep:
         try:
             return policy(step)
         except Exception as error:
-            if not _came_second(error):
+            if not _is_conflict(error):
                 raise
             raise ApplyConflict(
                 f"{self.identifier}: other commits came first each of the {ATTEMPTS} times that maintenance was about "
@@ -243,12 +244,12 @@ class TableUpkeep:
         return table_address(self.catalog.name, self.identifier)
 
 
-def _came_second(error: BaseException) -> bool:
+def _is_conflict(error: BaseException) -> bool:
     if isinstance(error, ApplyConflict):
         return True
     if not isinstance(error, (PySparkException, Py4JError)):
         return False
-    # Files or manifests that a rewrite replaces were touched; a snapshot got a branch since it was chosen to go.
+    # A batch touched files or manifests that a rewrite replaces; a branch was created on a snapshot to be expired.
     signs = ("ValidationException", "Still referenced by refs")
     return lost_race(error) or any(sign in str(error) for sign in signs)
 

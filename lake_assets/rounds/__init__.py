@@ -1,1 +1,1 @@
-"""A round: scan the bucket, plan, apply, compute marts, look after tables. Without Dagster."""
+"""A round without Dagster: scan the bucket, plan, apply, compute marts, upkeep of tables."""

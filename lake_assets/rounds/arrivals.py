@@ -1,6 +1,6 @@
-"""One look at a source's bucket: what is new goes to the file log, the rest is told.
+"""One scan of a source's bucket: logs new files, and warns of everything else.
 
-Here: discovery for one configured source, with what a user should hear about it. Not here: Dagster events.
+Here: discovery for one configured source, with the warnings for a user. Not here: Dagster events.
 """
 
 import logging
@@ -16,9 +16,9 @@ from lake_assets.bronze.scan.vanished import Removed
 from lake_assets.runtime import LakeRuntime
 from lake_assets.words import many
 
-MOST_TOLD = 20
+MOST_WARNINGS = 20
 MOST_REMOVALS = 100_000
-"""Keys of which it is kept in mind how they went: S3's word comes in parts, and a table has vanished with its last."""
+"""Removed keys that a process remembers: S3 notifies of each key by itself, and a table has vanished with its last."""
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 def log_arrivals(
     runtime: LakeRuntime,
     source: str,
-    told: set[str] | None = None,
+    warned: set[str] | None = None,
     *,
     listing: Listing | None = None,
     hints: Collection[str] = (),
@@ -34,8 +34,8 @@ def log_arrivals(
 ) -> Discovery:
     """Lists the source's location and logs new files. Raises StoreError when the location cannot be listed.
 
-    `told`: keys and tables that were warned of; who looks twice a second keeps it, and hears each of them once.
-    `listing`, `hints`, `removals`: see `discover`.
+    `warned`: keys and tables that the caller was warned of; a caller that scans repeatedly keeps it, so that it is
+    warned once of each. `listing`, `hints`, `removals`: see `discover`.
     """
     config, store = runtime.lake.sources[source], runtime.store(source)
     try:
@@ -46,45 +46,45 @@ def log_arrivals(
         if listing is not None:
             listing.restart()
         raise
-    # Links that were left out are no keys of the location, and are met by every look.
+    # Skipped links are no keys of the location, and every scan finds them.
     runtime.strays.note(source, found.strays, found.seen, found.keys)
-    told = set() if told is None else told
-    unknown = [key for key in found.unknown if key.key not in told]
-    for key in unknown[:MOST_TOLD]:
+    warned = set() if warned is None else warned
+    unknown = [key for key in found.unknown if key.key not in warned]
+    for key in unknown[:MOST_WARNINGS]:
         logger.warning("%s: %s is no DMS file: %s", source, key.key, key.reason)
-    if len(unknown) > MOST_TOLD:
-        more = len(unknown) - MOST_TOLD
+    if len(unknown) > MOST_WARNINGS:
+        more = len(unknown) - MOST_WARNINGS
         logger.warning("%s: and %s no DMS file", source, many(more, "more key", "are"))
-    unconfigured = {table: count for table, count in found.unconfigured.items() if table not in told}
+    unconfigured = {table: count for table, count in found.unconfigured.items() if table not in warned}
     for table, count in sorted(unconfigured.items()):
         near = found.hints.get(table)
         hint = f"; it configures {near}: correct its case, or set ignore_case: true" if near else ""
         files = many(count, "file")
         logger.warning("%s: %s of %s, which lake.yaml does not configure%s", source, files, table, hint)
-    empty = [key for key, reason in found.strays.items() if reason == EMPTY and key not in told]
-    for name in empty[:MOST_TOLD]:
+    empty = [key for key, reason in found.strays.items() if reason == EMPTY and key not in warned]
+    for name in empty[:MOST_WARNINGS]:
         logger.warning("%s: %s: %s", source, name, EMPTY)
-    told.update(empty)
+    warned.update(empty)
     for file in found.logged:
         if file.kind is FileKind.VANISHED:
             logger.warning("%s: all files of %s have vanished from the bucket", source, file.qualified_table)
-    doubtful = {table: doubt for table, doubt in found.doubtful.items() if f"{table}: {doubt}" not in told}
+    doubtful = {table: doubt for table, doubt in found.doubtful.items() if f"{table}: {doubt}" not in warned}
     for table, doubt in sorted(doubtful.items()):
         logger.warning("%s: %s", source, doubtful_sentence(table, doubt))
-    told.update(f"{table}: {doubt}" for table, doubt in doubtful.items())
-    told.update(key.key for key in unknown)
-    told.update(unconfigured)
+    warned.update(f"{table}: {doubt}" for table, doubt in doubtful.items())
+    warned.update(key.key for key in unknown)
+    warned.update(unconfigured)
     return found
 
 
 class Arrivals:
-    """The looks of a process at one source: it remembers where to look, what S3 has told, and what it has warned of."""
+    """A process's repeated scans of one source, with their state: the listing, S3's notifications, past warnings."""
 
     def __init__(self, runtime: LakeRuntime, source: str) -> None:
         config = runtime.lake.sources[source]
         self._runtime = runtime
         self._source = source
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._listing = Listing(config, runtime.store(source))
         self._queue = (
             Notifications(config.notifications, config.location) if config.notifications is not None else None
@@ -92,14 +92,14 @@ class Arrivals:
         self._queue_fails = False
         self._removals: dict[str, Removed] = {}
 
-    def look(self, wait_seconds: float = 0.0) -> Discovery:
-        """Logs what is new. `wait_seconds`: for S3's word, where there is a queue for it. Raises StoreError."""
+    def scan(self, wait_seconds: float = 0.0) -> Discovery:
+        """Logs new files. `wait_seconds`: for S3's notifications, if they have a queue. Raises StoreError."""
         received = self._received(wait_seconds)
         self._note(received)
         found = log_arrivals(
             self._runtime,
             self._source,
-            self._told,
+            self._warned,
             listing=self._listing,
             hints=received.created,
             removals=self._removals,
@@ -109,7 +109,7 @@ class Arrivals:
         for record in found.logged:
             if record.kind is FileKind.VANISHED:
                 self._removals = {k: why for k, why in self._removals.items() if not k.startswith(record.key)}
-        # Only now: what they name is in the log.
+        # Only now are the files that they name in the log.
         if self._queue is not None and received.handles:
             with self._hints_only():
                 self._queue.done(received)
@@ -132,17 +132,17 @@ class Arrivals:
 
     @contextmanager
     def _hints_only(self) -> Iterator[None]:
-        """Without the queue, files are found all the same; that it fails is told once."""
+        """Goes on without a queue that fails, since the listing finds the files as well; warns of it once."""
         try:
             yield
         except QueueUnavailable as error:
             if not self._queue_fails:
-                logger.warning("%s: %s Files are found by looking, later.", self._source, error)
+                logger.warning("%s: %s Listing finds the files, later.", self._source, error)
             self._queue_fails = True
 
 
 def doubtful_sentence(table: str, doubt: str) -> str:
-    """What is said of a table whose files are all gone, when they need not have been deleted."""
+    """A sentence about a table whose files are all gone, when it is doubtful that they were deleted."""
     return (
         f"no file of {table} is in the bucket any more, and that is not taken for a TRUNCATE or DROP: {doubt}"
     )

@@ -1,6 +1,6 @@
-"""Waiting longer and longer before what failed is tried again: the rule. Pure.
+"""Exponential back-off before the next attempt: the rule. Pure.
 
-Here: how long, and the memory of a run that stays up. Not here: failures that Dagster remembers
+Here: how long to wait, and the failures that a continuous run remembers. Not here: failures that Dagster stores
 (`orchestration.runs.retry_wait.py`).
 """
 
@@ -16,14 +16,14 @@ MOST_DOUBLINGS = 20
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """After failures in a row: base, twice base, four times base … at most `most`."""
+    """The wait after failures in a row: base, twice base, four times base … at most `most`."""
 
     base: timedelta
     most: timedelta
 
     @classmethod
     def of(cls, automation: AutomationConfig) -> "Backoff":
-        """As lake.yaml says."""
+        """With the settings of lake.yaml."""
         return cls(automation.backoff_base, automation.backoff_max)
 
     def delay(self, failures: int) -> timedelta:
@@ -33,7 +33,7 @@ class Backoff:
         return min(self.base * (1 << min(failures - 1, MOST_DOUBLINGS)), self.most)
 
     def left(self, failed: Sequence[float], now: float) -> float:
-        """Seconds that are left to wait at `now`, after failures in a row at these times, the newest first."""
+        """Seconds left to wait at `now`, after failures in a row at these times, the newest first."""
         if not failed:
             return 0.0
         return max(0.0, failed[0] + self.delay(len(failed)).total_seconds() - now)
@@ -46,21 +46,21 @@ class Failures:
         self._backoff = backoff
         self._clock = clock
         self._failed: dict[str, list[float]] = {}
-        """By name, when it has failed in a row, the newest first."""
+        """By name, the times of its failures in a row, the newest first."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._failed
 
     def add(self, name: str) -> int:
-        """One more failure; the number of them in a row."""
+        """Records a failure; returns the number of failures in a row."""
         failed = self._failed.setdefault(name, [])
         failed.insert(0, self._clock())
         return len(failed)
 
     def clear(self, name: str) -> None:
-        """It succeeded."""
+        """Records a success."""
         self._failed.pop(name, None)
 
     def seconds_left(self, name: str) -> float:
-        """Until it may be tried again; 0 when it may be tried now."""
+        """Seconds until the next attempt; 0 when it may be now."""
         return self._backoff.left(self._failed.get(name, ()), self._clock())

@@ -1,7 +1,7 @@
-"""What `lake-assets sync` finds before it applies anything: new files, tables and marts with something to do.
+"""The pending work that `lake-assets sync` finds before it applies anything: new files, and due tables and marts.
 
-Here: finding it, and the result that it begins. It imports neither Dagster nor a JVM: a call that finds nothing ends
-before either has started. Not here: doing it (`orchestration/sync.py`).
+Here: finding it, and the start of the call's result. It needs neither Dagster nor a JVM: a call without pending work
+ends before either has started. Not here: doing the work (`orchestration/sync.py`).
 """
 
 import time
@@ -12,7 +12,7 @@ from typing import Any
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.scan.discovery import Discovery
 from lake_assets.gold.mart import Mart
-from lake_assets.gold.table_snapshots import Look
+from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.lake import Lake
 from lake_assets.rounds.arrivals import doubtful_sentence, log_arrivals
@@ -24,7 +24,7 @@ from lake_assets.words import does, many
 
 
 class Progress:
-    """Told what happens as it happens; this one keeps quiet."""
+    """Called as each task, stage and step begins or ends; this implementation does nothing."""
 
     def begin(self, task: str, steps: int) -> None: ...
 
@@ -35,7 +35,7 @@ class Progress:
 
 @dataclass(slots=True)
 class SyncResult:
-    """What one call did."""
+    """The outcome of one call."""
 
     files: dict[str, int] = field(default_factory=dict)
     """New files per source."""
@@ -47,11 +47,11 @@ class SyncResult:
     failed: dict[str, str] = field(default_factory=dict)
     """Tables and marts that failed, and why."""
     waiting: dict[str, str] = field(default_factory=dict)
-    """Tables and marts that cannot go on yet, and why."""
+    """Tables and marts that wait, and for what."""
     set_aside: list[str] = field(default_factory=list)
-    """A sentence for each silver table of which the call has set something aside."""
+    """A sentence for each silver table with rows or files that the call has set aside."""
     notes: list[str] = field(default_factory=list)
-    """What lake.yaml says and another command does."""
+    """Changes of lake.yaml that another command has to apply."""
     marts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Metadata per mart that was computed."""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -67,20 +67,20 @@ class SyncResult:
 
 @dataclass(frozen=True, slots=True)
 class PendingWork:
-    """What is to be done."""
+    """The work that a call has to do."""
 
     result: SyncResult
-    """With the files that it logged."""
+    """The result so far: the new files that were logged."""
     found: dict[str, Discovery]
-    """By source that could be listed, and whose files could be logged."""
+    """By source; only sources that could be listed, and whose files could be logged."""
     ready: tuple[Target, ...]
     """Tables that have a batch."""
     marts: bool
-    """Whether a mart may have something to do or to say."""
+    """Whether a mart may have something to compute or to report."""
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is left but to say so."""
+        """Whether there is no work."""
         logged = any(discovery.logged for discovery in self.found.values())
         return not (logged or self.ready or self.marts or self.result.unlisted)
 
@@ -93,7 +93,7 @@ def find_work(
     gold: bool = True,
     progress: Progress | None = None,
 ) -> PendingWork:
-    """Logs new files, and finds what is pending; of `source`, of `table` (a name that `Target.is_called` knows)."""
+    """Logs new files, and finds pending work; if given, only of `source`, and of `table` (as `Target.is_called`)."""
     result, bar = SyncResult(), progress or Progress()
     targets = [
         target
@@ -116,7 +116,7 @@ def find_work(
         if state.waits_for and state.target.source not in result.waiting:
             result.waiting[state.target.identifier] = state.waits_for
     result.seconds["bronze"] = time.perf_counter() - start
-    # Before the tables are applied, nobody knows; afterwards it is asked again.
+    # Tables that are about to be applied may make marts stale: the caller checks again afterwards.
     marts = gold and bool(lake.marts) and (bool(plan.ready) or _marts_pending(lake, lake.marts))
     return PendingWork(result, found, plan.ready, marts)
 
@@ -125,7 +125,7 @@ def _list_files(lake: Lake, source: str, result: SyncResult) -> Discovery | None
     try:
         found = log_arrivals(lake.runtime, source)
     except NotLogged as error:
-        # What is logged already can be applied all the same.
+        # Files that are already logged can still be applied.
         result.failed[source] = str(error)
         return None
     except StoreError as error:
@@ -144,14 +144,14 @@ def _list_files(lake: Lake, source: str, result: SyncResult) -> Discovery | None
 
 
 def _marts_pending(lake: Lake, marts: Sequence[Mart]) -> bool:
-    """Also of a mart that waits for a cut, or for a day's partition, which `sync` says."""
-    tables = Look(lake.runtime.catalog)
+    """Whether a mart is stale, or waits for a cut, which `sync` reports."""
+    tables = LoadedTables(lake.runtime.catalog)
     views = [(mart, mart_view(tables, mart, lake.config.gold)) for mart in marts]
     return any(view.stale if view is not None else mart.at_cut for mart, view in views)
 
 
 def set_aside_sentence(silver_table: str, table: str, rows: int, files: int) -> str | None:
-    """What a user hears of rows and whole files that are not in a table; `table` is `schema.table`."""
+    """A sentence about rows and whole files that were set aside; `table` is `schema.table`."""
     counts = ((rows, "row"), (files, "file"))
     what = " and ".join(many(number, noun) for number, noun in counts if number)
     if not what:

@@ -1,4 +1,4 @@
-"""One round over silver tables: scan the bucket, plan the tables, apply what is due, report.
+"""One round over silver tables: scan the bucket, plan the tables, apply those that are ready, report.
 
 `sync`, the file sensor with the run that it requests, and the continuous run take the same four steps: `Arrivals.scan`,
 `plan_round`, `apply_tables`, and the events of `orchestration/assets/silver_report.py`. Here: the plan of a round. Not
@@ -21,9 +21,9 @@ class RoundPlan:
 
     states: tuple[TableState, ...]
     ready: tuple[Target, ...]
-    """Those that get a turn."""
+    """Tables that get a turn."""
     backing_off: Mapping[str, float]
-    """By silver table that would get a turn and failed before, the seconds until it is tried again."""
+    """By silver table that has failed and would otherwise get a turn, the seconds until its next attempt."""
 
     @property
     def reasons(self) -> list[str]:
@@ -45,7 +45,7 @@ def plan_round(
     targets: Sequence[Target],
     seconds_left: Callable[[Target], float] = lambda target: 0.0,
 ) -> RoundPlan:
-    """What the round is to apply. `seconds_left`: until a table that failed may be tried again."""
+    """Plans the round. `seconds_left`: until the next attempt at a table that has failed."""
     states = table_states(runtime, targets, datetime.now(UTC))
     left = {state.target.identifier: seconds_left(state.target) for state in states if state.due}
     ready = tuple(state.target for state in states if left.get(state.target.identifier) == 0)

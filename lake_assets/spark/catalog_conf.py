@@ -9,7 +9,7 @@ from urllib.parse import quote
 from lake_assets.config import CatalogConfig
 
 SQLITE_BUSY_SECONDS = 30
-"""Apply threads, marts and the sensor share one SQLite file; a writer waits this long for its turn."""
+"""Apply threads, marts and the sensor share one SQLite file; a writer waits this long for the lock."""
 
 
 def spark_catalog_conf(config: CatalogConfig) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""What an error comes down to: one line for a person, and all of it for a log.
+"""The cause of an error: one line for a user, and the full traceback for a log.
 
-A statement that failed in the JVM arrives as a Python error whose first line names no more than the call; the cause is
-the last of the Java trace. Here: both texts, of any error. Not here: what is done with them.
+A statement that failed in the JVM raises a Python error whose first line names only the call; the cause is the last one
+of the Java trace. Here: both texts, for any error. Not here: showing them.
 """
 
 import re
@@ -9,10 +9,10 @@ import traceback
 
 from lake_assets.errors import LakeError, with_causes
 
-NO_ROOM = ("No space left on device", "database or disk is full", "Disk quota exceeded")
-"""What a full disk is called by the operating system and by SQLite, in whatever language the program is written."""
+DISK_FULL = ("No space left on device", "database or disk is full", "Disk quota exceeded")
+"""Parts of the messages of the operating system and of SQLite for a full disk or quota."""
 MOST = 500
-"""Characters of a cause."""
+"""Characters of a cause that are shown."""
 _JAVA = re.compile(
     r"^(?:Caused by)?: (?P<kind>[\w.$]+)(?:: (?P<message>.*?))?"
     r"(?=\n\s*(?:at |\.\.\. \d|Suppressed: )|\nCaused by: |\Z)",
@@ -22,7 +22,7 @@ _JAVA = re.compile(
 
 
 def root_cause(error: BaseException) -> str:
-    """The innermost cause in one line; of an error of the lake's own, its message as it is."""
+    """The innermost cause in one line; for a LakeError among the causes, its message as it is."""
     for cause in with_causes(error):
         if isinstance(cause, LakeError):
             return str(cause)
@@ -31,19 +31,19 @@ def root_cause(error: BaseException) -> str:
 
 
 def root_cause_in(trace: str) -> str | None:
-    """The innermost cause of a text that holds a Java trace; None for any other text."""
+    """The innermost cause in a text that contains a Java trace; None for any other text."""
     causes = [*_JAVA.finditer(trace)]
     if not causes:
         return None
     return _line(causes[-1]["message"] or "", causes[-1]["kind"].rpartition(".")[2])
 
 
-def no_room(error: BaseException) -> bool:
-    """Whether the error comes of a full disk."""
-    return any(sign in str(cause) for cause in with_causes(error) for sign in NO_ROOM)
+def disk_full(error: BaseException) -> bool:
+    """Whether a full disk caused the error."""
+    return any(sign in str(cause) for cause in with_causes(error) for sign in DISK_FULL)
 
 
-def whole_story(error: BaseException) -> str:
+def full_traceback(error: BaseException) -> str:
     """The traceback with all causes, those in the JVM included."""
     java = [_java_trace(cause) for cause in with_causes(error)]
     return "\n".join(["".join(traceback.format_exception(error)).rstrip(), *filter(None, java)])
@@ -57,6 +57,6 @@ def _line(message: str, kind: str) -> str:
 
 
 def _java_trace(error: BaseException) -> str:
-    """Over Spark Connect and in this process alike, an error knows its trace, and shows it only by a setting."""
+    """The Java trace of an error, which PySpark shows only if a setting is on, embedded and over Connect."""
     stack = getattr(error, "getStackTrace", None)
     return str((stack() if callable(stack) else getattr(error, "_stackTrace", None)) or error)

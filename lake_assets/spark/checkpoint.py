@@ -1,6 +1,6 @@
-"""Computing a DataFrame once, and what was observed of it on the way, wherever Spark is.
+"""Computing a DataFrame once, with the metrics observed meanwhile, embedded or over Spark Connect.
 
-Here: what Spark Connect's client (4.1) does otherwise than Spark in this process. Not here: what is observed.
+Here: the differences between Spark Connect's client (4.1) and Spark in this process. Not here: which metrics.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,36 +15,36 @@ from lake_assets.errors import SparkLost
 
 
 class Observed:
-    """An observation with a name that is known."""
+    """An observation with a known name."""
 
     def __init__(self) -> None:
         self.name = f"observed_{uuid4().hex}"
         self.observation = Observation(self.name)
 
     def on(self, frame: DataFrame, *figures: Column) -> DataFrame:
-        """The same rows, of which the figures are observed while they are computed."""
+        """The same rows; Spark observes the figures while it computes them."""
         if is_remote():
-            # The client would ask the server, with the whole plan, whether it streams: a round trip each time.
+            # The client would send the server the whole plan to ask whether it streams: a round trip each time.
             frame.__dict__["isStreaming"] = False
         return frame.observe(self.observation, *figures)
 
     @property
     def get(self) -> dict[str, Any]:
-        """The figures by name. Blocks until the rows have been computed. Raises SparkLost when the server was too busy
-        to tell within the 100 ms that it takes for it: the rows are to be computed again."""
+        """The figures by name. Blocks until the rows have been computed. Raises SparkLost when a busy server did not
+        send them within its limit of 100 ms: the caller must compute the rows again."""
         found: dict[str, Any] = self.observation.get
         if not found:
-            raise SparkLost("what Spark has seen of the rows that it computed has not arrived.")
+            raise SparkLost("Spark's count of the rows that it computed has not arrived.")
         return found
 
 
 def checkpointed(frame: DataFrame, observed: Iterable[Observed] = ()) -> DataFrame:
-    """The rows of the frame, computed now, from whose plan nothing is left. Fills the observations in its plan."""
+    """The rows of the frame, computed now; the result's plan is empty. Fills the observations in the frame's plan."""
     if not is_remote():
         return frame.localCheckpoint()
     with _active(frame.sparkSession):
         done = frame.localCheckpoint()
-    # What was observed reaches the observations of reads and writes, not those of a checkpoint.
+    # The client fills the observations of reads and writes, not those of a checkpoint.
     known = {each.name: each.observation for each in observed}
     for name, values in frame.executionInfo.flows if frame.executionInfo is not None else ():
         if name in known:
@@ -53,8 +53,8 @@ def checkpointed(frame: DataFrame, observed: Iterable[Observed] = ()) -> DataFra
 
 
 def shallow(frame: DataFrame, view: str) -> DataFrame:
-    """The same rows, still to be computed, by the name of a temporary view: a message of Spark Connect's client may be
-    nested a hundred times, which is fifty steps of a plan. What is observed in it is told by a checkpoint alone."""
+    """The same rows, not computed yet, as a temporary view: Spark Connect's client may nest a message a hundred times,
+    which is fifty steps of a plan. Only a checkpoint reports what is observed in the view."""
     if not is_remote():
         return frame
     frame.createOrReplaceTempView(view)
@@ -63,7 +63,8 @@ def shallow(frame: DataFrame, view: str) -> DataFrame:
 
 @contextmanager
 def _active(session: SparkSession) -> Iterator[None]:
-    """The client looks for a checkpoint in the thread's active session, which of several is the first one made."""
+    """Makes the session active in this thread: the client looks for a checkpoint in the active session, which is
+    otherwise the first one created."""
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     threads = ConnectSession._active_session

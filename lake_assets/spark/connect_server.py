@@ -1,6 +1,6 @@
 """A Spark Connect server on this machine: warm Spark for every process of a local lake.
 
-Here: starting one with the lake's jars and settings, finding it again, stopping it. Not here: sessions on it
+Here: starting it with the lake's jars and settings, finding it, stopping it. Not here: sessions on it
 (`session.py`). Spark's own script for this (`sbin/start-connect-server.sh`) is not in the Python package.
 """
 
@@ -25,12 +25,12 @@ from lake_assets.spark.session import LOCAL_HOSTS, given_token, server_address
 from lake_assets.spark.settings import spark_conf
 
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
-"""PySpark's own: the token of a server whose address has none."""
+"""PySpark's variable for the token of a server whose address has none."""
 CLIENT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", TOKEN_VARIABLE)
-"""What makes a process a client of a server: not for the server itself."""
+"""Variables that make a process a client of a server; the server itself must not have them."""
 MAIN_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 PID_FILE = "spark-connect.pid"
-"""Process id and port."""
+"""The file with the process id and the port."""
 START_SECONDS = 180.0
 """The first start on a machine also downloads the jars."""
 STOP_SECONDS = 20.0
@@ -40,7 +40,7 @@ PORT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server that was started here."""
+    """A running server that was started on this machine."""
 
     pid: int
     megabytes: float
@@ -53,7 +53,7 @@ class ConnectServer:
     """The one server of a lake on this machine, known by a file with its process id beside the lake."""
 
     def __init__(self, lake: LakeConfig, folder: Path) -> None:
-        """`folder` gets the process id and the log. Raises LakeError for a server that is on another machine."""
+        """`folder`: for the file with the process id, and the log. Raises LakeError for a server on another machine."""
         self._lake = lake
         self.host, self.port = server_address(lake.spark.remote)
         if self.host not in LOCAL_HOSTS:
@@ -64,7 +64,7 @@ class ConnectServer:
         self.log = folder / "spark-connect.log"
 
     def running(self) -> Running | None:
-        """The server, if it lives."""
+        """The server, or None if it does not run."""
         process = self._process()
         if process is None:
             return None
@@ -73,8 +73,8 @@ class ConnectServer:
             return Running(process.pid, round(memory, 1), round(time.time() - process.create_time(), 1))
 
     def start(self) -> Running:
-        """Starts it and waits until it answers; gives the one that runs already. Raises PreflightError when the
-        machine lacks Java or the port is taken, LakeError when it does not come up."""
+        """Starts the server and waits until it answers; returns the running one if there is one. Raises PreflightError
+        when the machine lacks Java or the port is taken, LakeError when the server does not start."""
         if (found := self.running()) is not None:
             return found
         check_java()
@@ -97,11 +97,12 @@ class ConnectServer:
             self._wait(process)
         found = self.running()
         if found is None:
-            raise LakeError(f"The Spark Connect server died as it came up: see {self.log}.")
+            raise LakeError(f"The Spark Connect server died while it started: see {self.log}.")
         return found
 
     def stop(self) -> bool:
-        """Stops it; whether there was one. What it was doing is given up: a batch is published whole or not at all."""
+        """Stops the server; returns whether one was running. Its running batches are lost; each is published whole or
+        not at all."""
         process = self._process()
         if process is None:
             return False
@@ -120,7 +121,7 @@ class ConnectServer:
         return process if port == self.port else None
 
     def _wait_for_port(self) -> None:
-        """Raises PreflightError when another program has it."""
+        """Waits for the port of a killed server. Raises PreflightError when another program has it."""
         died = self._pid_file.exists()
         policy = Retrying(
             retry=retry_if_exception_type(PreflightError),
@@ -148,12 +149,12 @@ class ConnectServer:
     def _settings(self, token: str) -> dict[str, str]:
         return spark_conf(self._lake) | {
             "spark.app.name": f"lake_assets {self._lake.catalog.name}",
-            # As it ships, it listens to the whole network.
+            # By default, it listens on all network interfaces.
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": str(self.port),
-            # Other users of this machine reach it all the same, and could change every table.
+            # Other users of this machine can reach the port; without a token they could change every table.
             "spark.connect.authenticate.token": token,
-            # Of a process that was killed: what it had cached is in the way of the others.
+            # The session of a killed process keeps its cached data in memory until then.
             "spark.connect.session.manager.defaultSessionTimeout": "10m",
         }
 
@@ -163,14 +164,14 @@ class ConnectServer:
             if _listens(process.pid, self.port):
                 return
             time.sleep(0.2)
-        state = "did not come up" if process.poll() is None else f"ended with exit code {process.returncode}"
+        state = "did not start" if process.poll() is None else f"ended with exit code {process.returncode}"
         process.kill()
         process.wait()
         raise LakeError(f"The Spark Connect server {state}: see {self.log}.")
 
 
 def _listens(pid: int, port: int) -> bool:
-    # Not whether somebody answers there, which may be another program.
+    # Not whether something answers at the port, which may be another program.
     try:
         found = psutil.Process(pid).net_connections("tcp")
     except psutil.Error:
@@ -179,7 +180,7 @@ def _listens(pid: int, port: int) -> bool:
 
 
 def port_in_use(folder: Path) -> int | None:
-    """The port of the server that was started for the lake with that folder, if it lives."""
+    """The port of the running server that was started for the lake with that folder, or None."""
     process, port = _started(folder / PID_FILE)
     return port if process is not None else None
 
@@ -188,7 +189,7 @@ def _started(pid_file: Path) -> tuple[psutil.Process | None, int]:
     try:
         pid, port = map(int, pid_file.read_text(encoding="ascii").split())
         process = psutil.Process(pid)
-        # A number may be another program's by now.
+        # The operating system may have given the process id to another program.
         ours = any(MAIN_CLASS in part for part in process.cmdline())
         alive = process.status() != psutil.STATUS_ZOMBIE
     except (FileNotFoundError, NotADirectoryError, ValueError, psutil.Error):

@@ -1,8 +1,8 @@
-"""The token of a Spark Connect server on this machine: only who has it may use the server.
+"""The token of a Spark Connect server on this machine: only clients that have it may use the server.
 
-Here: the file that holds it, by the server's port, which nobody but its owner can read. It is in the user's own folder
-and not beside a lake, because several lakes may share a server. Not here: the server (`connect_server.py`), sessions on
-it (`session.py`).
+Here: the file with the token, by the server's port, readable by its owner only. It is in the user's state folder and
+not beside a lake, because several lakes may share a server. Not here: the server (`connect_server.py`), sessions on it
+(`session.py`).
 """
 
 import contextlib
@@ -12,10 +12,10 @@ from pathlib import Path
 
 
 def keep_token(port: int, token: str) -> None:
-    """Writes the token of the server at the port, in place of the one before it. Raises OSError."""
+    """Writes the token of the server at the port, and replaces a former one. Raises OSError."""
     path = _path(port)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # `mkstemp` makes it readable by its owner only, and a reader finds all of it or the one before.
+    # `mkstemp` makes the file readable by its owner only; the replacement is atomic for readers.
     descriptor, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(token)
@@ -23,7 +23,7 @@ def keep_token(port: int, token: str) -> None:
 
 
 def token_at(port: int) -> str | None:
-    """The token of the server that this user has started at the port; None where there is none."""
+    """The token of the server that this user has started at the port, or None."""
     try:
         return _path(port).read_text(encoding="ascii")
     except OSError:
@@ -31,7 +31,7 @@ def token_at(port: int) -> str | None:
 
 
 def drop_token(port: int) -> None:
-    """Removes it: the server has stopped."""
+    """Removes the token of a server that has stopped."""
     with contextlib.suppress(OSError):
         _path(port).unlink()
 

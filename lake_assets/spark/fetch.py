@@ -1,6 +1,6 @@
 """`python -m lake_assets.spark.fetch`: download Spark's jars into the machine's cache, those for S3 included.
 
-Done once at installation, so that nothing later needs a network, and no two processes ever download the same jar at the
+It runs once, at installation, so that later runs need no network, and two processes never download the same jar at the
 same time. Not here: which jars (`settings.py`).
 """
 
@@ -13,7 +13,7 @@ from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDB
 
 
 def fetch() -> None:
-    """Starts a Spark with all the jars and stops it. Raises PreflightError without a Java for it."""
+    """Starts Spark with all the jars and stops it. Raises PreflightError without a supported Java."""
     check_java()
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", False)
     builder = builder.config("spark.jars.packages", ",".join((ICEBERG, SQLITE_JDBC, *S3_JARS)))

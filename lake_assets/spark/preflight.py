@@ -1,6 +1,6 @@
 """What a machine needs before a lake can run on it.
 
-Here: questions about the machine with a yes, or one sentence that says what is missing and how to get it. Not here:
+Here: checks of the machine; each passes, or raises one sentence with what is missing and how to get it. Not here:
 mistakes in lake.yaml (`config/config_file.py`), or anything about the lake's data.
 """
 
@@ -22,14 +22,14 @@ _VERSION = re.compile(r'^\S+ version "(?P<version>[^"]+)"', re.MULTILINE)
 
 
 class PreflightError(Exception):
-    """The machine lacks something; the text is one sentence for the person at it."""
+    """The machine lacks something; the text is one sentence for the user."""
 
 
 def check_java(environ: Mapping[str, str] | None = None) -> None:
     """Raises PreflightError unless Spark would start a Java that it supports.
 
-    Looks where Spark's launcher looks: JAVA_HOME when it is set, else the `java` on PATH. `environ` stands in for
-    os.environ.
+    Checks the same Java as Spark's launcher: that of JAVA_HOME when it is set, else the `java` on PATH. `environ`: used
+    instead of os.environ.
     """
     environ = os.environ if environ is None else environ
     java, origin = _find_java(environ)
@@ -48,7 +48,7 @@ def java_feature(version: str) -> int | None:
 
 
 def check_port(port: int, what: str, *, flag: str = "--port", host: str = "127.0.0.1") -> None:
-    """Raises PreflightError unless `what` can listen on the port; the sentence names the flag that changes it."""
+    """Raises PreflightError unless `what` can listen on the port; the error names the flag that changes it."""
     if not 0 <= port <= 65535:
         raise PreflightError(f"{what} cannot use port {port}: choose one from 1 to 65535 with {flag}.")
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -66,8 +66,7 @@ def check_port(port: int, what: str, *, flag: str = "--port", host: str = "127.0
 
 
 def free_port(*preferred: int) -> int:
-    """The first of the ports that nobody on this machine listens on, or any such. Raises PreflightError if there is
-    none."""
+    """The first of the preferred ports that is free, else any free port. Raises PreflightError if there is none."""
     for port in (*preferred, 0):
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -77,7 +76,7 @@ def free_port(*preferred: int) -> int:
 
 
 def _find_java(environ: Mapping[str, str]) -> tuple[Path, str]:
-    """The program, and the words that say where it was found."""
+    """The program, and a phrase with where it was found."""
     if home := environ.get("JAVA_HOME"):
         java = Path(home) / "bin" / "java"
         if not os.access(java, os.X_OK) or not java.is_file():
@@ -97,7 +96,7 @@ def _find_java(environ: Mapping[str, str]) -> tuple[Path, str]:
 
 def _java_version(java: Path, origin: str, environ: Mapping[str, str]) -> str:
     try:
-        # Java prints its version to stderr, after whatever JAVA_TOOL_OPTIONS makes it say first.
+        # Java prints its version to stderr, after a notice if JAVA_TOOL_OPTIONS is set.
         done = subprocess.run(
             [java, "-version"],
             capture_output=True,
@@ -113,9 +112,9 @@ def _java_version(java: Path, origin: str, environ: Mapping[str, str]) -> str:
         ) from error
     match = _VERSION.search(done.stderr) or _VERSION.search(done.stdout)
     if done.returncode != 0 or match is None:
-        # macOS ships a `java` that only says that there is none.
-        said = next(iter((done.stderr or done.stdout).strip().splitlines()), f"exit code {done.returncode}")
+        # macOS ships a `java` that only reports that no Java is installed.
+        output = next(iter((done.stderr or done.stdout).strip().splitlines()), f"exit code {done.returncode}")
         raise PreflightError(
-            f"{origin} is no working Java ({said[:200]}): {_INSTALL}, and point JAVA_HOME to it."
+            f"{origin} is no working Java ({output[:200]}): {_INSTALL}, and point JAVA_HOME to it."
         )
     return match["version"]

@@ -1,6 +1,6 @@
-"""Settings for a JVM that is about to start, in a file that nobody else can read.
+"""Settings for a JVM that is about to start, in a file that only its owner can read.
 
-There may be secrets among them, and everybody on a machine can read a command line.
+The settings may contain secrets, and every user of a machine can read a command line.
 """
 
 import os
@@ -15,7 +15,8 @@ _KEY_ESCAPED = str.maketrans({sign: f"\\{sign}" for sign in ":=#! "})
 
 @contextmanager
 def properties_file(conf: Mapping[str, str]) -> Iterator[str]:
-    """The path of a file of Java properties for `spark-submit --properties-file`; it is gone after the block."""
+    """The path of a file of Java properties for `spark-submit --properties-file`; the file is deleted after the
+    block."""
     descriptor, name = tempfile.mkstemp(prefix="spark-", suffix=".conf")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -1,7 +1,7 @@
-"""Spark sessions: one to read with, and one of its own for each unit of work.
+"""Spark sessions: a shared one for reading, and a separate one for each unit of work.
 
 Here: starting Spark in this process, or connecting to a Spark Connect server. Not here: settings (`settings.py`),
-reading or writing data. But for `checkpoint.py`, no other module should know what differs between the two.
+reading or writing data. Except for `checkpoint.py`, no other module should depend on which of the two is used.
 """
 
 import atexit
@@ -44,40 +44,40 @@ SERVER_LOST = (
     # Each server has a token of its own.
     UNAUTHENTICATED,
 )
-"""What the client says, of itself or by gRPC, when the server has died, or is another one by now."""
+"""Parts of the errors of the client or of gRPC when the server has died, or another one has replaced it."""
 DEFAULT_PORT = 15002
 KEEPALIVE = {
-    # As it ships, a call waits for ever for a server that hangs, or whose machine was switched off. A server at work
-    # says so every two seconds; only a silent one is asked, and not so often that it takes it for an attack.
+    # By default, a call waits forever for a server that hangs, or whose machine was switched off. A working server
+    # reports progress every two seconds; gRPC pings a silent one, and not so often that the server refuses the pings.
     "grpc.keepalive_time_ms": 60_000,
     "grpc.keepalive_timeout_ms": 20_000,
 }
 
 
 class SparkRefused(PreflightError):
-    """A Spark Connect server answers, and does not take the token of this user."""
+    """A Spark Connect server answers, but refuses this user's token."""
 
 
 EXACT_NAMES = {
-    # A source may have `v` beside `V`: each is read as what it is. What silver takes of them, `schema/` decides.
+    # A source may have both `v` and `V`. `schema/` decides which of them silver takes.
     "spark.sql.caseSensitive": "true",
-    # A column's name may have `${` in it, which Spark would replace, within backticks too.
+    # A column's name may contain `${`, which Spark would replace, even within backticks.
     "spark.sql.variable.substitute": "false",
 }
-"""Of the sessions that the engine works in. Not of the shared one, in which marts are computed: their SQL is their
-authors'."""
+"""Settings of the sessions that the engine works in, not of the shared one: marts are computed in it, and their authors
+write their own SQL."""
 
 
 class SparkSessions:
-    """Starts Spark, or connects to it, on first use and hands out sessions.
+    """Starts Spark, or connects to it, on first use, and provides sessions.
 
     Iceberg's snapshot properties for SQL statements are session settings that would mark every later commit of the
-    session, and temporary views are visible to all of it, so each piece of work gets a session of its own; they share
+    session, and temporary views are visible in all of it, so each unit of work gets a session of its own; they share
     the JVM, the executors and the jars.
     """
 
     def __init__(self, lake: LakeConfig, spark_log: Path | None = None) -> None:
-        """`spark_log`: where Spark's own messages go, for a command line that has better things to print."""
+        """`spark_log`: the file for Spark's own messages, which a command line should not print."""
         self._remote = lake.spark.remote if lake.spark.mode == "connect" else None
         self._conf = spark_conf(lake)
         self._session_conf = session_conf(lake)
@@ -85,11 +85,11 @@ class SparkSessions:
         self._lock = threading.Lock()
         self._root: SparkSession | None = None
         self._idle: list[SparkSession] = []
-        """Connect sessions that nobody uses now: opening one takes longer than a small statement."""
+        """Connect sessions that are not in use: opening one takes longer than a small statement."""
 
     def root(self) -> SparkSession:
-        """The lake's shared session, for reading. Raises PreflightError when there is no Java that Spark can run on,
-        or no server."""
+        """The lake's shared session, for reading. Raises PreflightError without a supported Java, or without a
+        server."""
         with self._lock:
             if self._root is None:
                 self._root = self._connected() if self._remote is not None else self._embedded()
@@ -97,21 +97,20 @@ class SparkSessions:
 
     @contextlib.contextmanager
     def isolated(self) -> Iterator[SparkSession]:
-        """A session whose settings and temporary views nobody else sees, and which takes names exactly. Raises as
-        `root`."""
+        """A session with settings and temporary views of its own, which takes names exactly. Raises as `root`."""
         if self._remote is None:
             yield self._new(self.root(), EXACT_NAMES)
             return
         with self._lock:
             session = self._idle.pop() if self._idle else None
         session = session or self._connected(EXACT_NAMES)
-        # One that failed may have failed for good, and is not used again.
+        # A session that failed may be unusable, and is not used again.
         yield session
         with self._lock:
             self._idle.append(session)
 
     def forget(self) -> None:
-        """Drops all sessions of a server that is gone: the next ones are made on the one that answers then."""
+        """Drops all sessions of a server that is gone: the next ones connect to the server that answers then."""
         with self._lock:
             if self._remote is not None:
                 self._root, self._idle = None, []
@@ -125,7 +124,7 @@ class SparkSessions:
 
     def _new(self, base: SparkSession, more: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
         session = base.newSession()
-        # A session that was there before this lake (another lake's in the same process) has other settings.
+        # If another lake started Spark in this process, its session has other settings.
         for key, value in {**self._session_conf, **more}.items():
             if key.startswith(("fs.", "spark.sql.catalog.")) or session.conf.isModifiable(key):
                 session.conf.set(key, value)
@@ -139,7 +138,7 @@ class SparkSessions:
 
         check_server(self._remote)
         _quiet_pyspark()
-        # As PySpark's own builder does, which takes no channel.
+        # PySpark's own builder sets it, but takes no channel.
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
         builder: Any = ConnectSession.Builder().channelBuilder(channel(self._remote))
         try:
@@ -148,38 +147,38 @@ class SparkSessions:
             if UNAUTHENTICATED not in str(error):
                 raise
             raise _refused(self._remote) from error
-        # As it ships, a call to a server that is gone is tried again for minutes.
+        # By default, the client retries a call to a server that is gone for minutes.
         session.client.set_retry_policies(
             [DefaultPolicy(max_retries=5, initial_backoff=50, max_backoff=2000)]
         )
-        # The server would keep it, and what it has cached, for an hour. Not `stop()`, which closes what all sessions of
-        # the process share, and waits for ever when a frame is collected meanwhile.
+        # The server would keep the session and its cached data for an hour. Not `stop()`, which closes what all
+        # sessions of the process share, and hangs when a frame is garbage-collected meanwhile.
         atexit.register(_release, session, self._remote)
-        # PySpark's own last call drops the session's models of Spark ML, of which the release leaves nothing: it would
-        # come after the release, and fail.
+        # PySpark's exit hook drops the session's models of Spark ML. It would run after the release, which drops them
+        # as well, and fail.
         atexit.unregister(session.client._cleanup_ml_cache)
         found: SparkSession = session
         return found
 
 
 def _quiet_pyspark() -> None:
-    """Disables the loggers by which PySpark logs each error that it also raises, with Spark's trace: even a lost race
-    would be logged as ERROR, and what is secret in an error as well. PySpark ships the first one disabled, and who sets
-    up logging in a process, as Dagster does, enables it unknowingly."""
+    """Disables the loggers by which PySpark logs each error that it also raises, with Spark's trace: they would log
+    even a lost race as ERROR, and secrets in an error as well. The first one is disabled by default, but setting up
+    logging in a process, as Dagster does, enables it."""
     if "SPARK_CONNECT_LOG_LEVEL" not in os.environ:
         for name in ("pyspark.sql.connect.logging", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).disabled = True
 
 
 def channel(remote: str) -> Any:
-    """How a session reaches the server at an address: PySpark's channel builder, with the token of a server that this
-    user has started on this machine, where the address has none."""
+    """PySpark's channel builder for the server at an address. If the address has no token, it gets that of the server
+    that this user has started on this machine."""
     from pyspark.sql.connect.client.core import DefaultChannelBuilder
 
     host, port = server_address(remote)
     if host not in LOCAL_HOSTS:
         return DefaultChannelBuilder(remote, [*KEEPALIVE.items()])
-    # PySpark takes no other name of this machine for one to which a token needs no TLS.
+    # `localhost` is the only host to which PySpark sends a token without TLS.
     found = DefaultChannelBuilder(_named_localhost(remote), [*KEEPALIVE.items()])
     if given_token(remote) is None and (token := token_at(port)) is not None:
         found.set(DefaultChannelBuilder.PARAM_TOKEN, token)
@@ -187,7 +186,7 @@ def channel(remote: str) -> Any:
 
 
 def given_token(remote: str) -> str | None:
-    """The token that an address has (`sc://host:port/;token=…`)."""
+    """The token in an address (`sc://host:port/;token=…`), or None."""
     parameters = (part.partition("=") for part in remote.split(";")[1:])
     return next((unquote(value) for name, _, value in parameters if name == "token"), None)
 
@@ -211,7 +210,7 @@ def _refused(remote: str) -> SparkRefused:
 
 
 def server_lost(error: BaseException) -> bool:
-    """Whether a statement failed because of the server rather than for what it says."""
+    """Whether a statement failed because the server was lost, not because of the statement itself."""
     return any(
         sign in f"{type(cause).__name__} {cause}" for cause in with_causes(error) for sign in SERVER_LOST
     )
@@ -219,15 +218,16 @@ def server_lost(error: BaseException) -> bool:
 
 def _release(session: Any, remote: str) -> None:
     with contextlib.suppress(Exception):
-        check_server(remote)  # one that is gone would be asked again for each session
+        check_server(remote)  # without a server, each release would be retried
         session.client.release_session()
-    # What of it is still to be cleared, by the client's own exit and by frames that are collected last, is gone with
-    # the session or with its server: asked for all the same, it fails, and Dagster's logging prints that.
+    # The client's exit hook and frames that are garbage-collected last would still send calls. They would fail, since
+    # the session or its server is gone, and Dagster's logging would print the errors.
     session.client._closed = True
 
 
 def check_spark(lake: LakeConfig) -> None:
-    """Raises PreflightError unless Spark can be had: a Java for one in the process, or a server that answers."""
+    """Raises PreflightError unless Spark is available: a supported Java for embedded Spark, or a server that
+    answers."""
     if lake.spark.mode == "connect":
         check_server(lake.spark.remote)
     else:
@@ -235,18 +235,18 @@ def check_spark(lake: LakeConfig) -> None:
 
 
 def server_address(remote: str) -> tuple[str, int]:
-    """Host and port of `sc://host:port/;parameters`, of which a token may be one."""
+    """Host and port of `sc://host:port/;parameters`; a parameter may be a token."""
     parts = urlsplit(remote)
     return parts.hostname or "localhost", parts.port or DEFAULT_PORT
 
 
 def process_lost(error: BaseException) -> bool:
-    """Whether a statement failed because the Spark of this process has died, which cannot be started again in it."""
+    """Whether a statement failed because the Spark of this process has died; the process cannot start it again."""
     return any(isinstance(cause, Py4JNetworkError | ConnectionRefusedError) for cause in with_causes(error))
 
 
 def check_server(remote: str) -> None:
-    """Raises PreflightError unless something listens there; asking Spark's client would take minutes to fail."""
+    """Raises PreflightError unless something listens at the address; Spark's client would take minutes to fail."""
     host, port = server_address(remote)
     try:
         socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
@@ -258,8 +258,8 @@ def check_server(remote: str) -> None:
 
 
 def _launch_jvm(conf: Mapping[str, str]) -> None:
-    """Starts the JVM of this process, unless it has one, with its settings in a file: PySpark would put each of them,
-    keys of buckets too, on a command line that everybody can read."""
+    """Starts the JVM of this process, unless it has one, with its settings in a file: PySpark would put all of them,
+    keys of buckets included, on a command line that every user can read."""
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
@@ -276,7 +276,7 @@ def _launch_jvm(conf: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def _redirected(log: Path | None) -> Iterator[None]:
-    """Gives a JVM that is started in the block `log` as its standard error; it keeps it for life."""
+    """Redirects the standard error of a JVM that is started in the block to `log`, for the life of the JVM."""
     if log is None:
         yield
         return

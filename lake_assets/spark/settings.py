@@ -1,6 +1,6 @@
-"""What Spark is started with: jars and settings, by lake.yaml and by what the engine relies on.
+"""Jars and settings that Spark is started with: those of lake.yaml, and those that the engine relies on.
 
-Here: the settings of a lake. Not here: sessions (`session.py`), a server of its own (`connect_server.py`).
+Here: the settings of a lake. Not here: sessions (`session.py`), a Spark Connect server (`connect_server.py`).
 """
 
 from lake_assets.config import LakeConfig, S3Config
@@ -15,11 +15,11 @@ S3_JARS = (
     "software.amazon.awssdk:s3-transfer-manager:2.35.4",
 )
 S3_EXCLUDES = "software.amazon.awssdk:bundle"
-"""What hadoop-aws asks for is 600 MB; the two AWS modules above are what is used of it."""
+"""A dependency of hadoop-aws of 600 MB; the lake uses only the two AWS modules above."""
 
 
 def spark_conf(lake: LakeConfig) -> dict[str, str]:
-    """Every setting of the session; what `spark.conf` of lake.yaml says wins; its jars come beside the lake's."""
+    """All settings of the session. Those of `spark.conf` in lake.yaml win; its jars are added to the lake's."""
     packages = [ICEBERG]
     if lake.catalog.type == "sqlite":
         packages.append(SQLITE_JDBC)
@@ -32,16 +32,16 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
         # Batches are small: two hundred shuffle partitions would cost more than the work.
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.ansi.enabled": "true",
-        # It would cut a stage without rows out of the plan, and with it what was observed there: a batch whose rows are
-        # all unusable would have no figures.
+        # It would remove a stage without rows from the plan, and its observations with it: a batch whose rows are all
+        # unusable would have no figures.
         "spark.sql.adaptive.optimizer.excludedRules": (
             "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
         ),
         # Listing the paths of a batch as a Spark job of its own costs more than listing them here.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
-        # Java never compiles a method of more than 8,000 bytes. Beyond that, code of several methods is faster.
+        # Java never compiles a method of more than 8,000 bytes. Beyond that, Spark is faster without whole-stage code.
         "spark.sql.codegen.hugeMethodLimit": "8000",
-        # Noting for every expression which line made it doubles the time that a plan takes to write.
+        # Recording the source line of every expression doubles the time to build a plan.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -49,7 +49,7 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
         "spark.driver.memory": "2g",
         **spark_catalog_conf(lake.catalog),
     }
-    # Pairs, because sources may share a bucket of which one of them says how it is reached.
+    # Pairs, because sources may share a bucket, and only one of them may have its S3 settings.
     buckets = [
         (source.location.removeprefix("s3://").split("/")[0], source.s3)
         for source in lake.sources.values()
@@ -62,7 +62,7 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
         conf |= _s3a_conf(bucket, s3)
     own = {key: _text(value) for key, value in lake.spark.conf.items()}
     packages += (jar.strip() for jar in own.pop("spark.jars.packages", "").split(",") if jar.strip())
-    # Of one artifact, the last version is taken: lake.yaml's own.
+    # The last version of an artifact wins: that of lake.yaml.
     jars = {jar.rpartition(":")[0]: jar for jar in packages}
     return conf | own | {"spark.jars.packages": ",".join(jars.values())}
 
@@ -89,7 +89,7 @@ def _s3a_conf(bucket: str, s3: S3Config) -> dict[str, str]:
 
 
 def session_conf(lake: LakeConfig) -> dict[str, str]:
-    """What of it a session can be told, on a Spark that was started for whatever else."""
+    """The settings that a session can set on a Spark that was started with other ones."""
     conf = {key.removeprefix("spark.hadoop."): value for key, value in spark_conf(lake).items()}
     return {
         key: value

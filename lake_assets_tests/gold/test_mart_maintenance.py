@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from lake_assets.commands.run.maintain import maintain
 from lake_assets.config import MaintenanceConfig
-from lake_assets.gold.table_snapshots import Look
-from lake_assets.iceberg.restamp import bearer, repeated
+from lake_assets.gold.table_snapshots import LoadedTables
+from lake_assets.iceberg.restamp import repeated, stamped_snapshot
 from lake_assets.rounds.upkeep import SILVER
 from lake_assets.silver.table.position import Position
 from lake_assets_tests.helpers.lakes.bike_lake import (
@@ -126,13 +126,13 @@ def test_the_present_is_not_the_time_of_a_re_stamp(tmp_path: Path) -> None:
     rows = pa.table({"id": pa.array([1], pa.int64())})
     table = catalog.create_table("silver_shop.items", rows.schema)
     table.append(rows, snapshot_properties=Position(log_offset=1).properties())
-    present = Look(catalog).source_now(["shop"])
+    present = LoadedTables(catalog).source_now(["shop"])
     for _ in range(2):
         time.sleep(0.01)
-        stamped = bearer(table, SILVER)
+        stamped = stamped_snapshot(table, SILVER)
         assert stamped is not None
         table.append(rows.slice(0, 0), snapshot_properties=repeated(stamped, SILVER))
-        assert Look(catalog).source_now(["shop"]) == present
+        assert LoadedTables(catalog).source_now(["shop"]) == present
     time.sleep(0.01)
     table.append(rows, snapshot_properties=Position(log_offset=2).properties())
-    assert Look(catalog).source_now(["shop"]) > present
+    assert LoadedTables(catalog).source_now(["shop"]) > present

@@ -22,7 +22,7 @@ from lake_assets.errors import LakeError
 from lake_assets.gold.consumption import Consumption, fingerprint
 from lake_assets.gold.mart import Follow, Input, Mart
 from lake_assets.gold.registry import tracked_columns
-from lake_assets.gold.table_snapshots import Look, column_bounds
+from lake_assets.gold.table_snapshots import LoadedTables, column_bounds
 from lake_assets.gold.view import MartView, mart_view
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 
@@ -101,7 +101,7 @@ def computed(catalog: Catalog, state: Consumption, *held: date) -> None:
 
 
 def view(catalog: Catalog, of: Mart = DAILY) -> MartView | None:
-    return mart_view(Look(catalog), of, GOLD)
+    return mart_view(LoadedTables(catalog), of, GOLD)
 
 
 def numbers(found: MartView | None) -> list[int]:
@@ -213,7 +213,7 @@ def test_a_day_computed_before_all_data_widens_no_range(catalog: Catalog) -> Non
     state = Consumption(head(catalog), frozenset(), NOW, span=first.span)
     computed(catalog, state, *(at(day).date() for day in (1, 6, 7)))
     other = GoldConfig(start_date=GOLD.start_date, settings={"limit": 20})
-    assert numbers(mart_view(Look(catalog), DAILY, other)) == [1, 6, 7]
+    assert numbers(mart_view(LoadedTables(catalog), DAILY, other)) == [1, 6, 7]
     append(trips, {"id": 3, "at": at(3)})
     assert numbers(view(catalog)) == [3, 4, 5]
 
@@ -331,12 +331,12 @@ def test_each_table_is_loaded_once_for_all_marts(catalog: Catalog, monkeypatch: 
         return original(identifier)
 
     monkeypatch.setattr(catalog, "load_table", counted)
-    look = Look(catalog)
+    loaded = LoadedTables(catalog)
     for rules in (
         [Input("shop", "trips", Follow.DAY, "at"), Input("shop", "stations")],
         [Input("shop", "bikes")],
     ):
-        assert mart_view(look, mart(*rules), GOLD) is not None
+        assert mart_view(loaded, mart(*rules), GOLD) is not None
     assert loads == dict.fromkeys(
         ("silver_shop.trips", "silver_shop.stations", "silver_shop.bikes", "gold.mart"), 1
     )

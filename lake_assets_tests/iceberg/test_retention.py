@@ -43,7 +43,7 @@ def with_metadata(table: Table, **changed: Any) -> Table:
 
 def gone(
     table: Table,
-    bearer: int | None = None,
+    stamped: int | None = None,
     consumed: tuple[int, ...] = (),
     keep_commits: int | None = None,
     **settings: Any,
@@ -54,7 +54,7 @@ def gone(
         table,
         MaintenanceConfig.model_validate({"keep_snapshots": "0s", "keep_for_marts": "0s", **settings}),
         NOW,
-        bearer=None if bearer is None else ids[bearer],
+        stamped=None if stamped is None else ids[stamped],
         consumed=[ids[place] for place in consumed],
         keep_commits=keep_commits,
     )
@@ -71,13 +71,13 @@ CASES: dict[str, tuple[dict[str, Any], list[int]]] = {
         [0, 1, 2],
     ),
     "so many commits, and the position": (
-        {"keep_commits": 1, "bearer": 4, "keep_snapshots": "7d", "keep_for_marts": "7d"},
+        {"keep_commits": 1, "stamped": 4, "keep_snapshots": "7d", "keep_for_marts": "7d"},
         [0, 1, 2, 3],
     ),
     "only the head": ({}, [0, 1, 2, 3, 4, 5]),
-    "down to the one with the position": ({"bearer": 3}, [0, 1, 2]),
-    "the position is in the head": ({"bearer": 6}, [0, 1, 2, 3, 4, 5]),
-    "the cap does not cut the position off": ({"bearer": 2, "max_snapshots": 1}, [0, 1]),
+    "down to the one with the position": ({"stamped": 3}, [0, 1, 2]),
+    "the position is in the head": ({"stamped": 6}, [0, 1, 2, 3, 4, 5]),
+    "the cap does not cut the position off": ({"stamped": 2, "max_snapshots": 1}, [0, 1]),
     # The snapshot of three hours ago was what readers saw until one hour ago.
     "superseded within two hours": ({"keep_snapshots": "2h", "keep_for_marts": "2h"}, [0, 1, 2, 3]),
     "at most two": ({"keep_snapshots": "2h", "keep_for_marts": "2h", "max_snapshots": 2}, [0, 1, 2, 3, 4]),

@@ -86,7 +86,7 @@ def test_parallel_parts_in_any_order_wait_for_dms(bench: Callable[..., Bench], d
 
     lake.put(part("SEGMENT1_", [5]), part("p0/", [1, 2, 3]))
     dms.tables = [statistics("public.items", "Full load"), statistics("public.events", "Table completed")]
-    assert "DMS says of public.items: Full load" in why(lake.turn()["items"])
+    assert "DMS reports public.items as: Full load" in why(lake.turn()["items"])
 
     # DMS is done, and its last part was written after the last look.
     lake.look()
@@ -123,7 +123,7 @@ def test_a_failed_reload_leaves_the_table(bench: Callable[..., Bench], dms: Dms)
 
     lake.put(part("", [1, 9], at=60, value="again"))
     dms.tables = [statistics("public.items", "Table error")]
-    assert "DMS says of public.items: Table error" in why(lake.turn()["items"])
+    assert "DMS reports public.items as: Table error" in why(lake.turn()["items"])
     assert lake.rows() == before
 
     dms.tables = [statistics("public.items", "Table completed")]
@@ -261,7 +261,7 @@ def test_what_nothing_tells_is_asked(bench: Callable[..., Bench], decision: str)
     lake.put(load_file("public.events", [{"id": 1, "v": "e"}]))
     results = lake.turn()
     assert isinstance(results["items"].error, TableStopped)
-    assert "Say so: lake-assets full-load TABLE --reload, or --same-load." in str(results["items"].error)
+    assert "Decide: lake-assets full-load TABLE --reload, or --same-load." in str(results["items"].error)
     assert len(results["events"].batches) == 1
     assert lake.rows() == before
     (items, _, _) = status(lake.lake)

@@ -73,7 +73,7 @@ def test_the_position_survives(spark: SparkSession, tmp_path: Path, version: int
 
 @pytest.mark.long
 def test_without_a_re_stamp_the_position_would_be_lost(shop: TendedShop) -> None:
-    """What maintenance is careful about: `Bears` names the right property, and Iceberg's own expiry would take it."""
+    """What maintenance must keep: `StampRule` names the right property, and Iceberg's own expiry would take it."""
     shop.sql(REWRITE)
     assert LOG_OFFSET not in shop.bench.summary()
     shop.maintain()

@@ -126,7 +126,7 @@ def test_a_stale_part_that_is_touched_does_not_join_the_reload(new_bench: Callab
 def test_two_loads_days_apart_are_asked_about(new_bench: Callable[..., Bench], reload: bool) -> None:
     found = new_bench()
     found.put(loaded({2: "stale"}, part=2), loaded({1: "new"}, at=NOON + 72 * HOUR))
-    assert "may be of two loads" in reason(found)
+    assert "may belong to two loads" in reason(found)
     decide(found.lake, "public.items", None, reload=reload)
     found.apply()
     assert values(found) == ({1: "new"} if reload else {1: "new", 2: "stale"})

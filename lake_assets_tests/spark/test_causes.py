@@ -6,7 +6,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import LakeError
-from lake_assets.spark.causes import MOST, root_cause, root_cause_in, whole_story
+from lake_assets.spark.causes import MOST, full_traceback, root_cause, root_cause_in
 
 TRACE = """An error occurred while calling o107.sql.
 : org.apache.iceberg.exceptions.RuntimeIOException: Failed to create file: file:/lake/x.parquet
@@ -33,14 +33,14 @@ class TracedError(Exception):
 @pytest.mark.parametrize("error", [Exception(TRACE), TracedError("(x.Y) Failed to create file")])
 def test_the_last_cause_of_a_java_trace(error: Exception) -> None:
     assert root_cause(error) == "No space left on device (IOException)"
-    assert "HadoopOutputFile.java:67" in whole_story(error)
+    assert "HadoopOutputFile.java:67" in full_traceback(error)
 
 
 def test_the_innermost_error_that_another_was_raised_from() -> None:
     outer = RuntimeError("outside")
     outer.__cause__ = KeyError("inside")
     assert root_cause(outer) == "'inside' (KeyError)"
-    assert "outside" in whole_story(outer)
+    assert "outside" in full_traceback(outer)
 
 
 def test_an_error_of_the_lakes_own_is_said_as_it_is() -> None:

@@ -18,7 +18,7 @@ from threading import RLock
 from typing import TypeVar
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, CommitUndeterminedRowException, NoSuchTableError
 from pyiceberg.expressions import EqualTo, LessThanOrEqual, Reference
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
@@ -32,7 +32,7 @@ from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, scan
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.ops_table import NAMESPACE, PROPERTIES
-from lake_assets.spark.causes import no_room, root_cause
+from lake_assets.spark.causes import disk_full, root_cause
 from lake_assets.storage.stored_object import NotLogged
 
 __all__ = ["FileLog", "LoggedFile", "NewFile"]
@@ -52,7 +52,7 @@ def _room() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not no_room(error):
+        if not disk_full(error):
             raise
         raise NotLogged(
             f"The disk that holds {TABLE} is full ({root_cause(error)}): new files could not be logged. No file "
@@ -254,7 +254,7 @@ class FileLog:
                     try:
                         with _room():
                             table.append(to_arrow(proposed))
-                    except CommitStateUnknownException:
+                    except CommitUndeterminedRowException:
                         unsure = proposed
                         raise
                     self._view.appended(proposed, table)
@@ -296,7 +296,7 @@ def _competing() -> Retrying:
     return Retrying(
         # FileNotFoundError: another process merged and deleted a file that this append was reading.
         retry=retry_if_exception_type(
-            (CommitFailedException, CommitStateUnknownException, FileNotFoundError)
+            (CommitFailedException, CommitUndeterminedRowException, FileNotFoundError)
         ),
         wait=wait_random_exponential(multiplier=0.02, max=2),
         stop=stop_after_attempt(30),

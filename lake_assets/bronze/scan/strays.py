@@ -82,4 +82,4 @@ class StrayLog:
         known = self._findings.of(KIND).get(source)
         if known is None:
             return Strays({}, 0)
-        return Strays(known.said["keys"], known.said["number"], known.at)
+        return Strays(known.content["keys"], known.content["number"], known.at)

@@ -5,7 +5,7 @@ Here: finding that commit and moving main to it. Not here: recomputing a table f
 """
 
 from lake_assets.errors import LakeError
-from lake_assets.iceberg.restamp import bearer
+from lake_assets.iceberg.restamp import stamped_snapshot
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.rounds.upkeep import SILVER
 from lake_assets.runtime import LakeRuntime
@@ -21,7 +21,7 @@ def restore(runtime: LakeRuntime, target: Target) -> int:
     foreign = foreign_commits(table)
     if not foreign or table is None:
         return 0
-    last = bearer(table, SILVER)
+    last = stamped_snapshot(table, SILVER)
     if last is None:
         raise LakeError(
             f"{target.identifier}: the last commit of lake_assets has expired. Run `lake-assets rebuild "

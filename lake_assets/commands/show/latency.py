@@ -10,7 +10,7 @@ from datetime import datetime
 from statistics import quantiles
 
 from lake_assets.gold.mart_latency import mart_passages
-from lake_assets.gold.table_snapshots import Look
+from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.lake import Lake
 from lake_assets.silver.table.batch_latency import Passage, passages
 
@@ -57,11 +57,12 @@ class TableLatency:
 def latency(lake: Lake, since: datetime | None = None) -> list[TableLatency]:
     """Every silver table and mart that has a commit with changes; without Spark and Dagster. `since` (UTC): only of
     files that were written at or after this time."""
-    look = Look(lake.runtime.catalog)
+    loaded = LoadedTables(lake.runtime.catalog)
     found = [
-        (target.identifier, list(passages(look.table(target.identifier)).values())) for target in lake.targets
+        (target.identifier, list(passages(loaded.table(target.identifier)).values()))
+        for target in lake.targets
     ]
-    found += [(mart.identifier, mart_passages(look, mart)) for mart in lake.marts]
+    found += [(mart.identifier, mart_passages(loaded, mart)) for mart in lake.marts]
     if since is not None:
         found = [(name, [way for way in ways if way.landed >= since]) for name, ways in found]
     return [of_table(name, ways) for name, ways in found if ways]

@@ -15,7 +15,7 @@ from lake_assets.bronze.scan.vanished import before, still_vanished
 from lake_assets.commands.show.latency import Spread
 from lake_assets.config import LakeConfig
 from lake_assets.config.secrets import hidden_in
-from lake_assets.iceberg.restamp import bearer
+from lake_assets.iceberg.restamp import stamped_snapshot
 from lake_assets.iceberg.table_io import applied_at, load_table, summary
 from lake_assets.lake import Lake
 from lake_assets.rounds.pending_work import set_aside_sentence
@@ -125,7 +125,7 @@ def _table_status(
 ) -> TableStatus:
     table = load_table(lake.runtime.catalog, state.target.identifier)
     # Maintenance commits above it have no batch.
-    snapshot = bearer(table, SILVER) if table is not None else None
+    snapshot = stamped_snapshot(table, SILVER) if table is not None else None
     batch = {k.removeprefix(BATCH): v for k, v in summary(snapshot).items() if k.startswith(BATCH)}
     newest = state.position.max_commit_ts
     applied = applied_at(snapshot) if snapshot is not None else None

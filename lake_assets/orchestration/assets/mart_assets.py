@@ -13,7 +13,7 @@ import dagster as dg
 from lake_assets.config.secrets import secrets_hidden
 from lake_assets.gold.compute_mart import computed_mart
 from lake_assets.gold.mart import Mart
-from lake_assets.gold.table_snapshots import Look
+from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.silver_checks import BLOCKING
@@ -71,7 +71,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
                 "Its rows are unchanged.",
                 allow_retries=False,
             )
-        view = mart_view(Look(runtime.catalog), mart, runtime.lake.gold)
+        view = mart_view(LoadedTables(runtime.catalog), mart, runtime.lake.gold)
         if view is None:
             raise dg.Failure(
                 f"{mart.identifier}: an input has no rows yet; apply its files first.", allow_retries=False

@@ -12,7 +12,7 @@ import dagster as dg
 from lake_assets.config import LakeConfig
 from lake_assets.gold.changed_days import stretches
 from lake_assets.gold.mart import Mart
-from lake_assets.gold.table_snapshots import Look
+from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.orchestration.shared.day_partitions import daily_partitions
 from lake_assets.runtime import LakeRuntime
@@ -56,9 +56,9 @@ def mart_work(
     by_days: dict[tuple[date, date] | None, list[str]] = {}
     outside: set[date] = set()
     reasons = []
-    look = Look(runtime.catalog)
+    loaded = LoadedTables(runtime.catalog)
     for mart in marts:
-        view = mart_view(look, mart, runtime.lake.gold)
+        view = mart_view(loaded, mart, runtime.lake.gold)
         if view is None and mart.at_cut:
             reasons.append(f"{mart.identifier} waits for a consistent cut that all of its inputs have")
         if view is None or not view.stale:

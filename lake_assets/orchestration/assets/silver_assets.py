@@ -42,7 +42,7 @@ from lake_assets.silver.apply.turn import Progress
 from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
-from lake_assets.spark.causes import whole_story
+from lake_assets.spark.causes import full_traceback
 
 CHUNK = 50
 """Dagster's step execution is superlinear in the specs of a multi_asset: 1,000 in one took 111 s, in fifties 19.6 s."""
@@ -164,7 +164,7 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
     if result.error is not None:
         context.log.error("%s failed: %s", name, result.error)
         if (cause := result.error.__cause__) is not None:
-            context.log.debug(hidden_in(runtime.lake, whole_story(cause)))
+            context.log.debug(hidden_in(runtime.lake, full_traceback(cause)))
     elif not result.batches:
         context.log.info("%s: %s", name, result.waiting or "nothing pending")
     for event in turn_events(runtime, result, datetime.now(UTC)):

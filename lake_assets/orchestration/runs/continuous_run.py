@@ -19,7 +19,7 @@ from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import SparkLost
 from lake_assets.gold.compute_mart import computed_mart
 from lake_assets.gold.mart import Mart
-from lake_assets.gold.table_snapshots import Look
+from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.gold.write_mart import overwrite
 from lake_assets.iceberg.publish import KeptBranches
@@ -30,13 +30,13 @@ from lake_assets.orchestration.assets.silver_report import Event, inconsistencie
 from lake_assets.rounds.arrivals import Arrivals
 from lake_assets.rounds.backoff import Backoff, Failures
 from lake_assets.rounds.round import plan_round
-from lake_assets.rounds.upkeep import Turns
+from lake_assets.rounds.upkeep import UpkeepSchedule
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.plan.planner import State
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
-from lake_assets.spark.causes import root_cause, whole_story
+from lake_assets.spark.causes import full_traceback, root_cause
 from lake_assets.spark.session import process_lost, server_lost
 from lake_assets.storage.object_store import StoreError
 from lake_assets.words import many
@@ -74,7 +74,7 @@ class Continuous:
         self._targets = [target for target in targets if target.source == source]
         self._marts = [mart for mart in marts if mart.sources == (source,) and mart.partition_column is None]
         self._instance = instance
-        self._turns = Turns(runtime, self._targets, marts, settings or ContinuousConfig())
+        self._upkeep = UpkeepSchedule(runtime, self._targets, marts, settings or ContinuousConfig())
         self._arrivals = Arrivals(runtime, source)
         self._unreported = UnreportedFiles(runtime, source)
         self._failures = Failures(Backoff.of(runtime.lake.automation), clock)
@@ -91,7 +91,7 @@ class Continuous:
         this process has died: another process has to continue."""
         done = Round()
         try:
-            done.files = len(self._arrivals.look(wait_seconds).logged)
+            done.files = len(self._arrivals.scan(wait_seconds).logged)
         except StoreError as error:
             # The files that are logged already can still be applied.
             logger.warning("%s", error)
@@ -106,10 +106,10 @@ class Continuous:
             self._applied(result, done)
         if self._dead is not None:
             raise SparkLost("The Spark of this process has died: a fresh run goes on.") from self._dead
-        look = Look(self._runtime.catalog)
+        loaded = LoadedTables(self._runtime.catalog)
         for mart in self._marts:
-            self._refresh(mart, look, done)
-        if (tended := self._turns.take()) is not None:
+            self._refresh(mart, loaded, done)
+        if (tended := self._upkeep.tend_next()) is not None:
             done.tended.append(tended)
         return done
 
@@ -153,7 +153,7 @@ class Continuous:
     def _applied(self, result: TableResult, done: Round) -> None:
         name = result.target.identifier
         done.batches += len(result.batches)
-        self._turns.committed(name, len(result.batches))
+        self._upkeep.committed(name, len(result.batches))
         if result.error is not None:
             self._failed(name, result.error, done)
         else:
@@ -164,13 +164,13 @@ class Continuous:
             result.batches[:0] = earlier.batches
         self._results[name] = result
 
-    def _refresh(self, mart: Mart, look: Look, done: Round) -> None:
+    def _refresh(self, mart: Mart, loaded: LoadedTables, done: Round) -> None:
         if any(rule.identifier in self._failures for rule in mart.rules):
             return
         if self._failures.seconds_left(mart.identifier):
             return
         try:
-            view = mart_view(look, mart, self._runtime.lake.gold)
+            view = mart_view(loaded, mart, self._runtime.lake.gold)
             if view is None or not view.stale:
                 return
             computed, metadata = computed_mart(self._runtime, mart, view, None)
@@ -178,7 +178,7 @@ class Continuous:
         except Exception as error:  # noqa: BLE001  (one mart's failure must not stop the others)
             if server_lost(error):
                 self._runtime.sessions.forget()
-            logger.debug("%s could not be computed:\n%s", mart.identifier, whole_story(error))
+            logger.debug("%s could not be computed:\n%s", mart.identifier, full_traceback(error))
             self._failed(mart.identifier, error, done)
             return
         self._failures.clear(mart.identifier)
@@ -191,5 +191,5 @@ class Continuous:
                 **stored,
             },
         )
-        self._turns.committed(mart.identifier)
+        self._upkeep.committed(mart.identifier)
         done.marts += 1

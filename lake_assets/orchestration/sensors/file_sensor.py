@@ -83,7 +83,7 @@ def source_scan(runtime: LakeRuntime, source: str) -> Callable[[], Discovery]:
         if not opened:
             # Opened at the first scan: defining the sensor needs neither the bucket nor the queue.
             opened.append(Arrivals(runtime, source))
-        return opened[0].look(wait_seconds=1)
+        return opened[0].scan(wait_seconds=1)
 
     return scan
 

@@ -2,12 +2,12 @@
 
 Here: the order of those steps, and which strategy writes a table of which mode. Not here: which files make the batch
 (`silver/plan/planner.py`), the strategies (`silver/write/upsert.py`, `silver/write/full_row.py`,
-`silver/write/log_tables.py`, `silver/write/versioned_tables.py`), the commit that bears the position
+`silver/write/log_tables.py`, `silver/write/versioned_tables.py`), the commit that has the position
 (`silver/write/commit.py`), the publishing protocol (`iceberg/publish.py`), retries (`planned.py`), threads
 (`engine.py`).
 
-The rows of a batch and the position it brings the table to are published by one fast-forward: a process killed
-anywhere before it has published nothing, and one killed after it has nothing left to do.
+One fast-forward publishes the rows of a batch and the table's new position: a process killed before it has published
+nothing, and one killed after it has nothing left to do.
 """
 
 from collections.abc import Callable
@@ -38,9 +38,9 @@ from lake_assets.silver.write.upsert import replace_keys, replace_table
 from lake_assets.silver.write.versioned_tables import load_versions, replace_versions
 
 BeforePublish = Callable[[BatchContext, Attempt], None]
-"""Called when all is on the branch; it may raise, and nothing is published."""
+"""Called when all is on the branch; if it raises, nothing is published."""
 Strategy = Callable[[BatchReader, Reading, Attempt], Written]
-"""Writes the rows of a reading, the batch's own, to the branch of an attempt."""
+"""Writes the rows of a batch's reading to the branch of an attempt."""
 
 STRATEGIES: dict[Mode, tuple[Strategy, Strategy]] = {
     Mode.CURRENT: (replace_table, replace_keys),
@@ -50,7 +50,7 @@ STRATEGIES: dict[Mode, tuple[Strategy, Strategy]] = {
     Mode.CHANGE_LOG: (replace_log, append),
     Mode.APPEND_LOG: (replace_log, append),
 }
-"""By mode, that of a full load with the CDC that belongs to it, and that of other batches."""
+"""By mode, the strategy for a full load with the CDC that belongs to it, and the strategy for other batches."""
 KEEPS_THE_PAST = frozenset({Mode.SOFT_DELETE, Mode.HISTORY})
 
 
@@ -92,7 +92,7 @@ def _write(reader: BatchReader, current: Attempt) -> Written:
     if reading is None and not is_load:
         return Written("append")  # its position alone
     if reading is None and mode not in KEEPS_THE_PAST:
-        # A table without a full load, of whose changes none can be read any more.
+        # A table without a full load, none of whose changes can be read any more.
         return _empty(context, current)
     if reading is None:
         raise TableStopped(
@@ -108,7 +108,7 @@ def _write(reader: BatchReader, current: Attempt) -> Written:
 
 
 def _empty(context: BatchContext, current: Attempt) -> Written:
-    """All rows gone; the commit that bears the position follows, because a delete of whole files loses it."""
+    """Deletes all rows. The commit that has the position follows, because a delete of whole files loses properties."""
     context.stage("write")
     if context.position.snapshot_id is not None:
         with context.watch.stage("delete"):
@@ -117,8 +117,8 @@ def _empty(context: BatchContext, current: Attempt) -> Written:
 
 
 def _committed(reader: BatchReader, current: Attempt, written: Written) -> BatchResult:
-    """What is on the branch, with the commit that bears the position, once its rows add up. Raises RowCountMismatch and
-    ApplyConflict."""
+    """Writes the commit that has the position, and checks the branch's row counts; returns the batch's figures. Raises
+    RowCountMismatch and ApplyConflict."""
     context = reader.context
     result = _result(reader, written)
     before = context.position.snapshot_id
@@ -139,7 +139,7 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
 
 
 def _result(reader: BatchReader, written: Written) -> BatchResult:
-    """The figures of a batch whose rows are not counted yet."""
+    """The figures of a batch before its rows are counted."""
     context, batch, seen, held = reader.context, reader.context.batch, reader.seen, reader.quarantine.held
     files = [file for file in batch.files if file.offset not in batch.reopened]
     landed = [file.last_modified for file in files if file.kind is FileKind.CDC and not file.retry]

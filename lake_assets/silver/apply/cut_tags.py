@@ -1,8 +1,8 @@
 """Tags at the consistent cut: on every table of a source, the snapshot that shows all transactions up to it.
 
-A reader who asks for one tag on several tables sees whole transactions, whatever is applied meanwhile. Here: which
-snapshot bears which tag, and moving on. Not here: finding the cut (`silver/plan/cut.py`), marts that read at one
-(`gold/at_cut.py`).
+A query that reads several tables at one tag sees whole transactions, whatever is applied meanwhile. Here: which
+snapshot gets the tag, and creating and dropping tags. Not here: finding the cut (`silver/plan/cut.py`), marts that read
+at a cut (`gold/at_cut.py`).
 """
 
 import logging
@@ -43,7 +43,7 @@ def tag_of(cut: datetime) -> str:
 
 
 def cut_of(tag: str) -> datetime | None:
-    """The cut that a tag stands for; None for a tag of somebody else."""
+    """The cut of a tag; None for a tag that is not ours."""
     match = _NAME.fullmatch(tag)
     return datetime.strptime(match[1], _FORMAT).replace(tzinfo=UTC) if match is not None else None
 
@@ -58,8 +58,8 @@ def cut_tags(table: Table) -> dict[datetime, int]:
 
 
 def shows(target: Target, position: Position, files: Sequence[LoggedFile], found: Cut) -> bool:
-    """Whether the table, at the position, shows exactly the transactions up to the cut, as far as `files` have them:
-    all its files in the log when the cut was found."""
+    """Whether the table, at the position, shows exactly the transactions up to the cut. `files`: all its files in the
+    log when the cut was found."""
     cut = found.upto
     if cut is None:
         return False
@@ -68,7 +68,7 @@ def shows(target: Target, position: Position, files: Sequence[LoggedFile], found
         return False
     if position.cut is not None and position.cut != cut and (position.cut > cut or position.waiting):
         return False
-    # A full load shows the time at which it was read, and what was applied before there was a cut, any time.
+    # A full load shows the time at which DMS read it; changes applied before the source had a cut may be of any time.
     at_start = target.dms.use_task_start_time_for_full_load_timestamp
     loads = [f for f in living if f.kind is FileKind.LOAD and f.epoch == position.epoch]
     read = [f.last_modified if at_start else f.written_at for f in loads]
@@ -79,7 +79,7 @@ def shows(target: Target, position: Position, files: Sequence[LoggedFile], found
 
 @dataclass(frozen=True, slots=True)
 class SourceCut:
-    """The cut of one source in one turn."""
+    """The cut of one source in one round."""
 
     runtime: LakeRuntime
     source: str
@@ -89,8 +89,8 @@ class SourceCut:
 
     @classmethod
     def of(cls, runtime: LakeRuntime, source: str, as_of: datetime) -> "SourceCut":
-        """As the log had it at a moment, UTC. That a source is quiet is believed only after another look at it: nothing
-        may have been logged because nobody has looked."""
+        """The cut by the log at a moment, UTC. A source without new files in the log is scanned once more before it
+        counts as quiet: perhaps only the scans have stopped."""
         settings = runtime.lake.sources[source].consistent_cut
         logged: dict[str, list[LoggedFile]] = defaultdict(list)
         if settings is not None:
@@ -105,8 +105,8 @@ class SourceCut:
         return cls(runtime, source, found, logged)
 
     def tag(self) -> None:
-        """Tags the source's tables that show the cut, and drops their oldest tags. A table that cannot be tagged is
-        told in the log of the process, and keeps its earlier tags."""
+        """Tags the source's tables that show the cut, and drops their oldest tags. Logs a warning for a table that
+        cannot be tagged; it keeps its earlier tags."""
         config = self.runtime.lake.sources[self.source]
         if config.consistent_cut is None or self.cut.upto is None:
             return
@@ -117,23 +117,23 @@ class SourceCut:
 
     def _tag(self, target: Target, keep: int) -> None:
         cut = self.cut.upto
-        assert cut is not None, "there is nothing to tag otherwise"
+        assert cut is not None, "the caller returns without a cut"
         try:
             table = load_table(self.runtime.catalog, target.identifier)
             if table is None:
                 return
             tags, position = cut_tags(table), read_position(table)
-            # A repair of a quiet source's table moves its tag; a busy one's waits for the next.
+            # A repair of a quiet source's table moves its tag; a busy source's table gets the next tag.
             known = tags.get(cut) is not None and (not self.cut.quiet or tags[cut] == position.snapshot_id)
             if known or any(later > cut for later in tags):
                 return
             if shows(target, position, self.logged.get(target.table, ()), self.cut):
-                _move_on(self.runtime, target, position, tags, cut, keep)
-        except Exception as error:  # noqa: BLE001  (its rows are right, and the next turn tags again)
+                _move_tags(self.runtime, target, position, tags, cut, keep)
+        except Exception as error:  # noqa: BLE001  (its rows are right, and the next round tags again)
             logger.warning("%s could not be tagged at %s: %s", target.identifier, tag_of(cut), error)
 
 
-def _move_on(
+def _move_tags(
     runtime: LakeRuntime,
     target: Target,
     position: Position,
@@ -143,8 +143,8 @@ def _move_on(
 ) -> None:
     spark = runtime.sessions.root()
     name = table_address(runtime.lake.catalog.name, target.identifier)
-    # Without RETAIN, which counts from the snapshot's own age: a quiet table's tag would be expired at once.
-    assert position.snapshot_id is not None, "what is tagged was published"
+    # Without RETAIN, which counts from the snapshot's commit: a quiet table's tag would expire at once.
+    assert position.snapshot_id is not None, "`shows` requires a snapshot"
     statement = sql(
         "CREATE OR REPLACE TAG {tag} AS OF VERSION {snapshot}",
         tag=tag_of(cut),

@@ -1,6 +1,6 @@
-"""Keeping silver tables up with the file log: batch after batch, table beside table.
+"""Bringing silver tables up to the file log: tables in parallel, the batches of each in sequence.
 
-Here: one thread per table, one table's failure kept to itself. Not here: planning against the table as it is
+Here: the threads, and isolating the failure of one table. Not here: planning from the table's current state
 (`turn.py`), what a batch does (`apply_batch.py`), Dagster (`orchestration/assets/silver_assets.py`).
 """
 
@@ -20,7 +20,7 @@ from lake_assets.silver.plan.cut import NO_CUT, Cut
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
-from lake_assets.spark.causes import root_cause, whole_story
+from lake_assets.spark.causes import full_traceback, root_cause
 from lake_assets.spark.preflight import PreflightError
 
 logger = logging.getLogger(__name__)
@@ -33,10 +33,10 @@ def apply_tables(
     progress: Progress = lambda target, stage: None,
     as_of: datetime | None = None,
 ) -> Iterator[TableResult]:
-    """Brings every target up to the file log and yields each result as it is there, in no particular order.
+    """Brings every target up to the file log and yields each result as it completes, in no particular order.
 
-    An error of one table is in its result; the others go on. `as_of`: when the run began of which this is a part, UTC,
-    so that all its parts come to the same consistent cut.
+    A table's error is in its result; the other tables continue. `as_of`: when the caller's run began, UTC, so that all
+    parts of a run apply up to the same consistent cut.
     """
     moment = as_of or datetime.now(UTC)
     cuts = {name: SourceCut.of(runtime, name, moment) for name in {target.source for target in targets}}
@@ -48,15 +48,15 @@ def apply_tables(
         for future in as_completed(futures):
             yield future.result()
     finally:
-        # A run that is terminated waits for the tables that are being applied, not for those that wait their turn.
+        # A terminated run waits for the tables that are being applied, not for those whose turn has not begun.
         pool.shutdown(cancel_futures=True)
     for cut in cuts.values():
         cut.tag()
 
 
 def apply_table(runtime: LakeRuntime, target: Target, progress: Progress, cut: Cut = NO_CUT) -> TableResult:
-    """Brings one table up to what the log holds now, and to the cut of its source. Never raises for a fault of the
-    table: see its `error`."""
+    """Brings one table up to the head of the log, and to the cut of its source. Never raises for a fault of the table:
+    see the result's `error`."""
     result, up_to_date = TableResult(target), False
     try:
         turn = Turn.of(runtime, target, progress, cut)
@@ -65,12 +65,13 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress, cut: C
             if batch is None:
                 break
             result.batches.append(batch)
-            # Another process may be further by now; its own turn reports that.
+            # Another process may have brought the table further; its own turn reports that.
             result.position = batch.position
             up_to_date = turn.ends_at(batch.position)
     except Exception as error:  # noqa: BLE001  (one table's failure must not stop the others)
-        logger.debug("%s could not be applied:\n%s", target.identifier, _whole_story(runtime, error))
-        result.error = _in_words(runtime, target, error)
+        story = hidden_in(runtime.lake, full_traceback(error))
+        logger.debug("%s could not be applied:\n%s", target.identifier, story)
+        result.error = _as_lake_error(runtime, target, error)
     if not up_to_date:
         _read_position(runtime, target, result)
     note_turn(runtime, result)
@@ -81,19 +82,15 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress, cut: C
 def _read_position(runtime: LakeRuntime, target: Target, result: TableResult) -> None:
     try:
         result.position = read_position(load_table(runtime.catalog, target.identifier))
-    except Exception as error:  # nor that it cannot say how far it is
+    except Exception as error:  # one table's failure must not stop the others
         logger.debug("%s has no readable position", target.identifier, exc_info=True)
-        result.error = result.error or _in_words(runtime, target, error)
+        result.error = result.error or _as_lake_error(runtime, target, error)
 
 
-def _in_words(runtime: LakeRuntime, target: Target, error: Exception) -> Exception:
-    """An error for a user: one of the lake's own, else what it comes down to, in one line; without secrets."""
+def _as_lake_error(runtime: LakeRuntime, target: Target, error: Exception) -> Exception:
+    """The error for a user: one of the lake's own as it is, else its root cause in one line; without secrets."""
     if isinstance(error, LakeError | PreflightError):
         return hidden_error(runtime.lake, error)
     found = LakeError(f"{target.identifier}: {root_cause(error)}")
     found.__cause__ = error
     return hidden_error(runtime.lake, found)
-
-
-def _whole_story(runtime: LakeRuntime, error: Exception) -> str:
-    return hidden_in(runtime.lake, whole_story(error))

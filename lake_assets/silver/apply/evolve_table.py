@@ -1,7 +1,7 @@
-"""A silver table's columns around a batch: what the batch's rows need before it, what they have left behind after it.
+"""Changes of a silver table's columns around a batch: adding columns before it, dropping columns after it.
 
-Here: which contracts a batch needs, the order of those steps, and the rows that were there before an added column with
-a default. Not here: what is to be done (`schema/evolve.py`), how (`schema/silver_schema.py`).
+Here: which contracts a batch needs, the order of those steps, and filling an added column with a default in existing
+rows. Not here: which changes (`schema/evolve.py`), their statements (`schema/silver_schema.py`).
 """
 
 import re
@@ -51,9 +51,9 @@ def batch_contracts(
 
 @contextmanager
 def evolved(context: BatchContext) -> Iterator[tuple[Position, tuple[str, ...]]]:
-    """Creates the table, or brings it to the contract, drops excepted; after the block, drops. Gives the position of
-    the table as it is then, and what changes, a sentence each. Raises TableStopped before anything is changed, and
-    ApplyConflict for another run that does the same."""
+    """Creates the table, or changes its columns to the contract's; drops columns only after the block. Yields the
+    table's position after that, and a sentence for each change. Raises TableStopped before it changes anything, and
+    ApplyConflict when another run does the same."""
     target, table = context.target, context.table
     if table is None:
         table = _created(context)
@@ -61,7 +61,7 @@ def evolved(context: BatchContext) -> Iterator[tuple[Position, tuple[str, ...]]]
     todo = steps(target.table, version_of(table), context.contracts, target.schema_changes)
     schema = SilverSchema(context.spark, context.address, table, target.table)
     published = context.position.contract_version
-    schema.drop(_torn_off(target, context.contracts, table))
+    schema.drop(_split_names(target, context.contracts, table))
     schema.add(todo, published)
     position = _fill_defaults(context, [step for step in todo if step.version > published])
     yield position, tuple(str(change) for step in todo for change in step.changes)
@@ -69,7 +69,7 @@ def evolved(context: BatchContext) -> Iterator[tuple[Position, tuple[str, ...]]]
 
 
 def _note_source(context: BatchContext, table: Table) -> None:
-    """Gives a table of an earlier version the property that says whose rows it has."""
+    """Sets the property with the source table's name on a table of an earlier version."""
     if SOURCE_TABLE not in table.properties:
         change = set_property(SOURCE_TABLE, source_table(context.target))
         context.spark.sql(sql("ALTER TABLE {table} {change}", table=context.address, change=change))
@@ -81,7 +81,7 @@ def _created(context: BatchContext) -> Table:
     version = contracts.versions[0].number
     names = {column.name for column in columns}
     if not all(names.intersection(re.findall(r"\w+", entry)) for entry in target.partition_by):
-        # Partitioned by a column that the first files did not have: it begins as it is today.
+        # It is partitioned by a column that the first files did not have: it is created with today's columns.
         columns, version = target.columns, contracts.versions[-1].number
     properties = {
         "format-version": str(target.config.format_version),
@@ -95,8 +95,8 @@ def _created(context: BatchContext) -> Table:
     return table
 
 
-def _torn_off(target: Target, contracts: Contracts, table: Table) -> list[str]:
-    """Columns that an earlier release made of one whose name has a backtick in it: it did not quote names."""
+def _split_names(target: Target, contracts: Contracts, table: Table) -> list[str]:
+    """Columns that an earlier release, which did not quote names, created from a column with a backtick in its name."""
     names = [c.name for version in contracts.versions for c in version.contract.columns if "`" in c.name]
     pieces = {piece for name in names for piece in name.split("`")}
     own = {column.name for column in target.columns}
@@ -104,9 +104,9 @@ def _torn_off(target: Target, contracts: Contracts, table: Table) -> list[str]:
 
 
 def _fill_defaults(context: BatchContext, todo: list[Step]) -> Position:
-    """Spark does not write Iceberg's own column defaults: the rows that are there get theirs, in a commit of their own
-    that leaves the position where it is. Rows of this contract, which may say NULL, are not there yet. Gives the
-    position with the new snapshot."""
+    """Fills added columns that have a default in existing rows, because Spark does not write Iceberg's own column
+    defaults, in a commit that keeps the position. Rows of the new contract, which may have NULL there, are not applied
+    yet. Returns the position with the new snapshot."""
     position = context.position
     added = [
         change

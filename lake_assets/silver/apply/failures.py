@@ -1,6 +1,6 @@
-"""Why a table's newest turn failed, as the lake knows it: what is wrong with a file shows only as it is read.
+"""Why a table's newest turn failed: recorded, because a fault of a file shows only when the file is read.
 
-Here: recording that, and reading it back. Not here: failing, waiting before the next attempt
+Here: recording the failure, and reading it back. Not here: waiting before the next attempt
 (`orchestration.runs.retry_wait.py`).
 """
 
@@ -22,39 +22,39 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Of a table's newest turn."""
+    """The failure of a table's newest turn."""
 
     reason: str
     since: datetime
     """UTC."""
     position: int
-    """Of the table, after the turn."""
+    """The table's log offset after the turn."""
 
 
 def note_turn(runtime: LakeRuntime, result: TableResult) -> None:
-    """Records why the turn failed, or that it did not. Never raises: the turn is over, and what it did stands."""
+    """Records why the turn failed, or that it did not. Never raises: what the turn has applied stays applied."""
     if result.error is None and not result.batches:
         return
-    said: dict[str, str | int] = {}
+    failure: dict[str, str | int] = {}
     if result.error is not None:
         reason = hidden_in(runtime.lake, root_cause(result.error))
-        said = {"reason": reason, "position": result.position.log_offset}
+        failure = {"reason": reason, "position": result.position.log_offset}
     try:
-        runtime.findings.note(KIND, result.target.identifier, said)
-    except Exception:  # the catalog is down, or the disk is full: the turn has said so itself
+        runtime.findings.note(KIND, result.target.identifier, failure)
+    except Exception:  # the catalog is down, or the disk is full: the turn has reported that
         logger.debug("the outcome of %s could not be recorded", result.target.identifier, exc_info=True)
 
 
 def failures(runtime: LakeRuntime) -> dict[str, Failure]:
-    """By silver table."""
+    """The recorded failures, by silver table."""
     return {
-        table: Failure(found.said["reason"], found.at, found.said["position"])
+        table: Failure(found.content["reason"], found.at, found.content["position"])
         for table, found in runtime.findings.of(KIND).items()
     }
 
 
 def failure_of(state: TableState, known: Mapping[str, Failure]) -> Failure | None:
-    """Why the table is not further, if its next batch has been tried: a failure at another position is history."""
+    """Why the table's next batch failed, if it was tried: a failure at another position is obsolete."""
     found = known.get(state.target.identifier)
     if found is None or state.state is not State.PENDING:
         return None

@@ -1,6 +1,6 @@
-"""One planned batch: its contracts and columns, a Spark session, and what its failure means.
+"""One planned batch: its contracts and columns, its Spark session, and the cause of its failure.
 
-Here: what surrounds applying a batch. Not here: planning it (`engine.py`, `rebuild.py`), applying it
+Here: preparing a batch, retries, errors. Not here: planning it (`turn.py`, `rebuild.py`), applying it
 (`apply_batch.py`).
 """
 
@@ -51,25 +51,25 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A batch of a table, and what it was planned from."""
+    """A batch of a table, and the state from which it was planned."""
 
     target: Target
     table: Table | None
     position: Position
     batch: Batch
     logged: Sequence[LoggedFile]
-    """All files of the table in the log, as far as the plan knows."""
+    """All files of the table in the log at the time of the plan."""
     again: bool = False
-    """Whether its files were applied before, and their keys are computed anew."""
+    """Whether its files were applied before, and their keys are recomputed."""
     by_today: bool = False
     """Whether all files are read by the newest contract, rather than each by its own."""
     reshape: bool = False
-    """Whether the table has another shape until the batch is published: none of its rows is read, all are replaced."""
+    """Whether the batch changes the table's shape: none of the table's rows is read, all are replaced."""
 
 
 def retrying(target: Target, call: Callable[[], T]) -> T:
-    """Plans and applies again, a few times, what lost a race or has files that cannot be used. Raises ApplyConflict,
-    with what to do, when every attempt has lost."""
+    """Calls `call`, which plans and applies, again a few times if it lost a race or met files that cannot be used.
+    Raises ApplyConflict, with advice, when every attempt has lost."""
     policy = Retrying(
         retry=retry_if_exception_type((ApplyConflict, FilesUnusable, SparkLost)),
         stop=stop_after_attempt(ATTEMPTS),
@@ -81,7 +81,7 @@ def retrying(target: Target, call: Callable[[], T]) -> T:
     except ApplyConflict as error:
         raise ApplyConflict(
             f"{target.identifier}: other processes committed to it first, {ATTEMPTS} times in a row ({error}). Nothing "
-            "was applied twice or lost: its files are pending, and the next run applies them. If this comes again, "
+            "was applied twice or lost: its files are pending, and the next run applies them. If this repeats, "
             "find who else writes to the table, or run maintenance when fewer batches arrive."
         ) from error
 
@@ -89,13 +89,13 @@ def retrying(target: Target, call: Callable[[], T]) -> T:
 def _pause(attempt: RetryCallState) -> float:
     error = attempt.outcome.exception() if attempt.outcome is not None else None
     if isinstance(error, SparkLost):
-        # A server that is being started again answers after some seconds.
+        # A restarted server answers after some seconds.
         return min(2.0**attempt.attempt_number, 8.0)
     return wait_random_exponential(multiplier=0.2, max=5)(attempt)
 
 
 def known_damage(runtime: LakeRuntime, target: Target) -> Damaged:
-    """The files that are set aside whole: a reader would fail on them again."""
+    """The files that are set aside whole, on which a reader would fail again."""
     return {
         (held.key, held.version): UnreadableFile(held.key, held.reason)
         for held in runtime.quarantine.all(target.identifier)
@@ -110,8 +110,8 @@ def apply_planned(
     stage: Callable[[str], None],
     before_publish: BeforePublish = lambda context, current: None,
 ) -> BatchResult:
-    """Applies and publishes the batch. `before_publish` may raise, and nothing is published. Raises LakeError of every
-    kind; FilesUnusable when the batch may be tried again without some of its files, which `damaged` then has."""
+    """Applies and publishes the batch. If `before_publish` raises, nothing is published. Raises LakeError of every
+    kind; FilesUnusable when the batch may be tried again without some of its files, which are then in `damaged`."""
     target, batch = planned.target, planned.batch
     with ExitStack() as held:
         spark = _session(runtime, target, held)
@@ -133,21 +133,21 @@ def apply_planned(
         try:
             return _applied(context, before_publish)
         except FilesUnusable as unusable:
-            _without(unusable, batch, damaged)
+            _exclude(unusable, batch, damaged)
             raise
         except SparkLost as lost:
             raise SparkLost(f"{target.identifier}: {lost} {PENDING}") from lost
         except LakeError:
             raise
         except Exception as error:
-            cause, unreadable = _examined(context, error)
-            if unreadable and _without(broken := FilesUnusable(unreadable), batch, damaged):
+            cause, unreadable = _diagnosed(context, error)
+            if unreadable and _exclude(broken := FilesUnusable(unreadable), batch, damaged):
                 raise broken from error
-            raise _told(runtime, target, batch, cause) from cause
+            raise _as_lake_error(runtime, target, batch, cause) from cause
 
 
 def _contracts(runtime: LakeRuntime, planned: Planned) -> Contracts:
-    """The contracts that the files of the batch are read by."""
+    """The contracts by which the files of the batch are read."""
     target, position, batch = planned.target, planned.position, planned.batch
     record = partial(runtime.contracts.add, target.identifier)
     contracts = batch_contracts(runtime, target, position, planned.logged, batch.files, record)
@@ -158,7 +158,7 @@ def _contracts(runtime: LakeRuntime, planned: Planned) -> Contracts:
 
 
 def _applied(context: BatchContext, before_publish: BeforePublish) -> BatchResult:
-    """The batch, applied to a table that has its columns."""
+    """Changes the table's columns as the batch needs, and applies the batch."""
     with ExitStack() as around:
         if context.reshape and context.table is not None:
             catalog = context.runtime.lake.catalog.name
@@ -168,9 +168,9 @@ def _applied(context: BatchContext, before_publish: BeforePublish) -> BatchResul
     return replace(result, schema_changes=changes, vanished=context.batch.vanished)
 
 
-def _examined(context: BatchContext, error: Exception) -> tuple[Exception, list[UnreadableFile]]:
-    """Why a batch failed, and which of its files made it fail, if any did. Raises TableStopped when files of the batch
-    are gone from the bucket, and StoreError when the bucket cannot be read otherwise."""
+def _diagnosed(context: BatchContext, error: Exception) -> tuple[Exception, list[UnreadableFile]]:
+    """Why a batch failed, and which of its files made it fail, if any. Raises TableStopped when files of the batch are
+    gone from the bucket, and StoreError when the bucket cannot be read for another reason."""
     if server_lost(error) or lost_race(error):
         return error, []
     files, contracts = context.batch.files, context.contracts
@@ -181,7 +181,7 @@ def _examined(context: BatchContext, error: Exception) -> tuple[Exception, list[
     except StoreError:
         refuse_gone(context.target, context.store, files, f"of the next batch of {context.target.identifier}")
         raise
-    except Exception as again:  # noqa: BLE001  (not the files; this is what stands in the way)
+    except Exception as again:  # noqa: BLE001  (not a fault of the files; this is the cause)
         return again, []
 
 
@@ -196,8 +196,8 @@ def refuse_gone(target: Target, store: ObjectStore, files: Sequence[LoggedFile],
         )
 
 
-def _told(runtime: LakeRuntime, target: Target, batch: Batch, error: Exception) -> LakeError:
-    """What a batch failed of, in the words of the lake."""
+def _as_lake_error(runtime: LakeRuntime, target: Target, batch: Batch, error: Exception) -> LakeError:
+    """The error for a user from the error of a batch; without secrets."""
     reason = hidden_in(runtime.lake, root_cause(error))
     if server_lost(error):
         runtime.sessions.forget()
@@ -211,7 +211,7 @@ def _told(runtime: LakeRuntime, target: Target, batch: Batch, error: Exception) 
 
 
 def _session(runtime: LakeRuntime, target: Target, held: ExitStack) -> SparkSession:
-    """A session of the batch's own, until the end of `held`."""
+    """A session for the batch, until the end of `held`."""
     try:
         return held.enter_context(runtime.sessions.isolated())
     except PreflightError as error:
@@ -220,8 +220,8 @@ def _session(runtime: LakeRuntime, target: Target, held: ExitStack) -> SparkSess
         raise SparkLost(f"{target.identifier}: {error}") from error
 
 
-def _without(unusable: FilesUnusable, batch: Batch, damaged: Damaged) -> bool:
-    """The next attempt leaves these files out. Whether this is news."""
+def _exclude(unusable: FilesUnusable, batch: Batch, damaged: Damaged) -> bool:
+    """Leaves these files out of the next attempt; returns whether some of them are new."""
     versions = {file.key: file.version for file in batch.files}
     new = {(file.key, versions[file.key]): file for file in unusable.files}
     known = damaged.keys() >= new.keys()

@@ -1,8 +1,7 @@
-"""A silver table made anew from its files, or some of its keys.
+"""Recomputing a silver table, or some of its keys, from its files.
 
-The new rows are written to a branch and compared with the table; one fast-forward makes them the table, so that a
-reader has the old rows or the new ones. Here: what is read again, and the comparison. Not here: applying
-(`apply_batch.py`).
+The new rows are written to a branch and compared with the table; one fast-forward publishes them, so that a reader sees
+the old rows or the new ones. Here: which files are read, and the comparison. Not here: applying (`apply_batch.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +34,7 @@ from lake_assets.words import many
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What became of a table that was made anew."""
+    """The outcome of a rebuild."""
 
     files: int
     rows_only_before: int
@@ -44,7 +43,7 @@ class Rebuilt:
     reshaped: bool
     """Whether the table had another shape before, so that its rows cannot be compared."""
     published: BatchResult | None
-    """None when nothing differs, or nothing was to be published."""
+    """None when nothing differs, or the caller did not want to publish."""
 
     @property
     def equal(self) -> bool:
@@ -52,7 +51,7 @@ class Rebuilt:
 
 
 class _NotPublished(LakeError):
-    """The comparison is known, and the branch is not wanted."""
+    """Ends the attempt after the comparison, without publishing the branch."""
 
 
 def rebuild(
@@ -63,9 +62,9 @@ def rebuild(
     by_today: bool = False,
     stage: Callable[[str], None] = lambda name: None,
 ) -> Rebuilt:
-    """The whole table from its files, each read by the contract that it was first read by (`by_today`: all by that of
-    lake.yaml). Files that are pending stay so. Starts over when another run publishes meanwhile. Raises TableStopped
-    when files are gone, ApplyConflict after some attempts."""
+    """Recomputes the whole table from its files, each read by the contract by which it was first read (`by_today`: all
+    by that of lake.yaml). Pending files stay pending. Starts over when another run publishes meanwhile. Raises
+    TableStopped when files are gone, ApplyConflict after some attempts."""
 
     def plan(position: Position, logged: Sequence[LoggedFile]) -> Batch:
         if target.mode is Mode.CHANGE_LOG:
@@ -74,7 +73,7 @@ def rebuild(
             members = epoch_members(logged, position.epoch, position.log_offset)
         return Batch("full_load", members, position.log_offset, position.epoch, cut=position.cut)
 
-    return retrying(target, lambda: _again(runtime, target, plan, publish, by_today, stage))
+    return retrying(target, lambda: _attempt_once(runtime, target, plan, publish, by_today, stage))
 
 
 def replay(
@@ -87,8 +86,8 @@ def replay(
     by_today: bool = False,
     stage: Callable[[str], None] = lambda name: None,
 ) -> Rebuilt:
-    """The keys of which the files from `first` to `last` (keys in the bucket, in the order of the log) speak, from all
-    files. Raises as `rebuild`, and for a table that is no table of current rows."""
+    """Recomputes, from all files, the rows whose keys are in the files from `first` to `last` (keys in the bucket, in
+    the order of the log). Raises as `rebuild`, and TableStopped for a table that is not of mode current."""
     if target.mode is not Mode.CURRENT:
         raise TableStopped(
             target.table,
@@ -106,10 +105,10 @@ def replay(
             )
         return Batch("cdc", files, position.log_offset, position.epoch, cut=position.cut)
 
-    return retrying(target, lambda: _again(runtime, target, plan, publish, by_today, stage))
+    return retrying(target, lambda: _attempt_once(runtime, target, plan, publish, by_today, stage))
 
 
-def _again(
+def _attempt_once(
     runtime: LakeRuntime,
     target: Target,
     plan: Callable[[Position, Sequence[LoggedFile]], Batch],
@@ -121,7 +120,7 @@ def _again(
     refuse_other_source(target, table)
     position, batch, logged = _planned(runtime, target, table, plan)
     if not publish and table is not None:
-        refuse_other_shape(target, table)  # to compare, columns would have to be changed
+        refuse_other_shape(target, table)  # a comparison would have to change its columns
     damaged = known_damage(runtime, target)
     _refuse_lost_files(runtime, target, batch, logged, damaged)
     found: list[tuple[int, int]] = []
@@ -129,7 +128,7 @@ def _again(
 
     def compare(context: BatchContext, current: Attempt) -> None:
         found.append((0, 0) if reshape else _differences(context, current))
-        # A commit of somebody else's is covered by one of ours, whether or not it changed anything that counts.
+        # Publishes above another writer's commit even if the rows are equal, so that the table is no longer stopped.
         needed = found[-1] != (0, 0) or reshape or foreign_commits(table) or not position.log_offset
         if not publish or not needed:
             raise _NotPublished(target.identifier)
@@ -146,14 +145,14 @@ def _again(
 def _refuse_lost_files(
     runtime: LakeRuntime, target: Target, batch: Batch, logged: Sequence[LoggedFile], damaged: Damaged
 ) -> None:
-    """Raises TableStopped when files that the table was made of cannot be read any more."""
+    """Raises TableStopped when files from which the table was computed cannot be read any more."""
     needed = [file for file in batch.files if (file.key, file.version) not in damaged]
     refuse_gone(target, runtime.store(target.source), needed, "that it was made of")
     if lost := lost_contents(batch.files, logged, damaged):
         raise TableStopped(
             target.table,
             f"{lost[0].key} was written again after its rows had been applied to {target.identifier}, and is set "
-            "aside: what it said before is only in that table now.",
+            "aside: its former rows are only in that table now.",
             "Retry it (lake-assets quarantine retry) to have the table follow the file as it is, and then rebuild.",
         )
 
@@ -164,7 +163,7 @@ def _planned(
     table: Table | None,
     plan: Callable[[Position, Sequence[LoggedFile]], Batch],
 ) -> tuple[Position, Batch, list[LoggedFile]]:
-    """The table's position, what it is to be computed from, and its files up to there."""
+    """The table's position, the batch that recomputes it, and its files up to the position."""
     try:
         position = read_position(table)
     except PositionLost:
@@ -175,7 +174,7 @@ def _planned(
             f"{target.identifier} has nothing to compare with yet.",
             "Run lake-assets sync first.",
         )
-    # A copy that came later says where the content of an earlier file is now.
+    # A later copy has the content of an earlier file at its new key.
     files = [
         file
         for file in runtime.file_log.files(target.source, target.table)
@@ -192,7 +191,7 @@ def _planned(
 def _from_the_beginning(
     runtime: LakeRuntime, target: Target, table: Table | None
 ) -> tuple[Position, Batch, list[LoggedFile]]:
-    """Of a table whose position is lost: as if it were empty."""
+    """As `_planned`, for a table whose position is lost: as if it were empty."""
     head = current_snapshot(table)
     assert head is not None, "its rows are in a snapshot"
     files = runtime.file_log.files(target.source, target.table)
@@ -203,7 +202,7 @@ def _from_the_beginning(
         raise TableStopped(
             target.table,
             f"{target.identifier} cannot be computed from its files yet: {planned.waiting or 'it has none'}.",
-            "Run it again when they are there.",
+            "Run it again when they are in the bucket.",
         )
     position = Position(snapshot_id=head.snapshot_id, rows=live_rows(summary(head)))
     logged = living_files(files, target.mode, target.config.on_vanished)
@@ -211,7 +210,7 @@ def _from_the_beginning(
 
 
 def _differences(context: BatchContext, current: Attempt) -> tuple[int, int]:
-    """Rows of the table that the branch does not have, and the other way round."""
+    """How many rows only the table has, and how many only the branch has."""
     columns = [quoted(column.name) for column in context.target.columns]
     before = context.main.select(*columns)
     after = context.spark.table(current.address).select(*columns)
@@ -219,7 +218,7 @@ def _differences(context: BatchContext, current: Attempt) -> tuple[int, int]:
 
 
 def _refuse_loss(target: Target, logged: Sequence[LoggedFile], lost: int) -> None:
-    """A change log keeps the rows of files that were written again: they are in no file any more."""
+    """Raises TableStopped for a change log that has rows of files that were written again: no file has them now."""
     newest = newest_versions(logged)
     again = {file.key for file in logged} & {f.key for f in set(logged) - set(newest) if not f.retry}
     if lost and again and target.mode is Mode.CHANGE_LOG:

@@ -1,7 +1,7 @@
-"""One table's turn: its next batch, planned from the table as it is now and applied, until nothing is left.
+"""One table's turn: plans the next batch from the table's current state and applies it, until nothing is pending.
 
-Here: planning against fresh state, and batches that must not be applied because files are gone. Not here: the decision
-what is next (`silver/plan/planner.py`), retrying a lost race (`planned.py`), what a batch does (`apply_batch.py`).
+Here: planning from fresh state, and refusing batches because files are gone. Not here: the decision about the next
+batch (`silver/plan/planner.py`), retrying a lost race (`planned.py`), what a batch does (`apply_batch.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -30,12 +30,12 @@ from lake_assets.silver.write.batch_context import Damaged
 from lake_assets.words import does, many
 
 Progress = Callable[[Target, str], None]
-"""Called with the table and the stage as each stage begins, and with `done` at the end of the table's turn."""
+"""Called with the table and the stage's name as each stage begins, and with `done` at the end of the table's turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A table's turn, up to what the log held when it began."""
+    """A table's turn, up to the head of the log at its beginning."""
 
     runtime: LakeRuntime
     target: Target
@@ -44,21 +44,21 @@ class Turn:
     cut: Cut
     progress: Progress
     damaged: Damaged
-    """Files that the reader failed on, in this turn or before; the turn adds to it."""
+    """Files on which the reader failed, in this turn or before; the turn adds to it."""
 
     @classmethod
     def of(cls, runtime: LakeRuntime, target: Target, progress: Progress, cut: Cut) -> "Turn":
-        """The turn that begins now."""
+        """Begins a turn now."""
         damaged = known_damage(runtime, target)
         return cls(runtime, target, runtime.file_log.head(), cut, progress, damaged)
 
     def apply_next(self) -> tuple[BatchResult | None, str | None]:
-        """Applies the next batch. Returns its result, or else why the table waits; neither when it is up to date.
+        """Applies the next batch. Returns its result, or why the table waits; neither when the table is up to date.
         Raises TableStopped, ApplyConflict, SparkLost and FilesUnusable."""
         return retrying(self.target, self._apply_next)
 
     def ends_at(self, position: Position) -> bool:
-        """Whether nothing is left to do at the position, without a look at the table."""
+        """Whether nothing is left to do at the position; decided without loading the table."""
         files = self.runtime.file_log.files(self.target.source, self.target.table, upto=self.upto)
         return self._plan(position, files).state is State.UP_TO_DATE
 
@@ -67,7 +67,7 @@ class Turn:
         return plan_table(self.runtime, self.target, position, files, now, at_once=at_once, cut=self.cut)
 
     def _apply_next(self) -> tuple[BatchResult | None, str | None]:
-        """Plans from the table as it is now, so that a batch another run has published meanwhile is not planned
+        """Plans from the table's current state, so that a batch that another run has published meanwhile is not planned
         again."""
         target = self.target
         table = load_table(self.runtime.catalog, target.identifier)
@@ -82,12 +82,12 @@ class Turn:
         if plan.batch is None:
             return None, plan.waiting
         if plan.batch.kind == "drop":
-            # Emptied by a commit before. Its files are all gone, so that it stays away until there are new ones.
+            # A commit has emptied it. All its files have vanished: it is not created again before new ones arrive.
             self.runtime.catalog.drop_table(target.identifier)
             return None, None
-        # What the table is made of, and read again when a file comes late.
+        # The files that the table is computed from; they are read again when a file arrives late.
         logged = living_files(files, target.mode, target.config.on_vanished)
-        batch = self._going_on(plan.batch, position, logged)
+        batch = self._without_recompute(plan.batch, position, logged)
         self._refuse_lost_rows(batch, position)
         self._refuse_lost_files(batch, position)
         try:
@@ -96,7 +96,7 @@ class Turn:
             everything = self._plan(position, files, at_once=True).batch
             if everything is None or everything.upto <= batch.upto:
                 raise
-            # What it lacks may be in a file that is left for the next batch.
+            # The missing change may be in a file that is left for the next batch.
             return self._apply(table, position, everything, logged), None
 
     def _apply(
@@ -108,7 +108,7 @@ class Turn:
         )
 
     def _refuse_lost_rows(self, batch: Batch, position: Position) -> None:
-        """Rows that wait for the cut are in their files only."""
+        """Raises TableStopped when rows wait for the cut in files that are gone: no other copy of the rows exists."""
         again = [file for file in batch.files if file.offset in batch.reopened]
         if again and (missing := missing_files(self.runtime.store(self.target.source), again)):
             raise TableStopped(
@@ -119,7 +119,7 @@ class Turn:
             )
 
     def _refuse_lost_files(self, batch: Batch, position: Position) -> None:
-        """A table that is computed again from its files needs all of them, also those that it has applied."""
+        """Raises TableStopped when the batch recomputes the table, and files that the table has applied are gone."""
         applied = [
             file
             for file in batch.files
@@ -137,9 +137,9 @@ class Turn:
                 "Put them back, or have DMS reload the table.",
             )
 
-    def _going_on(self, batch: Batch, position: Position, logged: Sequence[LoggedFile]) -> Batch:
-        """The batch. A batch that would recompute the table because a CDC file was written again goes on from the
-        rows that the table has, where the files that they came from cannot be read any more."""
+    def _without_recompute(self, batch: Batch, position: Position, logged: Sequence[LoggedFile]) -> Batch:
+        """The batch; if it would recompute the table because a CDC file was written again, but files that the table has
+        applied cannot be read any more, a batch of only the pending files."""
         pending = tuple(file for file in batch.files if file.offset > position.log_offset)
         remade = (
             batch.kind == "full_load" and batch.epoch == position.epoch and position.snapshot_id is not None

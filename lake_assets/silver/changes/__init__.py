@@ -1,1 +1,1 @@
-"""From changes to what a table should hold: the state of each key, key moves, SCD2, timelines."""
+"""From changes to a table's rows: the state of each key, key moves, SCD2, timelines."""

@@ -1,9 +1,9 @@
-"""From changes to the state of each key: the rule that silver is computed by.
+"""From changes to the state of each key: the rule by which silver is computed.
 
 Every DMS row becomes events of a key: an image or a tombstone; a key update with a before image is a tombstone of the
-old key and an image of the new one. A key's state is its event with the highest sequence, but for keys of which that
-cannot be said from their last event alone: they are marked, and settled by `key_moves.py`. Here: that rule, and the
-figures of a batch. Not here: which files, or how the state reaches the table. DataFrame API only.
+old key and an image of the new one. A key's state is its event with the highest sequence. Keys whose last event does
+not determine their state are marked as doubtful, and settled by `key_moves.py`. Here: that rule, and the figures of a
+batch. Not here: which files, writing the state to the table. DataFrame API only.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from lake_assets.spark.checkpoint import Observed
 
 
 def observe_changes(changes: DataFrame) -> tuple[DataFrame, Observed]:
-    """The same rows, and the observation that counts them while they are read for the first time: no second read."""
+    """The same rows, and the observation that counts them while they are computed, without a second read."""
     seen = Observed()
     bad = F.col("_bad").isNotNull()
     observed = seen.on(
@@ -87,7 +87,7 @@ def events(
     if before_images:
         old = [F.coalesce(F.col("_before")[name], image[name]) for name in key]
         differs = reduce(or_, (before != now for before, now in zip(old, values, strict=True)))
-        # Some engines fill before images always: only one that differs is a key update.
+        # Some engines always fill before images: only one that differs is a key update.
         moved = F.coalesce(differs & (F.col("_op") == UPDATED), F.lit(False))
         kind = F.when(moved, F.lit(MOVED_HERE)).otherwise(kind)
     found: Column = F.array(_event(values, kind))
@@ -103,8 +103,8 @@ def events(
 
 
 def order_of_change() -> Column:
-    """`_order`, by which changes are sorted: the sequence; of rows that have none of their own, the time in the file's
-    name (folders of dates may sort otherwise); then file and line, so that no two rows are level."""
+    """`_order`, by which changes are sorted: the sequence; for rows without a sequence of their own, the time in the
+    file's name (folders of dates may sort otherwise); then file and line, so that no two rows are equal."""
     in_name = F.regexp_extract("_file", r"(\d{8}-?\d{9,10})\.[^/]*$", 1)
     flushed = F.when(F.col("_sequence").endswith(SYNTHETIC_TAIL), F.regexp_replace(in_name, "-", ""))
     return F.struct("_sequence", F.coalesce(flushed, F.lit("")).alias("_flushed"), "_file", "_row").alias(
@@ -118,12 +118,13 @@ def _event(values: Sequence[Column], kind: Column) -> Column:
 
 
 def collapse(found: DataFrame, key: Sequence[str], *, applied_commit: str = "") -> DataFrame:
-    """The state of each key that the events mention: `_key_0`…, `_tombstone`, `_image` struct, `_first` (the kind of
-    its first event) and `_doubtful` boolean.
+    """The state of each key of the events: `_key_0`…, `_tombstone`, `_image` struct, `_first` (the kind of its first
+    event) and `_doubtful` boolean.
 
-    Doubtful is a key whose last event does not say what it is. One that loses a row in the very transaction in which it
-    got one may have had two for a moment (a swap, `id = id + 1`): then the older is gone. So may one that loses a row
-    in a transaction of which a part was applied before, up to `applied_commit`. And an image may lack columns.
+    A key is doubtful if its last event does not determine its state. A key that gets a row and loses one in the same
+    transaction may have had two for a moment (a swap, `id = id + 1`): then it loses the older one. The same holds for a
+    key that loses a row in a transaction of which a part, up to `applied_commit`, was applied before. And an image may
+    lack columns.
     """
     keys = key_columns(key)
     commit = F.substring("_order._sequence", 1, COMMIT_DIGITS)

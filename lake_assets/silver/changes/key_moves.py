@@ -1,7 +1,7 @@
-"""The state of keys that their last event does not tell: rows are followed from key to key.
+"""The state of doubtful keys, found by following rows from key to key.
 
-Here: bringing the events of those keys to `row_lineage.py`, and its answer to images. Not here: which keys are doubtful
-(`collapse.py`), which files tell about them (`silver/write/replay_basis.py`). DataFrame API only.
+Here: collecting the events of those keys for `row_lineage.py`, and building images from its result. Not here: which
+keys are doubtful (`collapse.py`), which files are read for them (`silver/write/replay_basis.py`). DataFrame API only.
 """
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,16 +17,16 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.spark.checkpoint import checkpointed
 
 MOST_STEPS = 3_000_000
-"""Events of doubtful keys in one batch, which are followed in this process' memory."""
+"""Limit of the events of doubtful keys in one batch, which are followed in this process' memory."""
 
 
 def settled(
     spark: SparkSession, target: Target, changes: DataFrame, keys: DataFrame, base: DataFrame | None
 ) -> DataFrame:
-    """The states of `keys` (`_key_0`…), as `collapse` makes them: `_key_0`…, `_tombstone`, `_image`.
+    """The states of `keys` (`_key_0`…), in the form of `collapse`: `_key_0`…, `_tombstone`, `_image`.
 
-    `changes` are all changes since the table was as `base` is, or since it was empty. Raises TableStopped for changes
-    that do not tell.
+    `changes` are all changes since the state `base` of the table, or since the table was empty. Raises TableStopped if
+    the changes do not determine a state.
     """
     found = events(changes, target.key, before_images=target.before_images)
     numbered = _numbered(target, found, keys)
@@ -51,7 +51,8 @@ def settled(
 
 
 def _numbered(target: Target, found: DataFrame, keys: DataFrame) -> DataFrame:
-    """The keys with a number each; and those from which a row moved to one of them by a change that lacks columns."""
+    """The keys, each with a number; also the keys from which a row moved to one of them by a change that lacks
+    columns."""
     names = key_columns(target.key)
     known = checkpointed(keys.select(*names))
     while target.may_be_partial and target.before_images:
@@ -66,7 +67,7 @@ def _numbered(target: Target, found: DataFrame, keys: DataFrame) -> DataFrame:
 
 
 def _base_events(target: Target, base: DataFrame, numbered: DataFrame) -> DataFrame:
-    """The keys' rows in the table as inserts before every change, each in a place of its own that is no file's."""
+    """The keys' rows in the table as inserts before all changes, each with a place of its own that no file has."""
     nowhere = F.lit(0).cast("bigint").alias("_row")
     rows = base.select(
         F.lit("I").alias("_op"),
@@ -94,7 +95,7 @@ def _steps(target: Target, steps: DataFrame) -> list[Step]:
     if len(rows) > MOST_STEPS:
         raise TableStopped(
             target.table,
-            f"more than {MOST_STEPS:,} changes move rows between keys inside of their transactions.",
+            f"more than {MOST_STEPS:,} changes move rows between keys within their transactions.",
             "Lower automation.max_files_per_batch, or have DMS reload the table.",
         )
     return [
@@ -113,7 +114,7 @@ def _steps(target: Target, steps: DataFrame) -> list[Step]:
 
 
 def _image(target: Target) -> Column:
-    """Of the changes of one row: each column as the newest that has it says."""
+    """The image from the changes of one row: each column from the newest change that has it."""
     if not target.may_be_partial:
         return F.max_by("_image", F.col("_order"))
 
@@ -134,5 +135,5 @@ def _stopped(target: Target, numbered: DataFrame, unclear: Undecidable) -> Undet
     return UndeterminedRow(
         target.table,
         f"{unclear} ({key}, in {step.file}, sequence {step.sequence or 'of a full load'}).",
-        "The table continues by itself if an earlier file that shows it is still to come; else have DMS reload it.",
+        "The table continues if an earlier file that shows it arrives later; else have DMS reload the table.",
     )

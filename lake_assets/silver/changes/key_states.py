@@ -1,7 +1,7 @@
-"""States of keys, as `collapse.py` makes them from changes, with their figures.
+"""States of keys by the rule of `collapse.py`, with their figures.
 
-Here: computing and counting them, and a row of the table in their form. Not here: the rule (`collapse.py`), what is
-done with them (`silver/write/upsert.py`).
+Here: computing and counting them, and a row of the table in their form. Not here: the rule (`collapse.py`), writing
+them to the table (`silver/write/upsert.py`).
 """
 
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ class Counts:
     """Keys that have a row and are not doubtful."""
     doubtful: int
     present: int
-    """Keys that the table should have: their first event updates a row, or takes it away."""
+    """Keys that the table should have: their first event updates a row, or removes it."""
     updated: int
-    """Keys whose first event is an update that leaves the key as it is."""
+    """Keys whose first event is an update that does not change the key."""
     followed: int = 0
-    """Keys that no change of the batch names: its rows came from there."""
+    """Keys that no change of the batch names, but from which its rows moved."""
 
     @classmethod
     def of(cls, observed: Observed) -> "Counts":
@@ -45,7 +45,7 @@ class Counts:
 def state_of(
     target: Target, changes: DataFrame, only: DataFrame | None = None, *, applied_commit: str = ""
 ) -> DataFrame:
-    """The states of the keys that the changes mention; of the keys in `only`, if given. See `collapse`."""
+    """The states of the changes' keys; if given, of the keys in `only`. See `collapse`."""
     found = events(changes, target.key, before_images=target.before_images)
     if only is not None:
         found = found.join(only, on=key_columns(target.key), how="left_semi")
@@ -67,7 +67,7 @@ def observe_states(states: DataFrame, observed: Observed) -> DataFrame:
 
 
 def counted(states: DataFrame, reading: Reading | None = None) -> tuple[DataFrame, Counts]:
-    """States, computed, and their figures; `reading` is the one whose changes they are made of."""
+    """The computed states and their figures. `reading`: the one that the states are computed from."""
     observed = Observed()
     states = observe_states(states, observed)
     done = checkpointed(states, [observed]) if reading is None else reading.checkpointed(states, observed)
@@ -75,15 +75,15 @@ def counted(states: DataFrame, reading: Reading | None = None) -> tuple[DataFram
 
 
 def living(states: DataFrame) -> DataFrame:
-    """The rows that the states leave behind, in the table's columns."""
+    """The rows of the states that have one, in the table's columns."""
     return states.filter(~F.col("_tombstone")).select("_image.*")
 
 
 def broadcast_if_few(keys: DataFrame, count: int) -> DataFrame:
-    """The keys, which a join sends to every task unless they are too many."""
+    """The keys, marked for a broadcast join unless they are too many."""
     return F.broadcast(keys) if count <= MOST_BROADCAST_KEYS else keys
 
 
 def table_image(target: Target) -> Column:
-    """Of a row of the silver table, the struct of the source's columns, as changes have it."""
+    """The struct of the source's columns of a silver row, in the form that changes have."""
     return F.struct(*(F.col(quoted(column.name)) for column in target.image_columns))

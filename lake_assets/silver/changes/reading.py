@@ -1,8 +1,8 @@
-"""A batch's files being read, with a witness of what was seen of them.
+"""Reading a batch's files, with a count of the rows that were read.
 
-Here: the usable changes of some files, each file by the contract that holds for it, and the refusal of files whose rows
-went missing. Not here: what becomes of the changes (`silver/write/upsert.py`, `silver/write/log_tables.py`), or of rows
-that cannot be used (`silver/write/setting_aside.py`).
+Here: the usable changes of some files, each file read by its contract, and the refusal of files with missing rows. Not
+here: writing the changes (`silver/write/upsert.py`, `silver/write/log_tables.py`), unusable rows
+(`silver/write/setting_aside.py`).
 """
 
 from collections import defaultdict
@@ -29,11 +29,11 @@ from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.storage.object_store import ObjectStore
 
 ONE_TASK_BYTES = 2 * 2**20
-"""Files of together no more bytes are read by one task."""
+"""One task reads all files if they have no more bytes in total."""
 
 
 class Reading:
-    """The changes of `parts`: compute something from `good`, then ask for `figures`."""
+    """The changes of `parts`: compute something from `good`, then call `figures`."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class Reading:
         contracts: Contracts,
         cut: RowCut = ALL_ROWS,
     ) -> None:
-        """`parts` of files with their own row counts, at least one, of which rows outside of the cut are passed over.
-        Raises TableStopped when a file's columns do not fit the contract."""
+        """`parts`: of files with their own row counts, at least one; rows outside the cut are left out. Raises
+        TableStopped when a file's columns do not fit the contract."""
         self._table = target.table
         self._store = store
         self.parts = parts
@@ -54,7 +54,7 @@ class Reading:
         self._groups = self._frames()
         self._all = reduce(_union, (rows.drop("_place") for _, rows in self._groups))
         if sum(part.file.size for part in parts) <= ONE_TASK_BYTES:
-            # Nothing is shuffled then: a stage costs more than so few rows.
+            # Avoids a shuffle: a stage costs more than so few rows.
             self._all = self._all.coalesce(1)
         self.changes = self._all
         """Every row within the cut, unusable ones included."""
@@ -63,17 +63,17 @@ class Reading:
             self.changes, self._sides = observe_sides(self._all)
         observed, self._observation = observe_changes(self.changes)
         self.good, self._used = observe_used(observed.filter(F.col("_bad").isNull()))
-        """The changes as `bronze.reader` describes them, without the unusable."""
+        """The usable changes, as `bronze.reader` describes them."""
 
     def _grouped(
         self, spark: SparkSession, target: Target, contracts: Contracts, *, explain: bool = False
     ) -> "list[tuple[Sequence[LoggedFile], DataFrame]]":
-        """The rows of files that are read alike."""
+        """Groups of files that are read in the same way, with their rows."""
         store, cut = self._store, self.cut
         groups: dict[tuple[int, frozenset[str], str, bool], dict[str, list[Part]]] = defaultdict(dict)
         for part in self.parts:
             version = contracts.at(part.file.offset)
-            # A file of which single rows are read stands beside the same file without them.
+            # Single rows of a file may be read beside the same file without them.
             which = "only" if part.only is not None else "without" if part.without else "all"
             gone, reopened = version.contract.gone_at(part.file.written_at), part.file.offset in cut.reopened
             group = groups[version.number, gone, which, reopened]
@@ -128,18 +128,18 @@ class Reading:
         )
 
     def checkpointed(self, rows: DataFrame, *observed: Observed) -> DataFrame:
-        """Rows computed from `good`, which are computed now; fills the observations that are in their plan."""
+        """Computes rows that derive from `good` now; fills the observations in their plan."""
         sides = () if self._sides is None else (self._sides,)
         return checkpointed(rows, (*sides, self._observation, self._used, *observed))
 
     @property
     def rows_counted(self) -> int:
-        """Rows of the files by their own count, made without Spark."""
+        """Rows of the files by their own count, without Spark."""
         return sum(part.rows for part in self.parts)
 
     def bad_rows(self, most: int | None = None) -> list[tuple[LoggedFile, list[tuple[int, str]]]]:
-        """The rows that cannot be used, at most so many of the first ones: by record of the log, their places (from 0)
-        and all that is wrong with each; reads the files once more."""
+        """The rows that cannot be used, at most the first `most`: by record of the log, their places (from 0) and all
+        faults of each. Reads the files once more."""
         found: dict[int, list[tuple[int, str]]] = defaultdict(list)
         by_address: dict[tuple[int, str], LoggedFile] = {}
         frames = []
@@ -157,7 +157,7 @@ class Reading:
         return [(files_by_offset[offset], sorted(found[offset])) for offset in sorted(found)]
 
     def figures(self) -> ChangeFigures:
-        """What was seen while `good` was computed; blocks until it has been. Raises RowCountMismatch when the files
+        """The figures observed while `good` was computed; blocks until then. Raises RowCountMismatch when the files
         hold more or fewer rows by their own count."""
         seen = figures(self._observation, self._used)
         if self._sides is not None:
@@ -172,7 +172,7 @@ class Reading:
 
 
 def _union(one: DataFrame, other: DataFrame) -> DataFrame:
-    """Contracts of one table may differ in whether a marker for what is not supplied is known."""
+    """The union. Only contracts with a marker for values that are not supplied have the column `_unsupplied`."""
     both = one.unionByName(other, allowMissingColumns=True)
     if one.columns == other.columns or "_unsupplied" not in both.columns:
         return both

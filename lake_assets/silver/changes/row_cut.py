@@ -1,6 +1,6 @@
-"""The side of the consistent cut that a row is on, and how many rows are on each.
+"""On which side of the consistent cut a row is, and how many rows are on each side.
 
-Here: rows that are being read. Not here: finding the cut (`silver/plan/cut.py`). DataFrame API only.
+Here: rows while they are read. Not here: finding the cut (`silver/plan/cut.py`). DataFrame API only.
 """
 
 from dataclasses import dataclass, replace
@@ -13,21 +13,22 @@ from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.spark.checkpoint import Observed
 
 BEHIND, IN, APPLIED, WAITS = range(4)
-"""Sides of a cut: two kinds of rows of the batch, the first of which an earlier cut should have had; rows of an earlier
-batch, rows of a later batch."""
+"""Sides of a cut: rows of the batch that belong to an earlier cut, other rows of the batch; rows of an earlier batch,
+rows of a later batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowCut:
-    """Which rows of some files a reading is about, by the commits of their transactions."""
+    """Which rows of some files a reading takes, by the commit times of their transactions."""
 
     upto: datetime | None = None
     reopened: frozenset[int] = frozenset()
-    """Offsets of records of which the rows up to `applied` were applied by an earlier batch."""
+    """Offsets of records whose rows up to `applied` were applied by an earlier batch."""
     applied: datetime | None = None
 
     def side(self, *, reopened: bool) -> Column:
-        """The side of a row. Rows of a full load are always in, and so is what has no commit time, once."""
+        """The side of a row. Rows of a full load are always in; so are rows without a commit time, in their file's
+        first batch only."""
         commit = F.col("_commit_ts")
         timed = F.coalesce((F.col("_sequence") != "") & commit.isNotNull(), F.lit(False))
         waits = timed & (commit > F.lit(self.upto)) if self.upto is not None else F.lit(False)
@@ -55,12 +56,12 @@ def observe_sides(rows: DataFrame) -> tuple[DataFrame, Observed]:
 
 
 def in_cut(rows: DataFrame) -> DataFrame:
-    """The rows within the cut; all, where none was made."""
+    """The rows within the cut; all rows if there is no cut."""
     return rows.filter(F.col("_side") <= IN).drop("_side") if "_side" in rows.columns else rows
 
 
 def with_sides(seen: ChangeFigures, sides: Observed, read_before: int) -> ChangeFigures:
-    """The figures of the rows within the cut with those of the others. Blocks until they are known."""
+    """The figures of the rows within the cut, completed by those of the others. Blocks until they are known."""
     found = sides.get
     return replace(
         seen,

@@ -1,11 +1,11 @@
-"""Which row of the source each change belongs to, where a key alone does not tell.
+"""Which row of the source each change belongs to, where its key does not determine it.
 
-A database checks its keys at a transaction's end, so that inside of one a key may have several rows: in a swap, or in
-`id = id + 1`, a row moves to a key before the row that had it has moved away. And an update that names some of its
-columns only goes on with what its row was before, wherever that row was. Both are told by following the rows.
+A database checks its keys at a transaction's end, so that within a transaction a key may have several rows: in a swap,
+or in `id = id + 1`, a row moves to a key before the row that had it has moved away. And an update that has only some of
+its columns keeps the others of its row, under whichever key the row was before. Following the rows resolves both.
 
-Here: that, for the few keys concerned, without their values. Not here: which keys those are (`collapse.py`), where the
-steps come from and what becomes of the answer (`key_moves.py`). Pure.
+Here: following the rows of the few doubtful keys, without their values. Not here: which keys are doubtful
+(`collapse.py`), collecting the steps and building images (`key_moves.py`). Pure.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ class Step:
     """One event of a key."""
 
     key: int
-    """A number that stands for the key."""
+    """The key's number."""
     kind: str
     sequence: str
     flushed: str
@@ -38,7 +38,7 @@ class Step:
     partial: bool = False
     """Whether the image lacks columns."""
     repeats: bool = False
-    """Whether a change with the same sequence is the same change: it is DMS's own."""
+    """Whether a change with the same sequence is the same change, because the sequence is DMS's own."""
 
     @property
     def place(self) -> Place:
@@ -46,12 +46,12 @@ class Step:
 
     @property
     def order(self) -> tuple[str, str, str, int, bool]:
-        # A row leaves its old key before it is at the new one.
+        # A row leaves its old key before it arrives at the new one.
         return self.sequence, self.flushed, self.file, self.row, self.kind != MOVED_AWAY
 
 
 class Undecidable(Exception):
-    """The changes do not say which of two rows is meant, or what a row was before."""
+    """The changes do not determine which of two rows an update changes, or a row's former values."""
 
     def __init__(self, step: Step, reason: str) -> None:
         super().__init__(reason)
@@ -60,11 +60,11 @@ class Undecidable(Exception):
 
 @dataclass(slots=True)
 class _Row:
-    """A row of the source: the changes that make its image, the oldest one complete."""
+    """A row of the source: the changes that make up its image; the oldest one has all columns."""
 
     images: list[Step] = field(default_factory=list)
     perhaps: list[Step] = field(default_factory=list)
-    """Updates that may be this row's, and that no later image of all columns has made indifferent."""
+    """Updates that may be of this row, and that no later image with all columns has superseded."""
 
     def takes(self, step: Step) -> None:
         if not step.partial:
@@ -74,8 +74,8 @@ class _Row:
 
 
 def _commit_ends(present: list[_Row]) -> None:
-    """Between two transactions a key has one row. Where there are more, the others were never there together with it:
-    updates that came to all of them were the last one's."""
+    """Keeps only the last row, since between two transactions a key has one row: the others had left before, so that
+    updates that may be of any of them are of the last one."""
     if len(present) > 1:
         del present[:-1]
         updates, present[0].perhaps = present[0].perhaps, []
@@ -84,22 +84,22 @@ def _commit_ends(present: list[_Row]) -> None:
 
 
 def survivors(steps: Iterable[Step]) -> dict[int, list[Place]]:
-    """For each key that has a row in the end, the changes that its image is made of, the oldest first.
+    """For each key that has a row in the end, the changes that make up the row's image, the oldest first.
 
     A key that loses a row loses the one that it has had longest: a row that moves in during a swap is not the one that
     moves out. Between two transactions a key has one row at most; where it seems to have more, because a full load has
-    read rows that later changes speak of, the last one counts. Raises Undecidable for a row that may be the one of
-    several which an update meant, and for a row of which nothing but a partial image is known.
+    read rows that later changes describe as well, the last one counts. Raises Undecidable for an update that may be of
+    one of several rows, and for a row with only a partial image.
     """
     rows: dict[int, list[_Row]] = {}
     commits: dict[int, str] = {}
     moving: dict[Place, _Row] = {}
-    told: set[tuple[int, str, str]] = set()
+    seen: set[tuple[int, str, str]] = set()
     for step in sorted(steps, key=lambda s: s.order):
         if step.repeats:
-            if (change := (step.key, step.kind, step.sequence)) in told:
+            if (change := (step.key, step.kind, step.sequence)) in seen:
                 continue
-            told.add(change)
+            seen.add(change)
         present = rows.setdefault(step.key, [])
         if commits.get(step.key) != commit_of(step.sequence):
             commits[step.key] = commit_of(step.sequence)
@@ -126,8 +126,10 @@ def survivors(steps: Iterable[Step]) -> dict[int, list[Place]]:
     for row in found.values():
         if row.perhaps:
             raise Undecidable(
-                row.perhaps[0], "an update does not say which of the rows it is about that have its key then"
+                row.perhaps[0], "an update does not determine which of several rows with its key it changes"
             )
         if (first := row.images[0]).partial:
-            raise Undecidable(first, "an update lacks columns, and what its row was before is not known")
+            raise Undecidable(
+                first, "an update lacks columns, and the former values of its row are not known"
+            )
     return {key: [step.place for step in row.images] for key, row in found.items()}

@@ -1,7 +1,7 @@
-"""Soft delete: a row for each key that ever lived, as it is or as it last was, and when it was deleted.
+"""Soft delete: a row for each key that ever existed, with its current or last image, and when it was deleted.
 
-A delete carries the key only, so that the row keeps its last image. A key whose row moved to another one is deleted, as
-is one that a full load does not have; one that comes back is alive again.
+A delete has the key only, so the row keeps its last image. A key counts as deleted when its row moves to another key,
+or a full load does not have it; a key that returns is no longer deleted.
 
 Here: a timeline as rows, and rows as a timeline. Not here: what a timeline is (`timeline.py`). DataFrame API only.
 """
@@ -17,11 +17,10 @@ from lake_assets.silver.table.targets import Target
 
 
 def known(rows: DataFrame, target: Target, until: datetime | None, *, withdrawn: bool = False) -> DataFrame:
-    """The rows as a timeline; with `until`, what was before it.
+    """The rows as a timeline; with `until`, only their events before that time.
 
-    A row that was alive then may have been given another image since. That image is another only because of a change
-    that the epoch has as well, so that it is replaced by the right one; unless such a change was `withdrawn`: then
-    only the rows that were deleted by then are known.
+    A row that existed then may have got another image since, but only by a change of the epoch, which the caller
+    applies again. If such a change was `withdrawn`, only the rows that were deleted before that time are known.
     """
     died = F.col("_deleted_at")
     if until is not None:
@@ -32,8 +31,8 @@ def known(rows: DataFrame, target: Target, until: datetime | None, *, withdrawn:
 
 
 def rows(timeline: DataFrame, target: Target) -> DataFrame:
-    """The rows that a timeline amounts to, in the columns of the source and of the shape. A key of which nothing but
-    its end is known has none."""
+    """The rows of a timeline, in the columns of the source and of the shape. A key that has only tombstones has no
+    row."""
     image = F.max_by("_image", F.when(~F.col("_tombstone"), F.col("_order"))).alias("_image")
     last = F.max_by(F.struct("_tombstone", "_at"), F.col("_order")).alias("_last")
     lived = F.count_if(~F.col("_tombstone")).alias("_lived")

@@ -1,9 +1,9 @@
-"""The events of each key in the order in which they hold, for the shapes that keep what was before.
+"""The events of each key in their order, for the shapes that keep former rows.
 
-Current rows need a key's last event only. A history and a soft delete need all of them, together with what the table
-holds already: so rows of the table become events, too, and come first. Here: that order, the instant of each event, and
-which events change anything. Not here: what a shape makes of them (`scd2.py`, `soft_delete.py`), where the changes
-come from (`silver/write/versioned_tables.py`). DataFrame API only.
+Current rows need a key's last event only. A history and a soft delete need all events, and the rows that the table
+already has: these become events, too, which precede the others. Here: that order, the instant of each event, and which
+events change anything. Not here: the rows of a shape (`scd2.py`, `soft_delete.py`), which changes are read
+(`silver/write/versioned_tables.py`). DataFrame API only.
 
 Columns of a timeline: `_key_0`, `_key_1`… (the key's values), `_kind` string, `_tombstone` boolean, `_order` struct
 (unique within a key but for repetitions), `_at` timestamp (the instant from which the event holds), `_image` struct
@@ -24,22 +24,22 @@ from lake_assets.spark.types import spark_type
 
 MOST_SWAPS = 2
 BEFORE_ALL = datetime(1, 1, 1, tzinfo=UTC)
-"""Where an epoch begins of which nobody can tell: nothing was before it."""
+"""The beginning of an epoch whose beginning is unknown: nothing precedes it."""
 KNOWN, EARLIER, VANISHED, OWN = range(4)
-"""What the table holds; changes from before the epoch that it lacks; the end that a full load puts to every key, if it
-does not have it; the epoch's own rows and changes."""
+"""Phases of a timeline: the table's rows; changes from before the epoch that the table lacks; the end of every key that
+the full load does not have; the epoch's own rows and changes."""
 
 
 def change_timeline(
     changes: DataFrame, target: Target, phase: int, begins: datetime, loaded: datetime | None = None
 ) -> DataFrame:
-    """The changes as a timeline. No event holds before `begins`, where the epoch begins; a full load's rows hold from
-    `loaded` on, which None says is there, too."""
+    """The changes as a timeline. No event holds before `begins`, the beginning of the epoch; a full load's rows hold
+    from `loaded` on, by default from `begins`."""
     found = events(changes, target.key, before_images=target.before_images, carry=("_commit_ts",))
-    # A file without the column has at least the centiseconds of its sequences, or of its name.
+    # A file without the column has the commit time in its sequences or its name, in centiseconds.
     digits = F.col("_order._sequence")
-    told = F.concat(F.substring(digits, 1, 14), F.lit("."), F.substring(digits, 15, 2), F.lit("Z"))
-    commit = F.coalesce("_commit_ts", F.try_to_timestamp(told, F.lit("yyyyMMddHHmmss.SSX")))
+    stamp = F.concat(F.substring(digits, 1, 14), F.lit("."), F.substring(digits, 15, 2), F.lit("Z"))
+    commit = F.coalesce("_commit_ts", F.try_to_timestamp(stamp, F.lit("yyyyMMddHHmmss.SSX")))
     at = F.when(digits == "", F.lit(loaded or begins)).otherwise(F.greatest(commit, F.lit(begins)))
     order = _order(phase, own=F.col("_order"))
     return found.select(*key_columns(target.key), "_kind", "_tombstone", order, at.alias("_at"), "_image")
@@ -47,7 +47,7 @@ def change_timeline(
 
 def known_timeline(rows: DataFrame, target: Target, born: Column, died: Column) -> DataFrame:
     """Rows of the table as a timeline: each is an image at `born`, and a tombstone at `died` unless that is NULL."""
-    # As the changes have them, so that the two can be in one frame.
+    # In the types of the changes, so that the two can be in one frame.
     image = F.struct(*(_column(c.name).cast(spark_type(c.type)).alias(c.name) for c in target.image_columns))
     keys = (_column(name).alias(held) for held, name in zip(key_columns(target.key), target.key, strict=True))
     alive = F.struct(F.lit(False).alias("_tombstone"), born.alias("_at"))
@@ -61,12 +61,12 @@ def known_timeline(rows: DataFrame, target: Target, born: Column, died: Column) 
 
 
 def vanishing(earlier: DataFrame, begins: datetime) -> DataFrame:
-    """The timeline of what was before an epoch, at whose beginning a full load puts an end to all of it."""
-    said = ("_kind", "_tombstone", "_order", "_at")
-    kept = [name for name in earlier.columns if name not in said]
+    """The timeline from before an epoch, with an end of every key at the epoch's beginning."""
+    own = ("_kind", "_tombstone", "_order", "_at")
+    kept = [name for name in earlier.columns if name not in own]
     kind, order = F.lit(DELETED).alias("_kind"), _order(VANISHED).alias("_order")
     end = F.struct(kind, F.lit(True).alias("_tombstone"), order, F.lit(begins).alias("_at"))
-    both = F.array(F.struct(*said), end)
+    both = F.array(F.struct(*own), end)
     found = earlier.select(*kept, F.explode(both).alias("_event"))
     return found.select(*kept, "_event.*").select(*earlier.columns)
 
@@ -74,8 +74,8 @@ def vanishing(earlier: DataFrame, begins: datetime) -> DataFrame:
 def _order(
     phase: int, *, since: Column | None = None, image: Column | None = None, own: Column | None = None
 ) -> Column:
-    """Rows of the table follow each other by their times, an end before the beginning at the same instant; changes by
-    `own`, as collapse orders them."""
+    """The order of an event: rows of the table by their times, an end before a beginning at the same instant; changes
+    by `own`, their order in collapse."""
     return F.struct(
         F.lit(phase).alias("_phase"),
         (F.lit(None).cast("timestamp") if since is None else since).alias("_since"),
@@ -88,10 +88,10 @@ def _order(
 
 
 def departures_first(timeline: DataFrame, target: Target) -> DataFrame:
-    """The same events; but where a key gets a row and loses one in a transaction (a swap, `id = id + 1`), the row that
-    goes is the one that was there before, so that its end comes before the other's beginning.
+    """The same events, reordered where a key gets a row and loses one in a transaction (a swap, `id = id + 1`): the key
+    loses its former row, so that row's end precedes the other's beginning.
 
-    Of three such transactions of one key in a row, whose outcomes depend on each other, the third is an error.
+    Three such transactions of one key in a row, whose outcomes depend on each other, raise an error.
     """
     for _ in range(MOST_SWAPS):
         swapped = _swapped(timeline, target)
@@ -108,8 +108,8 @@ def departures_first(timeline: DataFrame, target: Target) -> DataFrame:
 
 
 def _swapped(timeline: DataFrame, target: Target) -> DataFrame:
-    """With `_swapped`: whether the event is of a transaction that leaves its key with a row though its last event takes
-    one away."""
+    """With `_swapped`: whether the event is of a transaction whose last event removes a row from the key, although the
+    key has a row after it."""
     sequence, keys = F.col("_order._sequence"), key_columns(target.key)
     commit = F.when(sequence != "", F.substring(sequence, 1, COMMIT_DIGITS))
     grouped = timeline.withColumn("_commit", F.concat(F.col("_order._phase").cast("string"), commit))
@@ -134,9 +134,9 @@ def _swapped(timeline: DataFrame, target: Target) -> DataFrame:
 
 
 def effective(timeline: DataFrame, target: Target) -> DataFrame:
-    """Without the events that change nothing: the end of what is not alive, and the image that the row already is.
+    """Without the events that change nothing: the end of a key without a row, and an image equal to the row's.
 
-    That is also what becomes of a change that was delivered twice: the two follow each other.
+    This also removes a change that was delivered twice, since the two follow each other.
     """
     order = by_key(target)
     same = _identity(target)
@@ -154,7 +154,7 @@ def by_key(target: Target) -> WindowSpec:
 
 
 def _identity(target: Target) -> Column:
-    """What makes two images the same row. Spark takes 0.0 and -0.0 for equal; they are not the same value."""
+    """The values by which two images are compared. Spark treats 0.0 and -0.0 as equal; they are not the same value."""
     values = ((c, F.col("_image")[c.name]) for c in target.image_columns)
     return F.struct(
         *((v.cast("string") if c.type in ("float", "double") else v).alias(c.name) for c, v in values)

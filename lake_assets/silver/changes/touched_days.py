@@ -1,8 +1,8 @@
 """The days that a batch touched, for marts whose days do not follow the silver table's partitions.
 
-A trip that ended on another day than it began, corrected to end on a third, concerns the days of its old and its new
-end. Both are known while the batch is applied, and only then cheaply. Here: finding them. Not here: what marts make
-of them (`gold/changed_days.py`). Days are UTC.
+If a trip's end is corrected to another day, the mart's days of the old and of the new end change. Only while the batch
+is applied are both cheap to find. Here: finding them. Not here: what marts make of them (`gold/changed_days.py`). Days
+are UTC.
 """
 
 from functools import reduce
@@ -15,17 +15,17 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.spark.sql import Sql, quoted, sql
 
 MOST_DAYS = 400
-"""A batch that touches more days than this says `all`: a summary is no place for long lists."""
+"""A batch that touches more days records `all`: a summary should not contain long lists."""
 
 
 def all_days(target: Target) -> dict[str, str]:
-    """What a commit that replaced the table says."""
+    """The touched days of a commit that replaced the table."""
     return dict.fromkeys(target.track_days, ALL)
 
 
 def touched_days(table: Sql, snapshot_id: int | None, target: Target, states: DataFrame) -> dict[str, str]:
     """Per tracked column, the days of the old images at `snapshot_id` and of the new ones, joined by commas. `states`:
-    of each key, as `collapse` makes them."""
+    those of the batch's keys, by `collapse`."""
     if not target.track_days:
         return {}
     images = [(states.filter("NOT _tombstone"), "_image")]

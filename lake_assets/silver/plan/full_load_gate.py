@@ -1,7 +1,7 @@
-"""Whether a full load's parts are all there: what DMS says of it, and what the bucket has that the log has not.
+"""The full-load gate: whether all parts of a full load are in the log, by DMS's report and by the bucket.
 
-Here: both questions for one table. Not here: planning (`planner.py`), asking (`storage/dms_tasks.py`,
-`bronze/scan/discovery.py`).
+Here: both checks for one table. Not here: planning (`planner.py`), fetching the report and listing the bucket
+(`storage/dms_tasks.py`, `bronze/scan/discovery.py`).
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ from lake_assets.storage.object_store import StoreError
 from lake_assets.words import does, many
 
 LOADED = "table completed"
-"""DMS's state of a table whose full load is over, without regard to case."""
+"""DMS's state of a table whose full load has ended, in lower case."""
 
 
 def gate_of(runtime: LakeRuntime, target: Target, logged: Sequence[LoggedFile]) -> Gate | None:
-    """What a full load's parts must pass, by the table's `full_load_complete`; None if nothing."""
+    """The gate of a table, by its `full_load_complete`; None if it needs none."""
     policy, source = target.config.full_load_complete.when, runtime.lake.sources[target.source]
     if policy == "dms" and (task := source.task(target.table)) is not None:
-        return partial(_asked, runtime, target, logged, task)
-    return partial(_unlogged, runtime, target, logged) if policy == "first_cdc" else None
+        return partial(_dms_gate, runtime, target, logged, task)
+    return partial(_bucket_gate, runtime, target, logged) if policy == "first_cdc" else None
 
 
-def _asked(
+def _dms_gate(
     runtime: LakeRuntime,
     target: Target,
     logged: Sequence[LoggedFile],
@@ -37,25 +37,25 @@ def _asked(
     parts: Sequence[LoggedFile],
 ) -> str | None:
     try:
-        # An answer from before the newest part may be about the load before.
+        # A report from before the newest part may be about an earlier load.
         report = runtime.dms_tasks.report(task, newer_than=max(part.logged_at for part in parts))
     except DmsUnavailable as error:
         return f"full load of {many(len(parts), 'file')}: {error}"
     if (problem := load_problem(report, target.table, parts)) is not None:
         return f"full load of {many(len(parts), 'file')}: {problem}"
-    # Only now: what was written before DMS said so is in the bucket, but need not have been seen by the last look.
-    return _unlogged(runtime, target, logged, parts)
+    # Only now are all parts in the bucket; the last scan may have been too early to log them.
+    return _bucket_gate(runtime, target, logged, parts)
 
 
 def load_problem(report: TaskReport, table: str, parts: Sequence[LoggedFile]) -> str | None:
-    """Why, by what DMS says, these need not be all parts of the table's full load; None if they are."""
-    own = _own(report, table)
+    """Why, by DMS's report, these may not be all parts of the table's full load; None if they are."""
+    own = _table_load(report, table)
     if own is not None:
         return _table_problem(own, table, parts)
     if report.tables:
         return f"the DMS task has no table {table}"
     if report.errored:
-        which = "and without dms:DescribeTableStatistics nobody knows which"
+        which = "and only dms:DescribeTableStatistics would show which"
         return (
             f"{many(report.errored, 'table')} of the DMS task {does(report.errored, 'have')} failed, {which}"
         )
@@ -67,10 +67,10 @@ def load_problem(report: TaskReport, table: str, parts: Sequence[LoggedFile]) ->
 
 def _table_problem(own: TableLoad, table: str, parts: Sequence[LoggedFile]) -> str | None:
     if own.state.lower() != LOADED:
-        return f"DMS says of {table}: {own.state}"
+        return f"DMS reports {table} as: {own.state}"
     begun = max(min(part.first_commit_ts or part.last_modified, part.last_modified) for part in parts)
     if own.ended is not None and own.ended < begun:
-        return f"the load of {table} that DMS says ended at {own.ended:%Y-%m-%d %H:%M:%S} is one before these files"
+        return f"the load of {table} that DMS reports as ended at {own.ended:%Y-%m-%d %H:%M:%S} was before these files"
     older = [p for p in parts if own.started is not None and p.last_modified < own.started]
     if older:
         return (
@@ -80,14 +80,14 @@ def _table_problem(own: TableLoad, table: str, parts: Sequence[LoggedFile]) -> s
     return None
 
 
-def _own(report: TaskReport, table: str) -> TableLoad | None:
-    """The table's own entry; a mapping may have changed the case of its name."""
+def _table_load(report: TaskReport, table: str) -> TableLoad | None:
+    """The table's entry in the report; a mapping may have changed the case of its name."""
     exact = report.tables.get((table.partition(".")[0], table.partition(".")[2]))
     alike = [load for name, load in report.tables.items() if ".".join(name).casefold() == table.casefold()]
     return exact or (alike[0] if len(alike) == 1 else None)
 
 
-def _unlogged(
+def _bucket_gate(
     runtime: LakeRuntime, target: Target, logged: Sequence[LoggedFile], parts: Sequence[LoggedFile]
 ) -> str | None:
     source, store = runtime.lake.sources[target.source], runtime.store(target.source)

@@ -1,8 +1,9 @@
-"""Full-load files that nobody but the user can give to a full load: a pure decision.
+"""Full-load files that only the user can assign to a full load: a pure decision.
 
-A wrong guess loses rows: a part that is taken for a reload's supersedes all changes before it, and one that is taken
-for the standing load's brings deleted rows back. Here: which parts are doubtful, and why. Not here: the epochs that
-they were logged with (`bronze/log/admission.py`), the answer (`commands/mend/full_load_decision.py`).
+A wrong guess loses rows: a part that is taken for a part of a reload supersedes all changes before it, and one that is
+taken for a part of the applied load brings deleted rows back. Here: which parts are doubtful, and why. Not here: the
+epochs with which they were logged (`bronze/log/admission.py`), the user's decision
+(`commands/mend/full_load_decision.py`).
 """
 
 import itertools
@@ -17,33 +18,33 @@ from lake_assets.silver.table.position import Position
 from lake_assets.words import many
 
 LOADS_APART = timedelta(hours=6)
-"""Parts of one full load are not transferred so long after each other."""
+"""Parts of one full load are transferred in shorter intervals than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Parts of which nothing says whether they belong to the load that they were logged with."""
+    """Parts that may not belong to the load with which they were logged."""
 
     parts: tuple[LoggedFile, ...]
     reason: str
     """A sentence for the user."""
     came_late: bool = False
-    """They came after their load had been applied, under keys never seen before."""
+    """They arrived after their load had been applied, under new keys."""
     repeats: bool = False
-    """They may repeat parts of the load before the one that they were logged with."""
+    """They may repeat parts of the load before the one with which they were logged."""
 
 
 def doubtful_parts(
     files: Sequence[LoggedFile], epoch: int, position: Position, *, task_start: bool
 ) -> Doubt | None:
-    """What is doubtful about a full load that is pending, or None. `files` are the table's records without copies, by
-    offset; `task_start`: whether their stamps are the task's start."""
+    """The doubt about a pending full load, or None. `files` are the table's records without copies, by offset;
+    `task_start`: whether their stamps are the task's start."""
     records = [file for file in files if file.kind is FileKind.LOAD and not file.retry]
     own = [file for file in records if file.epoch == epoch]
     parts = list({file.path: file for file in own}.values())
     new = [part for part in parts if part.offset > position.log_offset and not _decided(part, records)]
     same_stamps = task_start or _may_have_the_tasks_start(parts)
-    # Without a change and without a row, a correction and a reload are the same.
+    # Before any change and any applied row, a correction and a reload have the same result.
     alone = position.epoch < epoch and all(file.kind is not FileKind.CDC for file in files)
     return (
         (None if alone else _rewritten(new, own, same_stamps))
@@ -54,22 +55,22 @@ def doubtful_parts(
 
 
 def _decided(part: LoggedFile, records: Sequence[LoggedFile]) -> bool:
-    """Whether the same object was logged before: somebody has decided (`lake-assets full-load`). One that was written
-    again with the same bytes has a later date."""
+    """Whether the same object was logged before, because the user has decided (`lake-assets full-load`). An object that
+    was written again with the same bytes has a later date."""
     same = (part.key, part.version, part.last_modified)
     return any((f.key, f.version, f.last_modified) == same and f.offset < part.offset for f in records)
 
 
 def _may_have_the_tasks_start(parts: Sequence[LoggedFile]) -> bool:
-    """Whether the parts, and the rows of each as far as is known, have one stamp, so that it may be no time of
-    transfer."""
+    """Whether all parts, and all rows of each as far as known, have the same stamp, which may then be the task's start
+    and not a time of transfer."""
     stamps = {part.first_commit_ts for part in parts}
     return len(stamps) == 1 and all(part.one_stamp is not False for part in parts)
 
 
 def _rewritten(new: Sequence[LoggedFile], own: Sequence[LoggedFile], same_stamps: bool) -> Doubt | None:
-    """Parts with other content than their keys had in the same load, unless their stamps say that it is the same
-    transfer, corrected in place."""
+    """Parts whose content differs from their key's former content in the same load, unless their stamps show that it is
+    the same transfer, corrected in place."""
     doubtful = []
     for part in new:
         former = [f for f in own if f.path == part.path and f.offset < part.offset]
@@ -89,7 +90,7 @@ def _rewritten(new: Sequence[LoggedFile], own: Sequence[LoggedFile], same_stamps
 def _without_later_stamps(
     new: Sequence[LoggedFile], records: Sequence[LoggedFile], epoch: int, position: Position
 ) -> Doubt | None:
-    """Parts of a reload with stamps that are not later than the former load's: nothing says when it began."""
+    """Parts of a reload whose stamps are not later than the former load's, so that its beginning is unknown."""
     if position.epoch >= epoch:
         return None
     own = {(part.key, part.version) for part in new}
@@ -100,8 +101,8 @@ def _without_later_stamps(
         return None
     return Doubt(
         tuple(doubtful),
-        f"{doubtful[0].key} was written again, and nothing in it says that it was transferred later than the full load "
-        f"before it ({_files(doubtful)}).",
+        f"{doubtful[0].key} was written again, and nothing in it shows that it was transferred later than the full "
+        f"load before it ({_files(doubtful)}).",
         repeats=True,
     )
 
@@ -109,7 +110,7 @@ def _without_later_stamps(
 def _is_no_later(part: LoggedFile, stamps: Sequence[datetime | None], former: Sequence[LoggedFile]) -> bool:
     contents = [f for f in former if f.path == part.path]
     if part.first_commit_ts is None:
-        # A copy of a file that could not be compared, because it is large or was logged by an earlier version.
+        # It may copy a file that could not be compared, because that is large or was logged by an earlier version.
         unread = [f for f in former if None in (f.content, part.content) and f.first_commit_ts is None]
         alike = [f for f in unread if same_name(f.key, part.key) and f.format == part.format]
         return any(f.size == part.size or f.compression != part.compression for f in alike)
@@ -120,7 +121,7 @@ def _is_no_later(part: LoggedFile, stamps: Sequence[datetime | None], former: Se
 def _loads_apart(
     new: Sequence[LoggedFile], parts: Sequence[LoggedFile], epoch: int, position: Position
 ) -> Doubt | None:
-    """Parts of a load that was never applied, and that were transferred long after its others."""
+    """Parts of a load that was never applied, if they were transferred long after its other parts."""
     if position.epoch >= epoch or any(part not in new for part in parts):
         return None
     times = {part.offset: time for part in parts if (time := _transferred(part, epoch)) is not None}
@@ -132,12 +133,12 @@ def _loads_apart(
     return Doubt(
         doubtful,
         f"{doubtful[0].key} was transferred more than {LOADS_APART.seconds // 3600} hours after other parts of its "
-        f"full load, so that they may be of two loads ({_files(doubtful)}).",
+        f"full load, so that they may belong to two loads ({_files(doubtful)}).",
     )
 
 
 def _transferred(part: LoggedFile, epoch: int) -> datetime | None:
-    """By the part's own stamp. Only a reload without stamps is told by the date of its objects."""
+    """When the part was transferred, by its own stamp; for a reload without stamps, by the object's date."""
     return part.first_commit_ts or (part.last_modified if epoch > 1 else None)
 
 
@@ -149,7 +150,7 @@ def _late(
     epoch: int,
     position: Position,
 ) -> Doubt | None:
-    """Parts under keys never seen, of a load that the table stands on."""
+    """Parts under new keys, of the load that the table has applied."""
     applied = [part for part in parts if part.offset <= position.log_offset]
     if epoch != position.epoch or not applied:
         return None
@@ -161,7 +162,7 @@ def _late(
         return None
     return Doubt(
         tuple(doubtful),
-        f"{doubtful[0].key} came after its full load of {many(len(applied), 'file')} had been applied, and nothing "
+        f"{doubtful[0].key} arrived after its full load of {many(len(applied), 'file')} had been applied, and nothing "
         f"shows whether it is a late part of it or of a reload ({_files(doubtful)}).",
         came_late=True,
     )

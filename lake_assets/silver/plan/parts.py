@@ -1,9 +1,9 @@
-"""Which rows of a file are read by which of its records in the log: a pure decision.
+"""Which rows of a file are read through which of its records in the log: a pure decision.
 
-A file is decided by the record that brought its content, under that record's contract. Rows that were set aside and
-asked for again are decided by the record that `quarantine retry` has added for them, and by no other: in every replay,
-a row that nobody asked for stays out, and a good row says what it said when it was first read. Here: that choice. Not
-here: which records a batch is made of (`planner.py`), reading (`silver/changes/reading.py`).
+A file is read through the record that logged its content, by that record's contract. Rows that were set aside and
+requested again are read through the record that `quarantine retry` has added for them, and through no other: in every
+replay, a row without a request stays out, and a good row has the values of its first read. Here: that choice. Not here:
+which records a batch consists of (`planner.py`), reading (`silver/changes/reading.py`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,12 +15,12 @@ from lake_assets.bronze.quarantine.quarantine_log import Held, State
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A row or a file that was set aside and asked for again."""
+class Requested:
+    """A row or a file that was set aside, and for which `quarantine retry` was requested."""
 
     held: Held
     at: datetime
-    """UTC; when it was asked for."""
+    """When it was requested, UTC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,41 +31,41 @@ class Part:
     only: frozenset[int] | None = None
     """The places of the rows that are read, from 0; None for all."""
     without: frozenset[int] = frozenset()
-    """Of all rows, the places of those that are not."""
-    asked: tuple[Held, ...] = ()
-    """What the record was logged for, as far as it is read."""
+    """If all others are read, the places of the rows that are not."""
+    requested: tuple[Held, ...] = ()
+    """The rows or file for which the record was logged, as far as they are read."""
 
     @property
     def rows(self) -> int:
-        """By the file's own count."""
+        """Number of rows, by the file's own count."""
         return len(self.only) if self.only is not None else (self.file.rows or 0) - len(self.without)
 
 
-def request_of(asked: Asked, logged: Iterable[LoggedFile]) -> LoggedFile | None:
-    """The record that was logged for it; None when the one who asked died before that. The state is recorded before
-    the record is logged, so that no earlier record is meant."""
-    held = asked.held
+def request_of(requested: Requested, logged: Iterable[LoggedFile]) -> LoggedFile | None:
+    """The record that was logged for the request; None when the command died before it logged one. The command records
+    the state before it logs the record, so an earlier record is not for this request."""
+    held = requested.held
     return next(
         (
             file
             for file in logged
             if file.retry
             and (file.key, file.version) == (held.key, held.version)
-            and file.logged_at >= asked.at
+            and file.logged_at >= requested.at
         ),
         None,
     )
 
 
-def parts_of(files: Sequence[LoggedFile], asked: Iterable[Asked]) -> list[Part]:
-    """What is read of `files`, records in the order of their offsets: one with the content of a file, and those that
-    ask for rows of it; without the former, it was read by an earlier batch. A record of which nothing is to be read is
-    left out."""
+def parts_of(files: Sequence[LoggedFile], requested: Iterable[Requested]) -> list[Part]:
+    """What is read of `files`, records in the order of their offsets: those with the content of a file, and those that
+    request rows of it; without the former, an earlier batch has read the file. Leaves out a record of which nothing is
+    read."""
     whole = {(file.key, file.version): file for file in files if not file.retry}
     given: dict[int, list[Held]] = {}
     rows: list[tuple[Held, LoggedFile]] = []
     requests = [file for file in files if file.retry]
-    for one in asked if requests else ():
+    for one in requested if requests else ():
         held, request = one.held, request_of(one, requests)
         place = held.key, held.version
         if request is None or (place not in whole and held.state is not State.RETRIED):

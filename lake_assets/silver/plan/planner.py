@@ -1,7 +1,7 @@
-"""What a silver table does next: a pure decision over its position and the file log.
+"""The next batch of a silver table: a pure decision over its position and the file log.
 
-Here: full load or CDC, which files, whether the full load is complete, what a table does whose files have vanished. Not
-here: reading or writing anything, asking DMS (`full_load_gate.py`).
+Here: full load or CDC, which files, whether the full load is complete, the batch of a table whose files have vanished.
+Not here: reading or writing anything, DMS's report (`full_load_gate.py`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,11 +34,11 @@ __all__ = [
 ]
 
 Gate = Callable[[Sequence[LoggedFile]], str | None]
-"""Asked of a full load's parts before they are applied: why they cannot be yet, None if they can."""
+"""Called with a full load's parts: why they cannot be applied yet, None if they can."""
 
 
 class State(StrEnum):
-    """Of a silver table against the file log."""
+    """The state of a silver table against the file log."""
 
     UP_TO_DATE = "up to date"
     NO_FILES = "no files"
@@ -51,7 +51,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """What must be decided before a batch may be applied: sentences for the user."""
+    """Why a table is stopped, and what the user has to do: sentences for the user."""
 
     reason: str
     next_step: str
@@ -63,7 +63,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Files to be applied in one commit. `files` is empty when all that is pending is superseded."""
+    """Files that one commit applies. `files` is empty when all pending files are superseded."""
 
     kind: Literal["full_load", "cdc", "truncate", "drop"]
     """`full_load` replaces the table, `truncate` empties it, `drop` drops it once it is empty."""
@@ -72,22 +72,22 @@ class Batch:
     """The table's log offset once the batch is applied."""
     epoch: int
     superseded_files: int = 0
-    """Files left out: flushed before the epoch began, so that the full load holds what they say, or rewritten since."""
+    """Files left out: flushed before the epoch began, so that the full load has their changes, or rewritten since."""
     vanished: tuple[LoggedFile, ...] = ()
-    """Records that the batch passes, which say that all files before them have vanished."""
+    """Records that the batch passes, which mark all files before them as vanished."""
     cut: datetime | None = None
     """The commit up to which rows are applied, UTC; later ones wait. None: all are applied."""
     reopened: frozenset[int] = frozenset()
-    """Offsets of those of `files` that an earlier batch has read, and of which rows wait."""
+    """Offsets of those of `files` that an earlier batch has read, and that have waiting rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a table does next: at most one of the three, and nothing when it is up to date."""
+    """The plan of a table: at most one of the three, and none when the table is up to date."""
 
     batch: Batch | None = None
     waiting: str | None = None
-    """Why nothing can be applied yet: a sentence for the user."""
+    """Why no batch can be applied yet: a sentence for the user."""
     stop: Stop | None = None
 
     @property
@@ -117,12 +117,12 @@ def plan_batch(
 ) -> Plan:
     """The next batch, or why there is none.
 
-    `files` are all files of the table in the log, by offset; `now` is UTC. An unlogged file does not exist here.
-    `max_files`: None for all that is pending in one batch, a full load with the changes since. `task_start`: whether
-    the stamps of full-load rows are the task's start (UseTaskStartTimeForFullLoadTimestamp).
+    `files` are all files of the table in the log, by offset; `now` is UTC. `max_files`: None for all pending files in
+    one batch, a full load with the changes since. `task_start`: whether the stamps of full-load rows are the task's
+    start (UseTaskStartTimeForFullLoadTimestamp).
     """
     marks = [file for file in files if file.kind is FileKind.VANISHED]
-    if marks and _empties(mode, on_vanished) and _is_there(position):
+    if marks and _empties(mode, on_vanished) and _has_snapshot(position):
         emptied = _emptied(position, files, marks, on_vanished)
         if emptied is not None:
             return Plan(emptied)
@@ -135,7 +135,7 @@ def plan_batch(
     if not (pending or position.waiting):
         return UP_TO_DATE
     at_once = max_files is None
-    chunk = pending[: _enough(position, living, pending, max_files)]
+    chunk = pending[: _batch_size(position, living, pending, max_files)]
     plan = _plan(position, living, chunk, mode, policy, now, gate, at_once=at_once, task_start=task_start)
     if (batch := plan.batch) is None:
         return plan
@@ -163,7 +163,7 @@ def _plan(
     newest = newest_versions(files)
     own = sum(file.kind is not FileKind.VANISHED for file in chunk)
     if mode is Mode.CHANGE_LOG:
-        # Every change is kept, whatever epoch it belongs to: nothing to wait for and nothing superseded.
+        # Keeps every change of every epoch: waits for nothing, and no file is superseded.
         held = {(f.key, f.version) for f in files if f.offset <= position.log_offset}
         wanted = tuple(
             f
@@ -194,30 +194,30 @@ def _plan(
     applied = {f.path for f in files if f.offset <= position.log_offset}
     left_out = own - len(wanted)
     if any(f.path in applied and not f.retry for f in wanted):
-        # What its rows said before cannot be distinguished from the file as it is now, so that the table is made anew.
+        # The file's former rows cannot be distinguished from its present ones, so that the table is recomputed.
         return Plan(Batch("full_load", members, upto, position.epoch, left_out))
     return Plan(Batch("cdc", wanted, upto, position.epoch, left_out))
 
 
-def _enough(
+def _batch_size(
     position: Position,
     files: Sequence[LoggedFile],
     pending: Sequence[LoggedFile],
     max_files: int | None,
 ) -> int | None:
-    """How many pending files a batch takes: if rows wait in a file that was written anew, all up to its new content,
-    because the rows that waited are nowhere any more."""
+    """How many pending files a batch takes; if rows wait in a file that was written again, all files up to its new
+    content, because the rows that waited no longer exist."""
     if max_files is None or not position.waiting:
         return max_files
     read = {file.key for file in files if file.offset <= position.log_offset}
-    anew = [n for n, file in enumerate(pending, start=1) if file.key in read and not file.retry]
-    return max(max_files, *anew) if anew else max_files
+    again = [n for n, file in enumerate(pending, start=1) if file.key in read and not file.retry]
+    return max(max_files, *again) if again else max_files
 
 
 def _reopening(
     batch: Batch, position: Position, files: Sequence[LoggedFile], mode: Mode, margin: timedelta
 ) -> Batch:
-    """The batch with the files of which rows wait for its cut."""
+    """The batch with the files that have rows waiting for its cut."""
     if mode is Mode.CHANGE_LOG:
         members = with_requests(newest_versions(files), files)
     else:
@@ -231,27 +231,27 @@ def _reopening(
 
 
 def living_files(files: Sequence[LoggedFile], mode: Mode, on_vanished: OnVanished) -> list[LoggedFile]:
-    """The files that the table's state can be a function of, in the order of `files`: of a table that is emptied when
-    its files vanish, those logged since."""
+    """The files from which the table's state may be computed, in the order of `files`: for a table that is emptied when
+    its files vanish, those logged since then."""
     marks = [file.offset for file in files if file.kind is FileKind.VANISHED]
     since = max(marks, default=0) if _empties(mode, on_vanished) else 0
     return [f for f in originals(files) if f.kind is not FileKind.VANISHED and f.offset > since]
 
 
 def _empties(mode: Mode, on_vanished: OnVanished) -> bool:
-    """A change log is what happened: that the rows are gone takes nothing of it back."""
+    """Whether the table is emptied when its files vanish; never a change log, which keeps what happened."""
     return on_vanished != "keep" and mode is not Mode.CHANGE_LOG
 
 
-def _is_there(position: Position) -> bool:
+def _has_snapshot(position: Position) -> bool:
     return position.snapshot_id is not None
 
 
 def _emptied(
     position: Position, files: Sequence[LoggedFile], marks: Sequence[LoggedFile], on_vanished: OnVanished
 ) -> Batch | None:
-    """The batch of a table whose files have vanished, if it still has to be emptied or dropped. What was pending before
-    cannot be read any more, and would go all the same."""
+    """The batch of a table whose files have vanished, if the table still has to be emptied or dropped. It skips the
+    files that were pending before: they are gone, and their rows would be deleted anyway."""
     upto = marks[-1].offset
     if position.log_offset < upto:
         passed = tuple(mark for mark in marks if mark.offset > position.log_offset)
@@ -263,7 +263,7 @@ def _emptied(
 
 
 def _unreadable(batch: Batch, marks: Sequence[LoggedFile]) -> Stop | None:
-    """Of a batch that needs files which have vanished."""
+    """The stop of a batch that needs files which have vanished; None for any other."""
     last = max((mark.offset for mark in marks), default=0)
     gone = [file for file in batch.files if file.offset < last]
     if not gone:
@@ -284,15 +284,15 @@ def _undecided(
     *,
     task_start: bool,
 ) -> Stop | None:
-    """Of a full load with parts that may as well be another's."""
+    """The stop of a full load with doubtful parts; None for any other."""
     doubt = doubtful_parts(files, epoch, position, task_start=task_start)
     if doubt is None or (policy.when == "immediately" and doubt.came_late):
         return None
-    return Stop(doubt.reason, "Say so: lake-assets full-load TABLE --reload, or --same-load.")
+    return Stop(doubt.reason, "Decide: lake-assets full-load TABLE --reload, or --same-load.")
 
 
 def epoch_members(files: Sequence[LoggedFile], epoch: int, upto: int) -> tuple[LoggedFile, ...]:
-    """Every record that the table's state at log offset `upto` is a function of, in log order."""
+    """All records from which the table's state at log offset `upto` is computed, in log order."""
     newest = newest_versions(files)
     parts = [f for f in newest if f.kind is FileKind.LOAD and f.epoch == epoch and f.offset <= upto]
     earlier = [f for f in files if f.kind is FileKind.LOAD and f.epoch < epoch]
@@ -302,16 +302,16 @@ def epoch_members(files: Sequence[LoggedFile], epoch: int, upto: int) -> tuple[L
 
 
 def made_of(files: Sequence[LoggedFile], mode: Mode, epoch: int, upto: int) -> tuple[LoggedFile, ...]:
-    """The records that a table's state at log offset `upto` is a function of; `files` are living ones."""
+    """The records from which a table's state at log offset `upto` is computed, by its mode; `files` are living ones."""
     if mode is Mode.CHANGE_LOG:
         return newest_versions(file for file in files if file.offset <= upto)
     return epoch_members(files, epoch, upto)
 
 
 def newest_versions(files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:
-    """One record per object, the newest, in log order: the bucket holds one object under a key, so that an older record
-    names content that is gone, unless it was moved before. A request for rows that were set aside brings no content,
-    and hides none."""
+    """The newest record of each object, in log order: the bucket has one object under a key, so that the content of an
+    older record is gone, unless the object was moved before. A request for rows that were set aside has no content, and
+    supersedes no record."""
     ordered = [file for file in sorted(files, key=_offset) if not file.retry]
     newest = {file.key: file.offset for file in ordered}
     there = (file for file in ordered if file.moved_to is not None or newest[file.key] == file.offset)
@@ -319,7 +319,7 @@ def newest_versions(files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:
 
 
 def with_requests(members: Iterable[LoggedFile], files: Iterable[LoggedFile]) -> tuple[LoggedFile, ...]:
-    """The members and the records that ask again for rows of theirs, in log order."""
+    """The members and the records that request rows of them again, in log order."""
     at = {(member.key, member.version): member for member in members}
     requests = (f for f in files if f.retry and (f.key, f.version) in at)
     asking = [f for f in requests if f.offset > at[f.key, f.version].offset]
@@ -337,7 +337,7 @@ def _superseded(file: LoggedFile, start: datetime | None) -> bool:
 def _load_incomplete(
     parts: Sequence[LoggedFile], end: datetime | None, policy: FullLoadComplete, now: datetime
 ) -> str | None:
-    """Why the full load must be waited for by the log alone; None when it may be published."""
+    """Why the full load is incomplete by the log alone; None when it may be published."""
     if policy.when in ("immediately", "dms") or (policy.when == "first_cdc" and end is not None):
         return None
     quiet = now - max(part.last_modified for part in parts)

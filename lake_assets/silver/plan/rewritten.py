@@ -1,11 +1,11 @@
 """CDC files that were written again under their names after their rows had been applied.
 
-DMS does not do that. Somebody who copies or encrypts the bucket does, and then the rows are the same. A table whose
-files are all there is made anew from them as they are (`planner.py`), so that it does not matter. Others keep what they
-have: a change log, because it cannot take rows back, and a table of which older files are gone.
+DMS does not do that. A user who copies or encrypts the bucket does, and then the rows are the same. A table whose files
+all exist is recomputed from them (`planner.py`), so that the difference does not matter. Other tables keep their rows:
+a change log, because it never deletes rows, and a table whose older files are gone.
 
-Here: which files these are, pure. Not here: what such a table says of their rows (`silver/write/reapplied_log.py`),
-files with the very bytes that they had.
+Here: which files these are, pure. Not here: comparing their rows with such a table
+(`silver/write/reapplied_log.py`), files with unchanged bytes.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,14 +14,14 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 
 Contents = Collection[tuple[str, str]]
-"""By key and version."""
+"""Keys and versions."""
 
 
 def rewritten(
     files: Sequence[LoggedFile], logged: Sequence[LoggedFile], applied: int, left_out: Contents
 ) -> list[LoggedFile]:
-    """Of `files`, those that bring another content than their key had when it was applied, up to the offset `applied`.
-    `logged`: all files of the table; `left_out`: what is set aside whole, and was not applied."""
+    """Those of `files` whose content differs from the content of their key that was applied, up to the offset
+    `applied`. `logged`: all files of the table; `left_out`: files that were set aside whole, and so not applied."""
     known = {(file.key, file.version) for file in logged if file.offset <= applied}
     return [
         file
@@ -29,7 +29,7 @@ def rewritten(
         if file.offset > applied
         and not file.retry
         and (file.key, file.version) not in left_out
-        and (file.key, file.version) not in known  # it had vanished, and is back
+        and (file.key, file.version) not in known  # it had vanished, and has returned
         and former_content(file, logged, applied, left_out) is not None
     ]
 
@@ -37,7 +37,7 @@ def rewritten(
 def former_content(
     file: LoggedFile, logged: Sequence[LoggedFile], applied: int, left_out: Contents
 ) -> LoggedFile | None:
-    """The record of the newest other content that the file's key had when it was applied, or None."""
+    """The record of the key's newest other content that was applied, or None."""
     return max(
         (
             other
@@ -58,8 +58,8 @@ def former_content(
 def lost_contents(
     files: Sequence[LoggedFile], logged: Sequence[LoggedFile], left_out: Contents
 ) -> list[LoggedFile]:
-    """Of `files`, those that are set aside although the table has rows of what their key had before: these rows cannot
-    be read any more."""
+    """Those of `files` that are set aside although the table has rows of their key's former content, which cannot be
+    read any more."""
     return [
         file
         for file in files

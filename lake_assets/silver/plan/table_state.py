@@ -1,7 +1,7 @@
-"""A silver table against the file log: what it does next, and why it does no more.
+"""The state of a silver table against the file log: its next batch, or why it has none.
 
-Here: the state that the sensors, `sync` and `status` read, for many tables in one read of the log, and a table's plan
-with what only the lake knows. Not here: the decision itself (`planner.py`), applying.
+Here: the state that the sensors, `sync` and `status` read, for many tables in one read of the log, and calling the
+planner with the lake's settings. Not here: the decision itself (`planner.py`), applying.
 """
 
 import logging
@@ -40,13 +40,13 @@ class TableState:
     error: Exception | None = None
     """Why the position cannot be read, or why nothing may be applied to the table."""
     no_files: str = ""
-    """Where its files are expected: the sentence for a table without any."""
+    """The sentence for a table without files: where they are expected."""
     note: str | None = None
-    """What lake.yaml says of the table and no batch does: a sentence with the command that does it."""
+    """A sentence about a change of lake.yaml that batches do not apply, with the command that does."""
 
     @property
     def state(self) -> State:
-        """Everything but `failing`: what is wrong with a file shows only as it is read."""
+        """Any state but `failing`: the fault of a file shows only when the file is read."""
         if self.error is not None or self.plan.stop is not None:
             return State.STOPPED
         return self.plan.state if self.logged else State.NO_FILES
@@ -69,7 +69,7 @@ class TableState:
 
     @property
     def due(self) -> bool:
-        """Whether the table is given a turn. A stopped table is: its turn reports why, where its errors are shown."""
+        """Whether the table gets a turn. A stopped table does, too: its turn reports the error in Dagster."""
         return self.state in (State.PENDING, State.STOPPED)
 
     @property
@@ -111,7 +111,7 @@ def _state(
         table = load_table(runtime.catalog, target.identifier)
         refuse_unfit(target, table)
         position = read_position(table)
-    except Exception as error:  # whatever is wrong with one table, the others are asked
+    except Exception as error:  # a fault of one table must not stop the others
         logger.debug("%s has no readable position", target.identifier, exc_info=True)
         return TableState(target, Position(), logged, error=error)
     plan = plan_table(runtime, target, position, logged, now, cut=cut)
@@ -141,8 +141,8 @@ def plan_table(
     at_once: bool = False,
     cut: Cut = NO_CUT,
 ) -> Plan:
-    """What a table does next; `logged` are all its files in the log, `now` is UTC. `at_once`: all that is pending,
-    however many files."""
+    """The plan of a table; `logged` are all its files in the log, `now` is UTC. `at_once`: one batch for all pending
+    files, however many."""
     if (reason := _why_lost(runtime, target, position, logged)) is not None:
         return Plan(stop=Stop(f"{target.identifier}: {reason}", "Run `lake-assets recover`."))
     return plan_batch(
@@ -162,7 +162,7 @@ def plan_table(
 def _why_lost(
     runtime: LakeRuntime, target: Target, position: Position, logged: Sequence[LoggedFile]
 ) -> str | None:
-    """Why what the table was applied with is not what `lake_ops` has now; None if it is."""
+    """Why the log or the contracts that the table was applied with are not those of `lake_ops`; None if they are."""
     log = runtime.file_log
     if why_other_log(position.log_offset, position.mark, log.identity(), logged) is not None:
         # Another process may have logged files and applied them since the log was read.

@@ -1,8 +1,8 @@
 """How long changes took from the source's commit to the bucket, and from there to silver.
 
-Each batch's commit says when the oldest of its files was written and when the oldest of its changes was committed, so
-that the table's own snapshots tell, without Dagster. Here: the properties, and reading them back. Not here: what a
-mart adds (`gold/mart_latency.py`), printing. Times are UTC; S3 tells when an object was written to the second.
+Each batch's commit records when the oldest of its files was written and when the oldest of its changes was committed,
+so that the table's own snapshots have the latency, without Dagster. Here: the properties, and reading them back. Not
+here: what a mart adds (`gold/mart_latency.py`), printing. Times are UTC; S3 gives an object's time in whole seconds.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ FIRST_COMMIT = "lake.first-commit-at"
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """The way of the changes of one commit; the oldest of them counts."""
+    """The times of a commit's oldest change on its way from the source to readers."""
 
     landed: datetime
     """When the oldest file was written."""
@@ -45,7 +45,7 @@ class Passage:
         return None if self.committed is None else (self.landed - self.committed).total_seconds()
 
     def metadata(self) -> dict[str, float]:
-        """The seconds, as they stand in an asset's metadata."""
+        """The seconds, as an asset's metadata."""
         found = {
             "latency_commit_to_file_seconds": self.to_file,
             "latency_file_to_table_seconds": self.from_file,
@@ -61,7 +61,7 @@ def properties(landed: datetime | None, committed: datetime | None) -> dict[str,
 
 
 def oldest(summaries: Iterable[Mapping[str, str]], shown: datetime) -> Passage | None:
-    """The way of all changes of some commits to where they were shown at last; None without CDC files among them."""
+    """The passage of the oldest change of some commits, readable at `shown`; None without CDC files among them."""
     given = [found for found in summaries if RESTAMP_OF not in found]
     landed = [datetime.fromisoformat(found[FIRST_FILE]) for found in given if FIRST_FILE in found]
     committed = [datetime.fromisoformat(found[FIRST_COMMIT]) for found in given if FIRST_COMMIT in found]
@@ -69,7 +69,7 @@ def oldest(summaries: Iterable[Mapping[str, str]], shown: datetime) -> Passage |
 
 
 def passages(table: Table | None) -> dict[int, Passage]:
-    """By snapshot, the ways of the batches that the table still has commits of; the newest first."""
+    """By snapshot, the passages of the batches whose commits the table retains; the newest first."""
     found = {}
     for snapshot in main_chain(table) if table is not None else ():
         passage = oldest([summary(snapshot)], committed_at(snapshot))

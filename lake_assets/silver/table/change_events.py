@@ -1,4 +1,4 @@
-"""Words and figures of changes that plans, strategies and reports share. Pure.
+"""Terms and figures of changes that plans, strategies and reports share. Pure.
 
 Here: kinds of events, names of key columns, a commit's part of a sequence, the figures of a batch. Not here: computing
 any of it (`silver/changes/collapse.py`).
@@ -12,12 +12,12 @@ COMMIT_DIGITS = 16
 """The leading digits of a sequence that are the time of its transaction's commit."""
 
 INSERTED, MOVED_HERE, UPDATED, DELETED, MOVED_AWAY = "I", "M", "U", "D", "A"
-"""Kinds of events; the first two bring a row to a key, the last two take one away."""
+"""Kinds of events; the first two add a row to a key, the last two remove one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeFigures:
-    """What was read for a batch; filled once the batch has been computed."""
+    """The figures of the rows that were read for a batch, known once the batch has been computed."""
 
     rows: int = 0
     by_op: dict[str, int] = field(default_factory=dict)
@@ -25,21 +25,21 @@ class ChangeFigures:
     max_sequence: str = ""
     max_commit_ts: datetime | None = None
     min_commit_ts: datetime | None = None
-    """Of changes; rows of a full load have none of their own."""
+    """The oldest commit of the changes; rows of a full load have none of their own."""
     used: int = 0
-    """Rows after the unusable were left out, counted behind that filter."""
+    """Rows that remain after the filter of unusable rows, counted after it."""
     bad_rows: int = 0
     first_change_file: str | None = None
     """Address of the first file that updates or deletes."""
     passed_over: int = 0
-    """Of the rows, those of another batch by the consistent cut: applied before, or waiting for it. All other figures
-    but `rows` are without them."""
+    """Rows that belong to another batch by the consistent cut: applied before, or waiting. Of the other figures, only
+    `rows` includes them."""
     waiting: int = 0
-    """Of those, the ones that wait."""
+    """Those of `passed_over` that wait for the cut."""
     behind_cut: int = 0
-    """Of the others, those that an earlier cut should have had: its tags lack them."""
+    """Rows of the batch that belong to an earlier cut, whose tags lack them."""
     read_before: int = 0
-    """Rows of files that an earlier batch has read, too."""
+    """Rows of files that an earlier batch has read as well."""
 
     def is_late(self, max_sequence: str) -> bool:
         """Whether a change is not newer than `max_sequence`, the highest that the table has seen."""

@@ -1,6 +1,6 @@
-"""Whether a silver table may be applied to: it is of this source table and shape, and nobody else has written to it.
+"""Whether batches may be applied to a silver table: it is of this source table and shape, without foreign commits.
 
-Here: those questions, over the table's metadata. Not here: its position (`position.py`), what mends it
+Here: those checks, over the table's metadata. Not here: its position (`position.py`), repairs
 (`silver/apply/rebuild.py`, `commands/mend/restore.py`, `commands/mend/detach.py`).
 """
 
@@ -19,7 +19,7 @@ __all__ = ["SOURCE_TABLE", "refuse_unfit", "source_table"]
 
 
 def refuse_unfit(target: Target, table: Table | None) -> None:
-    """Raises TableStopped for a table of another source table or shape, and for one that others have written to."""
+    """Raises TableStopped for a table of another source table or shape, and for one with foreign commits."""
     refuse_other_source(target, table)
     refuse_other_shape(target, table)
     refuse_foreign_commits(target, table)
@@ -32,12 +32,12 @@ def source_table(target: Target) -> str:
 
 def refuse_other_source(target: Target, table: Table | None) -> None:
     """Raises TableStopped when the table has the rows of another source table."""
-    said = table.properties.get(SOURCE_TABLE) if table is not None else None
-    if said in (None, source_table(target)):
+    named = table.properties.get(SOURCE_TABLE) if table is not None else None
+    if named in (None, source_table(target)):
         return
     raise TableStopped(
         target.table,
-        f"{target.identifier} has the rows of {said}, and lake.yaml gives its name to {source_table(target)}.",
+        f"{target.identifier} has the rows of {named}, and lake.yaml gives its name to {source_table(target)}.",
         f"Set the name back, or run `lake-assets detach {target.identifier}`: it renames that table, and the next sync "
         f"loads {target.identifier} from the files of {target.table}.",
     )
@@ -51,7 +51,7 @@ def foreign_commits(table: Table | None) -> list[Snapshot]:
             return found
         if snapshot.summary is None or snapshot.summary.operation is not Operation.REPLACE:
             found.append(snapshot)
-    # Without any position, `read_position` says so.
+    # Without any position, `read_position` raises the error.
     return []
 
 
@@ -70,7 +70,7 @@ def refuse_foreign_commits(target: Target, table: Table | None) -> None:
 
 
 def described(found: list[Snapshot]) -> str:
-    """The newest of some commits, and how many they are: the beginning of a sentence."""
+    """The newest of some commits, and their number: the beginning of a sentence."""
     newest = found[0]
     operation = newest.summary.operation.value if newest.summary is not None else "commit"
     by = next(

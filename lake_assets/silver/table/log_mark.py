@@ -1,8 +1,8 @@
-"""Which file log a table's position counts in, and the file that it stands on.
+"""To which file log a table's position belongs, and the record at the position.
 
-A position is an offset, and an offset means nothing in another log: one that was made again after a loss, or that was
-rolled back and appended to since. Here: what a commit says of its log, and the comparison. Pure. Not here: making a
-log again (`commands/mend/recover.py`).
+A position is an offset, and an offset means nothing in another log: one that was recreated after a loss, or that was
+rolled back and appended to since. Here: the log's mark in a commit, and the comparison. Pure. Not here: recreating a
+log (`commands/mend/recover.py`).
 """
 
 import itertools
@@ -24,7 +24,7 @@ MOST_TRIED = 100
 
 @dataclass(frozen=True, slots=True)
 class LogMark:
-    """The log that an offset is of, and its record there. Times are UTC."""
+    """The log of an offset, and its record there. Times are UTC."""
 
     log_id: str
     """The log table's UUID."""
@@ -34,11 +34,11 @@ class LogMark:
     flushed: datetime | None
     """The newest flush time of the table's files up to there."""
     members: str
-    """Number and checksum of the files that the table is made of there."""
+    """Number and checksum of the files from which the table is computed there."""
 
     @classmethod
     def read(cls, properties: Mapping[str, str]) -> "LogMark | None":
-        """None for a commit of an earlier version, which does not say."""
+        """None for a commit of an earlier version, which has no mark."""
         if LOG_ID not in properties:
             return None
         flushed = properties.get(FLUSHED)
@@ -66,8 +66,7 @@ class LogMark:
 
 
 def checksum(members: Iterable[LoggedFile]) -> str:
-    """Of a set of files, whatever their order: how many they are, and a checksum of their keys, without `.gz`, and
-    contents."""
+    """The number of files, and a checksum of their contents and their keys without `.gz`, in any order."""
     paths = {f"{file.path.removesuffix('.gz')} {file.content or ''}" for file in members}
     total = 0
     for path in paths:
@@ -76,8 +75,8 @@ def checksum(members: Iterable[LoggedFile]) -> str:
 
 
 def superfluous(files: Sequence[LoggedFile], members: str) -> list[LoggedFile] | None:
-    """Which one or two of the files are not among those of a checksum, so that the others are; None where no one or two
-    make the difference. A table was not made of them: they came late."""
+    """The files, at most two, without which the others have the checksum `members`; None if there are no such files.
+    The table was computed without them: they arrived late."""
     paths = {file.path: file for file in files}
     if checksum(files) == members:
         return []
@@ -91,8 +90,8 @@ def superfluous(files: Sequence[LoggedFile], members: str) -> list[LoggedFile] |
 def mark_of(
     log_id: str, upto: int, files: Sequence[LoggedFile], members: Iterable[LoggedFile]
 ) -> LogMark | None:
-    """The mark of a position at the offset `upto`; `files` are the table's records up to there, `members` those that it
-    is made of. None without a record there."""
+    """The mark of a position at the offset `upto`; `files` are the table's records up to there, `members` those from
+    which it is computed. None without a record there."""
     at = next((file for file in reversed(files) if file.offset == upto), None)
     if at is None:
         return None
@@ -101,8 +100,8 @@ def mark_of(
 
 
 def why_other_log(offset: int, mark: LogMark | None, log_id: str, files: Sequence[LoggedFile]) -> str | None:
-    """Why a position cannot be one in this log; None if it can. `files` are all records of the table, `mark` is None
-    for a commit of an earlier version, which only says its offset."""
+    """Why a position cannot be of this log; None if it can. `files` are all records of the table, `mark` is None for a
+    commit of an earlier version, which has only the offset."""
     if not offset:
         return None
     at = next((file for file in files if file.offset == offset), None)

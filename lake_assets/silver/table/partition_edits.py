@@ -1,7 +1,7 @@
 """Whether a silver table has the partitions of lake.yaml.
 
-They are changed by maintenance, which rewrites the table's files, and not by a batch, which has seconds. Here: saying
-so until then. Not here: changing them (`iceberg/table_maintenance.py`). Pure.
+Maintenance changes them, because it rewrites the table's files; a batch, which takes seconds, does not. Here: the note
+until then. Not here: changing them (`iceberg/table_maintenance.py`). Pure.
 """
 
 from pyiceberg.table import Table
@@ -11,7 +11,7 @@ from lake_assets.silver.table.targets import Target
 
 
 def unapplied_partitions(target: Target, table: Table | None) -> str | None:
-    """A sentence about partitions that lake.yaml says and the table does not have yet; None without any."""
+    """A sentence about partitions of lake.yaml that the table does not have yet; None if it has them."""
     if table is None or is_partitioned_by(table, target.partition_by):
         return None
     has, wanted = (", ".join(found) or "nothing" for found in (partitions_of(table), target.partition_by))

@@ -1,8 +1,7 @@
-"""How far a silver table has come, read from the commit that brought it there.
+"""The position of a silver table, read from the table's own commits.
 
-The snapshot that carries a batch's rows carries the position in its summary, so that there is no second place to
-disagree with. Here: the property names, reading and writing them. Not here: deciding what to apply next
-(`silver/plan/planner.py`).
+The snapshot that has a batch's rows has the position in its summary, so that the two cannot disagree. Here: the
+property names, reading and writing them. Not here: deciding what to apply next (`silver/plan/planner.py`).
 """
 
 from dataclasses import dataclass
@@ -26,14 +25,14 @@ CUT_WAITING = "lake.cut-waiting"
 TOUCHED_DAYS = "lake.touched-days."
 """Prefix; the rest is a column's name in lower case, the value days such as `2026-03-01,2026-03-02` or `all`."""
 ALL = "all"
-"""Every day."""
+"""The value for every day."""
 UNKNOWN_ROWS = "lake.unknown-rows"
 BATCH = "lake.batch."
 """Prefix of the batch's own figures."""
 
 
 def touched_days_property(column: str) -> str:
-    """The summary property for one column. Spark's writer options, through which it gets there, have no case."""
+    """The summary property for one column, in lower case, because Spark's writer options ignore case."""
     return f"{TOUCHED_DAYS}{column.lower()}"
 
 
@@ -42,30 +41,30 @@ class Position:
     """State of a silver table as of one snapshot."""
 
     log_offset: int = 0
-    """Every file of the table up to this offset of the file log is accounted for."""
+    """Every file of the table up to this offset of the file log is applied, superseded or set aside."""
     epoch: int = 0
-    """Number of the full load that the table stands on; 0 before the first."""
+    """Number of the newest full load that the table has applied; 0 before the first."""
     max_sequence: str = ""
     max_commit_ts: datetime | None = None
     """Newest source commit applied, UTC."""
     snapshot_id: int | None = None
-    """The snapshot a batch is planned from; None for a table without one."""
+    """The snapshot from which a batch is planned; None for a table without one."""
     rows: int = 0
     """Live rows at that snapshot."""
     contract_version: int = 0
-    """The newest contract that the table has rows of; 0 where a commit does not say."""
+    """The newest contract of which the table has rows; 0 if the commit does not record it."""
 
     cut: datetime | None = None
     """The table shows the transactions that were committed up to here, UTC; None: all that its files have."""
     waiting: int = 0
     """Rows of its files that were committed after the cut, and are not applied yet."""
     unknown_rows: int = 0
-    """Since the full load, changes of rows that the table did not have; without one, deletes count too."""
+    """Changes since the full load of rows that the table did not have; without a full load, deletes count, too."""
     mark: LogMark | None = None
-    """The log that the offset is of; None where a commit does not say."""
+    """The log of the offset; None if the commit does not record it."""
 
     def properties(self) -> dict[str, str]:
-        """The summary properties that a commit which brings the table here must carry."""
+        """The summary properties of a commit with this position."""
         properties = {
             LOG_OFFSET: str(self.log_offset),
             EPOCH: str(self.epoch),
@@ -83,15 +82,15 @@ class Position:
 
 
 class PositionLost(LakeError):
-    """A table has rows, and no snapshot says up to which file."""
+    """A table has rows, but no snapshot has its position."""
 
 
 def read_position(table: Table | None) -> Position:
-    """The position that the table's current snapshot stands for.
+    """The position of the table's current snapshot.
 
-    Maintenance commits do not carry positions, so the nearest ancestor that does is asked; what other commits are in
-    between, `guard.py` asks. Raises PositionLost for a table with rows of which no snapshot has a position: applying
-    to it could double them.
+    Maintenance commits do not have positions, so it is read from the nearest ancestor that has one; `guard.py` checks
+    for foreign commits in between. Raises PositionLost for a table with rows but without a position: applying to it
+    could double them.
     """
     current = current_snapshot(table)
     if table is None or current is None:

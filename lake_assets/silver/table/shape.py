@@ -1,7 +1,8 @@
-"""Whether an existing silver table has the shape that lake.yaml asks for.
+"""Whether an existing silver table has the shape of its mode in lake.yaml.
 
-A table keeps the shape it was made with: rows of two shapes in one table would be neither. Here: how a table says which
-one it has, and its columns around a rebuild in another. Not here: the rebuild (`silver/apply/rebuild.py`).
+A table keeps the shape with which it was created: rows of two shapes in one table would be wrong for both. Here: the
+property with the shape, and the changes of columns around a rebuild in another shape. Not here: the rebuild
+(`silver/apply/rebuild.py`).
 """
 
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ SHAPE = "lake.shape"
 
 
 def refuse_other_shape(target: Target, table: Table | None) -> None:
-    """Raises TableStopped when the table was made with another mode than the target's."""
+    """Raises TableStopped when the table was created with another mode than the target's."""
     if table is None or not has_other_shape(target, table):
         return
     raise TableStopped(
@@ -36,15 +37,15 @@ def refuse_other_shape(target: Target, table: Table | None) -> None:
 
 
 def has_other_shape(target: Target, table: Table) -> bool:
-    """Whether the table was made with another mode than the target's."""
+    """Whether the table was created with another mode than the target's."""
     return _shape(target, table) not in (None, target.mode)
 
 
 @contextmanager
 def reshaped(spark: "SparkSession", catalog: str, target: Target, table: Table) -> Iterator[None]:
-    """Around the publish of a table's rows in another shape: adds that shape's columns before it, and drops the former
-    shape's after it. Readers have the old rows with columns that are NULL, then the new rows. Done again after a kill,
-    it changes what is left to change. Raises TableStopped for a change log, which is partitioned otherwise."""
+    """Adds the columns of the target's shape, and drops those of the former shape after the block, which publishes the
+    rows in the new shape. Until then readers see the old rows, with NULL in the added columns. After a kill, the next
+    call makes the remaining changes. Raises TableStopped for a change log, which has other partitions."""
     former = _shape(target, table)
     if Mode.CHANGE_LOG in (target.mode, former):
         raise TableStopped(
@@ -57,27 +58,27 @@ def reshaped(spark: "SparkSession", catalog: str, target: Target, table: Table) 
     def alter(change: Sql) -> None:
         spark.sql(sql("ALTER TABLE {table} {change}", table=address, change=change))
 
-    there = {field.name for field in table.schema().fields}
+    existing = {field.name for field in table.schema().fields}
     for column in SHAPE_COLUMNS.get(target.mode, ()):
-        if column.name not in there:
+        if column.name not in existing:
             alter(added_column(column.name, column.type))
     for columns in (columns for mode, columns in SHAPE_COLUMNS.items() if mode is not target.mode):
-        # They may be required, and the new rows do not have them.
-        for column in (column for column in columns if column.required and column.name in there):
+        # The former shape's columns may be required, and the new rows do not have them.
+        for column in (column for column in columns if column.required and column.name in existing):
             alter(relaxed_column(column.name))
     yield
     alter(set_property(SHAPE, target.mode))
     own = {column.name for column in target.columns}
     for columns in SHAPE_COLUMNS.values():
-        for column in (column for column in columns if column.name in there - own):
+        for column in (column for column in columns if column.name in existing - own):
             alter(sql("DROP COLUMN {column}", column=column.name))
 
 
 def _shape(target: Target, table: Table) -> str | None:
-    """None where nobody can tell: a table of an earlier version, without a property, that has no columns of a shape is
-    current or an append log."""
-    if (said := table.properties.get(SHAPE)) is not None:
-        return said
+    """The mode of the table's shape; None if it is unknown: a table of an earlier version has no property, and without
+    a shape's columns it is current or an append log."""
+    if (mode_name := table.properties.get(SHAPE)) is not None:
+        return mode_name
     names = {field.name for field in table.schema().fields}
     own = {column.name for column in target.image_columns}
     for mode, columns in SHAPE_COLUMNS.items():

@@ -1,4 +1,4 @@
-"""Which silver tables a source has: its tables, and the further shapes that `also:` asks for.
+"""The silver tables of a source: one for each of its tables, and one for each further shape of `also:`.
 
 Here: names and contract of each silver table. Not here: its state, or how it is written.
 """
@@ -25,7 +25,7 @@ from lake_assets.spark.sql import Sql, joined, quoted, sql
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One silver table to be kept from one source table's DMS files."""
+    """One silver table, computed from one source table's DMS files."""
 
     source: str
     table: str
@@ -38,11 +38,11 @@ class Target:
     freshness: Freshness
     schema_changes: SchemaChanges
     kept: tuple[Column, ...] = ()
-    """Columns that the silver table has beside the source's: dropped there, and kept."""
+    """Columns that were dropped at the source, and that the silver table keeps."""
     before_images: bool = False
     """Whether some of its files may have before images."""
     may_be_partial: bool = False
-    """Whether updates in some of its files may lack columns, and say which."""
+    """Whether updates in some of its files may lack columns, which `_unsupplied` names."""
     track_days: tuple[str, ...] = ()
     """Timestamp columns whose touched days each commit must name, because a mart's days follow them."""
 
@@ -56,8 +56,8 @@ class Target:
         return f"{self.namespace}.{self.name}"
 
     def is_called(self, name: str) -> bool:
-        """Whether a user may mean it by the name: `schema.table` of the source, the silver table's own name, or that
-        with its namespace."""
+        """Whether a user's name for a table means this one: `schema.table` of the source, or the silver table's name,
+        with or without its namespace."""
         return name in (self.table, self.name, self.identifier)
 
     @property
@@ -66,22 +66,22 @@ class Target:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The silver table's columns: the source's own, and what the shape adds."""
+        """The silver table's columns: the source's own, and those of the shape."""
         return (*self._own_columns(self.config.columns), *self.kept)
 
     def _own_columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:
         if self.mode is Mode.CHANGE_LOG:
-            # A delete carries its key only, so no column of a change log can be required.
+            # A delete has its key only, so no column of a change log can be required.
             return SHAPE_COLUMNS[self.mode] + tuple(Column(name=c.name, type=c.type) for c in columns)
         return (*columns, *SHAPE_COLUMNS.get(self.mode, ()))
 
     @property
     def image_columns(self) -> tuple[Column, ...]:
-        """The source's columns as silver has them, the kept ones included."""
+        """The source's columns in silver, the kept ones included."""
         return (*self.config.columns, *self.kept)
 
     def under(self, contracts: Contracts) -> "Target":
-        """The table as the newest of these contracts has it, rather than lake.yaml."""
+        """The target by the newest of these contracts, instead of by lake.yaml."""
         newest = contracts.versions[-1].contract
         settings = [dms for version in contracts.versions for dms in version.contract.all_settings]
         return replace(
@@ -94,8 +94,8 @@ class Target:
         )
 
     def created_with(self, contracts: Contracts) -> tuple[Column, ...]:
-        """The columns that the table is created with: its first contract's, so that built anew it gets the field ids
-        that it had."""
+        """The columns with which the table is created: its first contract's, so that a table that is created again gets
+        the same field ids."""
         return self._own_columns(contracts.versions[0].contract.columns)
 
     @property
@@ -154,7 +154,7 @@ def source_targets(
 def _policies(config: TableConfig, source: SourceConfig) -> SchemaChanges:
     policies = config.schema_changes or source.schema_changes
     if config.mode is Mode.FULL_ROW:
-        # Rows that have a column which the source has no more would be found by no change.
+        # Changes do not have the dropped column, and could not find rows that have it.
         return policies.model_copy(update={"dropped": "drop"})
     return policies
 

@@ -1,7 +1,6 @@
-"""Changes of rows that a table never had: what is said of them.
+"""The sentence about changes of rows that a table never had.
 
-Here: that sentence. Not here: counting them (`silver/apply/apply_batch.py`), the check
-(`orchestration/checks/silver_checks.py`).
+Not here: counting them (`silver/apply/apply_batch.py`), the check (`orchestration/checks/silver_checks.py`).
 """
 
 from lake_assets.silver.table.position import Position
@@ -10,8 +9,7 @@ from lake_assets.words import many
 
 
 def unknown_rows_sentence(target: Target, position: Position) -> str | None:
-    """What is said of a table that had changes of rows which it never had; None where there are none, or it is meant
-    so."""
+    """A sentence about changes of rows that the table did not have; None without such changes, and with `cdc_only`."""
     if not position.unknown_rows or target.config.cdc_only:
         return None
     rows = many(position.unknown_rows, "row")
@@ -19,5 +17,5 @@ def unknown_rows_sentence(target: Target, position: Position) -> str | None:
         return f"changes were of {rows} that the table did not have: an earlier file may be missing"
     return (
         f"there is no full load, and changes were of {rows} that the table never had: have DMS load the table, or set "
-        "cdc_only: true if that is meant so"
+        "cdc_only: true if that is intended"
     )

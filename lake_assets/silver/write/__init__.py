@@ -1,1 +1,1 @@
-"""The strategies that write a batch, the commit that has its position, and the proof by row counts."""
+"""The strategies that write a batch, the commit that has its position, and the row-count check."""

@@ -1,4 +1,4 @@
-"""What applying a batch did: the figures that are checked, shown and stored.
+"""The result of applying a batch: the figures that are checked, shown and stored.
 
 Here: the result of one batch and of one table's turn. Not here: computing it (`silver/apply/apply_batch.py`), showing
 it (`orchestration/assets/silver_report.py`).
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from lake_assets.spark.checkpoint import Observed
 
 NO_CHANGES = "none"
-"""As the lowest sequence of a batch that has no changes."""
+"""Stored as the lowest sequence of a batch without changes."""
 REWRITE = "rewrite"
-"""Strategy of a batch whose one commit replaces all of a table's files, by the rows that stay and the new ones."""
+"""Strategy of a batch whose only commit replaces all of a table's files by the remaining rows and the new ones."""
 OPERATIONS = {"I": "inserted", "U": "updated", "D": "deleted"}
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a mode has written to the branch, and what is left for the commit that bears the position."""
+    """What a strategy has written to the branch, and what it leaves to the commit that has the position."""
 
     strategy: str
     """`overwrite`, `append`, `delete_and_append`, `rewrite` or `delete`."""
@@ -41,27 +41,27 @@ class Written:
     images: "DataFrame | None" = None
     """Rows still to be appended; None when they are on the branch already."""
     replaced: int | None = None
-    """Rows that the written ones stand for, by reading them; None where nobody needs to read those."""
+    """Number of rows that the written ones replace, by reading those rows; None if the strategy does not read them."""
     versions: int = 0
-    """Of a table that keeps what was before, the images that its rows were made of, what it held included."""
+    """For a table that keeps former rows, the images from which its rows were computed, the table's own included."""
     touched: Mapping[str, str] = field(default_factory=dict)
-    """Per tracked column the days that old and new images lie in, as the summary carries them."""
+    """Per tracked column the days of old and new images, as the summary has them."""
     followed: int = 0
-    """Keys among `keys` that no change of the batch names: its rows came from there."""
+    """Keys among `keys` that no change of the batch names, but from which its rows moved."""
     taken_back: int = 0
-    """Rows among `rows` that were written by a first pass and taken back by a second."""
+    """Rows among `rows` that a first pass wrote and a second pass deleted again."""
     kept: "Observed | None" = None
-    """`rows`: those among `images`, beside `rows`, that were there before: the commit replaces the whole table."""
+    """Its figure `rows`: how many rows of `images` the table already had, if the commit replaces the whole table."""
     unseen_updates: Callable[[int], int] = lambda removed: 0
-    """Of a batch that has removed so many rows; until it is published."""
+    """Computes `BatchResult.unseen_updates` from the number of removed rows; only before the batch is published."""
     present: int | None = None
-    """Of a batch in order, keys that the table should have, because their first change updates or deletes a row."""
+    """For a batch in order, keys that the table should have, because their first change updates or deletes a row."""
     unmatched: int = 0
-    """Rows that were to be taken away from a table without a key, and were not there."""
+    """Rows that the batch should have removed from a table without a key, and that the table did not have."""
 
     def unknown_rows(self, removed: int, unseen_updates: int, epoch: int) -> int:
-        """Changes of rows that the table did not have, of a batch that has removed so many rows. Below a full load only
-        updates count: a row that is deleted while the load runs may be in none of its parts."""
+        """Number of changes of rows that the table did not have, for a batch that has removed `removed` rows. After a
+        full load only updates count: a row that is deleted while the load runs may be in none of its parts."""
         if epoch or self.present is None:
             return unseen_updates
         return max(0, self.present - removed)
@@ -79,7 +79,7 @@ class BatchResult:
     last_key: str | None
     bytes: int
     rows_counted: int
-    """Rows of the files by their own count, made without Spark."""
+    """Rows of the files by their own count, without Spark."""
     rows_read: int
     by_op: dict[str, int]
     keys: int
@@ -88,33 +88,33 @@ class BatchResult:
     rows_before: int
     position: Position
     replayed_bytes: int = 0
-    """Bytes read again, because a file came late or a key's last change does not tell its state; else 0."""
+    """Bytes read again, because a file arrived late or a key's last change does not determine its state; else 0."""
     unseen_updates: int = 0
     """Updates of keys that the table did not have, which no before image explains; each became a row."""
     unmatched: int = 0
-    """Rows that deletes and updates were to take away from a table without a key, and that were not there."""
+    """Rows that deletes and updates should have removed from a table without a key, and that it did not have."""
     min_sequence: str = ""
-    """The lowest of the batch's changes; empty when it has none."""
+    """The lowest sequence of the batch's changes; empty when it has none."""
     superseded_files: int = 0
     rows_behind_cut: int = 0
-    """Rows that came after the consistent cut that they belong to; repetitions of applied rows included."""
+    """Rows that arrived after the consistent cut to which they belong; repetitions of applied rows included."""
     rows_quarantined: int = 0
     files_quarantined: int = 0
     schema_changes: tuple[str, ...] = ()
-    """What the batch changed about silver's columns, a sentence each."""
+    """A sentence for each change of the table's columns."""
     vanished: tuple[LoggedFile, ...] = ()
-    """Records that it passed, which say that all of the table's files before them have vanished."""
+    """Records that the batch passed, which mark all of the table's files before them as vanished."""
     first_file_at: datetime | None = None
     """When the oldest of its CDC files was written, UTC; None when it has none."""
     first_commit_at: datetime | None = None
     """The oldest commit of its changes, UTC."""
     published_at: datetime | None = None
-    """UTC; None until it is."""
+    """UTC; None until the batch is published."""
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def passage(self) -> Passage | None:
-        """How long its changes took; None without CDC files."""
+        """The latency of its changes; None without CDC files."""
         if self.first_file_at is None or self.published_at is None:
             return None
         return Passage(self.first_file_at, self.published_at, self.first_commit_at)
@@ -138,13 +138,13 @@ class BatchResult:
             "min-sequence": self.min_sequence or NO_CHANGES,
             **{f"rows-{name}": self.by_op[op] for op, name in OPERATIONS.items()},
         }
-        told = {f"{BATCH}{name}": str(value) for name, value in figures.items()}
-        return told | latency.properties(self.first_file_at, self.first_commit_at)
+        properties = {f"{BATCH}{name}": str(value) for name, value in figures.items()}
+        return properties | latency.properties(self.first_file_at, self.first_commit_at)
 
 
 @dataclass(slots=True)
 class TableResult:
-    """One table's turn: the batches it published, and why it is not further, if it is not."""
+    """The result of one table's turn: the published batches, and why it stopped before the head of the log, if so."""
 
     target: Target
     batches: list[BatchResult] = field(default_factory=list)

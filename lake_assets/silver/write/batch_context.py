@@ -1,7 +1,7 @@
-"""What one batch is applied with: the table, its position, the files, a Spark session. None of it changes meanwhile.
+"""The context of one batch: the table, its position, the files, a Spark session; fixed while the batch is applied.
 
-Here: those, and what follows from them alone. Not here: reading the files (`batch_reader.py`), what is done with the
-rows (`silver/apply/apply_batch.py`, `upsert.py`, `log_tables.py`).
+Here: those, and values derived from them. Not here: reading the files (`batch_reader.py`), writing the rows
+(`silver/apply/apply_batch.py`, `upsert.py`, `log_tables.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from lake_assets.spark.sql import Sql, table_address
 from lake_assets.storage.object_store import ObjectStore
 
 Damaged = dict[tuple[str, str], UnreadableFile]
-"""By key and version."""
+"""Errors of unreadable files, by key and version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class BatchContext:
     """All files of the table in the log."""
     contracts: Contracts
     table: Table | None = None
-    """As it was planned from; None for a table that was not there."""
+    """The table from which the batch was planned; None if it did not exist."""
     stage: Callable[[str], None] = lambda name: None
-    """Told the name of each stage as it begins."""
+    """Called with the name of each stage as it begins."""
     damaged: Damaged = field(default_factory=dict)
-    """Files that a reader failed on though they look whole."""
+    """Files on which a reader failed although they seem whole."""
     again: bool = False
-    """Whether the batch's files were applied before, and their keys are computed again from everything."""
+    """Whether the batch's files were applied before, and their keys are recomputed from all files."""
     reshape: bool = False
     """Whether the table's rows are of another shape: none of them is read, all are replaced."""
     watch: Stopwatch = field(default_factory=Stopwatch)
@@ -64,41 +64,41 @@ class BatchContext:
 
     @property
     def main(self) -> DataFrame:
-        """The table's rows as readers have them, without the batch. Not those of the planned snapshot, which may lack a
-        column: had main moved since, nothing of the batch could be published."""
+        """The table's rows as readers see them, without the batch. It does not read the planned snapshot, which may
+        lack a column: if main has moved since, the batch is not published anyway."""
         return self.spark.table(self.address)
 
     @property
     def members(self) -> tuple[LoggedFile, ...]:
-        """Every file of the epoch that the table's state after the batch is a function of."""
+        """All files of the epoch from which the table's state after the batch is computed."""
         return epoch_members(self.logged, self.batch.epoch, self.batch.upto)
 
     @property
     def made_of(self) -> Sequence[LoggedFile]:
-        """The files that the table is made of after the batch, by its mode."""
+        """The files from which the table is computed after the batch, by its mode."""
         batch = self.batch
         known = [file for file in self.logged if file.offset <= batch.upto]
         return made_of(known, self.target.mode, batch.epoch, batch.upto)
 
     @property
     def log_mark(self) -> LogMark | None:
-        """The log's record that the batch brings the table to."""
+        """The mark of the log at the batch's new position."""
         log, upto = self.runtime.file_log, self.batch.upto
         files = log.files(self.target.source, self.target.table, upto=upto)
         return mark_of(log.identity(), upto, files, self.made_of)
 
     @property
     def row_cut(self) -> RowCut:
-        """Which rows of the batch's files are its own."""
+        """Which rows of the batch's files belong to the batch."""
         if self.batch.cut is None and not self.batch.reopened:
             return ALL_ROWS
         return RowCut(self.batch.cut, self.batch.reopened, self.position.cut)
 
     @property
     def retries(self) -> bool:
-        """Whether the batch has rows that were set aside earlier."""
+        """Whether the batch retries rows that were set aside earlier."""
         return any(file.retry for file in self.batch.files)
 
     def held(self) -> list[Held]:
-        """What the quarantine has of the table, whatever became of it."""
+        """The table's entries in the quarantine, in every state."""
         return self.runtime.quarantine.all(self.target.identifier)

@@ -1,7 +1,7 @@
-"""Reading the files of one batch, and what was found in them.
+"""Reading the files of one batch, with their figures.
 
-Here: files as parts and rows, again where it is needed, and the figures of the batch's own. Not here: reading as such
-(`silver/changes/reading.py`), which rows may be set aside (`setting_aside.py`), what is done with the others
+Here: files as parts and rows, reading them again where needed, and the figures of the batch's own files. Not here: the
+reading itself (`silver/changes/reading.py`), which rows may be set aside (`setting_aside.py`), writing the others
 (`upsert.py`, `log_tables.py`).
 """
 
@@ -34,7 +34,7 @@ class BatchReader:
         self.context = context
         self.quarantine = BatchQuarantine(context)
         self.parts: Sequence[Part] = ()
-        """What of the batch's files is read."""
+        """The parts of the batch's files that are read."""
         self.rows_counted = 0
         """Rows of the batch's files by their own count."""
         self.seen = ChangeFigures(by_op=dict.fromkeys("IUD", 0))
@@ -43,12 +43,12 @@ class BatchReader:
         """Bytes that were read again."""
 
     def of(self, batch: Batch) -> "BatchReader":
-        """A reader of another batch of the same files, which has read nothing of it yet."""
+        """A reader of another batch of the same context, which has not read anything yet."""
         return BatchReader(replace(self.context, batch=batch), self.replayed_bytes)
 
     @property
     def is_late(self) -> bool:
-        """Whether some of the batch's rows belong before what was applied, so that their keys are computed again."""
+        """Whether some of the batch's rows precede applied ones, so that their keys are recomputed."""
         context = self.context
         return self.seen.is_late(context.position.max_sequence) or context.retries or context.again
 
@@ -70,8 +70,8 @@ class BatchReader:
         return self.seen
 
     def read_again(self, files: Sequence[LoggedFile], cut: RowCut | None = None) -> Reading | None:
-        """Records that were applied before, by default all of their rows up to the batch's cut; files that were set
-        aside whole are left out again. None when none of them can be read."""
+        """Reads records that were applied before, by default all of their rows up to the batch's cut; leaves out files
+        that were set aside whole. None when none of them can be read."""
         parts = self._parts(files)
         self.replayed_bytes += sum(part.file.size for part in parts)
         found, _ = self._readable(parts)
@@ -81,13 +81,13 @@ class BatchReader:
         return self._reading(found, cut) if found else None
 
     def read_with_own(self, files: Sequence[LoggedFile], cut: RowCut | None = None) -> Reading:
-        """As `read_again`, of records among which are the batch's own."""
+        """As `read_again`, for records that include the batch's own."""
         reading = self.read_again(files, cut)
         assert reading is not None, "the batch's own files were just read"
         return reading
 
     def _parts(self, files: Sequence[LoggedFile]) -> list[Part]:
-        return parts_of(files, self.quarantine.asked() if any(file.retry for file in files) else ())
+        return parts_of(files, self.quarantine.requested() if any(file.retry for file in files) else ())
 
     def _readable(self, parts: Sequence[Part]) -> tuple[list[Part], list[Held]]:
         found: list[Part] = []
@@ -100,8 +100,8 @@ class BatchReader:
                 if part.only is None:
                     unreadable.append(unreadable_file(self.context.target, part.file, files, error))
                 else:
-                    # The file is not at fault: its other rows were read by another contract.
-                    self.quarantine.asked_in_vain(part.asked)
+                    # The file is not unreadable as a whole: its other rows were read by another contract.
+                    self.quarantine.retry_failed(part.requested)
         return found, unreadable
 
     def _counted(self, file: LoggedFile) -> LoggedFile:

@@ -1,7 +1,7 @@
-"""What reaches a batch's branch: rows deleted and written, the commit that bears its position, and the row count.
+"""Writing to a batch's branch: deleting and writing rows, the commit that has its position, and the row-count check.
 
-Here: those statements, what the summary says, and the proof that the rows add up before anything is published. Not
-here: which rows (`upsert.py`, `full_row.py`, `log_tables.py`, `versioned_tables.py`).
+Here: those statements, the properties of the summary, and the check of the rows before anything is published. Not here:
+which rows (`upsert.py`, `full_row.py`, `log_tables.py`, `versioned_tables.py`).
 """
 
 import itertools
@@ -35,7 +35,7 @@ EVERY_ROW = Sql("true")
 
 
 def next_position(context: BatchContext, seen: ChangeFigures) -> Position:
-    """Where the batch brings the table. A full load starts anew; CDC never moves a maximum back."""
+    """The table's position after the batch. A full load starts its maxima again; CDC never lowers one."""
     position, batch = context.position, context.batch
     sequences = [seen.max_sequence]
     stamps = [seen.max_commit_ts]
@@ -51,7 +51,7 @@ def next_position(context: BatchContext, seen: ChangeFigures) -> Position:
         mark=context.log_mark,
         cut=batch.cut,
         unknown_rows=position.unknown_rows if batch.kind == "cdc" else 0,
-        # Some keys that are computed again take nothing from what waits.
+        # Recomputing some keys does not apply rows that wait.
         waiting=position.waiting if context.again and batch.kind == "cdc" else seen.waiting,
     )
 
@@ -61,8 +61,7 @@ def _latest(stamps: list[datetime | None]) -> datetime | None:
 
 
 def branch_head(context: BatchContext, current: Attempt) -> tuple[Table, Snapshot]:
-    """The table as it is now, and the snapshot that the attempt's branch is at. Raises ApplyConflict without the
-    branch."""
+    """The table as it is now, and the head of the attempt's branch. Raises ApplyConflict without the branch."""
     identifier = context.target.identifier
     table = load_table(context.runtime.catalog, identifier)
     ref = table.metadata.refs.get(current.branch) if table is not None else None
@@ -91,7 +90,7 @@ def delete_matching(
 
 
 def write_all(context: BatchContext, current: Attempt, rows: DataFrame) -> None:
-    """The rows, instead of all that are on the branch."""
+    """Replaces all rows on the branch by the given ones."""
     context.stage("write")
     with context.watch.stage("write"):
         _writer(in_table_columns(rows, context.target), current).overwrite(F.lit(True))
@@ -105,11 +104,11 @@ def overwrite(
     counted: Observed,
     figure: str = "rows",
 ) -> Written:
-    """Writes the rows of a full load, the whole table, as they are read; `counted` has their number as `figure`."""
+    """Writes the rows of a full load, the whole table, while they are read; `counted` has their number as `figure`."""
     context = reader.context
     write_all(context, current, rows)
     seen = reader.check(reading)
-    # What the position needs is known only now, so that the commit that bears it comes second, without rows.
+    # The position is known only after the rows are read, so that a second commit, without rows, has it.
     return Written(
         strategy="overwrite",
         keys=seen.used,
@@ -119,13 +118,13 @@ def overwrite(
 
 
 def append_rows(context: BatchContext, current: Attempt, rows: DataFrame) -> None:
-    """The rows, beside those on the branch."""
+    """Appends the rows to the branch."""
     _writer(in_table_columns(rows, context.target), current).append()
 
 
 def in_table_columns(rows: DataFrame, target: Target) -> DataFrame:
     """The rows in the columns of the silver table."""
-    # By text: of a thousand columns, the API takes seconds to name them.
+    # As SQL text: with a thousand columns, the DataFrame API takes seconds.
     return rows.selectExpr(*(quoted(column.name) for column in target.columns))
 
 
@@ -137,10 +136,10 @@ def _writer(
 
 
 def stamp(context: BatchContext, current: Attempt, result: BatchResult, written: Written) -> None:
-    """Writes what is left of the batch's rows, possibly none, in the commit that bears the position.
+    """Writes the rest of the batch's rows, possibly none, in the commit that has the position.
 
-    It is always the branch's last commit: an append, or of a small table the overwrite of all its rows. Never a delete:
-    one that happens to touch metadata only would lose the properties.
+    It is always the branch's last commit: an append, or for a small table the overwrite of all its rows. It is never a
+    delete, because a delete that changes only metadata would lose the properties.
     """
     images = _no_rows(context) if written.images is None else in_table_columns(written.images, context.target)
     writer = _writer(images, current, _properties(result, written))
@@ -151,7 +150,7 @@ def stamp(context: BatchContext, current: Attempt, result: BatchResult, written:
 
 
 def stamp_again(context: BatchContext, current: Attempt, result: BatchResult, written: Written) -> None:
-    """A commit without rows, for what was known only when the rows had been written."""
+    """Repeats the commit without rows, with properties that were known only after the rows were written."""
     _, head = branch_head(context, current)
     properties = _properties(result, written) | {
         RESTAMP_OF: str(head.snapshot_id),
@@ -177,7 +176,7 @@ def count_rows(
     context = reader.context
     table, head = branch_head(context, current)
     if head.parent_snapshot_id != before:
-        # Iceberg begins a branch that is not there anew, at main: without what was deleted on it.
+        # Iceberg has created a missing branch again, at main: it lacks the batch's deletes.
         raise ApplyConflict(
             f"{context.target.identifier}: the branch of the attempt was dropped while it was written to"
         )
@@ -201,7 +200,7 @@ def _row_counts(
 ) -> RowCounts:
     """The figures of the batch; `commits` are the summaries of the branch's own commits, the newest first."""
     planned, seen = reader.context.position, reader.seen
-    # Rows that a rewrite has kept were dropped with their files, and added with others.
+    # A rewrite deletes the rows that it keeps with their files, and adds them in new files.
     kept = int(written.kept.get["rows"]) if written.kept is not None else 0
     expected_waiting = None
     if result.kind == "cdc" and not reader.context.again:
@@ -229,6 +228,6 @@ def _row_counts(
 
 
 def rows_removed(commit: dict[str, str]) -> int:
-    """Rows that a commit deleted: newly marked positions, and rows of dropped files that were not marked before."""
+    """Number of rows that a commit deleted: newly marked positions, and rows of dropped files not marked before."""
     marked = int(commit.get("added-position-deletes", "0")) - int(commit.get("removed-position-deletes", "0"))
     return marked + int(commit.get("deleted-records", "0"))

@@ -1,8 +1,8 @@
-"""A batch of a table without a key whose rows are found by all of their columns.
+"""A batch of a table without a key, whose rows are found by all of their columns.
 
-Such a table may have the same row twice, so that what it holds is how often there is each row. An insert adds one, a
-delete takes one away, an update does both: the row before it, and the row after it. A row that is not there is not
-taken away, which is counted: the source has not shown the whole row, or changes were made while the full load ran.
+Such a table may have the same row twice, so that its state is the count of each row. An insert adds one, a delete
+removes one, an update removes the former row and adds the new one. A row that the table does not have cannot be removed
+and is counted as unmatched: DMS has not written the whole row, or changes were made while the full load ran.
 
 Here: those counts, and what changes in the table. Not here: the order of the steps (`silver/apply/apply_batch.py`),
 which changes are repetitions (`log_tables.py`). DataFrame API only.
@@ -31,8 +31,8 @@ from lake_assets.spark.sql import Sql, joined, quoted, sql
 
 
 def replace_rows(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
-    """Deletes on the branch the rows of which there are to be more or fewer; all of them that are to be there are left
-    to the commit that bears the position."""
+    """Deletes on the branch all rows whose count changes; the commit that has the position appends them in their new
+    number."""
     context = reader.context
     with context.watch.stage("read"):
         batch = reading.checkpointed(each_once(reading.good))
@@ -42,7 +42,7 @@ def replace_rows(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
         context.stage("replay")
         with context.watch.stage("replay"):
             events = _all_events(reader, reading, events)
-    counts, observed = _counts(events, _there(context), since_then=not reader.is_late)
+    counts, observed = _counts(events, _present(context), since_then=not reader.is_late)
     counts = checkpointed(counts, [observed])
     figures = observed.get
     changed = counts.filter("_before != _after")
@@ -69,7 +69,7 @@ def replace_all_rows(reader: BatchReader, reading: Reading, current: Attempt) ->
 
 
 def _all_events(reader: BatchReader, reading: Reading, own: DataFrame) -> DataFrame:
-    """All events of the epoch, of the rows that the batch's own events are about."""
+    """All events of the epoch for the rows of the batch's own events."""
     again = members_again(reader, reading)
     affected = checkpointed(own.select("_value").distinct())
     events = _events(each_once(again.good))
@@ -80,7 +80,7 @@ def _all_events(reader: BatchReader, reading: Reading, own: DataFrame) -> DataFr
 
 
 def _events(changes: DataFrame) -> DataFrame:
-    """`_value` struct, `_delta` (1 or -1) and `_order` struct, in which a row is taken away before another comes."""
+    """`_value` struct, `_delta` (1 or -1) and `_order` struct, by which an update removes a row before it adds one."""
 
     def event(value: str, delta: int) -> Column:
         return F.struct(F.col(value).alias("_value"), F.lit(delta).alias("_delta"))
@@ -94,28 +94,28 @@ def _events(changes: DataFrame) -> DataFrame:
     return each.select("_event._value", "_event._delta", F.struct("_order", "_event._delta").alias("_order"))
 
 
-def _there(context: BatchContext) -> DataFrame | None:
-    """How often the table has each of its rows: `_value`, `_there`."""
+def _present(context: BatchContext) -> DataFrame | None:
+    """How often the table has each of its rows: `_value`, `_present`."""
     if context.position.snapshot_id is None or context.reshape:
         return None
     rows = context.main.select(table_image(context.target).alias("_value"))
-    return rows.groupBy("_value").agg(F.count(F.lit(1)).alias("_there"))
+    return rows.groupBy("_value").agg(F.count(F.lit(1)).alias("_present"))
 
 
-def _counts(events: DataFrame, there: DataFrame | None, *, since_then: bool) -> tuple[DataFrame, Observed]:
-    """Of each row that the events are about: `_value`, `_before` and `_after`, how often it is in the table and how
-    often it is to be; `_unmatched`, how often it was to be taken away and was not there; and what is observed of them.
-    The events are those `since_then`, or all that there ever were."""
+def _counts(events: DataFrame, present: DataFrame | None, *, since_then: bool) -> tuple[DataFrame, Observed]:
+    """For each row of the events: `_value`, `_before` and `_after`, its count in the table and after the batch;
+    `_unmatched`, how often it should have been removed and was not in the table; and the figures of all of them. The
+    events are those `since_then`, since the table's state, or all events of the epoch."""
     own = events.groupBy("_value").agg(
         F.array_sort(F.collect_list(F.struct("_order", "_delta"))).alias("_events"),
         F.sum("_delta").alias("_sum"),
     )
-    if there is None:
+    if present is None:
         own = own.withColumn("_before", F.lit(0).cast("bigint"))
     else:
-        same = own["_value"].eqNullSafe(there["_value"])
-        own = own.join(there, on=same, how="left").select(
-            own["_value"], "_events", "_sum", F.coalesce("_there", F.lit(0)).cast("bigint").alias("_before")
+        same = own["_value"].eqNullSafe(present["_value"])
+        own = own.join(present, on=same, how="left").select(
+            own["_value"], "_events", "_sum", F.coalesce("_present", F.lit(0)).cast("bigint").alias("_before")
         )
     start = F.col("_before") if since_then else F.lit(0).cast("bigint")
 
@@ -138,7 +138,7 @@ def _counts(events: DataFrame, there: DataFrame | None, *, since_then: bool) -> 
 
 
 def _copies(counts: DataFrame) -> DataFrame:
-    """Each row as often as it is to be there, in the table's columns."""
+    """Each row as often as its new count, in the table's columns."""
     present = counts.filter("_after > 0")
     return present.select("_value", F.explode(F.sequence(F.lit(1).cast("bigint"), "_after"))).select(
         "_value.*"

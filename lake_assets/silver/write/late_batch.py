@@ -1,6 +1,6 @@
-"""Keys that are computed again: of a batch that came late, and of one that does not tell by itself.
+"""Recomputing keys: those of a late batch, and those whose state the batch alone does not determine.
 
-Here: from which files, and putting the outcome in the place of the batch's own. Not here: how far back the files reach
+Here: from which files, and replacing the batch's own states by the result. Not here: how far back the files reach
 (`replay_basis.py`), following rows from key to key (`silver/changes/key_moves.py`).
 """
 
@@ -24,44 +24,44 @@ from lake_assets.silver.plan.rewritten import lost_contents
 from lake_assets.silver.table.change_events import UPDATED, commit_of, key_columns
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.replay_basis import Basis, basis
+from lake_assets.silver.write.replay_basis import Basis, newest_basis
 from lake_assets.spark.checkpoint import checkpointed
 
 States = tuple[DataFrame, Counts]
 
 
 def replayed(reader: BatchReader, reading: Reading, delta: DataFrame, counts: Counts) -> States:
-    """The state of a late batch's keys from every file that tells of its time or a later one. Raises FilesUnusable when
-    one of these is gone."""
+    """The states of a late batch's keys, recomputed from all files with changes of its time or later. Raises
+    FilesUnusable when one of these is gone."""
     if not counts.keys:
-        return delta, counts  # a join with nothing would not read the files, as if they had no rows
+        return delta, counts  # Spark would not read the files for an empty join, and count no rows
     context = reader.context
     context.stage("replay")
     with context.watch.stage("replay"):
-        told = _told_since(reader, reading)
+        basis = _basis(reader, reading)
         affected = broadcast_if_few(delta.select(*key_columns(context.target.key)), counts.keys)
-        again = reader.read_with_own(told.files)
+        again = reader.read_with_own(basis.files)
         done, found = counted(state_of(context.target, again.good, only=affected), again)
         again.figures()
         if found.doubtful:
-            done, found = _with_settled(reader, done, found, told, _rows_at(context, told))
+            done, found = _with_settled(reader, done, found, basis, _rows_at(context, basis))
         return done, found
 
 
 def settled_in_order(reader: BatchReader, reading: Reading, delta: DataFrame, counts: Counts) -> States:
-    """The state of an in-order batch's keys with the doubtful ones settled. Raises FilesUnusable as `replayed`."""
+    """The states of an in-order batch's keys, with the doubtful ones settled. Raises FilesUnusable as `replayed`."""
     context = reader.context
     with context.watch.stage("replay"):
         if commit_of(reader.seen.min_sequence) > commit_of(context.position.max_sequence):
             # Nothing of its transactions was applied before.
             own = Basis(context.batch.files)
             return _with_settled(reader, delta, counts, own, context.main, cut=context.row_cut)
-        told = _told_since(reader, reading)
-        return _with_settled(reader, delta, counts, told, _rows_at(context, told))
+        basis = _basis(reader, reading)
+        return _with_settled(reader, delta, counts, basis, _rows_at(context, basis))
 
 
 def settled_again(reader: BatchReader) -> States:
-    """The states of the doubtful keys of a full load, which has no earlier state."""
+    """The states of the doubtful keys of a full load, which has no earlier state, settled."""
     context = reader.context
     reading = reader.read_with_own(context.batch.files)
     states, _ = counted(state_of(context.target, reading.good).filter("_doubtful"), reading)
@@ -69,8 +69,8 @@ def settled_again(reader: BatchReader) -> States:
 
 
 def members_again(reader: BatchReader, reading: Reading) -> Reading:
-    """All files of the epoch, which the keys of a late batch are computed from where the table keeps what was before,
-    or has no keys. Raises FilesUnusable when one of them is gone."""
+    """A reading of all files of the epoch: a late batch is recomputed from them if the table keeps former rows, or has
+    no key. Raises FilesUnusable when one of them is gone."""
     members = reader.context.members
     refuse_missing(reader.context, reading, members)
     return reader.read_with_own(members)
@@ -80,17 +80,17 @@ def _with_settled(
     reader: BatchReader,
     delta: DataFrame,
     counts: Counts,
-    told: Basis,
+    basis: Basis,
     base: DataFrame | None,
     cut: RowCut | None = None,
 ) -> States:
     names = key_columns(reader.context.target.key)
     doubtful = delta.filter("_doubtful")
-    # What a key's first change was, its own changes say; of keys that were found on the way of a row nobody asks.
+    # A key's first change is known from its own changes; followed keys do not need one.
     firsts = F.broadcast(doubtful.select(*names, "_first"))
-    found = _settled(reader, doubtful, told, base, cut)
+    found = _settled(reader, doubtful, basis, base, cut)
     found = found.drop("_first").join(firsts, on=names, how="left")
-    # Keys that were found on the way of a row are in both.
+    # Followed keys may be in both.
     rest = delta.join(found.select(*names), on=names, how="left_anti")
     done, now = counted(rest.unionByName(found))
     followed = now.keys - counts.keys
@@ -98,30 +98,31 @@ def _with_settled(
 
 
 def _settled(
-    reader: BatchReader, doubtful: DataFrame, told: Basis, base: DataFrame | None, cut: RowCut | None = None
+    reader: BatchReader, doubtful: DataFrame, basis: Basis, base: DataFrame | None, cut: RowCut | None = None
 ) -> DataFrame:
     context = reader.context
-    reading = reader.read_with_own(told.files, cut)
+    reading = reader.read_with_own(basis.files, cut)
     keys = doubtful.select(*key_columns(context.target.key))
     done = checkpointed(settled(context.spark, context.target, reading.good, keys, base))
     return done.withColumns({"_first": F.lit(UPDATED), "_doubtful": F.lit(False)})
 
 
-def _told_since(reader: BatchReader, reading: Reading) -> Basis:
+def _basis(reader: BatchReader, reading: Reading) -> Basis:
     context, batch = reader.context, reader.context.batch
     table = load_table(context.runtime.catalog, context.target.identifier)
     assert table is not None, "it was created before the batch"
     if context.again or batch.cut is not None or batch.reopened:
         # A snapshot at a cut does not have all rows of the files that were read for it.
-        told = Basis(context.members)
+        basis = Basis(context.members)
     else:
-        told = basis(table, context.position.snapshot_id, batch, context.logged, reader.seen.min_sequence)
-    refuse_missing(context, reading, told.files)
-    return told
+        lowest = reader.seen.min_sequence
+        basis = newest_basis(table, context.position.snapshot_id, batch, context.logged, lowest)
+    refuse_missing(context, reading, basis.files)
+    return basis
 
 
 def refuse_missing(context: BatchContext, reading: Reading, files: Sequence[LoggedFile]) -> None:
-    """Raises FilesUnusable, for the batch's late files, when one of the others is gone, or its rows are."""
+    """Raises FilesUnusable for the batch's late files when one of the other files is gone, or its former rows are."""
     batch = {file.key for file in context.batch.files}
     needed = [file for file in files if file.key not in batch]
     if missing := missing_files(context.store, needed):
@@ -131,11 +132,11 @@ def refuse_missing(context: BatchContext, reading: Reading, files: Sequence[Logg
 
 
 def _held_back(context: BatchContext, reading: Reading, needed: str, fate: str) -> list[UnreadableFile]:
-    """The batch's files that reach back to what was applied before."""
+    """The batch's files that have changes from before the newest applied one, as unusable ones."""
     applied = commit_of(context.position.max_sequence)
     lowest = reading.changes.filter("_sequence != ''").groupBy("_file").agg(F.min("_sequence").alias("first"))
     back = {plain(unquote(row["_file"])) for row in lowest.collect() if commit_of(row["first"]) <= applied}
-    reason = f"it comes late, and {needed}, which is needed to know what it changes, {fate}"
+    reason = f"it arrived late, and {needed}, without which its changes cannot be applied, {fate}"
     return [
         UnreadableFile(part.file.key, reason)
         for part in reading.parts
@@ -143,9 +144,9 @@ def _held_back(context: BatchContext, reading: Reading, needed: str, fate: str) 
     ]
 
 
-def _rows_at(context: BatchContext, told: Basis) -> DataFrame | None:
-    """The table as it was before those files."""
-    if told.snapshot_id is None:
+def _rows_at(context: BatchContext, basis: Basis) -> DataFrame | None:
+    """The rows of the table before the files of the basis."""
+    if basis.snapshot_id is None:
         return None
     catalog = context.runtime.lake.catalog.name
-    return context.spark.sql(table_at(catalog, context.target.identifier, told.snapshot_id))
+    return context.spark.sql(table_at(catalog, context.target.identifier, basis.snapshot_id))

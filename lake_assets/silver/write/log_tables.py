@@ -1,10 +1,10 @@
-"""A batch of a log: rows are only ever added, each change once.
+"""A batch of a log: rows are only appended, each change once.
 
-A DMS task that resumes after a failure may write changes again, into another file. Among current rows the last event
-of a key decides, and a repetition changes nothing; a log has to recognise it: by DMS's own sequence and the change's
-whole content, so that no two different changes are ever taken for one.
+A DMS task that resumes after a failure may write changes again, into another file. In a table of current rows a
+repetition changes nothing, because a key's last event decides. A log has to recognise repetitions: by DMS's own
+sequence and the change's whole content, so that two different changes are never taken for one.
 
-Here: the rows of a log, and that recognition. Not here: the order of the steps (`silver/apply/apply_batch.py`).
+Here: the rows of a log, and that comparison. Not here: the order of the steps (`silver/apply/apply_batch.py`).
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ IDENTITY = ("_sequence", "_op", "_commit_ts", "_image")
 
 
 def replace_log(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
-    """A full load and the CDC that belongs to it: the whole log, read and written in one pass."""
+    """Writes a full load and the CDC that belongs to it: the whole log, read and written in one pass."""
     target, counted = reader.context.target, Observed()
     changes = each_once(reading.good) if _may_repeat(reader.context, late=False) else reading.good
     rows = counted.on(_columns(target, changes), F.count(F.lit(1)).alias("rows"))
@@ -48,14 +48,14 @@ def replace_log(reader: BatchReader, reading: Reading, current: Attempt) -> Writ
 
 
 def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
-    """Reads the batch; its rows are left to the commit that bears the position."""
+    """Reads the batch; the commit that has the position appends its rows."""
     context = reader.context
     with context.watch.stage("read"):
         delta = reading.checkpointed(reading.good)
     seen = reader.check(reading)
     refuse_changes(context.target, seen)
     rows, late = seen.used, seen.is_late(context.position.max_sequence)
-    if known := _with_former_rows(reader):
+    if known := _files_in_log(reader):
         with context.watch.stage("repetitions"):
             delta = checkpointed(_without_known(context, known, delta))
             rows = delta.count()
@@ -89,31 +89,31 @@ def _columns(target: Target, changes: DataFrame) -> DataFrame:
 
 
 def _may_repeat(context: BatchContext, *, late: bool) -> bool:
-    """Whether the batch can hold a change twice, or one that was applied before, and that could be told. A change that
-    is written again goes to another file, whose sequences then do not lie above all the earlier ones."""
+    """Whether the batch may have a change twice, or one that was applied before, and repetitions can be recognised. DMS
+    writes a repeated change to another file, whose sequences then are not above all earlier ones."""
     several = sum(file.kind is FileKind.CDC for file in context.batch.files) > 1
     return context.target.dms.change_sequence_column is not None and (several or late)
 
 
 def each_once(changes: DataFrame) -> DataFrame:
-    """Without repetitions. Rows that have no sequence of their own are all kept."""
+    """The changes without repetitions. Keeps all rows without a sequence of their own."""
     place = F.when(~has_own_sequence(F.col("_sequence")), F.struct("_file", "_row"))
     return changes.withColumn("_place", place).dropDuplicates([*IDENTITY, "_place"])
 
 
-def _with_former_rows(reader: BatchReader) -> list[LoggedFile]:
-    """Files of the batch of which the log has rows from before they were written again: those with further rows, and
-    those that are read again as somebody asked for."""
+def _files_in_log(reader: BatchReader) -> list[LoggedFile]:
+    """Files of the batch that were written again, and whose former rows are in the log: those with additional rows, and
+    those that `quarantine retry` has requested."""
     context, applied = reader.context, reader.context.position.log_offset
     grown = rewritten(context.batch.files, context.logged, applied, context.damaged)
-    asked = [part.file for part in reader.parts if part.file.retry and part.only is None]
+    retried = [part.file for part in reader.parts if part.file.retry and part.only is None]
     return grown + [
-        file for file in asked if former_content(file, context.logged, applied, context.damaged) is not None
+        file for file in retried if former_content(file, context.logged, applied, context.damaged) is not None
     ]
 
 
 def _without_known(context: BatchContext, files: Sequence[LoggedFile], delta: DataFrame) -> DataFrame:
-    """The batch without the rows of these files that the log has."""
+    """The batch without those rows of these files that the log already has."""
     wanted = {plain(context.store.spark_uri(file.path)) for file in files}
     found = [row["_file"] for row in delta.select("_file").distinct().collect()]
     of_these = F.col("_file").isin([name for name in found if plain(unquote(name)) in wanted])
@@ -131,8 +131,8 @@ def _not_among(changes: DataFrame, applied: DataFrame) -> DataFrame:
 
 
 def _not_applied(reader: BatchReader, delta: DataFrame) -> DataFrame:
-    """What of a late batch is no repetition: of the log itself, if it has the columns of IDENTITY, else of the files
-    that were applied."""
+    """The rows of a late batch without repetitions: compared with the log itself if it has the columns of IDENTITY,
+    else with the applied files."""
     context = reader.context
     if context.target.mode is Mode.CHANGE_LOG:
         # A repetition has the commit of its first delivery.

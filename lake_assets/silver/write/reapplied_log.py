@@ -1,11 +1,11 @@
-"""What a table says of the rows of files that were written again, where it cannot be made anew.
+"""Files that were written again, compared with the rows of a table that cannot be recomputed.
 
-A log has the rows of the file, a history has each key's row at that time. If the table says all rows of the file, and
-there are as many as before, the file is recognised, and changes nothing. Rows that came to those that it had are
-applied. If it withdraws what it said before, it is set aside: `quarantine discard` leaves the table as it is,
-`quarantine retry` applies what the file says now.
+A log has the rows of the file, a history has each key's row at that time. If the table has all rows of the file, and
+the file has as many as before, it is recognised and changes nothing. Additional rows are applied. A file that lacks or
+changes former rows is set aside: `quarantine discard` leaves the table as it is, `quarantine retry` applies the file's
+present rows.
 
-Here: that comparison. Not here: which files these are (`silver/plan/rewritten.py`), a change log's own repetitions
+Here: that comparison. Not here: which files these are (`silver/plan/rewritten.py`), repetitions within a change log
 (`log_tables.py`). DataFrame API only.
 """
 
@@ -32,16 +32,16 @@ from lake_assets.spark.sql import quoted
 from lake_assets.words import does, many
 
 LOGS = frozenset({Mode.CHANGE_LOG, Mode.APPEND_LOG})
-_NOT_ALL = ", and not all files that the table would be recomputed from are there"
+_NOT_ALL = ", and not all files that the table would be recomputed from are in the bucket"
 _THEN = (
     "the table keeps the rows that it has: `lake-assets quarantine discard` leaves it so, `quarantine retry` applies "
-    "what the file says now"
+    "the file's present rows"
 )
 
 
 def recognised(reader: BatchReader) -> BatchReader:
-    """A reader of the batch without the files whose rows the table says already; of those that were written again,
-    those with further rows are left. Raises FilesUnusable for those of other rows."""
+    """A reader of the batch without the files that were written again and whose rows the table already has; files with
+    additional rows stay. Raises FilesUnusable for files with other rows."""
     context, batch = reader.context, reader.context.batch
     if batch.kind != "cdc":
         return reader
@@ -49,13 +49,13 @@ def recognised(reader: BatchReader) -> BatchReader:
     if not again:
         return reader
     with context.watch.stage("recognise"):
-        said = _said(reader, again)
-    files = tuple(file for file in batch.files if file not in said)
-    return reader.of(replace(batch, files=files, superseded_files=batch.superseded_files + len(said)))
+        known = _in_table(reader, again)
+    files = tuple(file for file in batch.files if file not in known)
+    return reader.of(replace(batch, files=files, superseded_files=batch.superseded_files + len(known)))
 
 
-def _said(reader: BatchReader, files: Sequence[LoggedFile]) -> list[LoggedFile]:
-    """Those of the files whose rows the table says. Raises FilesUnusable for those that contradict it."""
+def _in_table(reader: BatchReader, files: Sequence[LoggedFile]) -> list[LoggedFile]:
+    """Those of the files whose rows the table has. Raises FilesUnusable for those that contradict it."""
     context = reader.context
     if context.target.mode not in (*LOGS, Mode.HISTORY):
         raise _unusable(context, dict.fromkeys(files, _NOT_ALL))
@@ -64,21 +64,21 @@ def _said(reader: BatchReader, files: Sequence[LoggedFile]) -> list[LoggedFile]:
         raise _unusable(context, dict.fromkeys(files, ", and cannot be read"))
     rows = reading.checkpointed(reading.good)
     reading.figures()
-    there, unsaid = _by_file(rows), _by_file(_unsaid(context, rows))
+    counts, missing = _by_file(rows), _by_file(_not_in_table(context, rows))
     faults: dict[LoggedFile, str] = {}
-    said: list[LoggedFile] = []
+    known: list[LoggedFile] = []
     for file in files:
         address = plain(context.store.spark_uri(file.path))
-        now, new, before = there.get(address, 0), unsaid.get(address, 0), _rows_before(context, file)
+        now, new, before = counts.get(address, 0), missing.get(address, 0), _rows_before(context, file)
         if new and (before is None or before > now - new):
             faults[file] = f": {new} of its {many(now, 'row')} {does(new, 'differ')}"
         elif before is not None and before > now:
             faults[file] = f": it had {many(before, 'row')} that can be used, and has {now}"
         elif not new:
-            said.append(file)
+            known.append(file)
     if faults:
         raise _unusable(context, faults)
-    return said
+    return known
 
 
 def _unusable(context: BatchContext, faults: Mapping[LoggedFile, str]) -> FilesUnusable:
@@ -92,7 +92,7 @@ def _by_file(rows: DataFrame) -> Mapping[str, int]:
 
 
 def _rows_before(context: BatchContext, file: LoggedFile) -> int | None:
-    """How many rows of the file were applied; None where nobody knows."""
+    """How many rows of the file were applied; None if that is unknown."""
     former = former_content(file, context.logged, context.position.log_offset, context.damaged)
     if former is None or former.rows is None or context.position.cut is not None:
         return None  # at a consistent cut, some of its rows may wait
@@ -103,26 +103,28 @@ def _rows_before(context: BatchContext, file: LoggedFile) -> int | None:
     )
 
 
-def _unsaid(context: BatchContext, rows: DataFrame) -> DataFrame:
-    """Of the rows, those that the table does not say."""
+def _not_in_table(context: BatchContext, rows: DataFrame) -> DataFrame:
+    """Those of the rows that the table does not have."""
     if context.position.cut is not None:
-        rows = rows.filter(F.col("_commit_ts") <= F.lit(context.position.cut))  # those after it are news
+        rows = rows.filter(
+            F.col("_commit_ts") <= F.lit(context.position.cut)
+        )  # later ones are not applied yet
     if context.target.mode is Mode.HISTORY:
-        return _unsaid_by_history(context, rows)
+        return _not_in_history(context, rows)
     return not_in_log(context, rows)
 
 
 def not_in_log(context: BatchContext, rows: DataFrame) -> DataFrame:
-    """Of the changes, those that the log does not have, or does not have as often as one file has them."""
+    """Those of the changes that the log does not have, or has fewer times than one file."""
     if context.target.mode is Mode.CHANGE_LOG:
         own, table = ["_sequence", "_op", "_commit_ts"], rows_of_commits(context, rows)
     else:
         own, table = [], context.main.select(table_image(context.target).alias("_image"))
     value = F.struct(*own, "_image")
-    there = table.groupBy(value.alias("_there")).agg(F.count(F.lit(1)).alias("_times"))
+    present = table.groupBy(value.alias("_present")).agg(F.count(F.lit(1)).alias("_times"))
     place = F.row_number().over(Window.partitionBy("_file", "_value").orderBy("_row"))
     numbered = rows.withColumn("_value", value).withColumn("_number", place)
-    joined = numbered.join(there, numbered["_value"].eqNullSafe(there["_there"]), "left")
+    joined = numbered.join(present, numbered["_value"].eqNullSafe(present["_present"]), "left")
     return joined.filter(F.col("_number") > F.coalesce("_times", F.lit(0))).select(*rows.columns)
 
 
@@ -135,13 +137,13 @@ def rows_of_commits(context: BatchContext, changes: DataFrame) -> DataFrame:
     return rows.select("_sequence", "_op", "_commit_ts", table_image(context.target).alias("_image"))
 
 
-def _unsaid_by_history(context: BatchContext, rows: DataFrame) -> DataFrame:
-    """The last event of each key in each commit says what the key's row was from then on."""
+def _not_in_history(context: BatchContext, rows: DataFrame) -> DataFrame:
+    """The last events of each key in each commit that contradict the key's version at that time."""
     target = context.target
     names = key_columns(target.key)
     found = events(rows, target.key, before_images=target.before_images, carry=("_commit_ts",))
-    said = F.struct("_tombstone", "_image", F.col("_order._file").alias("_file"))
-    last = found.groupBy(*names, "_commit_ts").agg(F.max_by(said, F.col("_order")).alias("_said"))
+    event = F.struct("_tombstone", "_image", F.col("_order._file").alias("_file"))
+    last = found.groupBy(*names, "_commit_ts").agg(F.max_by(event, F.col("_order")).alias("_event"))
     begun = epoch_beginning(context, context.batch.epoch, context.batch.upto)
     last = last.withColumn("_at", F.greatest(F.col("_commit_ts"), F.lit(begun.at)))
     versions = context.main.select(
@@ -156,7 +158,7 @@ def _unsaid_by_history(context: BatchContext, rows: DataFrame) -> DataFrame:
     for name in names:
         same = same & (F.col(name) == F.col(f"{name}_"))
     joined = last.join(versions, same, "left")
-    agrees = F.when(F.col("_said._tombstone"), F.col("_valid_from").isNull()).otherwise(
-        F.col("_valid_from").isNotNull() & F.col("_said._image").eqNullSafe(F.col("_version"))
+    agrees = F.when(F.col("_event._tombstone"), F.col("_valid_from").isNull()).otherwise(
+        F.col("_valid_from").isNotNull() & F.col("_event._image").eqNullSafe(F.col("_version"))
     )
-    return joined.filter(~agrees).select("_said._file")
+    return joined.filter(~agrees).select("_event._file")

@@ -1,7 +1,7 @@
-"""What a table's keys can be computed again from: an earlier state of the table, and the files since.
+"""The basis from which a table's keys are recomputed: an earlier snapshot of the table, and the files since.
 
-The state of a key is a function of all files of the epoch. Where a retained snapshot lies wholly before the changes in
-question, the table as it was then stands for everything before. Here: finding it. Pure but for Iceberg's metadata.
+The state of a key is a function of all files of the epoch. A retained snapshot that has none of the changes in question
+replaces all files before it. Here: finding it. Pure, except that it reads Iceberg's metadata.
 """
 
 from collections.abc import Sequence
@@ -22,19 +22,19 @@ MIN_SEQUENCE, KIND = f"{BATCH}min-sequence", f"{BATCH}kind"
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """`files` tell everything that has changed since the snapshot; since the table was empty, if there is none."""
+    """`files` have all changes since the snapshot, or, without a snapshot, since the table was empty."""
 
     files: tuple[LoggedFile, ...]
     snapshot_id: int | None = None
 
 
-def basis(
+def newest_basis(
     table: Table, snapshot_id: int | None, batch: Batch, logged: Sequence[LoggedFile], first: str
 ) -> Basis:
-    """For changes from the sequence `first` on; `snapshot_id` is where the batch is planned from.
+    """The basis for changes from the sequence `first` on; the batch is planned from the snapshot `snapshot_id`.
 
-    The newest snapshot is taken that has nothing of the first change's transaction or of later ones, and after which no
-    batch reached back behind it. Its columns must be today's. Files that were logged up to it need not be read.
+    Takes the newest snapshot that has no change of the first change's transaction or of later ones, and after which no
+    batch applied an earlier change. Its columns must be today's. Files that were logged up to it are not read.
     """
     members = epoch_members(logged, batch.epoch, batch.upto)
     lowest = commit_of(first)
@@ -46,10 +46,10 @@ def basis(
             break
         offset = int(properties[LOG_OFFSET])
         since = tuple(file for file in members if file.offset > offset)
-        # Of a file whose rows are tried again, all rows are read, and most of them were applied before.
+        # All rows of a file with retried rows would be read, and most of them were applied before.
         if any(file.retry for file in since):
             break
-        # At a consistent cut, a snapshot has not all rows of the files that it counts as read.
+        # At a consistent cut, a snapshot does not have all rows of the files up to its offset.
         if int(properties.get(CUT_WAITING, "0")):
             break
         if commit_of(properties[MAX_SEQUENCE]) < lowest:

@@ -1,6 +1,6 @@
-"""The row-count check: nothing was lost between the files and the table, and nothing appeared.
+"""The row-count check: no row was lost or added between the files and the table.
 
-Here: the equations, over figures from independent places. Not here: taking the figures. Pure.
+Here: the equations, over figures that were counted independently. Not here: counting. Pure.
 """
 
 from dataclasses import dataclass
@@ -10,46 +10,46 @@ from lake_assets.words import does, many
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """Figures of one batch, each from its own witness."""
+    """Figures of one batch, each counted independently."""
 
     counted_in_files: int
-    """By counting records in the files' bytes, without Spark."""
+    """Records in the files' bytes, counted without Spark."""
     read: int
-    """By Spark, while the batch was computed."""
+    """Rows that Spark counted while it computed the batch."""
     used: int
-    """By Spark, after the rows that cannot be used were left out."""
+    """Rows that Spark counted after the filter of unusable rows."""
     quarantined: int
-    """Rows that the quarantine was given."""
+    """Rows that were set aside."""
     keys: int
     """Rows after the collapse to one per key; for logs the rows read."""
     written: int
-    """Rows that the writer was handed."""
+    """Rows that were passed to the writer."""
     added: int
-    """Rows that Iceberg says were added."""
+    """Rows that Iceberg counts as added."""
     removed: int
-    """Rows that Iceberg says were deleted."""
+    """Rows that Iceberg counts as deleted."""
     before: int
-    """Live rows of the snapshot the batch was planned from."""
+    """Live rows of the snapshot from which the batch was planned."""
     after: int
     """Live rows of the new snapshot."""
     replaced: int | None = None
-    """Of a table that keeps what was before, the rows that are to be deleted, by reading them; else None."""
+    """For a table that keeps former rows or has no key, the rows to be deleted, by reading them; else None."""
     versions: int = 0
-    """Of such a table, the images that its new rows were made of."""
+    """For such a table, the images from which its new rows were computed."""
     followed: int = 0
-    """Of the keys, those that no change of the batch names, from which one of its rows came before."""
+    """Those of the keys that no change of the batch names, but from which its rows moved."""
     taken_back: int = 0
-    """Of the written rows, those of a full load's first pass that its second one took back."""
+    """Those of the written rows that a full load's first pass wrote and its second pass deleted again."""
     passed_over: int = 0
-    """Of the rows read, those of an earlier or a later batch, by the consistent cut."""
+    """Those of the rows read that belong to an earlier or a later batch, by the consistent cut."""
     waiting: int = 0
-    """Of those, the ones of a later batch."""
+    """Those of `passed_over` that belong to a later batch."""
     expected_waiting: int | None = None
-    """The rows that waited before, and the new ones, less those that were used; None where nothing waited before."""
+    """The rows that waited before, and the new ones, less those that were used; None if the batch does not check it."""
 
 
 def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
-    """What does not add up, as a sentence; None when all does. `replaces`: the batch replaces the whole table."""
+    """A sentence about figures that do not add up, or None. `replaces`: the batch replaces the whole table."""
     if counts.read != counts.counted_in_files:
         return f"the files hold {many(counts.counted_in_files, 'row')} by their own count, the reader saw {counts.read}"
     if counts.used + counts.quarantined + counts.passed_over != counts.read:
@@ -59,8 +59,8 @@ def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
         return (
             f"{many(counts.expected_waiting, 'row')} should wait for the consistent cut now, {counts.waiting} "
             f"{does(counts.waiting, 'do')}: a file that "
-            "was read before is gone or is another now, or rows were committed longer after the flush of their file "
-            "than consistent_cut.margin"
+            "was read before is gone or has other rows now, or rows were committed longer after the flush of their "
+            "file than consistent_cut.margin"
         )
     if counts.keys - counts.followed > counts.used * 2:
         return f"{many(counts.used, 'row')} cannot change {many(counts.keys, 'key')}"
@@ -97,20 +97,20 @@ def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class LiveRows:
-    """Rows of a table as it is, each figure from its own witness."""
+    """The current number of a table's rows, each figure counted independently."""
 
     committed: int | None
-    """After the newest commit that bears a position; None where none does."""
+    """Rows after the newest commit that has a position; None without such a commit."""
     by_summary: int
-    """As the summary of the table's newest snapshot says."""
+    """Rows by the summary of the table's newest snapshot."""
     by_files: int
-    """Rows of the data files that are live, less those that delete files mark."""
+    """Rows of the live data files, less those that delete files mark."""
     equality_deletes: int = 0
-    """Rows of delete files that name values. lake_assets writes none, and nobody knows how many rows they delete."""
+    """Rows of equality-delete files. lake_assets writes none, and how many rows they delete is unknown."""
 
 
 def live_rows_problem(rows: LiveRows, *, others_may_write: bool = False) -> str | None:
-    """What does not add up in a table as it is, as a sentence; None when all does, as far as it can be counted."""
+    """A sentence about figures of the table that do not add up; None if they do, or cannot be compared."""
     if rows.equality_deletes and others_may_write:
         return None
     if rows.equality_deletes:
@@ -122,7 +122,7 @@ def live_rows_problem(rows: LiveRows, *, others_may_write: bool = False) -> str 
         return f"rows by the table's newest snapshot: {rows.by_summary}, by its files: {rows.by_files}"
     if not others_may_write and rows.committed not in (None, rows.by_summary):
         return (
-            f"rows after the table's newest batch: {rows.committed}, now: {rows.by_summary}. Somebody else has changed "
-            "the table"
+            f"rows after the table's newest batch: {rows.committed}, now: {rows.by_summary}. Another writer has "
+            "changed the table"
         )
     return None

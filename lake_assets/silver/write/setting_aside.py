@@ -1,8 +1,7 @@
-"""Rows and files that cannot be used: into the quarantine, as long as they are few.
+"""Setting aside rows and files that cannot be used, within the limits of the quarantine.
 
-Here: how many are too many, naming each row that is set aside, and what a batch changes in the quarantine. Not here:
-the quarantine's table (`bronze/quarantine/quarantine_log.py`), deciding that a row is bad
-(`bronze/reader/typed_rows.py`).
+Here: the limits, naming each row that is set aside, and a batch's changes of the quarantine. Not here: the quarantine's
+table (`bronze/quarantine/quarantine_log.py`), deciding that a row is bad (`bronze/reader/typed_rows.py`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,44 +17,43 @@ from lake_assets.bronze.quarantine.raw_rows import RawRow, raw_records
 from lake_assets.config import QuarantineLimits
 from lake_assets.errors import TableStopped
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.plan.parts import Asked, Part, request_of
+from lake_assets.silver.plan.parts import Part, Requested, request_of
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.words import many
 
 SHARE_FROM = 20
-"""Rows of a batch from which on a share of them says anything."""
+"""Rows of a batch below which the share of bad rows is not checked."""
 MOST_NAMED = 20
 """Bad rows that the message of a stopped table names."""
 
 
 class BatchQuarantine:
-    """What of a batch's files is set aside, and what was asked for again."""
+    """The rows and files of a batch that are set aside, and those whose retry was requested."""
 
     def __init__(self, context: BatchContext) -> None:
         self._context = context
         self._log = context.runtime.quarantine
         self.held: list[Held] = []
-        """What of the batch's files is set aside."""
-        self._in_vain: list[Held] = []
+        """The rows and files of the batch that are set aside."""
+        self._failed_retries: list[Held] = []
 
     def hold(self, found: Iterable[Held]) -> None:
-        """These are to be set aside."""
+        """Adds rows and files that the batch sets aside."""
         self.held += found
 
-    def asked_in_vain(self, asked: Iterable[Held]) -> None:
-        """Rows that were asked for again, of files that cannot be read by the contract as it is."""
-        self._in_vain += asked
+    def retry_failed(self, requested: Iterable[Held]) -> None:
+        """Adds requested rows of files that the present contract cannot read."""
+        self._failed_retries += requested
 
-    def asked(self) -> list[Asked]:
-        """What was asked for again, of all files of the table."""
-        return [Asked(held, at) for held, at in self._log.asked(self._context.target.identifier)]
+    def requested(self) -> list[Requested]:
+        """The requested rows and files, of all files of the table."""
+        return [Requested(held, at) for held, at in self._log.asked(self._context.target.identifier)]
 
     def set_aside(self, parts: Sequence[Part]) -> None:
-        """Records what is held of these parts, the batch's own, before the batch is published: done twice, it is
-        recorded once. What was asked for again by a later record of the log than this batch's stays asked for until
-        then."""
+        """Records what is held of these parts, the batch's own, before the batch is published; idempotent. A row that a
+        record of the log after this batch requests stays requested until that record is applied."""
         upto = self._context.batch.upto
         later = {one.held.id: one.at for one, request in self._requests() if request.offset > upto}
         self._log.set_aside(
@@ -64,48 +62,48 @@ class BatchQuarantine:
                 for held in self.held
             ]
         )
-        asked = {held.id for part in parts for held in part.asked}
-        again = [held for held in self.held if held.id in asked]
-        self._log.becomes([*again, *self._in_vain], State.HELD)
+        requested = {held.id for part in parts for held in part.requested}
+        again = [held for held in self.held if held.id in requested]
+        self._log.becomes([*again, *self._failed_retries], State.HELD)
 
     def release(self, parts: Sequence[Part]) -> None:
-        """Once the batch is published: what was held of its files and is not any more was applied, and what was held of
-        files that the table is no longer made of is nobody's concern."""
+        """Called after the batch is published: releases what was held of its files and is now applied, and marks as
+        superseded what was held of files from which the table is no longer computed."""
         batch = self._context.batch
-        still = {held.id for held in (*self.held, *self._in_vain)}
+        still = {held.id for held in (*self.held, *self._failed_retries)}
         read = {
             (part.file.key, part.file.version)
             for part in parts
             if part.only is None and part.file.offset not in batch.reopened
         }
-        # A run that died after its publish has left some of these to the next one.
+        # A run that died after its publish leaves some of these to the next one.
         due = {one.held.id for one, request in self._requests() if request.offset <= batch.upto}
         made_of = {(file.key, file.version) for file in self._context.made_of}
         applied, superseded = [], []
         for held in self._log.open(self._context.target.identifier):
             if (held.key, held.version) not in made_of:
-                # Not those of a batch that another run is about to publish.
+                # Entries above the batch's offset may be of a batch that another run is about to publish.
                 superseded += [held] if held.log_offset <= batch.upto else []
             elif held.id not in still and (held.id in due or (held.key, held.version) in read):
                 applied.append(held)
         self._log.becomes(applied, State.RELEASED)
         self._log.becomes(superseded, State.SUPERSEDED)
 
-    def _requests(self) -> list[tuple[Asked, LoggedFile]]:
-        """What was asked for again, with the record that was logged for it."""
+    def _requests(self) -> list[tuple[Requested, LoggedFile]]:
+        """The requested rows and files, each with the record that was logged for it."""
         logged = [file for file in self._context.logged if file.retry]
-        found = ((one, request_of(one, logged)) for one in (self.asked() if logged else ()))
+        found = ((one, request_of(one, logged)) for one in (self.requested() if logged else ()))
         return [(one, request) for one, request in found if request is not None]
 
 
 def bad_rows(context: BatchContext, reading: Reading, seen: ChangeFigures) -> list[Held]:
-    """The rows of a batch that cannot be used. Raises TableStopped when they are more than the table's limits allow;
-    those that are known, of files that are read again, are no news."""
+    """The rows of a batch that cannot be used. Raises TableStopped when they exceed the table's limits; rows that are
+    already known, from files that are read again, do not count."""
     if not seen.bad_rows:
         return []
     target, store = context.target, context.store
     files = [part.file for part in reading.parts]
-    # Of a file of which rows waited, those that are known were another batch's.
+    # The known bad rows of a file with waiting rows were in another batch.
     versions = {(f.key, f.version) for f in files if f.offset not in reading.cut.reopened}
     known = sum(one.row is not None and (one.key, one.version) in versions for one in context.held())
     if (limit := _exceeded(target.config.quarantine, seen.bad_rows - known, seen.rows)) is not None:
@@ -120,7 +118,7 @@ def bad_rows(context: BatchContext, reading: Reading, seen: ChangeFigures) -> li
 
 
 def _exceeded(limits: QuarantineLimits, new: int, rows: int) -> str | None:
-    """The setting that so many new bad rows of a batch exceed, with its value."""
+    """The setting that the number of new bad rows exceeds, with its value; None if none."""
     if new > limits.max_rows:
         return f"quarantine.max_rows is {limits.max_rows}"
     if rows >= SHARE_FROM and new / rows > limits.max_share:
@@ -131,8 +129,8 @@ def _exceeded(limits: QuarantineLimits, new: int, rows: int) -> str | None:
 def unreadable_file(
     target: Target, file: LoggedFile, batch: Sequence[LoggedFile], error: UnreadableFile
 ) -> Held:
-    """A file that cannot be read at all. Raises TableStopped for a part of a full load, which would leave a hole in the
-    table that it replaces."""
+    """The entry of a file that cannot be read at all. Raises TableStopped for a part of a full load, because the table
+    would lack its rows."""
     if file.kind is FileKind.LOAD:
         raise TableStopped(
             target.table,
@@ -143,7 +141,8 @@ def unreadable_file(
 
 
 def refuse_too_many_files(context: BatchContext, held: Sequence[Held]) -> None:
-    """Raises TableStopped; those that are known, of a table that is computed again, are no news."""
+    """Raises TableStopped for more files than the limit; files that are already known, when a table is recomputed, do
+    not count."""
     if not held:
         return
     most = context.target.config.quarantine.max_files

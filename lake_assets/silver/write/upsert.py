@@ -1,11 +1,11 @@
-"""A batch of a table of current rows: what it says of its keys replaces what the table says.
+"""Upsert: a batch of a table of current rows replaces the rows of its keys by their new state.
 
-Marking deleted rows costs a look into every data file, and each batch adds one: with forty files it takes longer than
-all the rest of a batch. So a table that is small is rewritten whole.
+To mark deleted rows, Spark reads every data file, and each batch adds one: with forty files that takes longer than the
+rest of a batch. So a small table is rewritten whole.
 
-Here: the state of the batch's keys, its way onto the branch, and which tables are small. Not here: the rule of a key's
-state (`silver/changes/collapse.py`), a batch that comes late or does not tell by itself (`late_batch.py`), the order of
-the steps (`silver/apply/apply_batch.py`).
+Here: the state of the batch's keys, writing it to the branch, and which tables are small. Not here: the rule of a key's
+state (`silver/changes/collapse.py`), late batches and doubtful keys (`late_batch.py`), the order of the steps
+(`silver/apply/apply_batch.py`).
 """
 
 from dataclasses import replace
@@ -28,12 +28,12 @@ from lake_assets.silver.write.late_batch import replayed, settled_again, settled
 from lake_assets.spark.checkpoint import Observed
 
 MOST_ROWS = 200_000
-"""Of a small table, and keys of a batch that rewrites it. Rows that are all alike take next to no space, and time all
-the same; keys are sent to every task, and what is rewritten is one file."""
+"""Limit of a small table's rows, and of the keys of a batch that rewrites it. A limit of bytes is not enough: equal
+rows need almost no space but still time; keys are sent to every task, and one task writes one file."""
 
 
 def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
-    """Deletes the batch's keys on the branch; their new rows are left to the commit that bears the position."""
+    """Deletes the batch's keys on the branch; the commit that has the position appends their new rows."""
     context = reader.context
     position, target = context.position, context.target
     with context.watch.stage("read"):
@@ -66,11 +66,11 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
 
 
 def replace_table(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
-    """A full load and the CDC that belongs to it: the whole table, read and written in one pass. Keys that it does not
-    settle are written in a second one."""
+    """Writes a full load and the CDC that belongs to it: the whole table, read and written in one pass. Doubtful keys
+    are written in a second pass."""
     context, target, observed = reader.context, reader.context.target, Observed()
     state = observe_states(state_of(target, reading.good), observed)
-    # An image that lacks columns may not even be fit to be written.
+    # An image of a doubtful key may lack required columns.
     certain = living(state.filter("NOT _doubtful"))
     first_pass = overwrite(reader, reading, current, certain, observed, figure="certain_rows")
     if not Counts.of(observed).doubtful:
@@ -88,8 +88,8 @@ def replace_table(reader: BatchReader, reading: Reading, current: Attempt) -> Wr
 
 
 def is_small(context: BatchContext) -> bool:
-    """Whether the batch rewrites the table. Not one with partitions: the marts' work lists come from those that a
-    commit touches."""
+    """Whether the table is small enough to be rewritten. A partitioned table never is: a commit must touch only the
+    changed partitions, because marts recompute those days."""
     if context.target.partition_by or not 0 < context.position.rows <= MOST_ROWS:
         return False
     size = int(summary(current_snapshot(context.table)).get("total-files-size", "-1"))
@@ -97,7 +97,7 @@ def is_small(context: BatchContext) -> bool:
 
 
 def _rewritten(context: BatchContext, current: Attempt, delta: DataFrame, written: Written) -> Written:
-    """What is written, by a commit that replaces the whole table."""
+    """The same batch, written by a commit that replaces the whole table."""
     assert written.images is not None, "the new rows of the keys"
     kept, observed = kept_rows(context, current, delta)
     new = in_table_columns(written.images, context.target)
@@ -106,7 +106,7 @@ def _rewritten(context: BatchContext, current: Attempt, delta: DataFrame, writte
 
 
 def kept_rows(context: BatchContext, current: Attempt, keys: DataFrame) -> tuple[DataFrame, Observed]:
-    """The rows that have none of the keys, and how many they are once they have been computed."""
+    """The rows that have none of the keys, and their number once they have been computed."""
     observed = Observed()
     rows = _on_branch(context, current).join(F.broadcast(keys.alias("k")), _same_key(context), "left_anti")
     return observed.on(rows, F.count(F.lit(1)).alias("rows")), observed
@@ -121,9 +121,9 @@ def _same_key(context: BatchContext) -> Column:
 
 
 def _unseen_updates(context: BatchContext, delta: DataFrame, counts: Counts, removed: int) -> int:
-    """Updates of keys that the table does not have, and that nothing in the batch brought there; not of those that the
-    batch takes away again, as it may with a row that was deleted while the full load ran. Looked for only when the rows
-    that made room are not as many as the changes speak of."""
+    """Number of updates of keys that the table does not have and that no insert or move of the batch added. Keys that
+    the batch deletes do not count: their row may have been deleted while the full load ran. Does not read the table if
+    as many rows were removed as the changes expect."""
     if not counts.updated or removed == counts.present:
         return 0
     if context.position.snapshot_id is None:

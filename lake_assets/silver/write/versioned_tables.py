@@ -1,12 +1,12 @@
-"""A batch of a table that keeps what was before: its history, or its deleted rows.
+"""A batch of a table that keeps former rows: its history (SCD2), or its deleted rows.
 
-In order, what the table holds of the batch's keys goes on with the batch's events. Late, it is computed again from all
-files of the epoch, and from what the table holds of the time before the epoch: the full loads of earlier epochs are
-gone, so that what they have led to cannot be computed again. That is also how a full load is applied: what was before
-ends where the epoch begins, unless the load has it.
+A batch in order continues the table's rows of its keys with its events. A late batch recomputes these rows from all
+files of the epoch, and from the table's rows of the time before the epoch: the full loads of earlier epochs are gone,
+so that their rows cannot be recomputed. A full load is applied in the same way: rows from before the epoch end at its
+beginning, unless the load has them.
 
-Here: which events make the rows, which rows they replace, and their way onto the branch. Not here: what the events
-amount to (`silver/changes/scd2.py`, `silver/changes/soft_delete.py`), the order of the steps
+Here: which events make the rows, which rows they replace, and writing them to the branch. Not here: the rows of the
+events (`silver/changes/scd2.py`, `silver/changes/soft_delete.py`), the order of the steps
 (`silver/apply/apply_batch.py`).
 """
 
@@ -54,40 +54,40 @@ from lake_assets.spark.sql import Sql, quoted
 
 
 def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
-    """Deletes on the branch what of the batch's keys may be another now; the rows that are to be there instead are left
-    to the commit that bears the position."""
+    """Deletes on the branch the rows of the batch's keys that its events may change; the commit that has the position
+    appends the new ones."""
     context = reader.context
     begun = epoch_beginning(context, context.batch.epoch, context.batch.upto)
     with context.watch.stage("read"):
-        told = _own(context, reading, begun)
+        own = _own_timeline(context, reading, begun)
         first = Observed()
-        told = first.on(told, F.min(F.unix_micros("_at")).alias("first"))
-        told = reading.checkpointed(told, first)
+        own = first.on(own, F.min(F.unix_micros("_at")).alias("first"))
+        own = reading.checkpointed(own, first)
     seen = reader.check(reading)
     distinct = Observed()
-    affected = told.select(*key_columns(context.target.key)).distinct()
+    affected = own.select(*key_columns(context.target.key)).distinct()
     affected = distinct.on(affected, F.count(F.lit(1)).alias("keys"))
     affected = checkpointed(affected, (distinct,))
     if not (keys := distinct.get["keys"]):
         return Written("delete_and_append")
     few = broadcast_if_few(affected, keys)
     versions = _Versions(context)
-    # A part of a transaction of which another was applied before does not tell which row leaves a key.
+    # If a part of a transaction was applied before, the rest does not determine which row leaves a key.
     begun_before = "" < commit_of(seen.min_sequence) <= commit_of(context.position.max_sequence)
     if begun_before or reader.is_late:
         since = begun.at
         context.stage("replay")
         with context.watch.stage("replay"):
             again = members_again(reader, reading)
-            everything = shallow(_own(context, again, begun), "changes_read_again")
-            own = everything.join(few, on=few.columns, how="left_semi")
+            everything = shallow(_own_timeline(context, again, begun), "changes_read_again")
+            affecting = everything.join(few, on=few.columns, how="left_semi")
             before = versions.known(since, until=since, only=few)
-            rows = again.checkpointed(versions.after(before, own, end=since), *versions.observed)
+            rows = again.checkpointed(versions.after(before, affecting, end=since), *versions.observed)
             again.figures()
     else:
         since = instant(first.get["first"])
         with context.watch.stage("versions"):
-            rows = versions.after(versions.known(since, only=few), told)
+            rows = versions.after(versions.known(since, only=few), own)
             rows = checkpointed(rows, versions.observed)
     context.stage("write")
     if context.position.snapshot_id is not None:
@@ -97,7 +97,7 @@ def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) ->
 
 
 def load_versions(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
-    """A full load and the CDC that belongs to it, after what the table holds of the time before it."""
+    """Writes a full load and the CDC that belongs to it, after the table's rows of the time before it."""
     context = reader.context
     begun = epoch_beginning(context, context.batch.epoch, context.batch.upto)
     versions = _Versions(context)
@@ -105,7 +105,7 @@ def load_versions(reader: BatchReader, reading: Reading, current: Attempt) -> Wr
     earlier = _earlier(reader, begun)
     if earlier is not None:
         before = earlier[1] if before is None else before.unionByName(earlier[1])
-    rows = versions.after(before, _own(context, reading, begun), end=begun.at)
+    rows = versions.after(before, _own_timeline(context, reading, begun), end=begun.at)
     if context.reshape:
         write_all(context, current, rows)
     else:
@@ -117,7 +117,7 @@ def load_versions(reader: BatchReader, reading: Reading, current: Attempt) -> Wr
     if earlier is not None:
         earlier[0].figures()
     seen = reader.check(reading)
-    # What the position needs is known only now, so that the commit that bears it comes second, without rows.
+    # The position is known only after the rows are read, so that a second commit, without rows, has it.
     return versions.written("overwrite" if context.reshape else "delete_and_append", keys=seen.used)
 
 
@@ -127,11 +127,11 @@ class _Begun:
 
     at: datetime
     loaded: datetime
-    """From when on the rows of its full load hold: the same, if it is known."""
+    """When the rows of its full load begin to hold: at the epoch's beginning, if that is known."""
 
 
 def epoch_beginning(context: BatchContext, epoch: int, upto: int) -> _Begun:
-    """When the epoch began, by its parts up to the offset."""
+    """When the epoch began, by the parts of its full load up to the offset."""
     loads = [file for file in context.logged if file.kind is FileKind.LOAD]
     parts = newest_versions(file for file in loads if file.epoch == epoch and file.offset <= upto)
     start = epoch_start(parts, [file for file in loads if file.epoch < epoch])
@@ -140,7 +140,7 @@ def epoch_beginning(context: BatchContext, epoch: int, upto: int) -> _Begun:
 
 
 class _Versions:
-    """The rows of a table that keeps what was before, and what is counted while they are computed."""
+    """The rows of a table that keeps former rows, and the figures observed while they are computed."""
 
     def __init__(self, context: BatchContext) -> None:
         self._context = context
@@ -156,8 +156,8 @@ class _Versions:
         *,
         withdrawn: bool = False,
     ) -> DataFrame | None:
-        """The rows of the table that may be others by what happens from `since` on, as a timeline: all that they say,
-        or only what was before `until`. None if there are none."""
+        """The rows of the table that events from `since` on may change, as a timeline: all their events, or only those
+        before `until`. None without a table."""
         context, target = self._context, self._context.target
         if context.position.snapshot_id is None or context.reshape:
             return None
@@ -173,7 +173,7 @@ class _Versions:
         return soft_delete.known(rows, target, until, withdrawn=withdrawn)
 
     def after(self, before: DataFrame | None, own: DataFrame, end: datetime | None = None) -> DataFrame:
-        """The rows that the events amount to; `end`: when all that was before ends, unless they have it."""
+        """The rows of the events; `end`: when rows of `before` end, unless `own` has them."""
         target, timeline = self._context.target, own
         if before is not None:
             before = before if end is None else vanishing(before, end)
@@ -185,11 +185,11 @@ class _Versions:
 
     @property
     def observed(self) -> list[Observed]:
-        """What is filled while the rows are computed."""
+        """The observations that are filled while the rows are computed."""
         return [each for each in (self._known, self._images, self._rows) if each is not None]
 
     def written(self, strategy: str, keys: int, images: DataFrame | None = None) -> Written:
-        """What was written, once the rows have been computed."""
+        """The figures of the written rows, once they have been computed."""
         return Written(
             strategy=strategy,
             keys=keys,
@@ -200,23 +200,23 @@ class _Versions:
         )
 
 
-def _own(context: BatchContext, reading: Reading, begun: _Begun) -> DataFrame:
+def _own_timeline(context: BatchContext, reading: Reading, begun: _Begun) -> DataFrame:
     return change_timeline(reading.good, context.target, OWN, begun.at, begun.loaded)
 
 
 def _concerned(context: BatchContext, since: datetime) -> Sql:
-    """The condition that a row of the table may be another by what happens from `since` on."""
+    """The condition for rows of the table that events from `since` on may change."""
     return history.concerned(since) if context.target.mode is Mode.HISTORY else EVERY_ROW
 
 
 def _earlier(reader: BatchReader, begun: _Begun) -> tuple[Reading, DataFrame] | None:
-    """What happened before the epoch and was not applied when its full load came: the changes that are newer than the
-    table. Older ones are left out, because what came between cannot be read again."""
+    """Changes from before the epoch that were not applied when its full load arrived: those newer than the table. Older
+    ones are left out, because the changes after them cannot be read again."""
     context, position = reader.context, reader.context.position
     if context.batch.epoch == position.epoch or begun.at == BEFORE_ALL:
         return None
     former = epoch_beginning(context, position.epoch, position.log_offset)
-    # Whether or not it is up to the cut: the full load shows a later time.
+    # Regardless of the cut, because the full load shows a later time.
     pending = [
         file
         for file in newest_versions(context.logged)
@@ -241,8 +241,8 @@ def _was_before(file: LoggedFile, begins: datetime) -> bool:
 
 
 def _withdrawn(context: BatchContext) -> bool:
-    """Whether the first epoch is made anew because a CDC file that was applied has another content now: what its rows
-    said cannot be distinguished from the others."""
+    """Whether the epoch is recomputed because an applied CDC file has other content now: its former rows cannot be
+    distinguished from those of other files."""
     position = context.position
     if context.target.mode is not Mode.SOFT_DELETE or context.batch.epoch != position.epoch:
         return False

@@ -198,10 +198,10 @@ def test_s3_tells_of_a_file_through_its_queue(
     )
     put(aws, bucket, 0, 0)
     arrivals = Arrivals(opened(url), "shop")
-    assert len(arrivals.look().logged) == 1
+    assert len(arrivals.scan().logged) == 1
     monkeypatch.setattr(Listing, "_go_on", lambda self: ([], None))
     key = put(aws, bucket, 17, 1)
-    assert [file.key for file in arrivals.look(wait_seconds=1).logged] == [key]
+    assert [file.key for file in arrivals.scan(wait_seconds=1).logged] == [key]
     assert (aws.left(url), aws.hidden(url)) == ([], 0)
 
 
@@ -212,17 +212,17 @@ def test_hints_change_nothing_but_when_a_file_is_found(
     url = aws.queue()
     put(aws, bucket, 0, 0)
     arrivals = Arrivals(opened(url), "shop")
-    arrivals.look()
+    arrivals.scan()
     keys = [put(aws, bucket, table, 5) for table in (3, 9, 12, 19)]
     told = [of(bucket, "ObjectCreated:Put", key) for key in reversed(keys[:3])]
     nowhere = of(bucket, "ObjectCreated:Put", "public/t05/20260301-120900000.csv")
     aws.send(url, *told, *told, nowhere, "nothing of the kind")
-    found = [file.key for file in arrivals.look().logged]
+    found = [file.key for file in arrivals.scan().logged]
     assert set(found) >= set(keys[:3]), "what S3 tells of is found first"
-    found += [file.key for _ in range(25) for file in arrivals.look().logged]
+    found += [file.key for _ in range(25) for file in arrivals.scan().logged]
     assert sorted(found) == sorted(keys)
     aws.send(url, *told)
-    assert arrivals.look().logged == []
+    assert arrivals.scan().logged == []
 
 
 def test_a_queue_that_is_down_is_told_once(
@@ -232,8 +232,8 @@ def test_a_queue_that_is_down_is_told_once(
     arrivals = Arrivals(opened(url), "shop")
     aws.sqs.delete_queue(QueueUrl=aws.queues.pop())
     put(aws, bucket, 4, 1)
-    assert len(arrivals.look().logged) == 1
-    arrivals.look()
+    assert len(arrivals.scan().logged) == 1
+    arrivals.scan()
     told = [record for record in caplog.records if "SQS answered" in record.getMessage()]
     assert len(told) == 1
 
@@ -245,14 +245,14 @@ def test_s3_s_word_that_a_file_was_deleted(
     url = aws.queue()
     gone, runtime = put(aws, bucket, 1, 5), opened(url)
     arrivals = Arrivals(runtime, "shop")
-    arrivals.look()
+    arrivals.scan()
     time.sleep(1.1)  # S3 tells times by the second
     put(aws, bucket, 2, 6)
     aws.s3.delete_object(Bucket=bucket, Key=f"landing/{gone}")
-    doubtful = arrivals.look()
+    doubtful = arrivals.scan()
     assert "public.t01" in doubtful.doubtful
     aws.send(url, of(bucket, "ObjectRemoved:Delete", gone))
-    (mark,) = arrivals.look().logged
+    (mark,) = arrivals.scan().logged
     assert (mark.kind, mark.qualified_table) == (FileKind.VANISHED, "public.t01")
 
 
@@ -263,15 +263,15 @@ def test_s3_s_word_of_deletions_that_comes_in_parts(
     url = aws.queue()
     keys = [put(aws, bucket, 1, minute) for minute in range(4)]
     arrivals = Arrivals(opened(url), "shop")
-    arrivals.look()
+    arrivals.scan()
     time.sleep(1.1)  # as above
     put(aws, bucket, 2, 9)
     aws.s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": f"landing/{key}"} for key in keys]})
     for key in keys[:-1]:
         aws.send(url, of(bucket, "ObjectRemoved:Delete", key))
-        assert "public.t01" in arrivals.look().doubtful
+        assert "public.t01" in arrivals.scan().doubtful
     aws.send(url, of(bucket, "ObjectRemoved:Delete", keys[-1]))
-    (mark,) = arrivals.look().logged
+    (mark,) = arrivals.scan().logged
     assert (mark.kind, mark.qualified_table) == (FileKind.VANISHED, "public.t01")
     assert arrivals._removals == {}
     # Each is told once more; one of them is written again, and S3's word of that is lost.
@@ -279,7 +279,7 @@ def test_s3_s_word_of_deletions_that_comes_in_parts(
     put(aws, bucket, 1, 0)
     aws.send(url, of(bucket, "ObjectCreated:Put", keys[1]))
     for _ in range(25):
-        arrivals.look()
+        arrivals.scan()
     assert sorted(arrivals._removals) == keys[2:], "what is there is not gone"
 
 

@@ -284,7 +284,7 @@ def test_a_row_count_that_is_executed_by_itself_sees_rows_of_strangers(shop: Sho
     counted = look(shop)["row_count"]
     assert not counted.passed
     assert counted.metadata["problem"].value == (
-        "rows after the table's newest batch: 1, now: 2. Somebody else has changed the table"
+        "rows after the table's newest batch: 1, now: 2. Another writer has changed the table"
     )
 
 

@@ -61,14 +61,14 @@ def test_a_look_that_takes_longer_than_a_tick_goes_on_in_the_next(
     while not shop.tick().run_requests:
         assert time.monotonic() < patience
     slow, looks = threading.Event(), []
-    real = Arrivals.look
+    real = Arrivals.scan
 
     def look(self: Arrivals, wait_seconds: float = 0.0) -> Discovery:
         looks.append(1)
         slow.wait(30)
         return real(self, wait_seconds)
 
-    monkeypatch.setattr(Arrivals, "look", look)
+    monkeypatch.setattr(Arrivals, "scan", look)
     shop.restart()
     shop.change("notes", [1])
     began = time.monotonic()

@@ -182,7 +182,7 @@ def test_what_cannot_be_decided_stops_the_table(spark: SparkSession, tmp_path: P
     keys.bench.put(keys.file(*changes))
     error = keys.bench.turn()["items"].error
     assert isinstance(error, TableStopped)
-    assert "an update does not say which of the rows it is about that have its key then (id = 2, in " in str(
+    assert "an update does not determine which of several rows with its key it changes (id = 2, in " in str(
         error
     )
     assert keys.rows == {1: "v1", 2: "v2", 3: "v3"}
@@ -293,7 +293,10 @@ def test_a_late_file_waits_for_a_file_that_is_gone(spark: SparkSession, tmp_path
     assert batch.files_quarantined == 1
     (held,) = keys.bench.lake.runtime.quarantine.open("silver_shop.items")
     assert held.key == late.key
-    assert f"comes late, and {applied.key}, which is needed to know what it changes, is gone" in held.reason
+    assert (
+        f"it arrived late, and {applied.key}, without which its changes cannot be applied, is gone"
+        in held.reason
+    )
     gone.write_bytes(content)
     retry(keys.bench.lake.runtime, [held])
     keys.bench.apply()

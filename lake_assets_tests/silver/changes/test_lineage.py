@@ -117,7 +117,7 @@ def test_survivors(case: str, repeated: bool) -> None:
 @pytest.mark.parametrize(
     ("transactions", "reason"),
     [
-        ([[("I", 1), ("I", 2)], [("M", 1, 2), ("U", 2), ("M", 2, 1)]], "which of the rows"),
+        ([[("I", 1), ("I", 2)], [("M", 1, 2), ("U", 2), ("M", 2, 1)]], "which of several rows"),
         ([[], [("PU", 1)]], "lacks columns"),
         ([[("I", 2)], [("PM", 1, 2)], [("D", 3)]], "lacks columns"),
     ],

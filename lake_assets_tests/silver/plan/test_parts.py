@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Held, State
-from lake_assets.silver.plan.parts import Asked, parts_of
+from lake_assets.silver.plan.parts import Requested, parts_of
 from lake_assets_tests.helpers.files.dms_files import NOON
 from lake_assets_tests.helpers.files.records import logged
 
@@ -17,8 +17,8 @@ def record(offset: int, *, retry: bool = False, key: str = "a.csv") -> LoggedFil
     return logged(offset, key, version="1", minute=offset, rows=10, retry=retry)
 
 
-def asked(row: int | None, before: int, state: State = State.RETRIED, key: str = "a.csv") -> Asked:
-    """Asked for just before the record with that offset was logged."""
+def asked(row: int | None, before: int, state: State = State.RETRIED, key: str = "a.csv") -> Requested:
+    """Requested for just before the record with that offset was logged."""
     at = NOON + timedelta(minutes=before, seconds=-1)
     held = Held(
         silver_table="silver_shop.items",
@@ -35,10 +35,10 @@ def asked(row: int | None, before: int, state: State = State.RETRIED, key: str =
         state=state,
         at=at,
     )
-    return Asked(held, at)
+    return Requested(held, at)
 
 
-def read(files: Collection[LoggedFile], *what: Asked) -> list[tuple[int, set[int] | None, set[int], int]]:
+def read(files: Collection[LoggedFile], *what: Requested) -> list[tuple[int, set[int] | None, set[int], int]]:
     """By record: the places that alone are read, those that are not, and the number of rows."""
     return [
         (part.file.offset, None if part.only is None else set(part.only), set(part.without), part.rows)

@@ -113,8 +113,8 @@ def test_what_is_to_be_decided_is_said() -> None:
     stop = plan([*QUIET_TABLE, logged(3, "p0/LOAD1", minute=40)], AT_QUIET, minute=60).stop
     assert stop is not None
     assert stop.reason == (
-        "p0/LOAD1 came after its full load of 2 files had been applied, and nothing shows whether it is a late part of "
-        "it or of a reload (1 such file)."
+        "p0/LOAD1 arrived after its full load of 2 files had been applied, and nothing shows whether it is a late part "
+        "of it or of a reload (1 such file)."
     )
     stop = plan([*LOADED, logged(4, "c4", minute=6), vanished(5)], AT).stop
     assert stop is not None

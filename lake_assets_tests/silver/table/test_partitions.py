@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.commands.setup.validate import check
 from lake_assets.commands.show.status import status
-from lake_assets.iceberg.partitioning import has_files_of_before, partitions_of
+from lake_assets.iceberg.partitioning import has_former_partitions, partitions_of
 from lake_assets.iceberg.table_maintenance import TableUpkeep
 from lake_assets.rounds.upkeep import tend_silver
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
@@ -71,7 +71,7 @@ def test_they_are_changed_by_maintenance_and_said_until_then(spark: SparkSession
     )
     life.maintain()
     assert (life.note(), life.partitions()) == (None, ("day(at)", "bucket(4, id)"))
-    assert not has_files_of_before(life.bench.table())
+    assert not has_former_partitions(life.bench.table())
     assert life.bench.rows() == life.bench.truth()
     life.change("D", 2)
     life.change("U", 3)

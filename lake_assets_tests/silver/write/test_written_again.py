@@ -148,7 +148,7 @@ def test_nor_do_they_after_older_files_have_expired(lake: Lake, files: list[dict
         else:
             (held,) = lake.held(name)
             assert "was written again after its rows had been applied" in held.reason
-            assert "not all files that the table would be recomputed from are there" in held.reason
+            assert "not all files that the table would be recomputed from are in the bucket" in held.reason
             assert "`lake-assets quarantine discard` leaves it so" in held.reason
     # They go on.
     lake.changes(("I", 30, "goes on"))
