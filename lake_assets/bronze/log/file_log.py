@@ -18,7 +18,7 @@ from threading import RLock
 from typing import TypeVar
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import CommitFailedException, CommitUndeterminedRowException, NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
 from pyiceberg.expressions import EqualTo, LessThanOrEqual, Reference
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
@@ -254,7 +254,7 @@ class FileLog:
                     try:
                         with _room():
                             table.append(to_arrow(proposed))
-                    except CommitUndeterminedRowException:
+                    except CommitStateUnknownException:
                         unsure = proposed
                         raise
                     self._view.appended(proposed, table)
@@ -296,7 +296,7 @@ def _competing() -> Retrying:
     return Retrying(
         # FileNotFoundError: another process merged and deleted a file that this append was reading.
         retry=retry_if_exception_type(
-            (CommitFailedException, CommitUndeterminedRowException, FileNotFoundError)
+            (CommitFailedException, CommitStateUnknownException, FileNotFoundError)
         ),
         wait=wait_random_exponential(multiplier=0.02, max=2),
         stop=stop_after_attempt(30),

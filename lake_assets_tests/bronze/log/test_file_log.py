@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from pyiceberg.exceptions import CommitFailedException, CommitUndeterminedRowException
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.schema import Schema
 
 import lake_assets
@@ -193,7 +193,7 @@ def test_a_commit_of_unknown_outcome(open_catalog, load, monkeypatch, landed):
             return commit_table(*args)
         if landed:
             commit_table(*args)
-        raise CommitUndeterminedRowException("no answer")
+        raise CommitStateUnknownException("no answer")
 
     monkeypatch.setattr(catalog, "commit_table", lose_the_answer)
     assert [record.offset for record in log.append("s", [load(1), load(2)])] == [1, 2]
