@@ -287,7 +287,7 @@ def test_an_unreadable_file_stops_every_table(bench: Bench) -> None:
     bench.put_text(good.key, "U,items,public,2026-03-01 12:10:00,1,x,\\N,\\N,,\\N", "U,items")
     for name, message in failures(bench).items():
         assert "CDC_TXN-20260301121100000.csv" in message, name
-        assert "whose row 2 is: it has 2 fields" in message, name
+        assert "table of row 2 is unknown: it has 2 fields" in message, name
     assert failures(bench).keys() == {"items", "notes", "audit_items"}
     bench.put(good)
     assert failures(bench) == {}

@@ -79,7 +79,11 @@ def test_every_row_has_a_table(inspect: Any, case: str, content: bytes, expected
 @pytest.mark.parametrize(
     ("case", "row", "reason"),
     [
-        ("too short for a table", b"I,trips", "whose row 2 is: it has 2 fields, not even Op, TABLE, SCHEMA"),
+        (
+            "too short for a table",
+            b"I,trips",
+            "table of row 2 is unknown: it has 2 fields, not even Op, TABLE, SCHEMA",
+        ),
         ("one word", b"I", "it has 1 field,"),
         ("no table", b"I,,public,1", "its table is '' and its schema 'public'"),
         ("no schema", b"I,trips,,1", "its table is 'trips' and its schema ''"),

@@ -199,7 +199,7 @@ def test_s3_tells_of_a_file_through_its_queue(
     put(aws, bucket, 0, 0)
     arrivals = Arrivals(opened(url), "shop")
     assert len(arrivals.scan().logged) == 1
-    monkeypatch.setattr(Listing, "_go_on", lambda self: ([], None))
+    monkeypatch.setattr(Listing, "_continue_pass", lambda self: ([], None))
     key = put(aws, bucket, 17, 1)
     assert [file.key for file in arrivals.scan(wait_seconds=1).logged] == [key]
     assert (aws.left(url), aws.hidden(url)) == ([], 0)
@@ -285,7 +285,7 @@ def test_s3_s_word_of_deletions_that_comes_in_parts(
 
 def test_a_queue_of_something_else_is_read_in_parts(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the first ones would come again before the last one was read."""
-    monkeypatch.setattr("lake_assets.bronze.scan.notifications.MOST", 20)
+    monkeypatch.setattr("lake_assets.bronze.scan.notifications.MAX_MESSAGES", 20)
     url, letters = aws.queue(), aws.queue()
     aws.send(url, *(f"none of S3's {number}" for number in range(45)))
     queue = notifications(aws, url, dead_letter_queue_url=letters)

@@ -164,7 +164,7 @@ def test_an_empty_location_is_suspicious(place: Place) -> None:
         look = place.look()
         assert look.logged == []
         assert set(look.doubtful) == {"public.items", "public.other"}
-        assert "the location itself may be another, or empty" in look.doubtful["public.items"]
+        assert "the location itself may have changed, or be empty" in look.doubtful["public.items"]
     place.put(LOAD1, LOAD2, CHANGES, OTHER)
     assert place.look().doubtful == {}
 

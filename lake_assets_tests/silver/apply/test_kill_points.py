@@ -50,6 +50,7 @@ TABLES: dict[str, Any] = {
 }
 AUTOMATION = {
     "apply_threads": 1,  # a point is passed by one table, and the others have not begun
+    "rewrite_below_mb": 0,  # a table that is rewritten passes no delete
     "poll_window": "10s",
     "poll_interval": "10s",
     "heartbeat_interval": "0.2s",
