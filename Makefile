@@ -63,7 +63,7 @@ MINUTES ?= 10
 bench-latency: $(JARS)  ## how long after a file is visible silver and a mart have it (TABLES=5 MINUTES=10)
 	.venv/bin/python -m benchmarks.latency --tables $(TABLES) --minutes $(MINUTES) $(OPTIONS)
 
-chaos: $(JARS)  ## a lake on bad days: Spark, Dagster, S3 and SQS fail at random (MINUTES=10 SEED=0 OPTIONS=--continuous)
+chaos: $(JARS)  ## a lake whose services fail: Spark, Dagster, S3 and SQS fail at random (MINUTES=10 SEED=0 OPTIONS=--continuous)
 	.venv/bin/python -m lake_assets_tests.chaos --minutes $(MINUTES) --seed $(SEED) $(OPTIONS)
 
 docs: $(INSTALLED)  ## the reference of lake.yaml and of the commands, and the site in site/

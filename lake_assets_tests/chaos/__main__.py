@@ -1,9 +1,9 @@
-"""`python -m lake_assets_tests.chaos`: a lake with live files, on bad days.
+"""`python -m lake_assets_tests.chaos`: a lake with live files whose services fail at random.
 
-Dagster's daemon and its runs, a Spark Connect server, S3 and SQS, of which each is killed, refuses, is slow or away at
-random while the demonstration's feed goes on. Then the troubles end, and the lake has so long to catch up. Ends with 1
-unless every table equals the source's, the change log has each change once and the file log each file. Here: the order
-of things. Not here: what goes wrong (`disturbances.py`), what has to hold (`verdict.py`).
+Dagster's daemon and its runs, a Spark Connect server, S3 and SQS are killed, refuse requests, are slow or unavailable
+at random while the demonstration's feed runs. Then the disturbances end, and the lake has a limited time to catch up.
+Exits with 1 unless every table equals the source's, the change log has each change once and the file log each file
+once. Here: the sequence. Not here: the disturbances (`disturbances.py`), the conditions (`verdict.py`).
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""What goes wrong, and when: one disturbance after the other at random, several at once.
+"""The disturbances and their times: one after the other at random, several at once.
 
-Here: their kinds and their order. Not here: how each is done (`storage.py`, `processes.py`).
+Here: their kinds and their order. Not here: causing them (`storage.py`, `processes.py`).
 """
 
 import contextlib
@@ -29,8 +29,7 @@ class Disturbances:
         self._random = random.Random(seed)
         self._storage, self._daemon, self._server, self._tell = storage, daemon, server, tell
         self._ends: dict[str, float] = {}
-        """Of troubles, by service, of Spark's sleep and the daemon's absence: when they are over, by the process's
-        clock."""
+        """By service, Spark and the daemon: when its disturbance ends, by the process's clock."""
         self.done: Counter[str] = Counter()
         self._kinds: dict[str, Callable[[], str]] = {
             "Spark killed": self._spark,
@@ -44,7 +43,7 @@ class Disturbances:
         }
 
     def go_on(self, seconds: float) -> None:
-        """One after the other for so long; each kind at least once, if there is time."""
+        """Runs disturbances for this time; each kind at least once if there is enough."""
         end = time.monotonic() + seconds
         bag: list[str] = []
         due = time.monotonic() + self._random.uniform(*PAUSES)
@@ -62,7 +61,7 @@ class Disturbances:
             due = time.monotonic() + self._random.uniform(*PAUSES)
 
     def over(self) -> None:
-        """Everything is well from now on."""
+        """Ends all disturbances."""
         self._ends = dict.fromkeys(self._ends, 0.0)
         self._end_what_is_over()
         self._daemon.start()

@@ -1,6 +1,6 @@
-"""The lake of the bad days: the demonstration's tables, files and tables in a bucket, a queue, a Spark Connect server.
+"""The lake of the chaos test: the demonstration's tables, a bucket, a queue, a Spark Connect server.
 
-Here: its lake.yaml. Not here: what happens to it (`disturbances.py`).
+Here: its lake.yaml. Not here: its disturbances (`disturbances.py`).
 """
 
 from datetime import date
@@ -42,7 +42,7 @@ def write_lake(folder: Path, storage: Storage, remote: str, start: date, *, cont
         "notifications": access | {"queue_url": storage.queue},
     }
     lake["gold"]["start_date"] = start
-    # Patience cut to what ten minutes have.
+    # Timeouts short enough for ten minutes.
     lake["automation"] = {
         "heartbeat_interval": "1s",
         "heartbeat_timeout": "12s",

@@ -43,13 +43,13 @@ class Daemon:
             )
 
     def kill(self) -> None:
-        """The daemon alone; its runs go on as long as they can."""
+        """Kills the daemon alone; its runs continue as long as they can."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait(20)
 
     def kill_all(self) -> None:
-        """As if its machine were switched off."""
+        """Kills all processes, as if the machine were switched off."""
         for process in self._all():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -67,14 +67,14 @@ class Daemon:
 
 
 def _name(process: psutil.Process) -> str:
-    """Empty of one that has ended."""
+    """Empty for a process that has ended."""
     with contextlib.suppress(psutil.NoSuchProcess):
         return process.name()
     return ""
 
 
 class WatchedServer:
-    """A Spark Connect server that somebody starts again whenever it has died."""
+    """A Spark Connect server that is restarted whenever it has died."""
 
     def __init__(self, lake: LakeConfig, folder: Path) -> None:
         self._server = ConnectServer(lake, folder)
@@ -85,16 +85,16 @@ class WatchedServer:
         self._watch.start()
 
     def kill(self, seconds: float) -> None:
-        """And leaves it dead for so long."""
+        """Kills it, and restarts it after this time."""
         self._rest_until = time.monotonic() + seconds
         self._with_process(psutil.Process.kill)
 
     def hang(self) -> None:
-        """Until it is woken: whoever asks it waits."""
+        """Stops it by SIGSTOP: its clients wait."""
         self._with_process(psutil.Process.suspend)
 
     def wake(self) -> None:
-        """It goes on where it was."""
+        """Continues it."""
         self._with_process(psutil.Process.resume)
 
     def _with_process(self, do: Callable[[psutil.Process], object]) -> None:

@@ -1,7 +1,7 @@
-"""S3 and SQS on two ports of one server: one is calm, the other has bad days.
+"""S3 and SQS on two ports of one server: one works, the other is disturbed.
 
-Here: moto's server, the troubles of its disturbed port, and how many requests they met. Not here: when there is which
-trouble (`disturbances.py`).
+Here: moto's server, the faults of its disturbed port, and the number of affected requests. Not here: the time of each
+fault (`disturbances.py`).
 """
 
 import random
@@ -34,7 +34,7 @@ ANSWERS = {
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What happens to a share of the requests to one service."""
+    """The fault of a share of the requests to one service."""
 
     share: float
     kinds: tuple[str, ...]
@@ -63,11 +63,11 @@ class Storage:
         self.calm, self.disturbed = (f"http://127.0.0.1:{server.server_port}" for server in self._servers)
 
     def client(self, service: str) -> Any:
-        """A client that nothing happens to."""
+        """A client of the undisturbed port."""
         return client(service, self.calm)
 
     def make_bucket(self) -> None:
-        """Which keeps all versions, and tells a queue of its new objects."""
+        """Creates the bucket, which keeps all versions and sends events of new objects to a queue."""
         s3, sqs = self.client("s3"), self.client("sqs")
         s3.create_bucket(Bucket=BUCKET)
         s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})

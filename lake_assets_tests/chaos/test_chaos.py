@@ -1,7 +1,7 @@
-"""That the bad days are bad, that their verdict can be wrong, and that the lake comes through them.
+"""The disturbances occur, the verdict detects differences, and the lake survives the disturbances.
 
-Here: the server's troubles and the verdict, without Dagster or Spark; in `make test-long` three minutes of everything.
-Not here: the ten minutes whose record is in docs/chaos.md (`make chaos`).
+Here: the server's faults and the verdict, without Dagster or Spark; in `make test-long`, three minutes of everything.
+Not here: the ten minutes whose results are in docs/chaos.md (`make chaos`).
 """
 
 import time

@@ -1,7 +1,7 @@
-"""What has to hold when the bad days are over, and whether it does.
+"""Checks the lake after the disturbances.
 
-Here: comparing the lake with the source's own database and with everything that was ever written to the bucket. Not
-here: waiting for it (`__main__.py`).
+Here: comparing the lake with the source's database and with everything that was ever written to the bucket. Not here:
+waiting for the lake (`__main__.py`).
 """
 
 import csv
@@ -24,7 +24,7 @@ CHANGES = "station_status"
 
 
 def table_differences(lake: Lake, database: Path) -> list[str]:
-    """Tables that are not what the source's are."""
+    """Tables that differ from the source."""
     compared = compare_with_source(lake.runtime.catalog, f"silver_{SOURCE}", database)
     return [str(table) for table in compared if not table.equal]
 
@@ -35,7 +35,7 @@ def stale_marts(lake: Lake) -> list[str]:
 
 
 def mart_differences(lake: Lake, database: Path, first: date) -> list[str]:
-    """Days of which the mart has not as many trips as the source."""
+    """Days for which the mart and the source have different numbers of trips."""
     expected, found = trips_since(database, first), trips_in_mart(lake)
     return [
         f"station_daily has {found[day]} trips of {day}, the source {expected[day]}"
@@ -45,8 +45,8 @@ def mart_differences(lake: Lake, database: Path, first: date) -> list[str]:
 
 
 def log_differences(lake: Lake, storage: Storage) -> list[str]:
-    """Files that are missing in the file log, or there twice. The newest content of each key must be there, and what is
-    there must have been written."""
+    """Files that are missing in the file log, or in it twice. It must have the newest content of each key, and only
+    content that was written."""
     written: Counter[tuple[str, str]] = Counter()
     newest = set()
     for version in storage.versions(PREFIX):
@@ -64,7 +64,7 @@ def log_differences(lake: Lake, storage: Storage) -> list[str]:
 
 
 def change_log_differences(lake: Lake, storage: Storage) -> list[str]:
-    """Changes of the table with a change log that are missing there, or there twice, by their sequence."""
+    """Sequences of changes that are missing in the change log, or in it twice."""
     client = storage.client("s3")
     expected: Counter[str] = Counter()
     for version in storage.versions(f"{PREFIX}public/{CHANGES}/"):
@@ -81,6 +81,6 @@ def change_log_differences(lake: Lake, storage: Storage) -> list[str]:
 
 
 def set_aside(lake: Lake) -> list[str]:
-    """Rows and files in the quarantine: none of them is bad."""
+    """Rows and files in the quarantine, which must be empty: no row or file is bad."""
     held = [row for target in lake.targets for row in lake.runtime.quarantine.open(target.identifier)]
     return [f"{row.id} was set aside: {row.reason}" for row in held]

@@ -1,4 +1,4 @@
-"""`python -m lake_assets_tests.outside`: random histories with actions from outside, and a table of what they were.
+"""`python -m lake_assets_tests.outside`: random histories with actions from outside, and a table of the actions.
 
 Here: the command line and the processes. Not here: a history (`run.py`).
 """
@@ -14,7 +14,7 @@ from lake_assets_tests.outside.run import Outside, quiet, run
 
 PROGRESS_SECONDS = 30
 RENEWED = 100
-"""Histories after which a process is succeeded by a new one: what a JVM loads for a lake it keeps."""
+"""Histories after which a new process takes over: a JVM keeps what it has loaded for a lake."""
 
 
 def main(

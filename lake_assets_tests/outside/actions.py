@@ -1,7 +1,7 @@
-"""What something outside does to a lake: objects, the file log, the contracts, silver, `lake.yaml`.
+"""Changes to a lake from outside: to objects, the file log, the contracts, silver, `lake.yaml`.
 
-Here: one function for each action, which returns what it did, or None where there is nothing to do it to. Not here:
-when they happen, and what is expected after them (`run.py`).
+Here: one function for each action, which returns a description, or None if the action is not possible. Not here: when
+they happen, and the expected state after them (`run.py`).
 """
 
 import gzip
@@ -91,7 +91,7 @@ def touch(place: Place) -> str | None:
 
 
 def copy(place: Place) -> str | None:
-    """Some CSV objects are there twice: also compressed."""
+    """Some CSV objects exist twice: also compressed."""
     chosen = _some(place, [p for p in place.objects if p.name.endswith(".csv") and "CDC_TXN" not in p.name])
     for path in chosen:
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
@@ -99,7 +99,7 @@ def copy(place: Place) -> str | None:
 
 
 def rename(place: Place) -> str | None:
-    """Some full-load parts go to a folder of their own, as those of a parallel load have one."""
+    """Some full-load parts are moved to a separate folder, as in a parallel load."""
     chosen = _some(
         place, [p for p in place.objects if p.name.startswith("LOAD") and p.parent.name == "items"]
     )
@@ -111,7 +111,7 @@ def rename(place: Place) -> str | None:
 
 
 def expire_files(place: Place) -> str | None:
-    """The oldest objects are gone, as a lifecycle rule has it; never all of them."""
+    """The oldest objects, but never all, are deleted, as by a lifecycle rule."""
     log = [f for f in place.used.runtime.file_log.files("shop", "public.items") if f.flush_time]
     positions = _positions(place)
     applied = [f for f in log if positions and f.offset <= min(positions)]
@@ -143,8 +143,8 @@ def _positions(place: Place) -> list[int]:
 
 
 def drop_log(place: Place) -> str | None:
-    """The file log is dropped; its files stay. Not before the tables stand on it: until then nothing else knows which
-    parts were there before a reload, and parts of two loads a few minutes apart look like one load."""
+    """The file log is dropped; its files remain. Not before every table has a position: until then only the log has the
+    parts from before a reload, and parts of two loads a few minutes apart look like one load."""
     return _dropped(place, LOG) if all(_positions(place)) else None
 
 
@@ -182,7 +182,7 @@ def roll_back_silver(place: Place) -> str | None:
 
 
 def insert(place: Place) -> str | None:
-    """Somebody writes a row of silver twice."""
+    """Another writer doubles a row of silver."""
     if not _has_rows(place):
         return None
     name = f"{place.catalog}.{place.table()}"
@@ -191,7 +191,7 @@ def insert(place: Place) -> str | None:
 
 
 def delete(place: Place) -> str | None:
-    """Somebody deletes rows of silver."""
+    """Another writer deletes rows of silver."""
     if not _has_rows(place):
         return None
     place.sql(f"DELETE FROM {place.catalog}.{place.table()}")
@@ -221,7 +221,7 @@ def compact_and_expire(place: Place) -> str | None:
 
 
 def edit_settings(place: Place) -> str | None:
-    """Somebody edits lake.yaml: how many files a batch takes, and what a table is partitioned by."""
+    """An operator edits lake.yaml: the files of a batch and a table's partitions."""
     from lake_assets.orchestration.lake_definitions import open_lake
 
     config = place.used.config

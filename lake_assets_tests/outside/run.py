@@ -37,14 +37,14 @@ from lake_assets_tests.soak.story import told
 from lake_assets_tests.soak.writer import ITEMS
 
 WITHOUT = ("kills", "rewritten", "again", "new_parts", "unseen_parts")
-"""Features of a history that say the same as an action, or that nobody could decide together with one."""
+"""Features of a history that repeat an action, or are ambiguous together with one."""
 ATTEMPTS = 5
 """Commands after one action."""
 
 
 @dataclass
 class Outside(Outcome):
-    """What came of a history with actions."""
+    """The outcome of a history with actions."""
 
     actions: Counter[str] = field(default_factory=Counter)
     mended: Counter[str] = field(default_factory=Counter)
@@ -55,12 +55,12 @@ class Outside(Outcome):
 
 
 class _NeedsReload(Exception):
-    """The table asks for what only DMS can do, or for a new table beside it."""
+    """The table needs a reload by DMS, or a new table."""
 
 
 def quiet() -> None:
     """Of a process of histories: drops standard error."""
-    # What Spark says of tables that others have changed is no news here.
+    # Spark's messages about tables that were changed from outside are expected.
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
@@ -119,7 +119,7 @@ def _act(place: Place, outcome: Outside, story: list[str]) -> None:
 
 
 def _turn(place: Place, outcome: Outside, story: list[str]) -> dict[str, TableResult]:
-    """A look and a turn, and after each stop the command that the stop names."""
+    """A scan and a turn, and after each stop the command that the stop names."""
     refused: dict[str, LakeError] = {}
     for _ in range(ATTEMPTS):
         results = _applied(place)
@@ -195,7 +195,7 @@ def _mend(
 
 
 def _raise_limit(place: Place) -> None:
-    """As somebody does who has looked at the files, and takes them as they are now."""
+    """Decides as an operator who has checked the files and accepts their current content."""
     config = place.used.config
     source = config.sources["shop"]
     table = source.tables[ITEMS].model_copy(

@@ -1,4 +1,4 @@
-"""`python -m lake_assets_tests.soak`: as many random histories as asked for, and a table of what they were.
+"""`python -m lake_assets_tests.soak`: runs random histories and prints a table of their features.
 
 Here: the command line. Not here: processes (`workers.py`), a history (`run.py`).
 """

@@ -1,7 +1,6 @@
-"""When the objects of a history can be seen: order, looks, turns.
+"""When the objects of a history arrive: order, scans, turns.
 
-Here: any order of arrival that a bucket can show. Not here: what arrives (`writer.py`), what is expected of it
-(`truth.py`).
+Here: any order of arrival that a bucket can show. Not here: the objects (`writer.py`), the expected rows (`truth.py`).
 """
 
 import itertools
@@ -17,11 +16,11 @@ class Turn:
     """Between two applications."""
 
     looks: list[list[Object]]
-    """What has arrived before each look at the bucket."""
+    """The objects that have arrived before each scan of the bucket."""
 
 
 def turns(written: Written, seen: set[str]) -> list[Turn]:
-    """The whole history's objects, each at least once; notes in `seen` what luck there was."""
+    """All objects of the history, each at least once; records the random features in `seen`."""
     plan = written.plan
     random = Random(f"{plan.seed} arrival")
     places: list[tuple[float, int, Object]] = []
@@ -46,8 +45,8 @@ def turns(written: Written, seen: set[str]) -> list[Turn]:
 
 
 def _told_apart(written: Written, found: list[Turn]) -> list[Turn]:
-    """With more looks where parts of two full loads would be seen together, some of them under keys never seen: within
-    minutes nothing tells which of them go together."""
+    """Adds scans where one scan would find parts of two full loads, some of them under new keys: if the loads are
+    minutes apart, nothing shows which parts belong together."""
     bucket: dict[str, Object] = {}
     shown: set[str] = set()
     turns = []
@@ -83,7 +82,7 @@ def _note(written: Written, arrivals: list[Object], seen: set[str]) -> None:
 
 
 def _again(written: Written, random: Random, arrivals: list[Object], seen: set[str]) -> list[Object]:
-    """Some objects are put once more as they are at that time."""
+    """Writes some objects again, with their content at that time."""
     found: list[Object] = []
     bucket: dict[str, Object] = {}
     for arrived in arrivals:
@@ -102,7 +101,7 @@ def _looks(plan: Plan, random: Random, arrived: list[Object]) -> list[list[Objec
     if len(arrived) > 1 and random.random() < 0.4:
         middles.append(random.randrange(1, len(arrived)))
     if "unseen_parts" in plan.without:
-        # The first part of each full load is looked at by itself, so that what was there before it has been seen.
+        # The first part of each full load gets a scan of its own, so that all earlier objects are logged before.
         loads = {found.load: n for n, found in reversed(list(enumerate(arrived))) if found.load is not None}
         middles += [n for n in loads.values() if n]
     return [arrived[a:b] for a, b in itertools.pairwise(sorted({0, len(arrived), *middles}))]

@@ -1,6 +1,6 @@
 """A lake for one history, and the objects of the history as bytes in its folder.
 
-Here: endpoint settings, lake.yaml, spelling. Not here: what the objects say (`writer.py`).
+Here: endpoint settings, lake.yaml, encoding. Not here: the objects' rows (`writer.py`).
 """
 
 from collections.abc import Sequence
@@ -86,7 +86,7 @@ def reopened(used: Lake) -> Lake:
 
 
 def quiet(used: Lake) -> Lake:
-    """The same lake after so long a silence that every full load is complete."""
+    """The same lake after enough time without files for every full load to be complete."""
     source = used.config.sources["shop"]
     table = source.tables[ITEMS]
     silent = table.full_load_complete.model_copy(update={"quiet": timedelta(0)})
@@ -96,7 +96,7 @@ def quiet(used: Lake) -> Lake:
 
 
 def put_objects(plan: Plan, folder: Path, objects: Sequence[Object]) -> None:
-    """They are there, one after the other."""
+    """Writes them, one after the other."""
     for found in objects:
         put(folder / "bronze", found.key, _bytes(plan, found))
 

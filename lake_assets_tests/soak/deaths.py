@@ -1,6 +1,6 @@
-"""Processes that die: at named places of the next turn an exception ends everything.
+"""Simulated deaths: an exception ends the next turn at a named place.
 
-Here: the places, and how they are made deadly for a while. Not here: real processes that are killed.
+Here: the places, and raising there. Not here: real processes that are killed.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ PLACES: tuple[tuple[Any, str], ...] = (
 
 @contextlib.contextmanager
 def deadly(random: Random) -> Iterator[str]:
-    """One of the places kills, before or after what is done there; yields its name."""
+    """Raises at one of the places, before or after its call; yields its name."""
     owner, name = random.choice(PLACES)
     after = random.random() < 0.5
     whole, drop = getattr(owner, name), Attempt.drop
@@ -40,7 +40,7 @@ def deadly(random: Random) -> Iterator[str]:
             whole(*anything, **named)
         raise Killed
 
-    # Whoever is dead tidies nothing up.
+    # A dead process does not clean up.
     setattr(Attempt, "drop", lambda self: None)  # noqa: B010  (mypy)
     setattr(owner, name, dies)
     try:

@@ -1,23 +1,24 @@
-"""What kind of history a seed stands for: shape of the table, habits of source and endpoint, luck on the way.
+"""The kind of history for a seed: shape of the table, behaviour of source and endpoint, events on the way.
 
-Here: the dice, and which of their faces cannot go together. Not here: rows (`source.py`), files (`writer.py`), order of
-arrival (`arrival.py`).
+Here: the random choices, and which of them exclude each other. Not here: rows (`source.py`), files (`writer.py`), order
+of arrival (`arrival.py`).
 
-What nobody could decide is not generated:
+Histories that are ambiguous are not generated:
 
-- Without sequences, rows of DMS are told by commit time (in hundredths of a second), file and place. A change that is
-  written again into another file then looks like another change: harmless only for whole commits without key changes,
-  and to no log. The sequence column goes between two hundredths of a second, because rows without it sort first.
+- Without sequences, rows of DMS are identified by commit time (in hundredths of a second), file and place. A change
+  that is written again into another file then looks like another change: harmless only for whole commits without key
+  changes, and to no log. The sequence column goes between two hundredths of a second, because rows without it sort
+  first.
 - While two rows share a key within a transaction, only key changes touch it, and the older row is the one that leaves:
   the files of a row that moves through an occupied key, or of a delete of one of the two rows there, could mean either.
 - A row that moves while a full load runs may be in no part of it, so that its key change has all columns; elsewhere
   key changes may be partial.
-- What is written again after a reload began repeats no change that is older than those of the reload's own files: its
-  rows would be newer than the load by all that DMS says.
-- An append log cannot tell a row that was loaded from the same row's insert: no changes while its load runs.
-- What is seen first of a table is no mixture of a reload and the load before it: with loads so close to each other,
-  nothing tells which parts go together.
-- A reload rewrites at least one object of the load before it, and full loads arrive one after the other.
+- A file that is rewritten after a reload began repeats no change that is older than those of the reload's own files: by
+  DMS's data, its rows would be newer than the load.
+- An append log cannot distinguish a loaded row from the same row's insert: no changes while its load runs.
+- The first scan of a table does not find both a reload and the previous load: with loads so close to each other,
+  nothing shows which parts belong together.
+- A reload rewrites at least one object of the previous load, and full loads arrive one after the other.
 """
 
 from collections.abc import Collection
@@ -38,14 +39,14 @@ NOT_YET: tuple[str, ...] = ()
 
 @dataclass(frozen=True)
 class Plan:
-    """The habits of one history."""
+    """The choices for one history."""
 
     seed: int
     kind: str
     without: frozenset[str]
     """Features that are switched off."""
     pairs: bool
-    """A key change is written as delete and insert, as SQL Server has it."""
+    """A key change is written as delete and insert, as by SQL Server."""
     before: str
     """Before images: `changed` (only when they differ), `always` or `none`."""
     partial: bool

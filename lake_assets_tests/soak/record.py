@@ -12,7 +12,7 @@ from lake_assets_tests.soak.run import Outcome
 
 
 def recorded(file: Path | None) -> list[Outcome]:
-    """What earlier runs have added; a seed that was run again counts as it was the last time."""
+    """The outcomes of earlier runs; for a seed that was run again, the last one."""
     if file is None or not file.exists():
         return []
     names = {field.name for field in fields(Outcome)}

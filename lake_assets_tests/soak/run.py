@@ -1,6 +1,6 @@
 """One history from its first object to the comparison of silver with the source.
 
-Here: turns, kills, comparisons, and what is told of a difference. Not here: what is expected (`truth.py`), many
+Here: turns, kills, comparisons, and the report of a difference. Not here: the expected rows (`truth.py`), many
 histories (`__main__.py`).
 """
 
@@ -36,7 +36,7 @@ MOST_DEATHS = 2
 
 
 class Wrong(Exception):
-    """Silver is not what it should be."""
+    """Silver differs from the source."""
 
     def __init__(self, what: str, rows: int = 0) -> None:
         super().__init__(what)
@@ -45,7 +45,7 @@ class Wrong(Exception):
 
 @dataclass
 class History:
-    """All that a seed stands for."""
+    """Everything that a seed generates."""
 
     plan: Plan
     written: Written
@@ -56,7 +56,7 @@ class History:
 
 @dataclass
 class Outcome:
-    """What came of a history."""
+    """The outcome of a history."""
 
     seed: int
     kind: str
@@ -72,7 +72,7 @@ class Outcome:
     wrong_rows: int = 0
     failure: str | None = None
     digest: str = ""
-    """Of the table in the end."""
+    """Of the table at the end."""
     seconds: float = 0.0
 
 
@@ -85,7 +85,7 @@ def history(seed: int, without: Collection[str] = ()) -> History:
     if written.loads:
         last = written.loads[-1]
         if not any(o.load is None and o.written >= last.began for o in written.objects):
-            # Nothing would tell that the load is complete but five minutes of quiet.
+            # Only five minutes without files would show that the load is complete.
             drawn = Plan(**{**vars(drawn), "policy": "immediately"})
             written.plan = drawn
     seen |= set(_features(drawn, written))

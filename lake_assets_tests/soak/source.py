@@ -1,8 +1,8 @@
 """A table of a source database, whose transactions are made by chance and whose constraints hold at their ends.
 
-Here: rows, transactions, the changes that the database's log has of them. Not here: files (`writer.py`). Shares no code
-with the package. A row is known by a number of its own that no log shows; keys are values like others, except that at
-the end of a transaction no two rows may share one.
+Here: rows, transactions, and their changes in the database's log. Not here: files (`writer.py`). Shares no code with
+the package. A row is identified by a number that no log shows; keys are values like others, except that no two rows
+may share one at the end of a transaction.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from lake_assets_tests.soak.plan import Plan
 
 Image = dict[str, Any]
 COLUMNS = ("v", "id", "part", "n", "w")
-"""The key is not first: DMS had a bug there."""
+"""The key is not the first column: DMS had a bug there."""
 PARTS = ("", "a", "B")
 TEXTS = (None, "", "x", 'a "quoted", text\nof two lines', "NULLS", "ö, ☕")
 MOST_ROWS = 9
@@ -33,7 +33,7 @@ class Change:
     transaction: int
     op: str
     image: Image
-    """As the log has it: of a delete the key only, unless the source shows whole rows."""
+    """As in the log: for a delete only the key, unless the source logs whole rows."""
     before: Image | None
     """The key before an update, where the endpoint writes it."""
     unsupplied: frozenset[str]
@@ -51,13 +51,13 @@ class Source:
     now: datetime = NOON
     changes: list[Change] = field(default_factory=list)
     states: list[list[Image] | None] = field(default_factory=lambda: [[]])
-    """By the number of changes, the rows; None while two rows share a key."""
+    """The rows by number of changes; None while two rows share a key."""
     collisions: set[int] = field(default_factory=set)
     """Transactions in which two rows share a key meanwhile."""
     ends: list[int] = field(default_factory=lambda: [0])
     """Numbers of changes at which no transaction is open."""
     seen: set[str] = field(default_factory=set)
-    """What has happened, by feature."""
+    """Counts by feature."""
     whole_moves: bool = False
     """Key changes have all columns."""
 
@@ -72,16 +72,16 @@ class Source:
         return [dict(row) for row in self._rows.values()]
 
     def pause(self, seconds: float) -> datetime:
-        """Nothing happens for a while; the time at its end."""
+        """Lets time pass without changes; returns the time at the end."""
         self.now += timedelta(seconds=seconds)
         return self.now
 
     def recreate_task(self) -> None:
-        """DMS's counter begins low again, while its time goes on."""
+        """DMS's counter restarts low, while its time continues."""
         self._counter = self.random.randrange(1, 1000)
 
     def transaction(self) -> None:
-        """One transaction of a few statements, chosen by chance."""
+        """One transaction of a few random statements."""
         steps = {"apart": 1.7, "close": 0.004, "coarse": 0.4}
         self.now += timedelta(seconds=steps[self.plan.commits] * self.random.choice([0, 1, 1, 2, 5]))
         if self.plan.commits == "apart":
@@ -207,8 +207,7 @@ class Source:
             self._moves(moves)
 
     def _moves(self, moves: Sequence[tuple[int, Image]]) -> None:
-        """Rows get new keys, one after the other; as pairs, first all leave and then all come: so SQL Server executes
-        it."""
+        """Rows get new keys, one after the other; as pairs, all deletes come before all inserts, as in SQL Server."""
         olds = [self._rows[row] for row, _ in moves]
         news = []
         for (_, key), old in zip(moves, olds, strict=True):

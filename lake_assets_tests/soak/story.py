@@ -1,6 +1,6 @@
 """A history in readable form.
 
-Here: text for whoever looks for a mistake. Not here: what is wrong (`run.py`).
+Here: text for debugging a difference. Not here: finding the difference (`run.py`).
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
-"""Some of the random histories, chosen so that every feature is among them.
+"""Some of the random histories, chosen so that they have every feature.
 
-Here: a fixed set of seeds in `make test`, more in `make test-long`, and that the set is what it should be. Not here:
-thousands of them (`make soak`).
+Here: a fixed set of seeds in `make test`, more in `make test-long`, and a check of the set. Not here: thousands of them
+(`make soak`).
 """
 
 from pathlib import Path

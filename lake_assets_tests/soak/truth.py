@@ -1,6 +1,6 @@
-"""What silver has to be, by what is in the bucket.
+"""The expected rows of silver, given the objects in the bucket.
 
-Here: the source's own rows as of the last change that the bucket has without a gap; what a log holds. Not here: reading
+Here: the source's rows as of the last change that the bucket has without a gap; the rows of a log. Not here: reading
 silver (`run.py`). Shares no code with the package.
 """
 
@@ -63,7 +63,7 @@ def current(bucket: Bucket) -> Rows | None:
 
 
 def loaded(bucket: Bucket) -> list[Mapping[str, Any]]:
-    """The rows of the newest full load, as far as its parts are there."""
+    """The rows of those parts of the newest full load that have arrived."""
     return [
         row
         for found in bucket.objects.values()
@@ -83,7 +83,7 @@ def append_log(bucket: Bucket) -> Rows | None:
 
 
 def change_log(bucket: Bucket) -> Rows:
-    """Every change that any file in the bucket has; and where there is one full load only, its rows."""
+    """Every change in any file in the bucket; and the rows of the full load if there is only one."""
     changes = bucket.written.source.changes
     sequenced = {n: file.sequenced for file in bucket.objects.values() for n in file.numbers}
     rows = [
@@ -104,7 +104,7 @@ def change_log(bucket: Bucket) -> Rows:
 
 
 def _made_up(commit_ts: datetime) -> str:
-    """DMS's form, of a change that has no sequence."""
+    """DMS's form, for a change without a sequence."""
     return f"{commit_ts:%Y%m%d%H%M%S%f}"[:16] + "0" * 19
 
 

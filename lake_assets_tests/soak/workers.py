@@ -1,7 +1,6 @@
-"""Processes that each run one history after the other in a Spark of their own.
+"""Processes that each run one history after the other in their own Spark.
 
-Here: handing out seeds, deadlines, processes that hang or die. Not here: a history (`run.py`), what is printed
-(`__main__.py`).
+Here: assigning seeds, deadlines, processes that hang or die. Not here: a history (`run.py`), printing (`__main__.py`).
 """
 
 import contextlib
@@ -33,7 +32,7 @@ class _Worker:
 def run_all(
     seeds: Iterator[int], without: Collection[str], processes: int, is_over: Callable[[], bool]
 ) -> Iterator[Outcome]:
-    """The outcomes in the order in which they are there; no new history begins once it is over."""
+    """Yields the outcomes as they are ready; starts no new history after the deadline."""
     context = multiprocessing.get_context("spawn")
     workers = [_start(context, without) for _ in range(processes)]
     try:
@@ -66,10 +65,10 @@ def _start(context: multiprocessing.context.SpawnContext, without: Collection[st
 
 
 def _serve(pipe: Connection, without: Collection[str]) -> None:
-    # What Spark and Iceberg say of processes that die is no news here.
+    # Messages of Spark and Iceberg about dying processes are expected.
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)
-    with contextlib.suppress(EOFError):  # whoever asked is gone
+    with contextlib.suppress(EOFError):  # the parent process has ended
         while (seed := pipe.recv()) is not None:
             pipe.send(run(seed, without))
 

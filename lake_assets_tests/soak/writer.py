@@ -1,4 +1,4 @@
-"""What DMS would write of a source: full loads, taken while transactions go on, and files of changes cut anywhere.
+"""The objects that DMS would write: full loads, taken while transactions run, and files of changes, cut anywhere.
 
 Here: objects, in the order in which they are written, as rows. Not here: their bytes (`bucket.py`), when they arrive
 (`arrival.py`). Shares no code with the package.
@@ -31,7 +31,7 @@ class Object:
     load: int | None = None
     """Number of the full load that it is a part of."""
     numbers: range = range(0)
-    """Of a file of changes, which ones."""
+    """The changes in a file of changes."""
     sequenced: bool = True
     """Whether it has the column of sequences."""
 
@@ -56,7 +56,7 @@ class Load:
 
 @dataclass
 class Written:
-    """All that DMS wrote, in that order."""
+    """All objects, in the order in which DMS wrote them."""
 
     plan: Plan
     source: Source
@@ -65,7 +65,7 @@ class Written:
     seen: set[str]
 
     def cut(self, load: int | None) -> int:
-        """The first change that a table which stands on this load needs."""
+        """The first change that a table with this load needs."""
         return self.loads[load].cut if load is not None else 0
 
 
@@ -111,7 +111,7 @@ def _load(plan: Plan, random: Random, source: Source, earlier: Sequence[Load]) -
         source.transaction()
         floor = len(source.changes)
     base = len(source.changes)
-    # A half of a swap that a load has seen would be taken for another change of it.
+    # Half of a swap that a load has read would look like another change.
     cuts = [n for n in range(floor, base + 1) if n in source.ends or not source.collisions or not plan.moves]
     load = Load(len(earlier), source.pause(10), base if exact else random.choice(cuts))
     count = random.choice([1, 2, 3]) if plan.load == "plain" else random.choice([2, 3])
@@ -185,7 +185,7 @@ def _changes(
 
 
 def _switch(plan: Plan, random: Random, source: Source) -> int | None:
-    """The change with which the column of sequences comes or goes."""
+    """The change from which on files have, or no longer have, the column of sequences."""
     if plan.sequences not in ("comes", "goes"):
         return None
     hundredths = [f"{change.commit_ts:%Y%m%d%H%M%S%f}"[:16] for change in source.changes]
@@ -243,7 +243,7 @@ def _repetitions(
     switch: int | None,
     seen: set[str],
 ) -> list[Object]:
-    """Files with changes that others have as well, as a task writes them that was resumed from an earlier place."""
+    """Files that repeat changes of other files, as from a task that was resumed from an earlier place."""
     found = []
     for place, after in enumerate(own):
         if not plan.repeated or random.random() > 0.4:
@@ -277,7 +277,7 @@ def _may_repeat(plan: Plan, source: Source, a: int, b: int, switch: int | None) 
 def _rewritten(
     plan: Plan, random: Random, source: Source, own: list[Object], switch: int | None, seen: set[str]
 ) -> list[Object]:
-    """Some files have been written in another form first."""
+    """Writes some files in another form first."""
     found = []
     for whole in own:
         numbers = whole.numbers

@@ -1,4 +1,4 @@
-"""Files that an accident has happened to."""
+"""Damaged files."""
 
 from random import Random
 
@@ -6,7 +6,7 @@ NAMES = [("trips", "public"), ("notes", "public"), ("trips", "audit"), ("other",
 
 
 def damaged(rng: Random) -> bytes:
-    """A file of some rows with one or two accidents."""
+    """A file of some rows with one or two defects."""
     values = ["1", "", '""', '"a, b"', '"x\ny"', '"d ""e"""', "ü☕", "NULL", "-1.5"]
     rows = [
         [rng.choice("IUD"), *rng.choice(NAMES), *rng.choices(values, k=rng.randint(1, 5))] for _ in range(6)

@@ -1,7 +1,7 @@
-"""DMS files for tests: rows of Python values, spelled as an endpoint with given settings spells them.
+"""DMS files for tests: rows of Python values, encoded as an endpoint with given settings encodes them.
 
-Here: files, their names, CSV and Parquet. Not here: what the rows amount to (`oracle.py`). Shares no code with the
-package, so that a mistake cannot be made twice and cancel out.
+Here: files, their names, CSV and Parquet. Not here: the table that they give (`oracle.py`). Shares no code with the
+package, so that a mistake in both cannot cancel out.
 """
 
 import gzip
@@ -84,7 +84,7 @@ def transaction_file(
 
 
 class Clock:
-    """Hands out commits: each change gets the next sequence, each transaction a time of its own."""
+    """Assigns commits: each change gets the next sequence, each transaction its own time."""
 
     def __init__(self, start: datetime = NOON + timedelta(minutes=5)) -> None:
         self.now = start

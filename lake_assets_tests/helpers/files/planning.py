@@ -26,7 +26,7 @@ def plan(
     on_vanished: OnVanished = "keep",
     gate: Gate | None = None,
 ) -> Plan:
-    """What a table does next, planned so many minutes after noon."""
+    """The next step of a table, planned at this minute past noon."""
     return plan_batch(
         position or Position(),
         files,

@@ -1,6 +1,6 @@
 """Files in a folder, inspected and read as a batch would read them.
 
-Here: what the tests of reading do again and again, without a catalog. Not here: the cases.
+Here: the common steps of the tests of reading, without a catalog. Not here: the cases.
 """
 
 from collections.abc import Mapping, Sequence

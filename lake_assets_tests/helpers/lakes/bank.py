@@ -1,5 +1,5 @@
-"""A bank whose every transfer is one transaction over three tables, and DMS that writes each table's part of it to a
-file of its own, at another time. Shares no code with the package.
+"""A bank whose every transfer is one transaction over three tables; DMS writes each table's part to a separate file, at
+a different time. Shares no code with the package.
 """
 
 import itertools
@@ -38,7 +38,7 @@ class Bank:
         self.balances = {table: dict.fromkeys(range(ACCOUNTS), OPENING) for table in (SAVINGS, CURRENT)}
 
     def transfer(self) -> None:
-        """In most, money leaves one table for the other."""
+        """Most transfers move money from one table to the other."""
         (giver, taker), amount = self.random.choice(list(itertools.permutations(self.balances, 2))), 7
         booking = {"id": len(self.changes), "amount": amount}
         self.changes.append((BOOKINGS, self.clock.change("I", booking)))
@@ -49,7 +49,7 @@ class Bank:
             self.changes.append((table, self.clock.change("U", row, same_transaction=True)))
 
     def loads(self) -> list[DmsFile]:
-        """The accounts as they were before all transfers."""
+        """The accounts before all transfers."""
         rows = [{"id": number, "balance": OPENING} for number in range(ACCOUNTS)]
         return [load_file(table, rows) for table in self.balances]
 
@@ -93,6 +93,6 @@ def in_turns(random: Random, files: list[DmsFile]) -> Iterator[list[DmsFile]]:
 
 
 def quiet(bench: Bench) -> None:
-    """The same lake after so long a silence that everything is there."""
+    """The same lake after enough time without files for all rows to be applied."""
     silent = ConsistentCut(interval=timedelta(0), margin=timedelta(0), every=timedelta(seconds=1))
     bench.edit_source(consistent_cut=silent)

@@ -1,6 +1,6 @@
 """A bucket, a lake on it, and the oracle beside them.
 
-Here: what the tests of silver do again and again: put files, take a turn, compare. Not here: the cases.
+Here: the common steps of the tests of silver: write files, run a turn, compare. Not here: the cases.
 """
 
 from collections.abc import Mapping, Sequence
@@ -102,7 +102,7 @@ class Bench:
         return f"{schema}.{table}"
 
     def files(self, table: str) -> list[DmsFile]:
-        """What the bucket holds of a table."""
+        """The objects of a table in the bucket."""
         own = [f for f in self.bucket.values() if not f.has_transactions and self._table(f) == table]
         return own + [file.of_table(table) for file in self.bucket.values() if file.has_transactions]
 
@@ -111,7 +111,7 @@ class Bench:
         log_arrivals(self.lake.runtime, "shop")
 
     def turn(self, only: Sequence[str] | None = None) -> dict[str, TableResult]:
-        """One look at the bucket and one turn of every table, by silver name."""
+        """One scan of the bucket and one turn of every table; results by silver name."""
         self.look()
         targets = [
             replace(target, track_days=self.tracked.get(target.name, ()))
@@ -147,7 +147,7 @@ class Bench:
         return {row["id"]: row[column] for row in rows}
 
     def truth(self, table: str = "public.items", shape: str = "current") -> list[str]:
-        """What the oracle says of the files in the bucket, in comparable form."""
+        """The oracle's rows for the files in the bucket, in comparable form."""
         files, columns = self.files(table), self.columns(table)
         if shape == "current":
             return comparable(oracle.current(files, columns, self.key(table)))
@@ -162,7 +162,7 @@ class Bench:
 
 
 def main_snapshots(table: Table) -> list[Snapshot]:
-    """The snapshots of the main branch as far as they are there, the oldest first."""
+    """The snapshots of the main branch that still exist, the oldest first."""
     found, snapshot = [], table.current_snapshot()
     while snapshot is not None:
         found.append(snapshot)

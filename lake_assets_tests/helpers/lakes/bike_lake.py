@@ -1,7 +1,7 @@
-"""A tiny bike-sharing lake: DMS files out of changes written by hand, silver and the marts by real Dagster runs.
+"""A tiny bike-sharing lake: DMS files from hand-written changes, silver and the marts by real Dagster runs.
 
-Here: the source, its lake, and comparing the marts with everything computed anew from silver (`mart_oracle.py`). Not
-here: the cases.
+Here: the source, its lake, and comparing the marts with a full computation from silver (`mart_oracle.py`). Not here:
+the cases.
 """
 
 from collections.abc import Iterable, Sequence
@@ -212,13 +212,13 @@ class BikeLake:
         )
 
     def compute(self) -> dict[str, set[date] | None]:
-        """Runs what is requested; what that was."""
+        """Requests and runs the marts; returns the requests."""
         requested = self.requested()
         for run in self.work().runs:
             assert self.run(run).success, run
         return requested
 
-    # Looking at it.
+    # Reading it.
 
     def rows(self, identifier: str) -> list[Row]:
         """A table's rows, through PyIceberg."""
@@ -228,7 +228,7 @@ class BikeLake:
         return self.rows(f"silver_bikeshare.{table}")
 
     def files(self, mart: str) -> dict[date, set[str]]:
-        """The data files of a mart by day: a day that was computed again has others."""
+        """The data files of a mart by day: a recomputed day has new ones."""
         found: dict[date, set[str]] = {}
         for task in self.lake.runtime.catalog.load_table(f"gold.{mart}").scan().plan_files():
             day = date(1970, 1, 1) + timedelta(days=task.file.partition[0])
@@ -244,7 +244,7 @@ class BikeLake:
         lie_in = [trip[c].date() for trip in trips for c in ("started_at", "ended_at") if trip[c] is not None]
         lie_in += [row["_commit_ts"].date() for row in changes] + [now.date()]
         partitions = within_partitions(self.lake.config, lie_in)
-        # Days outside that the marts have: their rows are gone, or somebody has computed them by hand.
+        # Days of the marts outside this range: their rows are gone, or a test has computed them by hand.
         all_days = sorted(
             {*oracle.days_from(min(partitions), max(partitions)), *(row["day"] for row in held)}
         )

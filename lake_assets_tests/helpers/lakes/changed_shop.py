@@ -1,6 +1,6 @@
-"""A lake to which something outside happens, and what is asked of it.
+"""A lake that is changed from outside.
 
-Here: files of its table, its rows, why it has stopped. Not here: what happens (`test_outside_changes.py`,
+Here: files of its table, its rows, why it has stopped. Not here: the changes (`test_outside_changes.py`,
 `test_lost_logs.py`).
 """
 
@@ -67,7 +67,7 @@ def metadata_in(file: InputFile, encoding: str = "utf-8") -> TableMetadata:
 
 
 def status_text(lake: Lake) -> str:
-    """What `status` says of a lake whose catalog is not as it was."""
+    """The output of `status` for a lake whose catalog was changed."""
     try:
         (line,) = status(lake)
     except LakeError as error:
@@ -89,7 +89,7 @@ def recovered(bench: Bench) -> list[Any]:
 
 
 def more(shop: Bench, at: datetime = NOON + HOUR) -> dict[int, str]:
-    """A further file of changes, not applied yet; what the table is with it."""
+    """Writes another file of changes, without applying it; returns the table's expected rows with it."""
     clock = Clock(at)
     shop.put(changed(clock, ("U", 3, "later"), ("I", 5, "newest")))
     return {1: "changed", 3: "later", 4: "new", 5: "newest"}

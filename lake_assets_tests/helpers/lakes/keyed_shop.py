@@ -1,6 +1,6 @@
 """A shop whose tables each get a file with every change, and the same shop with maintenance between the batches.
 
-Here: the tables, their changes, turns and `maintain` one at a time, and what every test of them looks at. Not here: the
+Here: the tables, their changes, single turns and `maintain`, and the checks that every test makes. Not here: the
 cases (`test_exactly_once.py`, `test_maintenance.py`, `test_races.py`).
 """
 
@@ -75,12 +75,12 @@ class KeyedShop:
             assert sorted(set(offsets)) == offsets, f"{target.name} was brought to {offsets}"
 
     def stamps(self, target: Target) -> list[str]:
-        """The offsets that the table's commits have brought it to, one after the other."""
+        """The positions of the table's commits, in order."""
         found = [summary(snapshot).get(LOG_OFFSET) for snapshot in self.chain(target.name)]
         return [offset for offset in found if offset]
 
     def chain(self, name: str = "items") -> list[Snapshot]:
-        """Main's snapshots as far as they are there, the oldest first."""
+        """Main's snapshots that still exist, the oldest first."""
         return main_snapshots(self.bench.table(name))
 
     @property

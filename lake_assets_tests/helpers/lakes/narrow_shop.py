@@ -1,6 +1,6 @@
 """A table some of whose rows cannot be used.
 
-Here: it, and what is asked of it. Not here: what happens to its rows (`test_quarantine.py`), the commands
+Here: the table and its rows. Not here: the quarantine (`test_quarantine.py`), its commands
 (`test_quarantine_commands.py`).
 """
 
@@ -49,7 +49,7 @@ class NarrowShop:
         return self.bench.lake.runtime
 
     def held(self, name: str = "items") -> list[Any]:
-        """What is set aside of a silver table and open."""
+        """The open quarantined rows of a silver table."""
         return self.runtime.quarantine.open(f"silver_shop.{name}")
 
     def values(self) -> dict[int, str]:
@@ -61,6 +61,6 @@ class NarrowShop:
         assert self.bench.rows() == self.bench.truth()
 
     def check(self) -> None:
-        """As if nothing had ever been set aside."""
+        """Empties the quarantine."""
         assert self.bench.rows() == self.bench.truth()
         assert self.bench.rows("items_changes") == self.bench.truth(shape="change_log")

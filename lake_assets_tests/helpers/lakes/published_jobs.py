@@ -1,8 +1,7 @@
-"""Jobs from DMS files to Iceberg as they are published, each reduced to the lines that are wrong.
+"""Published jobs from DMS files to Iceberg, each reduced to its wrong lines.
 
-Here: mistakes, each under a name of its own. Not here: what comes of them, which `test_published_mistakes.py`
-shows on files that this project applies exactly. Apart from its mistake each job reads and writes as it should. Columns
-are text throughout.
+Here: the mistakes, each with its own name. Not here: their effects, which `test_published_mistakes.py` shows on files
+that this project applies exactly. Apart from its mistake, each job reads and writes correctly. All columns are text.
 """
 
 import csv
@@ -184,7 +183,7 @@ def files_by_table(keys: Iterable[str]) -> dict[str, list[str]]:
 
 
 def counting(changes: DataFrame, log: Callable[[str], None]) -> DataFrame:
-    """Says what it is about to do: each figure reads the files once more."""
+    """Logs its figures first: each figure reads the files again."""
     log(f"{changes.count()} changes")
     for operation in ("I", "U", "D"):
         log(f"{changes.filter(F.col('Op') == operation).count()} {operation}")
@@ -192,5 +191,5 @@ def counting(changes: DataFrame, log: Callable[[str], None]) -> DataFrame:
 
 
 def with_an_operation(rows: DataFrame) -> DataFrame:
-    """Drops what it has no branch for: a full load's rows, whose Op is NULL."""
+    """Drops rows without a branch for them: a full load's, whose Op is NULL."""
     return rows.filter("Op IN ('I', 'U', 'D')")

@@ -1,6 +1,6 @@
 """Small lakes for tests: a configuration in a folder, and DMS files written by hand.
 
-Here: what several rooms' tests need. Not here: the demonstration source (`lake_assets.demo`), the oracle (`oracle.py`).
+Here: shared parts of the tests. Not here: the demonstration source (`lake_assets.demo`), the oracle (`oracle.py`).
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ DMS = {
 
 
 def own_session(spark: SparkSession) -> SparkSession:
-    """A session whose settings nobody else sees, wherever Spark is."""
+    """A session with separate settings, wherever Spark is."""
     if SPARK:
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 
@@ -101,7 +101,7 @@ def small_lake(
 
 
 def read_of(lake: Lake, table: str) -> DataFrame:
-    """What one look at the bucket of `shop` finds of a table (`schema.table`), as typed changes."""
+    """The typed changes of a table (`schema.table`) in the files that one scan of `shop` finds."""
     source = lake.config.sources["shop"]
     store = open_store(source.location, source.s3)
     found = discover("shop", source, store, lake.runtime.file_log)

@@ -18,7 +18,7 @@ NEVER = {"automation": {"rewrite_below_mb": 0}}
 
 
 class SmallTable:
-    """A table whose changes come a file a batch."""
+    """A table with one file of changes for each batch."""
 
     def __init__(self, folder: Path, table: dict[str, Any] | None = None, **sections: Any) -> None:
         self.bench = Bench(folder, {NAME: table or ITEMS}, sections=sections)

@@ -42,7 +42,7 @@ def rounded(minutes: float) -> float:
 
 
 def station_spells(changes: Iterable[Row]) -> dict[int, list[Spell]]:
-    """By station, its spells in order, out of the change log of station_status."""
+    """The spells of each station in order, from the change log of station_status."""
     by_station: dict[int, list[Row]] = defaultdict(list)
     for row in changes:
         by_station[row["station_id"]].append(row)

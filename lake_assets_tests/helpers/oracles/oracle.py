@@ -1,7 +1,7 @@
-"""What a table is, given all of its DMS files: replayed one change after the other, in plain Python.
+"""The expected rows of a table, given all of its DMS files: replayed one change after the other, in plain Python.
 
-Here: the slow, obvious meaning. Not here: the engine's rule (the last event of each key), with which it deliberately
-shares nothing: a dictionary of rows is changed as the source's own table was.
+Here: the slow, obvious computation: a dictionary of rows is changed as the source's table was. It deliberately shares
+nothing with the engine's rule (the last event of each key).
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,10 +1,10 @@
-"""What the shapes that keep the past hold, given all of a table's DMS files: replayed one change after the other.
+"""The expected rows of the shapes that keep the past, given all of a table's DMS files, replayed one after the other.
 
-Here: the slow, obvious meaning of `history` and `soft_delete`. Not here: the engine's rule, with which it shares
-nothing: the source's whole table is remembered at every instant, and compared with itself.
+Here: the slow, obvious computation of `history` and `soft_delete`: the source's whole table is stored at every commit
+time, and consecutive states are compared. It shares nothing with the engine's rule.
 
-A table that was loaded again has several stages: the files that were there when the next full load was applied, the
-last stage's being the bucket's. What a stage says of the time after the next load began counts no longer.
+A reloaded table has several stages: the files that existed when the next full load was applied; the last stage has the
+files of the bucket. The changes of a stage after the start of the next load do not count.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Random transactions on a table with a key, cut into random files, which arrive in random order, some of them twice.
+"""Random transactions on a table with a key, cut into random files that arrive in random order, some of them twice.
 
 Here: the source and its files. Not here: applying them (`test_random_histories.py`), histories of more than one kind of
 table (`soak/`).

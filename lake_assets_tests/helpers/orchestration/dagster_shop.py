@@ -1,6 +1,6 @@
-"""A small shop with Dagster around it: a lake, a Dagster instance of its own, and what the daemon does between the two.
+"""A small shop with Dagster: a lake, a Dagster instance, and the daemon's work between the two.
 
-Here: writing DMS files of two tables, evaluating a sensor's tick as the daemon does, running what it requested. Not
+Here: writing DMS files of two tables, evaluating a sensor's tick as the daemon does, running its requests. Not
 here: the real daemon (`test_daemon.py`).
 """
 
@@ -39,7 +39,7 @@ TABLES: dict[str, Any] = {
     "public.notes": {"columns": COLUMNS, "primary_key": ["id"], **STOPS},
 }
 AUTOMATION = {
-    # One look a tick: the tests bring the files before, and wait for nothing.
+    # One evaluation a tick: the tests write the files before it, and do not wait.
     "poll_window": "10s",
     "poll_interval": "10s",
     "heartbeat_interval": "0.2s",
@@ -137,7 +137,7 @@ class Shop:
         return key
 
     def tick(self, sensor: str = "shop_files") -> SensorExecutionData:
-        """A tick of the sensor with what the daemon does of its outcome, but for launching the runs."""
+        """A tick of the sensor, whose outcome is handled as by the daemon, except that no run is launched."""
         repository = self.definitions.get_repository_def()
         context = dg.build_sensor_context(
             instance=self.instance, cursor=self.cursors.get(sensor), repository_def=repository
@@ -184,7 +184,7 @@ class Shop:
         return outcome.skip_message
 
     def forget_dagster(self) -> None:
-        """Deletes Dagster's storage and cursors, as if the lake were all that is left, and starts the code anew."""
+        """Deletes Dagster's storage and cursors, so that only the lake is left, and loads the definitions again."""
         self.instance.dispose()
         self.cursors.clear()
         self.dagster = self.dagster.with_name(f"{self.dagster.name}x")
@@ -192,7 +192,7 @@ class Shop:
         self.restart()
 
     def restart(self) -> None:
-        """The code in a new process: nothing is remembered."""
+        """Loads the definitions again, as a new process without any state."""
         self.lake = open_lake(self.lake.config, marts=self.lake.marts)
         self.definitions = build_definitions(self.lake)
 
@@ -244,7 +244,7 @@ def failures(run: dg.ExecuteInProcessResult) -> dict[str, str]:
 
 
 def pass_time(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """The clock that back-off and heartbeats are judged by goes on by so much; Dagster's own does not."""
+    """Advances the clock of back-off and heartbeats by this time, but not Dagster's own."""
     now = time.time() + seconds
     for module in ("retry_wait", "in_flight"):
         monkeypatch.setattr(

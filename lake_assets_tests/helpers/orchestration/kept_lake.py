@@ -1,4 +1,4 @@
-"""A lake with a mart, which a run that stays up keeps current."""
+"""A lake with a mart, which the continuous run keeps current."""
 
 from pathlib import Path
 from typing import Any
@@ -58,13 +58,13 @@ class Kept:
         return int(row["items"])
 
     def branches(self) -> dict[str, int]:
-        """How many a table has beside main."""
+        """The number of branches of each table besides main."""
         catalog = self.bench.lake.runtime.catalog
         names = ("silver_shop.items", "gold.items_now")
         return {name: len(catalog.load_table(name).refs()) - 1 for name in names}
 
     def told(self) -> dict[str, dict[str, Any]]:
-        """By table, the metadata that Dagster would be told now."""
+        """By table, the metadata of the events that the run would report now."""
         return {
             event.asset_key.to_user_string(): {name: value.value for name, value in event.metadata.items()}
             for event in self.rounds.events()

@@ -1,9 +1,8 @@
-"""One turn of a lake's silver tables in a process of its own, which may be killed on the way.
+"""One turn of a lake's silver tables in a separate process, which may be killed on the way.
 
-Here: what `test_exactly_once.py` starts: `python -m lake_assets_tests.helpers.processes.apply_process '<JSON>'` with
-what `same_lake` returns. Optional are `kill_before`, the name of a function of
-`silver/apply/apply_batch.py`, and `start`, a file that it waits for once it is ready, which `<start>.ready` tells.
-Prints the number of batches it published.
+`test_exactly_once.py` starts `python -m lake_assets_tests.helpers.processes.apply_process '<JSON>'` with the result of
+`same_lake`. Optional are `kill_before`, the name of a function of `silver/apply/apply_batch.py`, and `start`, a file:
+once ready, the process writes `<start>.ready` and waits for it. Prints the number of batches it published.
 """
 
 import json

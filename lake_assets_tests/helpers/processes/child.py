@@ -1,6 +1,6 @@
-"""Running Python in a process of its own, as a user would who has set nothing of ours.
+"""Runs Python in a separate process, with the environment of a user who has set none of the lake's variables.
 
-Here: its environment, its end. Not here: the programs, which are the other modules of this folder.
+Here: its environment and its end. Not here: the programs, which are the other modules of this folder.
 """
 
 import os
@@ -38,7 +38,7 @@ def run_python(
 
 
 def output_of(done: subprocess.CompletedProcess[str]) -> str:
-    """What a process printed that must have ended well."""
+    """The output of a process, which must have succeeded."""
     print(done.stdout[-5000:])
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout

@@ -1,7 +1,7 @@
-"""A process that applies batch after batch while its Spark Connect server is killed and started again.
+"""A process that applies batch after batch while its Spark Connect server is killed and restarted.
 
-Here: `python -m lake_assets_tests.helpers.processes.dying_server <folder> <seed>`; ends with 1 unless silver
-is what the oracle says. A process of its own, since a process has Spark inside or outside and never both.
+Here: `python -m lake_assets_tests.helpers.processes.dying_server <folder> <seed>`; exits with 1 unless silver equals
+the oracle. A separate process, since a process has an embedded Spark or Spark Connect and never both.
 """
 
 import os
@@ -68,7 +68,7 @@ def _kill(server: ConnectServer, after: float) -> None:
     time.sleep(after)
     if (running := server.running()) is not None:
         os.kill(running.pid, signal.SIGKILL)
-    # Whoever watches over it starts it again.
+    # Its supervisor restarts it.
     while server.running() is not None:
         time.sleep(0.1)
     server.start()

@@ -1,7 +1,7 @@
-"""A run that stays up, whose Spark is killed: `python -m lake_assets_tests.helpers.processes.dying_spark <folder>`.
+"""The continuous run, whose Spark is killed: `python -m lake_assets_tests.helpers.processes.dying_spark <folder>`.
 
-Ends with 1 unless a round soon says so, and what had failed is told. A process of its own, because one that has lost
-its Spark gets no other.
+Exits with 1 unless a round soon raises SparkLost, and the failure is reported. A separate process, because a process
+that has lost its Spark cannot start another one.
 """
 
 import sys

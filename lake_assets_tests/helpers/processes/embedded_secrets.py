@@ -1,7 +1,7 @@
 """A Spark in the process, started with keys of buckets and catalogs, while all command lines are read.
 
-Here: `python -m lake_assets_tests.helpers.processes.embedded_secrets <folder>`, which prints in JSON what was
-seen. A process of its own, since a process starts one Spark.
+Here: `python -m lake_assets_tests.helpers.processes.embedded_secrets <folder>`, which prints its observations as JSON.
+A separate process, since a process starts one Spark.
 """
 
 import json

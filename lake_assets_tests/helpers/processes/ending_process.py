@@ -1,7 +1,7 @@
 """A process that uses a Spark Connect server, sees a statement fail, and ends.
 
-Here: `python -m lake_assets_tests.helpers.processes.ending_process <lake.yaml>`. A process of its own, because
-what PySpark does last is done at its end.
+Here: `python -m lake_assets_tests.helpers.processes.ending_process <lake.yaml>`. A separate process, because the test
+is about PySpark's last call, at its end.
 """
 
 import logging.config

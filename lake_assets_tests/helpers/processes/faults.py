@@ -1,6 +1,6 @@
-"""Faults put in by name: the points of the main job at which a process may die.
+"""Fault injection by name: the points of the main job at which a process may die.
 
-Here: the table of those points, and arming one of them. Not here: what has to hold after each
+Here: the table of those points, and arming one of them. Not here: the checks after each
 (`silver/apply/test_kill_points.py`), the process that dies (`sync_process.py`), the points of maintenance
 (`test_killed_maintenance.py`).
 """

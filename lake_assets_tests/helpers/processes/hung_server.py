@@ -1,8 +1,8 @@
-"""A statement to a Spark Connect server that is stopped amid it, and one that begins then: both are given up.
+"""A statement to a Spark Connect server that is stopped during it, and one that begins afterwards: both are given up.
 
-Here: `python -m lake_assets_tests.helpers.processes.hung_server <folder>`, which ends with 1 unless both are soon
-told as a server that is lost, and the server is used again once it goes on. A process of its own, since a process has
-Spark inside or outside and never both.
+Here: `python -m lake_assets_tests.helpers.processes.hung_server <folder>`, which exits with 1 unless both soon raise
+the error of a lost server, and the server is used again once it continues. A separate process, since a process has an
+embedded Spark or Spark Connect and never both.
 """
 
 import os
@@ -19,7 +19,7 @@ from lake_assets_tests.helpers.lakes.small_lakes import SPARK, lake_config
 
 SLEEP = "SELECT java_method('java.lang.Thread', 'sleep', 40000L + id) FROM range(1)"
 PATIENCE = 150.0
-"""Seconds: the keepalive's, and five times twenty to find that nobody answers a new connection either."""
+"""Seconds: the keepalive's, and five times twenty for attempts to connect again."""
 
 
 def main(folder: Path) -> int:

@@ -1,7 +1,7 @@
-"""Maintenance of a lake in a process of its own, which may be killed on the way.
+"""Maintenance of a lake in a separate process, which may be killed on the way.
 
-Here: what `test_killed_maintenance.py` starts: `python -m lake_assets_tests.helpers.processes.maintain_process
-'<JSON>'` with what `same_lake` returns, `maintenance`, and `kill`: `before` or `after` and the name of a step.
+`test_killed_maintenance.py` starts `python -m lake_assets_tests.helpers.processes.maintain_process '<JSON>'` with the
+result of `same_lake`, `maintenance`, and `kill`: `before` or `after` and the name of a step.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""A process that has used a Spark Connect server, and ends with frames that are still there.
+"""A process that has used a Spark Connect server, and ends while it still has frames.
 
-Here: `python -m lake_assets_tests.helpers.processes.quiet_exit <lake.yaml> [stop]`; with `stop`, the server is
-gone before.
+Here: `python -m lake_assets_tests.helpers.processes.quiet_exit <lake.yaml> [stop]`; with `stop`, the server is stopped
+before.
 """
 
 import builtins

@@ -1,4 +1,4 @@
-"""Turns of a bench of which the process may die, at random. Not here: deaths at named points (`faults.py`)."""
+"""Turns of a bench whose process may die at random. Not here: deaths at named points (`faults.py`)."""
 
 from random import Random
 from typing import Any
@@ -12,7 +12,7 @@ from lake_assets_tests.helpers.processes.faults import Killed
 
 
 def turn_with_a_death(bench: Bench, random: Random) -> None:
-    """Now and then a turn that must end with the process; what it leaves behind is the next turn's."""
+    """Sometimes runs a turn in which the process must die; the next turn continues from its remains."""
     with pytest.MonkeyPatch.context() as patched:
         if _dying(random, patched):
             with pytest.raises(Killed):
@@ -20,7 +20,7 @@ def turn_with_a_death(bench: Bench, random: Random) -> None:
 
 
 def turn_with_a_chance_of_death(bench: Bench, random: Random) -> None:
-    """Now and then a turn that ends with the process if it comes to the deadly place; another process goes on."""
+    """Sometimes runs a turn in which the process dies if it reaches the place; another process continues."""
     with pytest.MonkeyPatch.context() as patched:
         if _dying(random, patched):
             try:
@@ -30,7 +30,7 @@ def turn_with_a_chance_of_death(bench: Bench, random: Random) -> None:
 
 
 def _dying(random: Random, patched: pytest.MonkeyPatch) -> bool:
-    """Now and then has the process die at one of three places of the next turn; whether it will."""
+    """Sometimes lets the process die at one of three places of the next turn; returns whether it will."""
     if random.random() > 0.3:
         return False
     victim, name = random.choice([(apply, "stamp"), (apply, "count_rows"), (Attempt, "publish")])

@@ -1,4 +1,4 @@
-"""A bench's lake, opened once more by a process of its own."""
+"""A bench's lake, opened again by a separate process."""
 
 from pathlib import Path
 from typing import Any

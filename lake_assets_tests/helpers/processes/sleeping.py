@@ -1,4 +1,4 @@
-"""A code location for tests of launching: a job that says who runs it, and waits to be interrupted."""
+"""A code location for tests of launching: a job that reports its process, and waits to be interrupted."""
 
 import os
 import sys

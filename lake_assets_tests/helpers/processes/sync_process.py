@@ -1,4 +1,4 @@
-"""`lake-assets sync` in a process of its own, which may be killed at a named point.
+"""`lake-assets sync` in a separate process, which may be killed at a named point.
 
 Here: `python -m lake_assets_tests.helpers.processes.sync_process <lake.yaml> [point of faults.py]`, and the same in
 a child of a process that has imported everything already. Not here: where it may be killed (`faults.py`).

@@ -1,7 +1,7 @@
-"""A DMS replication task on moto's server, and what it is to say.
+"""A DMS replication task on moto's server, and its answers.
 
-moto (5.2) always says that 100 % are loaded, and lacks DescribeTableStatistics. Both are set in its backend here, so
-that boto3 and HTTP are real and the figures the test's.
+moto (5.2) always reports that 100 % are loaded, and lacks DescribeTableStatistics. Both are set in its backend here, so
+that boto3 and HTTP are real and the test chooses the figures.
 """
 
 import json
@@ -21,7 +21,7 @@ from lake_assets_tests.helpers.servers.s3 import ACCESS, client
 
 
 class Dms:
-    """A replication task in moto, and what it is to say."""
+    """A replication task in moto, with its answers."""
 
     def __init__(self, task: DmsTask) -> None:
         self.task = task

@@ -1,6 +1,6 @@
 """AWS on this machine: moto's server, its keys, and clients of it.
 
-Here: S3, and what is the same for all services. Not here: DMS, of which moto knows too little (`dms_task.py`).
+Here: S3, and parts common to all services. Not here: DMS, which moto does not support fully (`dms_task.py`).
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ ACCESS: dict[str, Any] = {
     "access_key_id": "an-access-key",
     "secret_access_key": "a-secret",
 }
-"""What the tests' servers take, in the words of lake.yaml."""
+"""The credentials for the tests' servers, by their keys in lake.yaml."""
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def _boto_access() -> dict[str, Any]:
 
 
 def files_in_s3(endpoint: str) -> dict[str, str]:
-    """What the catalog's section says of a warehouse behind such a server."""
+    """The settings of the catalog's section for a warehouse on such a server."""
     return {
         "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
         "s3.endpoint": endpoint,

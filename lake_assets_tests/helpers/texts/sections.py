@@ -1,4 +1,4 @@
-"""Sections of a lake.yaml, of which a test says only what it is about."""
+"""Sections of a lake.yaml, with defaults for everything that a test does not set."""
 
 from typing import Any
 

@@ -47,7 +47,7 @@ from lake_assets_tests.helpers.texts.dms_documents import (
             "TableMappings of shop-task is not JSON",
         ),
         ({"a.json": json.dumps([ENDPOINT, task() | {"TableMappings": "[]"}])}, "is not a JSON object"),
-        ({"a.json": json.dumps([ENDPOINT, {"rules": ["x"]}])}, "rules is no list"),
+        ({"a.json": json.dumps([ENDPOINT, {"rules": ["x"]}])}, "rules is not a list"),
         (
             {"a.json": json.dumps(endpoint(AddColumnName="maybe"))},
             "AddColumnName is 'maybe', expected true or false",

@@ -240,7 +240,7 @@ def test_the_place_of_the_sequence_among_added_columns(tmp_path: Path) -> None:
     for rules, added in (([SEQUENCE, region], ("region",)), ([region, SEQUENCE], ("region", "change_seq"))):
         text = section(endpoint(), {"rules": [select("a", "t"), *rules]})
         assert dms(text, tmp_path, "a.t")["added_columns"] == added
-        assert "compare with a file" in text
+        assert "compare it with a file" in text
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ def test_a_silent_run_is_declared_failed_and_its_table_requested_again(
     ]
     assert message is not None
     assert "No heartbeat for 6" in message
-    assert "only one can publish" in message
+    assert "only one of two runs can publish" in message
 
 
 def test_a_failing_table_backs_off_alone(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
