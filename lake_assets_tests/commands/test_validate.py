@@ -168,7 +168,7 @@ def test_it_refuses_a_column_that_a_run_would_stop_at(
         log_arrivals(open_lake(load_lake(tmp_path / "lake.yaml")).runtime, "shop")
     assert call(tmp_path, "validate") == 2
     told = capsys.readouterr().err
-    assert "has the column _pos, which is a name that Iceberg keeps for itself" in told
+    assert "has the column _pos, which is a name that Iceberg reserves" in told
     lake(tmp_path, setting(*TABLE, "ignore", value=["_pos"]))
     assert call(tmp_path, "validate") == 0
 
