@@ -175,7 +175,7 @@ def _run(
     stop: threading.Event,
 ) -> None:
     ahead = max(timedelta(0), database.last_commit - datetime.now(UTC))
-    began = looked = time.monotonic()
+    began = checked = time.monotonic()
     allowed = 0.0
     while True:
         now = datetime.now(UTC) + ahead
@@ -186,9 +186,9 @@ def _run(
         if over:
             return
         # Changes that were missed while the machine paused are not caught up all at once.
-        allowed = min(allowed + rate * (time.monotonic() - looked), 2 * rate + 1)
-        looked = time.monotonic()
-        while allowed > 0 and not stop.is_set() and time.monotonic() - looked < _LONGEST_BURST:
+        allowed = min(allowed + rate * (time.monotonic() - checked), 2 * rate + 1)
+        checked = time.monotonic()
+        while allowed > 0 and not stop.is_set() and time.monotonic() - checked < _LONGEST_BURST:
             before = outbox.taken
             live.step(datetime.now(UTC) + ahead)
             allowed -= max(1, outbox.taken - before)

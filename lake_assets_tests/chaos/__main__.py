@@ -50,7 +50,7 @@ def main(folder: Path, minutes: float, seed: int, *, continuous: bool) -> int:
     """The exit code."""
     began = time.monotonic()
 
-    def tell(sentence: str) -> None:
+    def report(sentence: str) -> None:
         print(f"{time.monotonic() - began:6.1f} s  {sentence}", flush=True)
 
     folder = folder.absolute()
@@ -86,17 +86,17 @@ def main(folder: Path, minutes: float, seed: int, *, continuous: bool) -> int:
     try:
         daemon.start()
         _until(lambda: not table_differences(lake, database))
-        tell("the history is applied, the bad days begin")
+        report("the history is applied, the disturbances begin")
         feed.start()
-        disturbances = Disturbances(seed, storage, daemon, server, tell)
+        disturbances = Disturbances(seed, storage, daemon, server, report)
         disturbances.go_on(minutes * 60)
         fed = feed.is_alive()
         over.set()
         feed.join()
         disturbances.over()
-        tell("the bad days are over")
+        report("the disturbances are over")
         _until(lambda: not table_differences(lake, database) and not stale_marts(lake))
-        tell("caught up, or given up")
+        report("caught up, or given up")
     finally:
         over.set()
         daemon.kill_all()
@@ -151,7 +151,7 @@ if __name__ == "__main__":
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--continuous", action="store_true", help="a run that stays up, rather than one for each file"
+        "--continuous", action="store_true", help="the continuous run, rather than a run for each file"
     )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:

@@ -24,10 +24,15 @@ class Disturbances:
     """All of them, by a seed."""
 
     def __init__(
-        self, seed: int, storage: Storage, daemon: Daemon, server: WatchedServer, tell: Callable[[str], None]
+        self,
+        seed: int,
+        storage: Storage,
+        daemon: Daemon,
+        server: WatchedServer,
+        report: Callable[[str], None],
     ) -> None:
         self._random = random.Random(seed)
-        self._storage, self._daemon, self._server, self._tell = storage, daemon, server, tell
+        self._storage, self._daemon, self._server, self._report = storage, daemon, server, report
         self._ends: dict[str, float] = {}
         """By service, Spark and the daemon: when its disturbance ends, by the process's clock."""
         self.done: Counter[str] = Counter()
@@ -56,7 +61,7 @@ class Disturbances:
                 bag = sorted(self._kinds)
                 self._random.shuffle(bag)
             kind = bag.pop()
-            self._tell(f"{kind}{self._kinds[kind]()}")
+            self._report(f"{kind}{self._kinds[kind]()}")
             self.done[kind] += 1
             due = time.monotonic() + self._random.uniform(*PAUSES)
 

@@ -33,7 +33,7 @@ from lake_assets_tests.outside.actions import ACTIONS, Place
 from lake_assets_tests.soak import bucket as storage
 from lake_assets_tests.soak import truth
 from lake_assets_tests.soak.run import History, Outcome, Wrong, _compare, history
-from lake_assets_tests.soak.story import told
+from lake_assets_tests.soak.story import describe
 from lake_assets_tests.soak.writer import ITEMS
 
 WITHOUT = ("kills", "rewritten", "again", "new_parts", "unseen_parts")
@@ -79,7 +79,7 @@ def run(seed: int, folder: Path | None = None) -> Outside:
     except Exception as error:  # noqa: BLE001  (of the engine or of the bench: the others go on)
         outcome.wrong_rows = error.rows if isinstance(error, Wrong) else 0
         lines = "\n".join(story)
-        outcome.failure = f"{traceback.format_exc()}\n{lines}\n{told(found.written, found.turns)}"
+        outcome.failure = f"{traceback.format_exc()}\n{lines}\n{describe(found.written, found.turns)}"
     finally:
         shutil.rmtree(where, ignore_errors=True)
     outcome.seconds = time.monotonic() - began
@@ -217,7 +217,7 @@ def _wait(place: Place) -> None:
 
 def _put_back(place: Place, said: str) -> None:
     if not place.removed:
-        raise _NeedsReload if LOST in said else Wrong("files are asked for that nobody has removed")
+        raise _NeedsReload if LOST in said else Wrong("it asks for files that were not removed")
     _restore_removed(place)
 
 

@@ -55,7 +55,7 @@ def settings(plan: Plan) -> dict[str, Any]:
 
 
 def lake(plan: Plan, folder: Path) -> Lake:
-    """An empty lake that is told of the history's table, and stops at the first bad row."""
+    """An empty lake with the history's table, which stops at the first bad row."""
     needed = {*plan.key, "n"}
     table: dict[str, Any] = {
         "columns": {name: TYPES[name] + (" not null" if name in needed else "") for name in COLUMNS},
@@ -73,7 +73,7 @@ def lake(plan: Plan, folder: Path) -> Lake:
         automation={"max_files_per_batch": plan.max_files, "rewrite_below_mb": plan.seed % 2},
         spark={"conf": TINY | SPARK_CONF},
     )
-    # As a run that stays up does, in every second pair of histories.
+    # As the continuous run does, in every second pair of histories.
     used.runtime.branches = KeptBranches(timedelta(days=1)) if plan.seed // 2 % 2 else None
     return used
 

@@ -63,7 +63,7 @@ class Plan:
     load: str
     """`none`, `plain` or `parallel`."""
     overlap: bool
-    """Transactions go on while a full load runs."""
+    """Transactions run while a full load runs."""
     reloads: int
     repeated: bool
     """Changes come again in another file."""
@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def moves(self) -> bool:
-        """Whether keys change: without before images nobody could follow an update."""
+        """Whether keys change: without before images, updates of a key cannot be followed."""
         return self.keyed and (self.pairs or self.before != "none")
 
 

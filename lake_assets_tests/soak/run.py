@@ -28,7 +28,7 @@ from lake_assets_tests.soak import truth
 from lake_assets_tests.soak.arrival import Turn, turns
 from lake_assets_tests.soak.deaths import deadly
 from lake_assets_tests.soak.plan import Plan, plan
-from lake_assets_tests.soak.story import told
+from lake_assets_tests.soak.story import describe
 from lake_assets_tests.soak.writer import Written, write
 
 MOST_DEATHS = 2
@@ -120,26 +120,26 @@ def _features(plan: Plan, written: Written) -> Iterator[str]:
 def run(seed: int, without: Collection[str] = (), folder: Path | None = None) -> Outcome:
     """Never raises for a difference or an error: see `failure`."""
     began = time.monotonic()
-    told_of = history(seed, without)
+    details = history(seed, without)
     outcome = Outcome(
         seed=seed,
-        kind=told_of.plan.kind,
-        features=sorted(told_of.seen),
-        files=len(told_of.written.objects),
-        changes=len(told_of.written.source.changes),
-        turns=len(told_of.turns),
+        kind=details.plan.kind,
+        features=sorted(details.seen),
+        files=len(details.written.objects),
+        changes=len(details.written.source.changes),
+        turns=len(details.turns),
     )
     place = Path(tempfile.mkdtemp(prefix=f"soak-{seed}-", dir=folder))
     try:
-        _live(told_of, place, outcome)
+        _live(details, place, outcome)
     except Wrong as wrong:
         outcome.wrong_rows = wrong.rows
-        outcome.failure = f"{wrong}\n{told(told_of.written, told_of.turns)}"
+        outcome.failure = f"{wrong}\n{describe(details.written, details.turns)}"
     except Exception:  # noqa: BLE001  (of the engine or of the bench: the others go on, and this one has failed)
-        outcome.failure = f"{traceback.format_exc()}\n{told(told_of.written, told_of.turns)}"
+        outcome.failure = f"{traceback.format_exc()}\n{describe(details.written, details.turns)}"
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    outcome.features = sorted(told_of.seen)
+    outcome.features = sorted(details.seen)
     outcome.seconds = time.monotonic() - began
     return outcome
 

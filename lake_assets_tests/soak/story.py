@@ -11,7 +11,7 @@ from lake_assets_tests.soak.source import Change
 from lake_assets_tests.soak.writer import Object, Written
 
 
-def told(written: Written, turns: Sequence[Turn]) -> str:
+def describe(written: Written, turns: Sequence[Turn]) -> str:
     """What the source did, what DMS wrote, what arrived when."""
     return "\n".join([*_habits(written), *_source(written), *_arrivals(written, turns)])
 
@@ -49,7 +49,7 @@ def _arrivals(written: Written, turns: Sequence[Turn]) -> Iterator[str]:
         yield f"  turn {number}:"
         for place, look in enumerate(turn.looks):
             if place:
-                yield "    -- a look --"
+                yield "    -- a scan --"
             yield from (f"    {_object(found)}" for found in look)
 
 

@@ -84,8 +84,7 @@ def test_a_seed_is_one_history() -> None:
 
 @pytest.mark.parametrize("seed", range(0, 200, 7))
 def test_the_files_of_a_history_decide_it(seed: int) -> None:
-    """What the whole bucket says, change by change, is what the source holds: no history is generated that nobody could
-    get right."""
+    """The changes of the whole bucket, applied one by one, give the source's rows: no history is ambiguous."""
     found = history(seed)
     bucket = _whole(found)
     assert bucket.whole

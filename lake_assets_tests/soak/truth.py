@@ -18,7 +18,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass
 class Bucket:
-    """What is there."""
+    """The objects that have arrived."""
 
     written: Written
     objects: dict[str, Object] = field(default_factory=dict)
@@ -28,12 +28,12 @@ class Bucket:
 
     @property
     def load(self) -> int | None:
-        """The newest full load of which there is a part."""
+        """The newest full load with a part in the bucket."""
         return max((o.load for o in self.objects.values() if o.load is not None), default=None)
 
     @property
     def whole(self) -> bool:
-        """Whether all its parts are there."""
+        """Whether all its parts have arrived."""
         if self.load is None:
             return not self.written.loads
         return all(self.objects.get(part.key) is part for part in self.written.loads[self.load].parts)
@@ -47,7 +47,7 @@ class Bucket:
 
 
 def current(bucket: Bucket) -> Rows | None:
-    """The rows of a table with a key; None where nobody can say."""
+    """The rows of a table with a key; None if they are ambiguous."""
     written = bucket.written
     if not bucket.whole:
         return None

@@ -17,7 +17,7 @@ from lake_assets_tests.soak.source import Change, Image, Source, whole_moves
 
 ITEMS = "public.items"
 OTHER = "public.other"
-"""Another table, of which files of transactions have rows, too."""
+"""Another table, whose rows are in the files of transactions too."""
 MARKER = "NOT LOGGED"
 MS = timedelta(milliseconds=1)
 

@@ -105,7 +105,7 @@ class Continuous:
         for result in apply_tables(self._runtime, plan.ready) if plan.ready else ():
             self._applied(result, done)
         if self._dead is not None:
-            raise SparkLost("The Spark of this process has died: a fresh run goes on.") from self._dead
+            raise SparkLost("The Spark of this process has died: a new run continues.") from self._dead
         loaded = LoadedTables(self._runtime.catalog)
         for mart in self._marts:
             self._refresh(mart, loaded, done)

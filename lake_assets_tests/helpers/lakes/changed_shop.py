@@ -50,7 +50,7 @@ def reason(bench: Bench, name: str = "items") -> str:
 
 
 def sql(bench: Bench, statement: str) -> None:
-    """Runs a statement of Spark SQL, in which `{table}` stands for items."""
+    """Runs a statement of Spark SQL, in which `{table}` is items."""
     with bench.lake.runtime.sessions.isolated() as spark:
         spark.sql(statement.format(table=f"{bench.lake.config.catalog.name}.silver_shop.items"))
 

@@ -75,9 +75,9 @@ class KeyedShop:
             assert sorted(set(offsets)) == offsets, f"{target.name} was brought to {offsets}"
 
     def stamps(self, target: Target) -> list[str]:
-        """The positions of the table's commits, in order."""
-        found = [summary(snapshot).get(LOG_OFFSET) for snapshot in self.chain(target.name)]
-        return [offset for offset in found if offset]
+        """The positions of the table's commits, in order, without re-stamps, which repeat a position by design."""
+        found = [summary(snapshot) for snapshot in self.chain(target.name)]
+        return [own[LOG_OFFSET] for own in found if LOG_OFFSET in own and RESTAMP_OF not in own]
 
     def chain(self, name: str = "items") -> list[Snapshot]:
         """Main's snapshots that still exist, the oldest first."""
@@ -117,15 +117,6 @@ class KeyedShop:
 
 class TendedShop(KeyedShop):
     """The same shop with maintenance between the batches."""
-
-    def stamps(self, target: Target) -> list[str]:
-        """Without re-stamps, which repeat an offset by design."""
-        found = []
-        for snapshot in self.chain(target.name):
-            properties = summary(snapshot)
-            if LOG_OFFSET in properties and RESTAMP_OF not in properties:
-                found.append(properties[LOG_OFFSET])
-        return found
 
     def maintain(self) -> dict[str, Upkeep]:
         """Maintenance in which nothing may fail, by table."""

@@ -132,7 +132,7 @@ def deletes_then_upserts(spark: SparkSession, target: str, changes: DataFrame, k
 
 
 def upserts_then_deletes(spark: SparkSession, target: str, changes: DataFrame, key: Sequence[str]) -> None:
-    """The same the other way round: two commits all the same."""
+    """The same in the other order: still two commits."""
     upserts = newest(changes.filter("Op <> 'D'"), key, "change_seq")
     merge(spark, target, upserts, condition_of(key))
     delete(spark, target, changes, key)

@@ -40,7 +40,7 @@ Rows = list[tuple[str | None, ...]]
 
 
 class Source:
-    """Five tables and their files, of which silver has been made."""
+    """Five tables, their files, and silver made from them."""
 
     def __init__(self, folder: Path) -> None:
         self._clock = Clock()

@@ -81,7 +81,7 @@ def random_history(seed: int) -> History:
     """The history with this number, each time the same."""
     random = Random(seed)
     key = ["id", "part"] if seed % 2 else ["id"]
-    # Without sequences nobody can tell a repetition in the middle of a transaction from another change.
+    # Without sequences, a repetition inside a transaction cannot be distinguished from another change.
     sequenced = seed % 4 != 3
     source = RandomSource(random, key, always_before=random.random() < 0.5)
     cut = [0]

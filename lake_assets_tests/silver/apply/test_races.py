@@ -23,6 +23,7 @@ from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.apply.planned import ATTEMPTS
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Target
+from lake_assets.spark.sql import quoted
 from lake_assets_tests.helpers.lakes.bench import comparable
 from lake_assets_tests.helpers.lakes.keyed_shop import KEEP_NOTHING, KEYED, REWRITE, tended_shop
 
@@ -164,7 +165,7 @@ def test_maintenance_that_always_comes_second(
     whole = Attempt.publish
 
     def publish(attempt: Attempt) -> int:
-        if attempt.table.endswith(".items"):
+        if attempt.table == quoted(shop.bench.lake.config.catalog.name, "silver_shop", "items"):
             shop.sql(REWRITE)
         return whole(attempt)
 
