@@ -63,7 +63,7 @@ def endpoint_settings(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
         )
     if "timestamp_column_name" in found:
         notes.append(
-            "an endpoint does not have the time zone of its commit times: set timestamp_zone unless it is UTC"
+            "an endpoint does not state the zone of its commit times: set timestamp_zone unless it is UTC"
         )
     return found, notes
 

@@ -114,7 +114,7 @@ def test_a_timestamp_column_without_a_name_is_none(tmp_path: Path) -> None:
         ([endpoint(TimestampColumnName="t")], "the zone of its commit times"),
         ([endpoint(UseCsvNoSupValue=True)], "without CsvNoSupValue"),
         ([endpoint(AddTrailingPaddingCharacter=True)], "the padding of their source columns"),
-        ([endpoint(ShinyNewSetting=1)], "ShinyNewSetting of S3Settings is not known here"),
+        ([endpoint(ShinyNewSetting=1)], "ShinyNewSetting of S3Settings is not known to lake_assets"),
         ([endpoint("compressionType=GZIP", CompressionType="NONE")], "disagree about CompressionType"),
         (
             [endpoint(), task(BEFORE, BeforeImageSettings={"EnableBeforeImage": True})],
