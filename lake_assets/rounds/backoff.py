@@ -1,7 +1,7 @@
 """Exponential back-off before the next attempt: the rule. Pure.
 
 Here: how long to wait, and the failures that a continuous run remembers. Not here: failures that Dagster stores
-(`orchestration.runs.retry_wait.py`).
+(`orchestration/runs/retry_wait.py`).
 """
 
 import time

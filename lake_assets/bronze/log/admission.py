@@ -16,7 +16,7 @@ the reload of a table that only grew would lose its old rows.
 A reload may also have new keys, for example with another number of parallel threads. The files' own times (`epochs.py`)
 distinguish it from a late part of the open load, or the absence of the former parts from the bucket does. Where neither
 decides, the part joins the open epoch, and a table that has applied this epoch stops for a decision
-(`silver/plan/planner.py`).
+(`silver/plan/load_doubt.py`).
 
 When all files of a table have vanished (`bronze/scan/vanished.py`), a record states it, and the table starts over:
 files that return are logged again, and the next full load opens an epoch.

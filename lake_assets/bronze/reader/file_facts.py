@@ -25,7 +25,7 @@ def file_facts(
     rows: DataFrame, layouts: Sequence[Layout], table: TableConfig, dms: DmsSettings
 ) -> dict[str, FileFacts]:
     """By file (`places.plain`), the figures of the values at the places where the layouts differ; `rows` are those of
-    `text_rows.csv_values`. A file without a row of the layouts' width is left out."""
+    `null_tokens.csv_values`. A file without a row of the layouts' width is left out."""
     places = doubtful_places(layouts)
     types = {column.name: column.type for column in table.columns}
     images = {

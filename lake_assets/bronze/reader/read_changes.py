@@ -26,12 +26,12 @@ from lake_assets.bronze.reader.headerless import (
     layouts_by_row,
     refuse_open_layout,
 )
+from lake_assets.bronze.reader.null_tokens import csv_values
 from lake_assets.bronze.reader.parquet_types import READ_OPTIONS, read_schema
 from lake_assets.bronze.reader.places import plain
 from lake_assets.bronze.reader.recount import counted
 from lake_assets.bronze.reader.strict_rows import strict_rows
 from lake_assets.bronze.reader.text_rows import (
-    csv_values,
     field_names,
     literal_path,
     regular_csv,

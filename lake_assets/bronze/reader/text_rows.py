@@ -1,7 +1,7 @@
 """Text files in Spark: the text of each field, before it gets a type.
 
-Here: Spark's own readers for regular CSV and JSON lines, and null tokens. Not here: irregular files
-(`strict_rows.py`), types (`typed_rows.py`), which files (`read_changes.py`). DataFrame API only.
+Here: Spark's own readers for regular CSV and JSON lines. Not here: irregular files (`strict_rows.py`), null tokens
+(`null_tokens.py`), types (`typed_rows.py`), which files (`read_changes.py`). DataFrame API only.
 
 The readers' frames have the columns `_0`, `_1`… in the order of the layout, `_file` (the address in Spark's spelling),
 `_row` (rises with the line within a file) and `_bad` (why the row cannot be used, else NULL).
@@ -15,8 +15,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lake_assets.bronze.files.csv_structure import WIDEST
 from lake_assets.bronze.files.formats import Layout
-from lake_assets.bronze.reader.wide_rows import array_of, is_wide, texts_of, unpacked
-from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.config import DmsSettings
 from lake_assets.spark.sql import quoted
 from lake_assets.words import many
 
@@ -119,43 +118,3 @@ def place(bad: Column) -> tuple[Column, Column, Column]:
         F.monotonically_increasing_id().alias("_row"),
         bad.alias("_bad"),
     )
-
-
-def csv_values(rows: DataFrame, layout: Layout, table: TableConfig, dms: DmsSettings) -> DataFrame:
-    """The same rows with NULL for the null token and the empty text for an empty field; and, where the endpoint marks
-    values that were not supplied, `_unsupplied`, an array of the names of the source columns without a value."""
-    fields, types = field_names(layout), {column.name: column.type for column in table.columns}
-    bad, last = F.col("_bad"), F.col(fields[-1])
-    if dms.csv_row_delimiter == "\n":
-        if types.get(layout.columns[-1]) == "string":
-            windows = F.lit("ends with a carriage return; set CsvRowDelimiter to \\n")
-            bad = F.coalesce(bad, F.when(last.endswith("\r"), windows))
-        else:
-            last = F.when(last.contains("\r"), F.regexp_replace(last, "\r$", "")).otherwise(last)
-    empty = F.lit(None) if dms.csv_null_value == "" else F.lit("")
-
-    def is_marked(text: Column) -> Column:
-        return F.coalesce(text, F.lit("")) == F.lit(dms.csv_no_sup_value)
-
-    def known_of(text: Column) -> Column:
-        known = F.when(text.isNull(), empty).when(text != dms.csv_null_value, text)
-        return known if dms.csv_no_sup_value is None else F.when(~is_marked(text), known)
-
-    names = [name if name in types else None for name in layout.columns]
-    beside = [F.col("_file"), F.col("_row"), bad.alias("_bad")]
-    marks = dms.csv_no_sup_value is not None
-    if is_wide(fields):
-        texts = F.concat(F.expr(array_of(map(quoted, fields[:-1]))), F.array(last))
-        if marks:
-            missing = F.zip_with(
-                texts, F.expr(texts_of(names)), lambda text, name: F.when(is_marked(text), name)
-            )
-            beside.append(F.array_compact(missing).alias("_unsupplied"))
-        rows = rows.select(F.transform(texts, known_of).alias("_known"), *beside)
-        return unpacked(rows, "_known", fields, *PLACE, *(["_unsupplied"] if marks else []))
-    columns = [*map(F.col, fields[:-1]), last]
-    if marks:
-        marked = (F.when(is_marked(text), F.lit(name)) for text, name in zip(columns, names, strict=True))
-        beside.append(F.array_compact(F.array(*marked)).alias("_unsupplied"))
-    known = (known_of(text).alias(field) for text, field in zip(columns, fields, strict=True))
-    return rows.select(*known, *beside)

@@ -1,7 +1,7 @@
 """One value of a DMS file as a value of its declared type: exactly, or NULL.
 
 Here: the conversion of text and of values of Spark's types to the types of lake.yaml. Not here: Parquet's own types
-(`parquet_types.py`), null tokens, rows, files (`read_changes.py`).
+(`parquet_types.py`), null tokens (`null_tokens.py`), rows and files (`read_changes.py`).
 
 The result is NULL for a value that the type cannot represent exactly. Spark's own casts are too lenient: they round a
 decimal, turn a number that is too large into infinity, drop a date's time and a timestamp's zone, and read `10:00:00`

@@ -1,8 +1,8 @@
 """The sensor for new DMS files of a source.
 
-At every evaluation it requests a run for each table with a logged file above its position, unless a run of the table
-is under way or the table is backing off. It needs neither a cursor nor run keys: deleting Dagster's storage loses and
-repeats nothing.
+At every evaluation it requests one run for all tables of the source that are due (`rounds/round.py`), with the marts of
+the present that read them (`orchestration/runs/marts_in_silver_runs.py`), unless a run of one of the source's tables is
+under way. It needs neither a cursor nor run keys: deleting Dagster's storage loses and repeats nothing.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Delays marts whose inputs are being applied.
 
 Here: how long a stale mart waits for the runs that were applying its inputs when it became stale. Not here: whether it
-is stale (`orchestration/assets/mart_runs.py`).
+is stale (`gold/view.py`).
 
 A run commits its tables one after the other. A mart that is requested at the first commit starts a second Spark beside
 the run's, and must be computed again after the later commits. It waits only for the runs of that moment, and only for

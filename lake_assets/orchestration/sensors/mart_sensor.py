@@ -1,7 +1,9 @@
 """The sensor for marts: compares what each mart has consumed with the silver snapshots, and requests the difference.
 
 Level-triggered like the file sensor. It does not request a mart that reads a table whose blocking check failed; a mart
-whose inputs are being applied waits for a limited time (`mart_hold.py`).
+whose inputs are being applied waits for a limited time (`mart_hold.py`). Not here: marts that silver runs compute with
+their tables (`orchestration/runs/marts_in_silver_runs.py`), and those of the continuous run
+(`orchestration/runs/continuous_run.py`).
 """
 
 import time

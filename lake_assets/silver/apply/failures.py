@@ -1,7 +1,7 @@
 """Why a table's newest turn failed: recorded, because a fault of a file shows only when the file is read.
 
 Here: recording the failure, and reading it back. Not here: waiting before the next attempt
-(`orchestration.runs.retry_wait.py`).
+(`orchestration/runs/retry_wait.py`).
 """
 
 import logging

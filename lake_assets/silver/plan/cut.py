@@ -3,7 +3,8 @@
 DMS writes the rows of one transaction to a file per table, each up to CdcMaxBatchInterval after the commit. So the
 newest flush, less that interval and a margin, is a time up to which every transaction is in the bucket whole: an
 assumption about DMS, about its lag behind the source and about two clocks, which the files cannot prove. Rows of later
-commits are read, counted and left for the next batch. Here: finding the cut, and the files with waiting rows. Not here:
+commits are read, counted and left for the next batch. Here: finding the cut, the files with waiting rows, and why a
+table waits for the cut. Not here:
 the side of a row (`silver/changes/row_cut.py`), planning a batch (`planner.py`), tags (`silver/apply/cut_tags.py`).
 Pure.
 """

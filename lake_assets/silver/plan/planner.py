@@ -1,7 +1,8 @@
 """The next batch of a silver table: a pure decision over its position and the file log.
 
-Here: full load or CDC, which files, whether the full load is complete, the batch of a table whose files have vanished.
-Not here: reading or writing anything, DMS's report (`full_load_gate.py`).
+Here: full load or CDC, which files, how long a full load is waited for, the batch of a table whose files have vanished.
+Not here: DMS's report and unlogged parts (`full_load_gate.py`), ambiguous LOAD files (`load_doubt.py`), the consistent
+cut (`cut.py`).
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,7 @@
 """Terms and figures of changes that plans, strategies and reports share. Pure.
 
 Here: kinds of events, names of key columns, a commit's part of a sequence, the figures of a batch. Not here: computing
-any of it (`silver/changes/collapse.py`).
+any of it (`silver/changes/collapse.py`), late changes (`silver/plan/lateness.py`).
 """
 
 from collections.abc import Sequence
@@ -40,10 +40,6 @@ class ChangeFigures:
     """Rows of the batch that belong to an earlier cut, whose tags lack them."""
     read_before: int = 0
     """Rows of files that an earlier batch has read as well."""
-
-    def is_late(self, max_sequence: str) -> bool:
-        """Whether a change is not newer than `max_sequence`, the highest that the table has seen."""
-        return "" < self.min_sequence <= max_sequence
 
 
 def key_columns(key: Sequence[object]) -> list[str]:

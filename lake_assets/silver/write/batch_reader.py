@@ -15,6 +15,7 @@ from lake_assets.bronze.reader.headerless import dated
 from lake_assets.bronze.reader.recount import counted
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut
+from lake_assets.silver.plan.lateness import is_late
 from lake_assets.silver.plan.parts import Part, parts_of
 from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.table.change_events import ChangeFigures
@@ -50,7 +51,8 @@ class BatchReader:
     def is_late(self) -> bool:
         """Whether some of the batch's rows precede applied ones, so that their keys are recomputed."""
         context = self.context
-        return self.seen.is_late(context.position.max_sequence) or context.retries or context.again
+        late = is_late(self.seen.min_sequence, context.position.max_sequence)
+        return late or context.retries or context.again
 
     def read_batch(self) -> Reading | None:
         """The batch's files; None when none of them can be read. Raises TableStopped for columns that do not fit the

@@ -1,7 +1,8 @@
 """Recomputing keys: those of a late batch, and those whose state the batch alone does not determine.
 
-Here: from which files, and replacing the batch's own states by the result. Not here: how far back the files reach
-(`replay_basis.py`), following rows from key to key (`silver/changes/key_moves.py`).
+Here: from which files, and replacing the batch's own states by the result. Not here: when a batch is late
+(`silver/plan/lateness.py`), how far back the files reach (`replay_basis.py`), following rows from key to key
+(`silver/changes/key_moves.py`).
 """
 
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from lake_assets.silver.changes.key_moves import settled
 from lake_assets.silver.changes.key_states import Counts, broadcast_if_few, counted, state_of
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import RowCut
+from lake_assets.silver.plan.lateness import may_share_transaction
 from lake_assets.silver.plan.rewritten import lost_contents
 from lake_assets.silver.table.change_events import UPDATED, commit_of, key_columns
 from lake_assets.silver.write.batch_context import BatchContext
@@ -133,9 +135,13 @@ def refuse_missing(context: BatchContext, reading: Reading, files: Sequence[Logg
 
 def _held_back(context: BatchContext, reading: Reading, needed: str, fate: str) -> list[UnreadableFile]:
     """The batch's files that have changes from before the newest applied one, as unusable ones."""
-    applied = commit_of(context.position.max_sequence)
+    applied = context.position.max_sequence
     lowest = reading.changes.filter("_sequence != ''").groupBy("_file").agg(F.min("_sequence").alias("first"))
-    back = {plain(unquote(row["_file"])) for row in lowest.collect() if commit_of(row["first"]) <= applied}
+    back = {
+        plain(unquote(row["_file"]))
+        for row in lowest.collect()
+        if may_share_transaction(row["first"], applied)
+    }
     reason = f"it arrived late, and {needed}, without which its changes cannot be applied, {fate}"
     return [
         UnreadableFile(part.file.key, reason)

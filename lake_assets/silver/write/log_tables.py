@@ -22,6 +22,7 @@ from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import RowCut
+from lake_assets.silver.plan.lateness import is_late
 from lake_assets.silver.plan.planner import epoch_members
 from lake_assets.silver.plan.rewritten import former_content, rewritten
 from lake_assets.silver.table.change_events import ChangeFigures
@@ -54,7 +55,7 @@ def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
         delta = reading.checkpointed(reading.good)
     seen = reader.check(reading)
     refuse_changes(context.target, seen)
-    rows, late = seen.used, seen.is_late(context.position.max_sequence)
+    rows, late = seen.used, is_late(seen.min_sequence, context.position.max_sequence)
     if known := _files_in_log(reader):
         with context.watch.stage("repetitions"):
             delta = checkpointed(_without_known(context, known, delta))

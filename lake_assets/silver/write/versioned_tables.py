@@ -35,9 +35,10 @@ from lake_assets.silver.changes.timeline import (
     vanishing,
 )
 from lake_assets.silver.plan.cut import ALL_FILES, may_wait
+from lake_assets.silver.plan.lateness import may_share_transaction
 from lake_assets.silver.plan.planner import epoch_start, newest_versions
 from lake_assets.silver.plan.rewritten import rewritten
-from lake_assets.silver.table.change_events import commit_of, key_columns
+from lake_assets.silver.table.change_events import key_columns
 from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
@@ -73,7 +74,7 @@ def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) ->
     few = broadcast_if_few(affected, keys)
     versions = _Versions(context)
     # If a part of a transaction was applied before, the rest does not determine which row leaves a key.
-    begun_before = "" < commit_of(seen.min_sequence) <= commit_of(context.position.max_sequence)
+    begun_before = may_share_transaction(seen.min_sequence, context.position.max_sequence)
     if begun_before or reader.is_late:
         since = begun.at
         context.stage("replay")

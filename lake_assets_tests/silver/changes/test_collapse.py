@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.silver.changes.collapse import collapse, events, figures, observe_changes, observe_used
+from lake_assets.silver.plan.lateness import is_late
 from lake_assets.silver.table.change_events import key_columns
 from lake_assets.spark.checkpoint import checkpointed
 
@@ -160,7 +161,12 @@ def test_figures_are_taken_while_the_rows_are_read(spark: SparkSession) -> None:
     assert (seen.rows, seen.by_op) == (4, {"I": 2, "U": 1, "D": 1})
     assert (seen.min_sequence, seen.max_sequence, seen.max_commit_ts) == ("5", "7", AT)
     assert seen.bad_rows == 2
-    assert [seen.is_late(highest) for highest in ("", "4", "5", "9")] == [False, False, True, True]
+    assert [is_late(seen.min_sequence, highest) for highest in ("", "4", "5", "9")] == [
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 @pytest.mark.spark
@@ -184,4 +190,4 @@ def test_nothing_to_read_is_seen_as_nothing(spark: SparkSession, kind: str) -> N
         "",
         None,
     )
-    assert not seen.is_late("9")
+    assert not is_late(seen.min_sequence, "9")

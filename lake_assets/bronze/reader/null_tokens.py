@@ -1,0 +1,54 @@
+"""NULL, the empty text and values that were not supplied, in the fields of CSV files.
+
+Here: the endpoint's null token and its marker for values that were not supplied. Not here: reading the fields
+(`text_rows.py`, `strict_rows.py`, `transaction_rows.py`), their types (`typed_rows.py`). DataFrame API only.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lake_assets.bronze.files.formats import Layout
+from lake_assets.bronze.reader.text_rows import PLACE, field_names
+from lake_assets.bronze.reader.wide_rows import array_of, is_wide, texts_of, unpacked
+from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.spark.sql import quoted
+
+
+def csv_values(rows: DataFrame, layout: Layout, table: TableConfig, dms: DmsSettings) -> DataFrame:
+    """The same rows with NULL for the null token and the empty text for an empty field; and, where the endpoint marks
+    values that were not supplied, `_unsupplied`, an array of the names of the source columns without a value."""
+    fields, types = field_names(layout), {column.name: column.type for column in table.columns}
+    bad, last = F.col("_bad"), F.col(fields[-1])
+    if dms.csv_row_delimiter == "\n":
+        if types.get(layout.columns[-1]) == "string":
+            windows = F.lit("ends with a carriage return; set CsvRowDelimiter to \\n")
+            bad = F.coalesce(bad, F.when(last.endswith("\r"), windows))
+        else:
+            last = F.when(last.contains("\r"), F.regexp_replace(last, "\r$", "")).otherwise(last)
+    empty = F.lit(None) if dms.csv_null_value == "" else F.lit("")
+
+    def is_marked(text: Column) -> Column:
+        return F.coalesce(text, F.lit("")) == F.lit(dms.csv_no_sup_value)
+
+    def known_of(text: Column) -> Column:
+        known = F.when(text.isNull(), empty).when(text != dms.csv_null_value, text)
+        return known if dms.csv_no_sup_value is None else F.when(~is_marked(text), known)
+
+    names = [name if name in types else None for name in layout.columns]
+    beside = [F.col("_file"), F.col("_row"), bad.alias("_bad")]
+    marks = dms.csv_no_sup_value is not None
+    if is_wide(fields):
+        texts = F.concat(F.expr(array_of(map(quoted, fields[:-1]))), F.array(last))
+        if marks:
+            missing = F.zip_with(
+                texts, F.expr(texts_of(names)), lambda text, name: F.when(is_marked(text), name)
+            )
+            beside.append(F.array_compact(missing).alias("_unsupplied"))
+        rows = rows.select(F.transform(texts, known_of).alias("_known"), *beside)
+        return unpacked(rows, "_known", fields, *PLACE, *(["_unsupplied"] if marks else []))
+    columns = [*map(F.col, fields[:-1]), last]
+    if marks:
+        marked = (F.when(is_marked(text), F.lit(name)) for text, name in zip(columns, names, strict=True))
+        beside.append(F.array_compact(F.array(*marked)).alias("_unsupplied"))
+    known = (known_of(text).alias(field) for text, field in zip(columns, fields, strict=True))
+    return rows.select(*known, *beside)
