@@ -68,6 +68,11 @@ class S3Store:
             request["StartAfter"] = self._prefix + start_after
         with self._errors():
             for page in self._client.get_paginator("list_objects_v2").paginate(**request):
+                if page.get("IsTruncated") and not page.get("NextContinuationToken"):
+                    raise StoreError(
+                        f"{self.location} lists only a part of its objects, without the token for the next part: use a "
+                        "store that answers ListObjectsV2."
+                    )
                 for entry in page.get("Contents", ()):
                     if key := entry["Key"].removeprefix(self._prefix):
                         etag = entry.get("ETag", "").strip('"') or None

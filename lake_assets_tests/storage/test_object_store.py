@@ -5,6 +5,7 @@ import os
 import threading
 from contextlib import suppress
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -131,6 +132,14 @@ def test_more_than_two_pages_of_s3(new_bucket, s3):
     store = open_store(f"s3://{bucket.name}/in/", s3)
     assert [obj.key for obj in store.list()] == keys
     assert [obj.key for obj in store.list("public/", keys[3])] == keys[4:]
+
+
+def test_a_store_that_pages_in_another_way_is_refused(new_bucket, s3, monkeypatch):
+    store = open_store(f"s3://{new_bucket().name}/in/", s3)
+    paginator = SimpleNamespace(paginate=lambda **request: [{"IsTruncated": True, "NextMarker": "a"}])
+    monkeypatch.setattr(store, "_client", SimpleNamespace(get_paginator=lambda name: paginator))
+    with pytest.raises(StoreError, match="only a part of its objects"):
+        list(store.list())
 
 
 @pytest.mark.parametrize(

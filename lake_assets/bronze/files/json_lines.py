@@ -30,16 +30,17 @@ _decoder = json.JSONDecoder(object_pairs_hook=list, parse_float=str, parse_int=s
 
 def is_blank(line: bytes) -> bool:
     """Whether a line is empty, and so not a row."""
-    return line.strip(_BLANK.encode()) in (b"", BOM)
+    return not line.strip(_BLANK.encode())
 
 
 def json_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The lines of a file that are not blank; the first one without a byte order mark."""
     mark = BOM
     for line in lines(pieces, b"\n"):
-        if not is_blank(line):
-            yield line.removeprefix(mark)
+        content = line.removeprefix(mark)
         mark = b""
+        if not is_blank(content):
+            yield content
 
 
 def json_members(line: bytes) -> dict[str, Any]:

@@ -105,6 +105,8 @@ class Known:
         two changes without a timestamp may be equal, and so may two parts of a full load."""
         if file.content is None or file.format == TRANSACTIONS or file.kind is FileKind.VANISHED:
             return None
+        if self._is_back(file, absent):
+            return None
         own, other = self.newest.get(file.key), self.contents.get(content_of(file))
         if own is not None and not self.has_vanished(own):
             if own.content == file.content:
@@ -122,10 +124,13 @@ class Known:
     def doubled(self, files: Sequence[NewFile], absent: Collection[str]) -> set[tuple[str, str]]:
         """(key, version) of duplicate objects: another object has the same content, folder and name with another
         extension; or the file is a full-load part whose rows have different timestamps, so that DMS transferred them
-        once, and another folder has it too. A duplicate becomes a copy once the other object is gone."""
+        once, and another folder has it too; or the content was moved, and the former key has it again. A duplicate
+        becomes a copy once the other object is gone."""
         there = {(_place(f), f.content): f.key for f in sorted(files, key=_by_key, reverse=True)}
         found = set()
         for file in files:
+            if self._is_back(file, absent):
+                found.add((file.key, file.version))
             if file.content is None or file.format == TRANSACTIONS or file.key in self.newest:
                 continue
             other = self.contents.get(content_of(file))
@@ -135,6 +140,13 @@ class Known:
             if beside or twice or there[_place(file), file.content] != file.key:
                 found.add((file.key, file.version))
         return found
+
+    def _is_back(self, file: NewFile, absent: Collection[str]) -> bool:
+        """Whether content that was moved exists under its former key again, and still where it was moved to."""
+        own = self.newest.get(file.key)
+        if own is None or own.version != MOVED or own.content != file.content:
+            return False
+        return self.places[own.copy_of or own.offset] not in absent
 
     def has_vanished(self, record: LoggedFile) -> bool:
         """Whether the record was logged before its table's files vanished."""

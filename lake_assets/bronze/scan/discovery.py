@@ -22,7 +22,7 @@ from lake_assets.bronze.files.keys import (
     same_name,
 )
 from lake_assets.bronze.log.file_log import FileLog, LoggedFile, NewFile
-from lake_assets.bronze.log.known import Known
+from lake_assets.bronze.log.known import MOVED, Known
 from lake_assets.bronze.scan.object_listing import Listing
 from lake_assets.bronze.scan.shares import Shares, find_shares, is_unsettled, unnamed_tables
 from lake_assets.bronze.scan.strays import EMPTY
@@ -298,7 +298,7 @@ def _is_unlogged(
 ) -> bool:
     """Whether the next scan would log the object; reads the object where the listing does not decide."""
     newest = known.newest.get(obj.key)
-    if newest is not None and not known.has_vanished(newest):
+    if newest is not None and newest.version != MOVED and not known.has_vanished(newest):
         return not _is_known(obj, newest, known.vanished) and newest.version != store.version(obj)
     if isinstance(file, TransactionFile) or not any(same_name(key, obj.key) for key in known.newest):
         return True

@@ -4,7 +4,6 @@ Here: those statements, the properties of the summary, and the check of the rows
 which rows (`upsert.py`, `full_row.py`, `log_tables.py`, `versioned_tables.py`).
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -180,11 +179,7 @@ def count_rows(
         raise ApplyConflict(
             f"{context.target.identifier}: the branch of the attempt was dropped while it was written to"
         )
-    newer = itertools.takewhile(
-        lambda snapshot: snapshot.snapshot_id != context.position.snapshot_id,
-        chain(snapshots_by_id(table), head.snapshot_id),
-    )
-    counts = _row_counts(reader, result, written, [summary(snapshot) for snapshot in newer])
+    counts = _row_counts(reader, result, written, _summaries_since(table, context, head))
     replaces = written.strategy in ("overwrite", "delete")
     if (problem := row_count_problem(counts, replaces=replaces)) is not None:
         raise RowCountMismatch(
@@ -193,6 +188,22 @@ def count_rows(
             "A file that was still being written is read whole by the next run; if this repeats, inspect those files.",
         )
     return replace(result, rows_removed=counts.removed, position=replace(result.position, rows=counts.after))
+
+
+def _summaries_since(table: Table, context: BatchContext, head: Snapshot) -> list[dict[str, str]]:
+    """The summaries of the branch's commits since the snapshot that the batch was planned from. Raises ApplyConflict if
+    one of the commits was expired."""
+    planned = context.position.snapshot_id
+    found: list[dict[str, str]] = []
+    for snapshot in chain(snapshots_by_id(table), head.snapshot_id):
+        if snapshot.snapshot_id == planned:
+            return found
+        found.append(summary(snapshot))
+    if planned is not None:
+        raise ApplyConflict(
+            f"{context.target.identifier}: a commit of the attempt was expired while it was written to"
+        )
+    return found
 
 
 def _row_counts(

@@ -62,6 +62,21 @@ def test_the_lines_of_a_file():
     assert list(json_lines(content[at : at + 1] for at in range(len(content)))) == lines
 
 
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        (b'\xef\xbb\xbf\n{"b": 1}\n', 1),
+        (b'{"b": 1}\n\xef\xbb\xbf\n{"b": 2}\n', 3),
+        (b' \xef\xbb\xbf\n{"b": 1}\n', 2),
+    ],
+)
+def test_only_the_first_line_may_have_a_byte_order_mark(tmp_path, content, rows):
+    folder = Folder(tmp_path, {"b": "long"}, ["b"])
+    file = folder.put("public/items/LOAD00000001.json", content)
+    assert file is not None
+    assert (file.rows, file.irregular is None) == (rows, rows == 1)
+
+
 def test_a_file(tmp_path):
     content = b'{"b": 1, "at": "2026-03-01"}\n\n{"a": 2, "b": 3}\nno\n{"c": 1}'
     folder = Folder(tmp_path, {"b": "long"}, ["b"], timestamp_column_name="at")

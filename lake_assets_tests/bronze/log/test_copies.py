@@ -252,6 +252,23 @@ def test_a_file_beside_the_one_that_it_replaces_waits(place: Place) -> None:
     assert [copy for _, _, copy in place.look()] == [3, 1]
 
 
+def test_moved_content_that_the_former_key_has_again_is_not_waited_for(place: Place) -> None:
+    """A compressed file, and the uncompressed one put back beside it."""
+    compress(place, LOAD)
+    assert place.look() == [("LOAD00000001.csv.gz", 1, 1)]
+    put(place.folder, LOAD, LOADED)
+    files, store = place.log.files("shop"), LocalStore(place.folder)
+    parts = [file for file in files if file.kind is FileKind.LOAD and file.qualified_table == "public.items"]
+    for _ in range(2):
+        assert place.look() == [], "the log does not grow by each scan"
+        assert unlogged_parts(place.source, store, parts, files) == []
+        assert not anything_unlogged("shop", place.source, store, place.log)
+    (place.folder / f"{LOAD}.gz").unlink()
+    assert place.look() == [("LOAD00000001.csv", 1, 1)]
+    put(place.folder, LOAD, CHANGED)
+    assert len(place.look()) == 1, "other content under the former key is new"
+
+
 def test_two_files_with_one_content_are_each_known_by_name(place: Place) -> None:
     """As DMS writes changes again into another file."""
     again = f"{ITEMS}/20260301-120001000.csv"
