@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-import pyspark
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from lake_assets.config import LakeConfig
@@ -77,6 +76,9 @@ class ConnectServer:
         when the machine lacks Java or the port is taken, LakeError when the server does not start."""
         if (found := self.running()) is not None:
             return found
+        # Here, because every command imports this module, and PySpark takes 0.2 s.
+        import pyspark
+
         check_java()
         self._wait_for_port()
         self.log.parent.mkdir(parents=True, exist_ok=True)
