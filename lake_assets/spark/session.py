@@ -1,7 +1,8 @@
 """Spark sessions: a shared one for reading, and a separate one for each unit of work.
 
 Here: starting Spark in this process, or connecting to a Spark Connect server. Not here: settings (`settings.py`),
-reading or writing data. Except for `checkpoint.py`, no other module should depend on which of the two is used.
+reading or writing data. Except for `checkpoint.py`, no other module should depend on which of the two is used. Every
+command imports this module, so that PySpark is imported with the first session.
 """
 
 import atexit
@@ -14,13 +15,10 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from py4j.protocol import Py4JNetworkError
-from pyspark import SparkContext
-from pyspark.logger import PySparkLogger
-from pyspark.sql import SparkSession
 
 from lake_assets.config import LakeConfig
 from lake_assets.errors import with_causes
@@ -28,6 +26,9 @@ from lake_assets.spark.connect_token import token_at
 from lake_assets.spark.preflight import PreflightError, check_java
 from lake_assets.spark.properties import properties_file
 from lake_assets.spark.settings import session_conf, spark_conf
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 CONNECT_SECONDS = 10.0
@@ -87,7 +88,7 @@ class SparkSessions:
         self._idle: list[SparkSession] = []
         """Connect sessions that are not in use: opening one takes longer than a small statement."""
 
-    def root(self) -> SparkSession:
+    def root(self) -> "SparkSession":
         """The lake's shared session, for reading. Raises PreflightError without a supported Java, or without a
         server."""
         with self._lock:
@@ -96,7 +97,7 @@ class SparkSessions:
             return self._root
 
     @contextlib.contextmanager
-    def isolated(self) -> Iterator[SparkSession]:
+    def isolated(self) -> "Iterator[SparkSession]":
         """A session with settings and temporary views of its own, which takes names exactly. Raises as `root`."""
         if self._remote is None:
             yield self._new(self.root(), EXACT_NAMES)
@@ -115,14 +116,16 @@ class SparkSessions:
             if self._remote is not None:
                 self._root, self._idle = None, []
 
-    def _embedded(self) -> SparkSession:
+    def _embedded(self) -> "SparkSession":
+        from pyspark.sql import SparkSession
+
         check_java()
         _quiet_pyspark()
         with _redirected(self._spark_log):
             _launch_jvm(self._conf)
             return self._new(SparkSession.builder.config(map={**self._conf}).getOrCreate())
 
-    def _new(self, base: SparkSession, more: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
+    def _new(self, base: "SparkSession", more: Mapping[str, str] = MappingProxyType({})) -> "SparkSession":
         session = base.newSession()
         # If another lake started Spark in this process, its session has other settings.
         for key, value in {**self._session_conf, **more}.items():
@@ -130,7 +133,7 @@ class SparkSessions:
                 session.conf.set(key, value)
         return session
 
-    def _connected(self, more: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
+    def _connected(self, more: Mapping[str, str] = MappingProxyType({})) -> "SparkSession":
         assert self._remote is not None
         from pyspark.errors import PySparkException
         from pyspark.sql.connect.client.retries import DefaultPolicy
@@ -165,6 +168,8 @@ def _quiet_pyspark() -> None:
     """Disables the loggers by which PySpark logs each error that it also raises, with Spark's trace: they would log
     even a lost race as ERROR, and secrets in an error as well. The first one is disabled by default, but setting up
     logging in a process, as Dagster does, enables it."""
+    from pyspark.logger import PySparkLogger
+
     if "SPARK_CONNECT_LOG_LEVEL" not in os.environ:
         for name in ("pyspark.sql.connect.logging", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).disabled = True
@@ -260,6 +265,8 @@ def check_server(remote: str) -> None:
 def _launch_jvm(conf: Mapping[str, str]) -> None:
     """Starts the JVM of this process, unless it has one, with its settings in a file: PySpark would put all of them,
     keys of buckets included, on a command line that every user can read."""
+    from pyspark import SparkContext
+
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
