@@ -254,7 +254,7 @@ from lake_assets import cli
 try:
     cli.main()
 finally:
-    print(sorted({name.split(".")[0] for name in sys.modules} & {"dagster", "dagster_pyspark"}))
+    print(sorted({name.split(".")[0] for name in sys.modules} & {"dagster", "dagster_pyspark", "pyspark"}))
 """
 
 
