@@ -17,6 +17,9 @@ SEEDS = {
     3114: "a full load was waited for because a part of it was there twice",
     3135: "a copy of a part went to another folder, and was a part of its own",
     3187: "a copy of the load before lay beside the reload, which was then compressed over it",
+    5093: "a rebuild waited for a file of a later turn",
+    7167: "an object was copied beside a moved one whose rows had been requested again",
+    7173: "a rebuild without a position left out rows of expired files that the file log had lost",
     3265: "the reload's part went to another folder, and the load before was looked for under its name",
 }
 

@@ -143,10 +143,10 @@ class Known:
 
     def _is_back(self, file: NewFile, absent: Collection[str]) -> bool:
         """Whether content that was moved exists under its former key again, and still where it was moved to."""
-        own = self.newest.get(file.key)
-        if own is None or own.version != MOVED or own.content != file.content:
+        own, other = self.newest.get(file.key), self.contents.get(content_of(file))
+        if own is None or other is None or own.version != MOVED or own.content != file.content:
             return False
-        return self.places[own.copy_of or own.offset] not in absent
+        return other.key not in (file.key, *absent) and self.newest[other.key].content == file.content
 
     def has_vanished(self, record: LoggedFile) -> bool:
         """Whether the record was logged before its table's files vanished."""

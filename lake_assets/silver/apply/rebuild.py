@@ -28,6 +28,7 @@ from lake_assets.silver.table.shape import has_other_shape, refuse_other_shape
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets.silver.write.batch_context import BatchContext, Damaged
+from lake_assets.silver.write.reapplied_log import LOGS
 from lake_assets.spark.sql import quoted
 from lake_assets.words import many
 
@@ -132,7 +133,7 @@ def _attempt_once(
         needed = found[-1] != (0, 0) or reshape or foreign_commits(table) or not position.log_offset
         if not publish or not needed:
             raise _NotPublished(target.identifier)
-        _refuse_loss(target, logged, found[-1][0])
+        _refuse_loss(target, position, logged, found[-1][0])
 
     planned = Planned(target, table, position, batch, logged, again=True, by_today=by_today, reshape=reshape)
     try:
@@ -217,18 +218,25 @@ def _differences(context: BatchContext, current: Attempt) -> tuple[int, int]:
     return before.exceptAll(after).count(), after.exceptAll(before).count()
 
 
-def _refuse_loss(target: Target, logged: Sequence[LoggedFile], lost: int) -> None:
-    """Raises TableStopped for a change log that has rows of files that were written again: no file has them now."""
+def _refuse_loss(target: Target, position: Position, logged: Sequence[LoggedFile], lost: int) -> None:
+    """Raises TableStopped for a log that would lose rows which no file has any more: rows of files that were written
+    again, and, where the position is lost, rows of files that the file log does not have."""
+    if not lost or target.mode not in LOGS:
+        return
     newest = newest_versions(logged)
     again = {file.key for file in logged} & {f.key for f in set(logged) - set(newest) if not f.retry}
-    if lost and again and target.mode is Mode.CHANGE_LOG:
-        raise TableStopped(
-            target.table,
-            f"{target.identifier} has rows of files that were written again since, the first of them {min(again)}; "
-            f"{many(lost, 'row', 'are')} in no file any more.",
-            "They are only in that table now, which stays as it is. To go on without them, rename it (ALTER TABLE … "
-            "RENAME TO …) and run lake-assets sync, which makes a new table from the files.",
-        )
+    if again and target.mode is Mode.CHANGE_LOG:
+        cause = f"has rows of files that were written again since, the first of them {min(again)}"
+    elif not position.log_offset:
+        cause = "has rows of files that lake_ops.bronze_files does not have"
+    else:
+        return
+    raise TableStopped(
+        target.table,
+        f"{target.identifier} {cause}; {many(lost, 'row', 'are')} in no file any more.",
+        "They are only in that table now, which stays as it is. To go on without them, rename it (ALTER TABLE … "
+        "RENAME TO …) and run lake-assets sync, which makes a new table from the files.",
+    )
 
 
 def _offset(target: Target, members: Sequence[LoggedFile], key: str) -> int:
