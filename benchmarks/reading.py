@@ -22,13 +22,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.bronze.files.inspect import inspect_file
-from lake_assets.bronze.files.keys import DataFile, parse_key
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.config import DmsSettings, LakeConfig, TableConfig
 from lake_assets.spark.session import SparkSessions
 from lake_assets.storage.object_store import LocalStore
+from lake_assets_tests.helpers.files.read_folder import logged
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 COLUMNS = {
@@ -110,7 +109,7 @@ def parquet_bytes(rows: pa.Table) -> bytes:
 
 def written(folder: Path, ending: str, rows: int, files: int) -> list[LoggedFile]:
     """Files on disk, inspected, as the log would have them."""
-    store, logged = LocalStore(folder), []
+    store, keys = LocalStore(folder), []
     encode = {"csv": csv_bytes, "csv.gz": lambda t: gzip.compress(csv_bytes(t), 6), "parquet": parquet_bytes}[
         ending
     ]
@@ -120,34 +119,16 @@ def written(folder: Path, ending: str, rows: int, files: int) -> list[LoggedFile
         flushed = NOON + timedelta(seconds=number)
         key = f"public/items/{flushed:%Y%m%d-%H%M%S}000.{ending}"
         (folder / key).write_bytes(encode(table(number * each, each)))
-        logged.append(key)
+        keys.append(key)
     with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(lambda key: as_logged(store, key), logged))
+        return list(pool.map(lambda key: as_logged(store, key), keys))
 
 
 def as_logged(store: LocalStore, key: str) -> LoggedFile:
     """The log's record of a file."""
-    file = parse_key(key, DMS)
-    assert isinstance(file, DataFile)
-    found = inspect_file(store, file, DMS)
+    found = logged(store, key, DMS)
     assert found.irregular is None, found
-    same = {name: getattr(file, name) for name in ("schema", "table", "key", "kind", "format", "compression")}
-    return LoggedFile(
-        **same,
-        offset=1,
-        source="bench",
-        version="v",
-        size=1,
-        last_modified=NOON,
-        logged_at=NOON,
-        flush_time=file.flush_time,
-        capture_date=NOON.date(),
-        epoch=1,
-        rows=found.rows,
-        columns=found.columns,
-        first_commit_ts=found.first_commit_ts,
-        irregular=found.irregular,
-    )
+    return found
 
 
 def seconds(frame: Callable[[], DataFrame]) -> float:

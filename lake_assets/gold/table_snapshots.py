@@ -17,7 +17,7 @@ from pyiceberg.types import DateType, NestedField, PrimitiveType
 
 from lake_assets.errors import LakeError
 from lake_assets.gold.changed_days import Commit
-from lake_assets.iceberg.retention import chain, main_chain, snapshots_by_id
+from lake_assets.iceberg.retention import chain, main_chain
 from lake_assets.iceberg.table_io import applied_at, load_table, summary
 from lake_assets.silver.table.position import read_position
 
@@ -81,7 +81,7 @@ def commits_since(table: Table, consumed: int | None, upto: int) -> tuple[Commit
     if consumed is None:
         return None
     commits: list[Commit] = []
-    for snapshot in chain(snapshots_by_id(table), upto):
+    for snapshot in chain(table, upto):
         if snapshot.snapshot_id == consumed:
             break
         commits.append(_commit(snapshot))

@@ -22,11 +22,15 @@ MAIN = "main"
 
 def main_chain(table: Table) -> list[Snapshot]:
     """Main's snapshots, the newest first, as far as they are retained."""
-    return list(chain(snapshots_by_id(table), table.metadata.current_snapshot_id))
+    return list(chain(table, table.metadata.current_snapshot_id))
 
 
-def chain(known: Mapping[int, Snapshot], start: int | None) -> Iterator[Snapshot]:
-    """The snapshot with that id, its parent, and so on, as far as `known` has them."""
+def chain(table: Table, start: int | None) -> Iterator[Snapshot]:
+    """The snapshot with that id, its parent, and so on, as far as they are retained."""
+    return _chain(_snapshots_by_id(table), start)
+
+
+def _chain(known: Mapping[int, Snapshot], start: int | None) -> Iterator[Snapshot]:
     snapshot = known.get(start) if start is not None else None
     while snapshot is not None:
         yield snapshot
@@ -34,7 +38,7 @@ def chain(known: Mapping[int, Snapshot], start: int | None) -> Iterator[Snapshot
         snapshot = known.get(parent) if parent is not None else None
 
 
-def snapshots_by_id(table: Table) -> dict[int, Snapshot]:
+def _snapshots_by_id(table: Table) -> dict[int, Snapshot]:
     """All snapshots by id: `table.snapshot_by_id` searches all of them for each call."""
     return {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
 
@@ -55,12 +59,9 @@ def expirable(
     `max_snapshots` of them; tagged snapshots; the own commits of other branches, and the snapshots they start from.
     `keep_commits`: at most so many snapshots that all of `consumed` have passed.
     """
-    known = snapshots_by_id(table)
-    kept = {
-        s.snapshot_id
-        for s in _kept_of_main(main_chain(table), settings, now, stamped, consumed, keep_commits)
-    }
-    of_main = {s.snapshot_id for s in main_chain(table)}
+    known, main = _snapshots_by_id(table), main_chain(table)
+    kept = {s.snapshot_id for s in _kept_of_main(main, settings, now, stamped, consumed, keep_commits)}
+    of_main = {s.snapshot_id for s in main}
     referenced = set()
     for name, ref in table.metadata.refs.items():
         if name == MAIN:
@@ -68,7 +69,7 @@ def expirable(
         if ref.snapshot_ref_type is SnapshotRefType.TAG:
             referenced.add(ref.snapshot_id)
             continue
-        for snapshot in chain(known, ref.snapshot_id):
+        for snapshot in _chain(known, ref.snapshot_id):
             referenced.add(snapshot.snapshot_id)
             if snapshot.snapshot_id in of_main:
                 break

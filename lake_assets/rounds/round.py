@@ -1,6 +1,6 @@
 """One round over silver tables: scan the bucket, plan the tables, apply those that are ready, report.
 
-`sync`, the file sensor with the run that it requests, and the continuous run take the same four steps: `Arrivals.scan`,
+`sync`, the file sensor with the run that it requests, and the continuous run take the same four steps: `log_arrivals`,
 `plan_round`, `apply_tables`, and the events of `orchestration/assets/silver_report.py`. Here: the plan of a round. Not
 here: scanning (`arrivals.py`), applying (`silver/apply/engine.py`).
 """

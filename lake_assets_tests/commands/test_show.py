@@ -1,5 +1,6 @@
 """What the tables of the command line show of figures."""
 
+from dataclasses import asdict
 from io import StringIO
 
 from rich.console import Console
@@ -42,7 +43,7 @@ def test_status_shows_lag_in_days_and_hours_and_what_is_set_aside() -> None:
         "silver_shop.items: 2 rows and 1 file are set aside; to see which: "
         "lake-assets quarantine list --table public.items"
     )
-    assert LINE.as_dict()["lag_seconds"] == 224_071.4
+    assert asdict(LINE)["lag_seconds"] == 224_071.4
 
 
 def test_sync_shows_the_same() -> None:

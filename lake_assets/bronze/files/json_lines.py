@@ -33,14 +33,17 @@ def is_blank(line: bytes) -> bool:
     return not line.strip(_BLANK.encode())
 
 
-def json_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a file that are not blank; the first one without a byte order mark."""
+def all_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a file with their ends; the first one without a byte order mark."""
     mark = BOM
     for line in lines(pieces, b"\n"):
-        content = line.removeprefix(mark)
+        yield line.removeprefix(mark)
         mark = b""
-        if not is_blank(content):
-            yield content
+
+
+def json_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Those of `all_lines` that are not blank."""
+    return (line for line in all_lines(pieces) if not is_blank(line))
 
 
 def json_members(line: bytes) -> dict[str, Any]:

@@ -146,7 +146,9 @@ class Known:
         own, other = self.newest.get(file.key), self.contents.get(content_of(file))
         if own is None or other is None or own.version != MOVED or own.content != file.content:
             return False
-        return other.key not in (file.key, *absent) and self.newest[other.key].content == file.content
+        if other.key == file.key or other.key in absent:
+            return False
+        return self.newest[other.key].content == file.content
 
     def has_vanished(self, record: LoggedFile) -> bool:
         """Whether the record was logged before its table's files vanished."""

@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 from lake_assets.bronze.files.content import UnreadableFile, chunks, lines, whole
 from lake_assets.bronze.files.csv_dialect import QUOTE, CsvDialect
 from lake_assets.bronze.files.csv_records import csv_records
-from lake_assets.bronze.files.csv_structure import BOM
 from lake_assets.bronze.files.inspect import LARGEST_IRREGULAR
-from lake_assets.bronze.files.json_lines import is_blank
+from lake_assets.bronze.files.json_lines import all_lines, is_blank
 from lake_assets.bronze.files.keys import TRANSACTIONS
 from lake_assets.bronze.files.transactions import table_of
 from lake_assets.bronze.log.log_record import LoggedFile
@@ -69,10 +68,7 @@ def _is_row(record: bytes, file: LoggedFile, dms: DmsSettings) -> bool:
 def _records(store: ObjectStore, file: LoggedFile, dms: DmsSettings) -> Iterator[bytes]:
     """Every record with its end; together they are the whole file, but for the byte order mark of JSON lines."""
     if file.format == "json":
-        mark = BOM
-        for line in lines(chunks(store, file.path, file.compression), b"\n"):
-            yield line.removeprefix(mark)
-            mark = b""
+        yield from all_lines(chunks(store, file.path, file.compression))
     elif file.irregular is None:
         yield from _regular(chunks(store, file.path, file.compression), CsvDialect.of(dms))
     else:

@@ -263,6 +263,7 @@ def unlogged_parts(
     epoch = max(part.epoch for part in parts)
     prefixes = {"/".join(folder) + "/" for part in parts if (folder := folder_of(part.key))}
     listed = {obj.key: obj for prefix in sorted(prefixes) for obj in store.list(prefix)}
+    absent = known.newest.keys() - listed.keys()
     found = []
     for obj in listed.values():
         parsed, newest = folders.parse(obj.key), known.newest.get(obj.key)
@@ -270,7 +271,7 @@ def unlogged_parts(
             continue
         # A part with the same bytes as in the previous load is logged again.
         stale = newest is not None and newest.epoch < epoch and obj.last_modified > newest.last_modified
-        if stale or _is_unlogged(obj, parsed, known, listed, source, store):
+        if stale or _is_unlogged(obj, parsed, known, absent, source, store):
             found.append(obj.key)
     return found
 
@@ -280,10 +281,11 @@ def anything_unlogged(source_name: str, source: SourceConfig, store: ObjectStore
     StoreError."""
     folders, known = TableFolders(source), Known.of(log.files(source_name))
     listed = {obj.key: obj for obj in store.list()}
+    absent = known.newest.keys() - listed.keys()
     parsed = ((obj, folders.parse(obj.key)) for obj in listed.values())
     return any(
         isinstance(file, (DataFile, TransactionFile))
-        and _is_unlogged(obj, file, known, listed, source, store)
+        and _is_unlogged(obj, file, known, absent, source, store)
         for obj, file in parsed
     )
 
@@ -292,11 +294,12 @@ def _is_unlogged(
     obj: StoredObject,
     file: DataFile | TransactionFile,
     known: Known,
-    listed: Collection[str],
+    absent: Collection[str],
     source: SourceConfig,
     store: ObjectStore,
 ) -> bool:
-    """Whether the next scan would log the object; reads the object where the listing does not decide."""
+    """Whether the next scan would log the object; reads the object where the listing does not decide. `absent`: known
+    keys that were not listed."""
     newest = known.newest.get(obj.key)
     if newest is not None and newest.version != MOVED and not known.has_vanished(newest):
         return not _is_known(obj, newest, known.vanished) and newest.version != store.version(obj)
@@ -304,7 +307,6 @@ def _is_unlogged(
         return True
     dms = source.settings(file.qualified_table, file.flush_time)
     seen = _inspected_file(obj, file, None, store, dms, INSPECT_BUDGET)
-    absent = known.newest.keys() - set(listed)
     return not isinstance(seen, NewFile) or not known.doubled([seen], absent)
 
 

@@ -5,9 +5,8 @@ Here: the figures. Not here: printing them.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from lake_assets.bronze.quarantine.quarantine_log import Held
 from lake_assets.bronze.scan.strays import Strays
@@ -83,9 +82,6 @@ class TableStatus:
     def is_wrong(self) -> bool:
         """Whether the user has to act."""
         return self.state in (State.FAILING, State.STOPPED)
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def status(lake: Lake) -> list[TableStatus]:

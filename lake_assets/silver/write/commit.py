@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt, with_properties
-from lake_assets.iceberg.retention import chain, snapshots_by_id
+from lake_assets.iceberg.retention import chain
 from lake_assets.iceberg.table_io import APPLIED_AT, RESTAMP_OF, committed_at, live_rows, load_table, summary
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_days import all_days
@@ -140,8 +140,11 @@ def stamp(context: BatchContext, current: Attempt, result: BatchResult, written:
     It is always the branch's last commit: an append, or for a small table the overwrite of all its rows. It is never a
     delete, because a delete that changes only metadata would lose the properties.
     """
-    images = _no_rows(context) if written.images is None else in_table_columns(written.images, context.target)
-    writer = _writer(images, current, _properties(result, written))
+    properties = _properties(result, written)
+    if written.images is None:
+        current.write_nothing(properties)
+        return
+    writer = _writer(in_table_columns(written.images, context.target), current, properties)
     if written.strategy == REWRITE:
         writer.overwrite(F.lit(True))
     else:
@@ -155,11 +158,7 @@ def stamp_again(context: BatchContext, current: Attempt, result: BatchResult, wr
         RESTAMP_OF: str(head.snapshot_id),
         APPLIED_AT: committed_at(head).isoformat(),
     }
-    _writer(_no_rows(context), current, properties).append()
-
-
-def _no_rows(context: BatchContext) -> DataFrame:
-    return context.main.filter(F.lit(False))
+    current.write_nothing(properties)
 
 
 def _properties(result: BatchResult, written: Written) -> dict[str, str]:
@@ -195,7 +194,7 @@ def _summaries_since(table: Table, context: BatchContext, head: Snapshot) -> lis
     one of the commits was expired."""
     planned = context.position.snapshot_id
     found: list[dict[str, str]] = []
-    for snapshot in chain(snapshots_by_id(table), head.snapshot_id):
+    for snapshot in chain(table, head.snapshot_id):
         if snapshot.snapshot_id == planned:
             return found
         found.append(summary(snapshot))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyiceberg.table import Table
 
 from lake_assets.bronze.log.file_log import LoggedFile
-from lake_assets.iceberg.retention import chain, snapshots_by_id
+from lake_assets.iceberg.retention import chain
 from lake_assets.iceberg.table_io import summary
 from lake_assets.silver.plan.planner import Batch, epoch_members
 from lake_assets.silver.table.change_events import commit_of
@@ -38,7 +38,7 @@ def newest_basis(
     """
     members = epoch_members(logged, batch.epoch, batch.upto)
     lowest = commit_of(first)
-    for snapshot in chain(snapshots_by_id(table), snapshot_id) if lowest else ():
+    for snapshot in chain(table, snapshot_id) if lowest else ():
         properties = summary(snapshot)
         if LOG_OFFSET not in properties:
             continue

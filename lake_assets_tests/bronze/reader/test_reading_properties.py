@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from lake_assets.bronze.reader import read_changes as reader
 from lake_assets.bronze.reader import wide_rows
 from lake_assets_tests.helpers.files.dms_files import (
+    NOON,
     Row,
     cdc_file,
     csv_bytes,
@@ -28,7 +29,7 @@ from lake_assets_tests.helpers.files.dms_files import (
     load_file,
     parquet_bytes,
 )
-from lake_assets_tests.helpers.files.read_folder import NOON, Folder
+from lake_assets_tests.helpers.files.read_folder import Folder
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

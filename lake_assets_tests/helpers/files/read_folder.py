@@ -4,7 +4,6 @@ Here: the common steps of the tests of reading, without a catalog. Not here: the
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.storage.object_store import LocalStore
-
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+from lake_assets_tests.helpers.files.dms_files import NOON
 
 
 def logged(store: LocalStore, key: str, dms: DmsSettings, offset: int = 1) -> LoggedFile:

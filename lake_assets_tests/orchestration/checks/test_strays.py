@@ -49,7 +49,7 @@ def test_status_and_a_check_name_them(new_shop: Callable[..., Shop]) -> None:
         (STRAY, "is neither LOAD<8 hex digits>"),
         (NOTHING, EMPTY),
     ):
-        assert reason in lines[0].as_dict()["stray_keys"][key]
+        assert reason in lines[0].stray_keys[key]
     first, *others = stray_lines(lines)
     assert first == "shop: 3 files in the location are in no table"
     assert [entry.split(":")[0] for entry in others] == [

@@ -30,6 +30,7 @@ from lake_assets.silver.changes import key_states as states
 from lake_assets.silver.changes import reading
 from lake_assets.silver.table.position import LOG_OFFSET
 from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write import batch_reader
 from lake_assets.silver.write import upsert as keyed
 from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -174,9 +175,7 @@ def test_a_batch_with_a_lost_row_is_not_published(
                 return drop_a_row(read_changes(*a, **k)) if len(reads) > 1 else read_changes(*a, **k)
 
             patched.setattr(reading, "read_changes", read)
-            patched.setattr(
-                "lake_assets.silver.changes.collapse.ChangeFigures.is_late", lambda self, highest: True
-            )
+            patched.setattr(batch_reader, "is_late", lambda lowest, applied: True)
             expected = "rows by its own count, the reader saw"
         else:
             whole = states.living
