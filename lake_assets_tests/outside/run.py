@@ -50,8 +50,8 @@ class Outside(Outcome):
     mended: Counter[str] = field(default_factory=Counter)
     """By command, how often it was needed."""
     needs_reload: bool = False
-    """Files of a lost log are gone for good, and a late file would need them; or rows of a change log whose position is
-    lost are in no file any more. The table has stopped, unchanged, and says so, which ends the history."""
+    """Files of a lost log are gone for good, and a late file would need them; or rows of a table whose position is lost
+    are in no file any more. The table has stopped, unchanged, and says so, which ends the history."""
 
 
 class _NeedsReload(Exception):

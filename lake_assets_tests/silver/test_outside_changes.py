@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ from lake_assets.commands.mend.detach import detach
 from lake_assets.commands.mend.full_load_decision import decide
 from lake_assets.commands.mend.restore import restore
 from lake_assets.commands.show.status import status
-from lake_assets.errors import LakeError
+from lake_assets.errors import LakeError, TableStopped
 from lake_assets.rounds.upkeep import tend_silver
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, load_file
@@ -183,7 +184,8 @@ def test_compaction_by_another_tool_is_no_strangers_commit(shop: Bench) -> None:
     assert values(shop) == expected
 
 
-def test_a_position_that_another_tool_has_expired_is_found_again_by_a_rebuild(shop: Bench) -> None:
+def lose_position(shop: Bench) -> None:
+    """As another tool that compacts the table and expires all other snapshots."""
     catalog = shop.lake.config.catalog.name
     name = "table => 'silver_shop.items'"
     sql(shop, f"CALL {catalog}.system.rewrite_data_files({name}, options => map('rewrite-all', 'true'))")
@@ -192,11 +194,41 @@ def test_a_position_that_another_tool_has_expired_is_found_again_by_a_rebuild(sh
         f"CALL {catalog}.system.expire_snapshots({name}, older_than => TIMESTAMP '2099-01-01 00:00:00', "
         "retain_last => 1)",
     )
+
+
+def test_a_position_that_another_tool_has_expired_is_found_again_by_a_rebuild(shop: Bench) -> None:
+    lose_position(shop)
     expected = more(shop)
     assert "lake-assets rebuild" in reason(shop)
     rebuild(shop.lake.runtime, shop.lake.targets[0])
     shop.apply()
     assert values(shop) == expected
+
+
+@pytest.mark.parametrize("cdc_only", [False, True])
+def test_a_rebuild_does_not_drop_the_rows_of_a_full_load_that_is_gone(
+    new_bench: Callable[..., Bench], cdc_only: bool
+) -> None:
+    found = new_bench({"public.items": ITEMS | {"cdc_only": cdc_only}})
+    load = loaded({1: "a", 2: "b"})
+    found.put(load)
+    found.look()
+    found.put(changed(Clock(), ("U", 1, "changed"), ("I", 3, "new")))
+    found.apply()
+    before = values(found)
+    lose_position(found)
+    # The file log is lost, and the full load has expired.
+    found.lake.runtime.catalog.drop_table("lake_ops.bronze_files")
+    (Path(str(found.location)) / load.key).unlink()
+    reopen(found)
+    assert "lake-assets rebuild" in reason(found)
+    if cdc_only:
+        rebuild(found.lake.runtime, found.lake.targets[0])
+        assert values(found) == {1: "changed", 3: "new"}
+        return
+    with pytest.raises(TableStopped, match="rows of a full load.*1 row is in no file any more"):
+        rebuild(found.lake.runtime, found.lake.targets[0])
+    assert values(found) == before
 
 
 def test_names_that_are_exchanged_do_not_mix_two_tables(new_bench: Callable[..., Bench]) -> None:

@@ -133,7 +133,7 @@ def _attempt_once(
         needed = found[-1] != (0, 0) or reshape or foreign_commits(table) or not position.log_offset
         if not publish or not needed:
             raise _NotPublished(target.identifier)
-        _refuse_loss(target, position, logged, found[-1][0])
+        _refuse_loss(target, position, batch, logged, found[-1][0])
 
     planned = Planned(target, table, position, batch, logged, again=True, by_today=by_today, reshape=reshape)
     try:
@@ -218,18 +218,12 @@ def _differences(context: BatchContext, current: Attempt) -> tuple[int, int]:
     return before.exceptAll(after).count(), after.exceptAll(before).count()
 
 
-def _refuse_loss(target: Target, position: Position, logged: Sequence[LoggedFile], lost: int) -> None:
-    """Raises TableStopped for a log that would lose rows which no file has any more: rows of files that were written
-    again, and, where the position is lost, rows of files that the file log does not have."""
-    if not lost or target.mode not in LOGS:
-        return
-    newest = newest_versions(logged)
-    again = {file.key for file in logged} & {f.key for f in set(logged) - set(newest) if not f.retry}
-    if again and target.mode is Mode.CHANGE_LOG:
-        cause = f"has rows of files that were written again since, the first of them {min(again)}"
-    elif not position.log_offset:
-        cause = "has rows of files that lake_ops.bronze_files does not have"
-    else:
+def _refuse_loss(
+    target: Target, position: Position, batch: Batch, logged: Sequence[LoggedFile], lost: int
+) -> None:
+    """Raises TableStopped for a rebuild that would lose rows which no file has any more."""
+    cause = _cause_of_loss(target, position, batch, logged) if lost else None
+    if cause is None:
         return
     raise TableStopped(
         target.table,
@@ -237,6 +231,24 @@ def _refuse_loss(target: Target, position: Position, logged: Sequence[LoggedFile
         "They are only in that table now, which stays as it is. To go on without them, rename it (ALTER TABLE … "
         "RENAME TO …) and run lake-assets sync, which makes a new table from the files.",
     )
+
+
+def _cause_of_loss(
+    target: Target, position: Position, batch: Batch, logged: Sequence[LoggedFile]
+) -> str | None:
+    """Why rows that only the table has can be of files that are gone; None if they cannot."""
+    newest = newest_versions(logged)
+    again = {file.key for file in logged} & {f.key for f in set(logged) - set(newest) if not f.retry}
+    if again and target.mode is Mode.CHANGE_LOG:
+        return f"has rows of files that were written again since, the first of them {min(again)}"
+    # Where the position is lost, the file log can be another one, and lack the files that the table was computed from.
+    if position.log_offset:
+        return None
+    if target.mode in LOGS:
+        return "has rows of files that lake_ops.bronze_files does not have"
+    if target.config.cdc_only or any(file.kind is FileKind.LOAD for file in batch.files):
+        return None
+    return "has rows of a full load that lake_ops.bronze_files does not have"
 
 
 def _offset(target: Target, members: Sequence[LoggedFile], key: str) -> int:
