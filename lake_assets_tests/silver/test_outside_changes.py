@@ -226,7 +226,7 @@ def test_a_rebuild_does_not_drop_the_rows_of_a_full_load_that_is_gone(
         rebuild(found.lake.runtime, found.lake.targets[0])
         assert values(found) == {1: "changed", 3: "new"}
         return
-    with pytest.raises(TableStopped, match="rows of a full load.*1 row is in no file any more"):
+    with pytest.raises(TableStopped, match=r"rows of a full load.*1 row is in no file any more"):
         rebuild(found.lake.runtime, found.lake.targets[0])
     assert values(found) == before
 
