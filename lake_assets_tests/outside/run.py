@@ -11,7 +11,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -32,7 +32,7 @@ from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.outside.actions import ACTIONS, Place
 from lake_assets_tests.soak import bucket as storage
 from lake_assets_tests.soak import truth
-from lake_assets_tests.soak.run import History, Outcome, Wrong, _compare, history
+from lake_assets_tests.soak.run import History, Outcome, Wrong, _compare, history, rows_of
 from lake_assets_tests.soak.story import describe
 from lake_assets_tests.soak.writer import ITEMS
 
@@ -90,7 +90,7 @@ def _live(found: History, folder: Path, outcome: Outside, story: list[str]) -> N
     random = Random(f"{found.plan.seed} outside")
     place = Place(storage.lake(found.plan, folder), folder, random)
     there = truth.Bucket(found.written)
-    before: list[str] = []
+    states: list[list[str]] = [[]]
     for number, turn in enumerate(found.turns):
         for look in turn.looks:
             storage.put_objects(found.plan, folder, look)
@@ -100,13 +100,26 @@ def _live(found: History, folder: Path, outcome: Outside, story: list[str]) -> N
         if number:
             _act(place, outcome, story)
         results = _turn(place, outcome, story)
-        before = _compare(found, place.used, results, there, before, outcome, f"turn {number + 1}")
+        before = _before(place, results, states, outcome)
+        states.append(_compare(found, place.used, results, there, before, outcome, f"turn {number + 1}"))
     for _ in range(2):
         _act(place, outcome, story)
         place.used = storage.quiet(place.used)
         results = _turn(place, outcome, story)
-        before = _compare(found, place.used, results, there, before, outcome, "the end")
-    outcome.digest = truth.digest(before)
+        before = _before(place, results, states, outcome)
+        states.append(_compare(found, place.used, results, there, before, outcome, "the end"))
+    outcome.digest = truth.digest(states[-1])
+
+
+def _before(
+    place: Place, results: Mapping[str, TableResult], states: Sequence[list[str]], outcome: Outside
+) -> list[str]:
+    """The rows of a table that waits: as after the last turn, or as after an earlier one if silver was rolled back to
+    it."""
+    if results["items"].waiting and outcome.actions["roll_back_silver"]:
+        found = rows_of(place.used, "items")
+        return next((state for state in reversed(states) if state == found), states[-1])
+    return states[-1]
 
 
 def _act(place: Place, outcome: Outside, story: list[str]) -> None:

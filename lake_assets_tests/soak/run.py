@@ -161,8 +161,8 @@ def _live(history: History, folder: Path, outcome: Outcome) -> None:
     before = _compare(history, used, results, there, before, outcome, "the end")
     if plan.keyed:
         end = truth.canonical(history.written.source.rows)
-        if _rows(used, "items") != end:
-            raise _difference("the end", end, _rows(used, "items"))
+        if rows_of(used, "items") != end:
+            raise _difference("the end", end, rows_of(used, "items"))
     outcome.digest = truth.digest(before)
     _, results = _turn(used, plan, None, outcome, history)
     if any(result.batches or result.error for result in results.values()):
@@ -226,7 +226,7 @@ def _compare(
         if not (gap and isinstance(result.error, TableStopped)):
             raise Wrong(f"{place}: {result.target.identifier} failed: {result.error!r}") from result.error
         outcome.stops += 1
-    found = _rows(used, "items")
+    found = rows_of(used, "items")
     if results["items"].waiting:
         history.seen.add("waited")
         expected_rows: list[str] | None = before
@@ -238,7 +238,7 @@ def _compare(
         _equal(f"{place}: the table", expected_rows, found)
         outcome.compared += 1
     if plan.log_too:
-        log, changes = _rows(used, "items_changes"), truth.canonical(truth.change_log(there))
+        log, changes = rows_of(used, "items_changes"), truth.canonical(truth.change_log(there))
         if plan.reloads:
             log, changes = _changes_only(log), _changes_only(changes)
         _equal(f"{place}: its change log", changes, log)
@@ -264,7 +264,7 @@ def _difference(place: str, expected: Sequence[str], found: Sequence[str]) -> Wr
     return Wrong("\n".join(lines), missing.total() + strange.total())
 
 
-def _rows(used: Lake, name: str) -> list[str]:
+def rows_of(used: Lake, name: str) -> list[str]:
     try:
         table = used.runtime.catalog.load_table(f"silver_shop.{name}")
     except NoSuchTableError:
