@@ -111,8 +111,10 @@ class Known:
         if own is not None and not self.has_vanished(own):
             if own.content == file.content:
                 return own if own.version != file.version else None
-            # A compressed file may replace an older copy.
-            if other is None or other.key == file.key or _place(other) != _place(file):
+            # A compressed file may replace an older copy, and a moved one a former file of its name.
+            if other is None or other.key == file.key:
+                return None
+            if _place(other) != _place(file) and other.key not in absent:
                 return None
         if other is None or self.has_vanished(other):
             return None

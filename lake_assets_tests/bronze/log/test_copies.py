@@ -135,6 +135,17 @@ def test_a_part_whose_rows_have_times_of_their_own_is_there_once(place: Place) -
     assert place.look() == [("LOAD00000001.csv", 1, 1)], "it was moved"
 
 
+def test_a_part_of_a_reload_may_be_moved_over_a_part_of_the_load_before(place: Place) -> None:
+    moved = f"{ITEMS}/old/LOAD00000001.csv"
+    put(place.folder, moved, LOADED)
+    (place.folder / LOAD).unlink()
+    assert place.look() == [("LOAD00000001.csv", 1, 1)]
+    put(place.folder, LOAD, rows("I,2026-03-01 13:00:00.000000,1", "I,2026-03-01 13:00:01.000000,3"))
+    assert place.look() == [("LOAD00000001.csv", 2, None)]
+    (place.folder / LOAD).replace(place.folder / moved)
+    assert place.look() == [("LOAD00000001.csv", 2, 5)], "a copy of the reload's part"
+
+
 def test_a_copy_of_what_the_load_before_said_is_no_part_of_the_reload(place: Place) -> None:
     put(place.folder, f"{LOAD}.gz", LOADED)
     assert place.look() == []
