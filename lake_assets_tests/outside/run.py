@@ -11,7 +11,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -38,6 +38,8 @@ from lake_assets_tests.soak.writer import ITEMS
 
 WITHOUT = ("kills", "rewritten", "again", "new_parts", "unseen_parts")
 """Features of a history that repeat an action, or are ambiguous together with one."""
+LOSES_RECORDS = ("drop_log", "purge_log", "roll_back_log")
+"""Actions after which the log may name objects that were overwritten since."""
 ATTEMPTS = 5
 """Commands after one action."""
 
@@ -50,8 +52,8 @@ class Outside(Outcome):
     mended: Counter[str] = field(default_factory=Counter)
     """By command, how often it was needed."""
     needs_reload: bool = False
-    """Files of a lost log are gone for good, and a late file would need them; or rows of a table whose position is lost
-    are in no file any more. The table has stopped, unchanged, and says so, which ends the history."""
+    """Files of a lost log are gone for good, and a late file or the next batch needs them; or rows of a table whose
+    position is lost are in no file any more. The table has stopped, unchanged, and says so, which ends the history."""
 
 
 class _NeedsReload(Exception):
@@ -90,7 +92,7 @@ def _live(found: History, folder: Path, outcome: Outside, story: list[str]) -> N
     random = Random(f"{found.plan.seed} outside")
     place = Place(storage.lake(found.plan, folder), folder, random)
     there = truth.Bucket(found.written)
-    states: list[list[str]] = [[]]
+    before: list[str] = []
     for number, turn in enumerate(found.turns):
         for look in turn.looks:
             storage.put_objects(found.plan, folder, look)
@@ -100,26 +102,22 @@ def _live(found: History, folder: Path, outcome: Outside, story: list[str]) -> N
         if number:
             _act(place, outcome, story)
         results = _turn(place, outcome, story)
-        before = _before(place, results, states, outcome)
-        states.append(_compare(found, place.used, results, there, before, outcome, f"turn {number + 1}"))
+        before = _before(place, results, before, outcome)
+        before = _compare(found, place.used, results, there, before, outcome, f"turn {number + 1}")
     for _ in range(2):
         _act(place, outcome, story)
         place.used = storage.quiet(place.used)
         results = _turn(place, outcome, story)
-        before = _before(place, results, states, outcome)
-        states.append(_compare(found, place.used, results, there, before, outcome, "the end"))
-    outcome.digest = truth.digest(states[-1])
+        before = _before(place, results, before, outcome)
+        before = _compare(found, place.used, results, there, before, outcome, "the end")
+    outcome.digest = truth.digest(before)
 
 
-def _before(
-    place: Place, results: Mapping[str, TableResult], states: Sequence[list[str]], outcome: Outside
-) -> list[str]:
-    """The rows of a table that waits: as after the last turn, or as after an earlier one if silver was rolled back to
-    it."""
-    if results["items"].waiting and outcome.actions["roll_back_silver"]:
-        found = rows_of(place.used, "items")
-        return next((state for state in reversed(states) if state == found), states[-1])
-    return states[-1]
+def _before(place: Place, results: Mapping[str, TableResult], last: list[str], outcome: Outside) -> list[str]:
+    """The expected rows of a table that waits: those after the last turn. If silver was rolled back, it may wait at any
+    former state, which only the end of the history judges."""
+    rolled_back = results["items"].waiting and outcome.actions["roll_back_silver"]
+    return rows_of(place.used, "items") if rolled_back else last
 
 
 def _act(place: Place, outcome: Outside, story: list[str]) -> None:
@@ -184,9 +182,9 @@ def _mend(
         "lake-assets full-load": lambda: decide(used, target.table, None, reload=False),
         "raise the limit": lambda: _raise_limit(place),
         "waiting for": lambda: _wait(place),
-        "Put them back": lambda: _put_back(place, said),
-        "Put it back": lambda: _put_back(place, said),
-        "is gone from the bucket": lambda: _put_back(place, said),
+        "Put them back": lambda: _put_back(place, said, outcome),
+        "Put it back": lambda: _put_back(place, said, outcome),
+        "is gone from the bucket": lambda: _put_back(place, said, outcome),
     }
     if "in no file any more" in said:
         raise _NeedsReload
@@ -228,10 +226,13 @@ def _wait(place: Place) -> None:
     place.used = storage.quiet(place.used)
 
 
-def _put_back(place: Place, said: str) -> None:
-    if not place.removed:
-        raise _NeedsReload if LOST in said else Wrong("it asks for files that were not removed")
-    _restore_removed(place)
+def _put_back(place: Place, said: str, outcome: Outside) -> None:
+    if place.removed:
+        _restore_removed(place)
+    elif LOST in said or any(outcome.actions[lost] for lost in LOSES_RECORDS):
+        raise _NeedsReload  # the log lost the record of a reload's part that was moved, or of expired files
+    else:
+        raise Wrong("it asks for files that were not removed")
 
 
 def _restore_removed(place: Place) -> None:
