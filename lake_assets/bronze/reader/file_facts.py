@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from lake_assets.bronze.files.formats import Layout
-from lake_assets.bronze.reader.headerless import FileFacts, doubtful_places
+from lake_assets.bronze.reader.headerless import FileFacts, doubtful_places, may_be_shifted
 from lake_assets.bronze.reader.places import plain
 from lake_assets.bronze.reader.values import exactly
 from lake_assets.config import DmsSettings, TableConfig
@@ -35,12 +35,12 @@ def file_facts(
         if dms.before_image_prefix and name.removeprefix(dms.before_image_prefix) in types
     }
     texts = {place: F.nullif(F.col(f"_{place}"), F.lit("")) for place in places}
+    every = range(len(layouts[0].columns)) if may_be_shifted(layouts, dms) else places
     figures = [F.count(F.lit(1)).alias("rows")]
-    for place, text in texts.items():
-        figures += [
-            F.count(text).alias(f"filled_{place}"),
-            F.count_if(text.rlike(_SEQUENCE)).alias(f"sequences_{place}"),
-        ]
+    figures += [F.count(text).alias(f"filled_{place}") for place, text in texts.items()]
+    figures += [
+        F.count_if(F.col(f"_{place}").rlike(_SEQUENCE)).alias(f"sequences_{place}") for place in every
+    ]
     for number, ((place, _), declared) in enumerate(images.items()):
         value = exactly(texts[place], StringType(), declared, dms.timestamp_zone)
         figures.append(F.count_if(texts[place].isNotNull() & value.isNull()).alias(f"unfit_{number}"))
@@ -49,7 +49,7 @@ def file_facts(
         plain(unquote(row["_file"])): FileFacts(
             row["rows"],
             {place: row[f"filled_{place}"] for place in places},
-            {place: row[f"sequences_{place}"] for place in places},
+            {place: row[f"sequences_{place}"] for place in every},
             {image: row[f"unfit_{number}"] for number, image in enumerate(images)},
         )
         for row in found

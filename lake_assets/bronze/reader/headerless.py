@@ -52,11 +52,15 @@ def headerless_layouts(
     fitting = [layout for layout in _variants(known, then, file.kind) if len(layout.columns) == file.width]
     if fitting:
         return tuple(_by_todays_names(layout, table, era) for layout in fitting)
-    columns = ", ".join(expected.columns)
-    raise TableStopped(
+    raise refuse_width(name, file, expected)
+
+
+def refuse_width(name: str, file: LoggedFile, expected: Layout) -> TableStopped:
+    """The error for a file that has another number of columns than lake.yaml names."""
+    return TableStopped(
         name,
-        f"{file.key} has {many(file.width, 'field')} and no header, and lake.yaml expects {len(expected.columns)}: "
-        f"{columns}.",
+        f"{file.key} has {many(file.width or 0, 'field')} and no header, and lake.yaml expects "
+        f"{len(expected.columns)}: {', '.join(expected.columns)}.",
         "Correct the table's columns, and list under earlier the columns that files had until a change of the source.",
     )
 
@@ -70,7 +74,7 @@ class FileFacts:
     filled: Mapping[int, int]
     """The number of values that are neither empty nor the null token."""
     sequences: Mapping[int, int]
-    """The number of values that are 35 digits and begin with a time."""
+    """The number of values that are 35 digits and begin with a time; of every place if a layout lacks the sequence."""
     unfit: Mapping[tuple[int, str], int]
     """The number of filled values that cannot be the before image, by its name."""
 
@@ -80,12 +84,27 @@ def agreed_layout(
 ) -> Layout | None:
     """The layout that the values allow, or any allowed one if all of them yield the same changes; else None. `facts`:
     not needed for a full load, which has neither sequences nor before images."""
-    if len(layouts) == 1 or kind is FileKind.LOAD:
+    if kind is FileKind.LOAD or (len(layouts) == 1 and not may_be_shifted(layouts, dms)):
         return layouts[0]
     if facts is None:
         return None
     left = [layout for layout in layouts if not _refuted(layout, layouts, facts, dms)] or list(layouts)
     return left[0] if len({_meaning(layout, facts, dms) for layout in left}) == 1 else None
+
+
+def may_be_shifted(layouts: Sequence[Layout], dms: DmsSettings) -> bool:
+    """Whether the file may have fewer source columns than the layouts, and its sequence in the place of one."""
+    sequence = dms.change_sequence_column
+    return sequence is not None and any(sequence not in layout.columns for layout in layouts)
+
+
+def is_shifted(layouts: Sequence[Layout], facts: FileFacts, dms: DmsSettings) -> bool:
+    """Whether all values in the place of another column are sequences."""
+    sequence = dms.change_sequence_column
+    return may_be_shifted(layouts, dms) and any(
+        0 < facts.rows == number and all(layout.columns[place] != sequence for layout in layouts)
+        for place, number in facts.sequences.items()
+    )
 
 
 def doubtful_places(layouts: Sequence[Layout]) -> list[int]:

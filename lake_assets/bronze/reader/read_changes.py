@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from lake_assets.bronze.files.formats import Layout, added_names, file_layout
+from lake_assets.bronze.files.formats import Layout, added_names, contract_layout, file_layout
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.files.parquet_columns import ParquetColumn, parquet_columns, spark_name
 from lake_assets.bronze.log.file_log import LoggedFile
@@ -23,8 +23,10 @@ from lake_assets.bronze.reader.headerless import (
     LayoutsByRow,
     agreed_layout,
     headerless_layouts,
+    is_shifted,
     layouts_by_row,
     refuse_open_layout,
+    refuse_width,
 )
 from lake_assets.bronze.reader.null_tokens import csv_values
 from lake_assets.bronze.reader.parquet_types import READ_OPTIONS, read_schema
@@ -151,7 +153,8 @@ class _Batch:
                 yield file, _named_layout(file, file.columns, self.name, self.table, self.dms)
                 continue
             layouts = headerless_layouts(self.name, file, self.table, self.dms)
-            if (layout := agreed_layout(layouts, file.kind, None, self.dms)) is not None:
+            then = self._settings(layouts[0])
+            if (layout := agreed_layout(layouts, file.kind, None, then)) is not None:
                 yield file, layout
             else:
                 open_ones[layouts].append(file)
@@ -160,6 +163,8 @@ class _Batch:
             facts = file_facts(self._texts(members, layouts[0]), layouts, self.table, then)
             for file in members:
                 seen = facts.get(plain(self.store.spark_uri(file.path)))
+                if seen is not None and is_shifted(layouts, seen, then):
+                    raise refuse_width(self.name, file, contract_layout(self.table, then, file.kind))
                 # Without a usable row, the layout has no effect.
                 layout = layouts[0] if seen is None else agreed_layout(layouts, file.kind, seen, then)
                 if layout is None:

@@ -182,7 +182,6 @@ def test_a_row_of_columns_that_are_gone(spark: SparkSession, tmp_path: Path) -> 
     assert (rows[2]["v"], rows[2]["old"]) == ("good", "kept")
 
 
-@pytest.mark.long
 def test_a_request_that_no_layout_fits(spark: SparkSession, tmp_path: Path) -> None:
     """Files without a header, a column added without `earlier`: given up, the row stops nobody any more."""
     bench = Bench(tmp_path, config(also=[]), {"add_column_name": False})
@@ -193,7 +192,10 @@ def test_a_request_that_no_layout_fits(spark: SparkSession, tmp_path: Path) -> N
     bench.edit(config(WIDE | {"more": "string"}, also=[]))
     held = bench.lake.runtime.quarantine.open()
     retry(bench.lake.runtime, held)
-    assert isinstance(bench.turn()["items"].error, TableStopped)
+    error = bench.turn()["items"].error
+    assert isinstance(error, TableStopped)
+    # The sequence stands where lake.yaml has the new column, which is a text that may be anything.
+    assert "has 7 fields and no header, and lake.yaml expects 8: Op, commit_ts, id, v, n, more," in str(error)
     discard(bench.lake.runtime, held)
     late = Clock(NOON - timedelta(days=1)).change("U", {"id": 2, "v": "late", "n": ONE, "more": "x"})
     bench.put(cdc_file(TABLE, NOON + timedelta(minutes=1), [late]))
