@@ -32,7 +32,7 @@ from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.outside.actions import ACTIONS, Place
 from lake_assets_tests.soak import bucket as storage
 from lake_assets_tests.soak import truth
-from lake_assets_tests.soak.run import History, Outcome, Wrong, _compare, history, rows_of
+from lake_assets_tests.soak.run import History, Outcome, Wrong, _compare, as_large, history, rows_of
 from lake_assets_tests.soak.story import describe
 from lake_assets_tests.soak.writer import ITEMS
 
@@ -75,7 +75,8 @@ def run(seed: int, folder: Path | None = None) -> Outside:
     where = Path(tempfile.mkdtemp(prefix=f"outside-{seed}-", dir=folder))
     story: list[str] = []
     try:
-        _live(found, where, outcome, story)
+        with as_large(seed):
+            _live(found, where, outcome, story)
     except _NeedsReload:
         outcome.needs_reload = True
     except Exception as error:  # noqa: BLE001  (of the engine or of the bench: the others go on)

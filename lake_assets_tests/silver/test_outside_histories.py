@@ -20,6 +20,7 @@ SEEDS = {
     5093: "a rebuild waited for a file of a later turn",
     7167: "an object was copied beside a moved one whose rows had been requested again",
     7173: "a rebuild without a position left out rows of expired files that the file log had lost",
+    8236: "a row that the load had read was deleted within a hundredth of a second of its insert",
     8060: "the reload's part was moved to where a part of the load before had been moved",
     3265: "the reload's part went to another folder, and the load before was looked for under its name",
 }

@@ -11,9 +11,11 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 from pyiceberg.exceptions import NoSuchTableError
 
@@ -21,6 +23,7 @@ from lake_assets.errors import TableStopped
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.changes import large_batch
 from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.processes.faults import Killed
 from lake_assets_tests.soak import bucket as storage
@@ -131,7 +134,8 @@ def run(seed: int, without: Collection[str] = (), folder: Path | None = None) ->
     )
     place = Path(tempfile.mkdtemp(prefix=f"soak-{seed}-", dir=folder))
     try:
-        _live(details, place, outcome)
+        with as_large(seed):
+            _live(details, place, outcome)
     except Wrong as wrong:
         outcome.wrong_rows = wrong.rows
         outcome.failure = f"{wrong}\n{describe(details.written, details.turns)}"
@@ -142,6 +146,11 @@ def run(seed: int, without: Collection[str] = (), folder: Path | None = None) ->
     outcome.features = sorted(details.seen)
     outcome.seconds = time.monotonic() - began
     return outcome
+
+
+def as_large(seed: int) -> AbstractContextManager[object]:
+    """Has every second history applied by the strategies for large batches."""
+    return patch.object(large_batch, "LARGE", 1 if seed % 2 else large_batch.LARGE)
 
 
 def _live(history: History, folder: Path, outcome: Outcome) -> None:

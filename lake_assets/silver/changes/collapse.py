@@ -81,25 +81,33 @@ def events(
 ) -> DataFrame:
     """One row per event: `_key_0`, `_key_1`… (the key's values), `_kind` string, `_tombstone` boolean, `_order` struct,
     `_image`, `_unsupplied` array of the columns that the image lacks, and the columns `carry` of its change."""
-    image = F.col("_image")
-    values = [image[name] for name in key]
-    kind, moved = F.col("_op"), F.lit(False)
-    if before_images:
-        old = [F.coalesce(F.col("_before")[name], image[name]) for name in key]
-        differs = reduce(or_, (before != now for before, now in zip(old, values, strict=True)))
-        # Some engines always fill before images: only one that differs is a key update.
-        moved = F.coalesce(differs & (F.col("_op") == UPDATED), F.lit(False))
-        kind = F.when(moved, F.lit(MOVED_HERE)).otherwise(kind)
-    found: Column = F.array(_event(values, kind))
-    if before_images:
-        found = F.when(moved, F.array(_event(values, kind), _event(old, F.lit(MOVED_AWAY)))).otherwise(found)
+    values = [F.col("_image")[name] for name in key]
     nothing = F.array().cast("array<string>")
     lacking = F.col("_unsupplied") if "_unsupplied" in changes.columns else nothing
+    beside = [order_of_change(), F.col("_image"), lacking.alias("_unsupplied"), *map(F.col, carry)]
+    if not before_images:
+        # Without an explode, which takes longer than the rest.
+        tombstone = (F.col("_op") == DELETED).alias("_tombstone")
+        return changes.select(*_named(values), F.col("_op").alias("_kind"), tombstone, *beside)
+    old, moved = _before_keys(key), is_key_move(key)
+    kind = F.when(moved, F.lit(MOVED_HERE)).otherwise(F.col("_op"))
+    both = F.array(_event(values, kind), _event(old, F.lit(MOVED_AWAY)))
     each = changes.select(
-        F.explode(found).alias("_event"), order_of_change(), "_image", lacking.alias("_unsupplied"), *carry
+        F.explode(F.when(moved, both).otherwise(F.array(_event(values, kind)))).alias("_event"), *beside
     )
     tombstone = F.col("_event._kind").isin(DELETED, MOVED_AWAY).alias("_tombstone")
     return each.select("_event.*", tombstone, "_order", "_image", "_unsupplied", *carry)
+
+
+def is_key_move(key: Sequence[str]) -> Column:
+    """Whether a change is an update of the key. Some engines always fill before images: only one that differs is."""
+    values = [F.col("_image")[name] for name in key]
+    differs = reduce(or_, (old != now for old, now in zip(_before_keys(key), values, strict=True)))
+    return F.coalesce(differs & (F.col("_op") == UPDATED), F.lit(False))
+
+
+def _before_keys(key: Sequence[str]) -> list[Column]:
+    return [F.coalesce(F.col("_before")[name], F.col("_image")[name]) for name in key]
 
 
 def order_of_change() -> Column:
@@ -113,8 +121,11 @@ def order_of_change() -> Column:
 
 
 def _event(values: Sequence[Column], kind: Column) -> Column:
-    keys = (value.alias(name) for name, value in zip(key_columns(values), values, strict=True))
-    return F.struct(*keys, kind.alias("_kind"))
+    return F.struct(*_named(values), kind.alias("_kind"))
+
+
+def _named(values: Sequence[Column]) -> list[Column]:
+    return [value.alias(name) for name, value in zip(key_columns(values), values, strict=True)]
 
 
 def collapse(found: DataFrame, key: Sequence[str], *, applied_commit: str = "") -> DataFrame:
@@ -126,8 +137,7 @@ def collapse(found: DataFrame, key: Sequence[str], *, applied_commit: str = "") 
     key that loses a row in a transaction of which a part, up to `applied_commit`, was applied before. And an image may
     lack columns.
     """
-    keys = key_columns(key)
-    commit = F.substring("_order._sequence", 1, COMMIT_DIGITS)
+    keys, commit = key_columns(key), _commit()
     image = F.struct("_tombstone", "_image", commit.alias("_commit"))
     states = found.groupBy(*keys).agg(
         F.max_by(image, F.col("_order")).alias("_last"),
@@ -139,3 +149,15 @@ def collapse(found: DataFrame, key: Sequence[str], *, applied_commit: str = "") 
     lost = F.col("_last._tombstone") & ((F.col("_arrived") == last) | (last <= applied_commit))
     doubtful = F.coalesce(lost, F.lit(False)) | F.col("_partial")
     return states.select(*keys, "_last._tombstone", "_last._image", "_first", doubtful.alias("_doubtful"))
+
+
+def alone(found: DataFrame, key: Sequence[str], *, applied_commit: str = "") -> DataFrame:
+    """As `collapse`, for keys that have one event each; without a shuffle."""
+    lost = F.col("_tombstone") & (_commit() <= applied_commit)
+    partial = ~F.col("_tombstone") & (F.size("_unsupplied") > 0)
+    doubtful = (lost | partial).alias("_doubtful")
+    return found.select(*key_columns(key), "_tombstone", "_image", F.col("_kind").alias("_first"), doubtful)
+
+
+def _commit() -> Column:
+    return F.substring("_order._sequence", 1, COMMIT_DIGITS)

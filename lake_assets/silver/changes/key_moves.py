@@ -5,7 +5,7 @@ keys are doubtful (`collapse.py`), which files are read for them (`silver/write/
 that keep former rows (`timeline.py`). DataFrame API only.
 """
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.reader.typed_rows import has_own_sequence
@@ -13,7 +13,7 @@ from lake_assets.errors import TableStopped, UndeterminedRow
 from lake_assets.silver.changes.collapse import events
 from lake_assets.silver.changes.key_states import table_image
 from lake_assets.silver.changes.row_lineage import Step, Undecidable, survivors
-from lake_assets.silver.table.change_events import MOVED_AWAY, MOVED_HERE, key_columns
+from lake_assets.silver.table.change_events import COMMIT_DIGITS, MOVED_AWAY, MOVED_HERE, key_columns
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.checkpoint import checkpointed
 
@@ -22,12 +22,19 @@ MOST_STEPS = 3_000_000
 
 
 def settled(
-    spark: SparkSession, target: Target, changes: DataFrame, keys: DataFrame, base: DataFrame | None
+    spark: SparkSession,
+    target: Target,
+    changes: DataFrame,
+    keys: DataFrame,
+    base: DataFrame | None,
+    *,
+    overlap_end: str = "",
 ) -> DataFrame:
     """The states of `keys` (`_key_0`…), in the form of `collapse`: `_key_0`…, `_tombstone`, `_image`.
 
-    `changes` are all changes since the state `base` of the table, or since the table was empty. Raises TableStopped if
-    the changes do not determine a state.
+    `changes` are all changes since the state `base` of the table, or since the table was empty. The full load may have
+    read the effect of changes whose sequences begin with `overlap_end` or less. Raises TableStopped if the changes do
+    not determine a state.
     """
     found = events(changes, target.key, before_images=target.before_images)
     numbered = _numbered(target, found, keys)
@@ -35,7 +42,7 @@ def settled(
     steps = found.join(F.broadcast(numbered), on=names)
     if base is not None:
         steps = steps.unionByName(_base_events(target, base, numbered))
-    steps = checkpointed(steps)
+    steps = checkpointed(_with_loaded(steps, overlap_end))
     try:
         images = survivors(_steps(target, steps))
     except Undecidable as unclear:
@@ -84,6 +91,14 @@ def _base_events(target: Target, base: DataFrame, numbered: DataFrame) -> DataFr
     return own.withColumn("_order", F.col("_order").withField("_file", place))
 
 
+def _with_loaded(steps: DataFrame, overlap_end: str) -> DataFrame:
+    """The steps with `_loaded`: whether a change has the image that the full load has read."""
+    before, commit = F.col("_order._sequence") == "", F.substring("_order._sequence", 1, COMMIT_DIGITS)
+    last = F.max_by("_image", F.when(before, F.col("_order"))).over(Window.partitionBy("_number"))
+    same = ~before & (commit <= overlap_end) & last.isNotNull() & F.col("_image").eqNullSafe(last)
+    return steps.withColumn("_loaded", same)
+
+
 def _steps(target: Target, steps: DataFrame) -> list[Step]:
     flat = steps.select(
         "_number",
@@ -91,6 +106,7 @@ def _steps(target: Target, steps: DataFrame) -> list[Step]:
         "_order.*",
         (F.size("_unsupplied") > 0).alias("_partial"),
         has_own_sequence(F.col("_order._sequence")).alias("_repeats"),
+        "_loaded",
     )
     rows = flat.limit(MOST_STEPS + 1).toArrow().to_pylist()
     if len(rows) > MOST_STEPS:
@@ -109,6 +125,7 @@ def _steps(target: Target, steps: DataFrame) -> list[Step]:
             row=row["_row"],
             partial=row["_partial"],
             repeats=row["_repeats"],
+            loaded=row["_loaded"],
         )
         for row in rows
     ]

@@ -26,13 +26,11 @@ class Counts:
     keys: int
     rows: int
     """Keys that have a row."""
-    certain_rows: int
-    """Keys that have a row and are not doubtful."""
     doubtful: int
     present: int
     """Keys that the table should have: their first event updates a row, or removes it."""
     updated: int
-    """Keys whose first event is an update that does not change the key."""
+    """Keys that have a row, and whose first event is an update that does not change the key."""
     followed: int = 0
     """Keys that no change of the batch names, but from which its rows moved."""
 
@@ -54,23 +52,32 @@ def state_of(
 
 def observe_states(states: DataFrame, observed: Observed) -> DataFrame:
     """The same states, counted while they are computed."""
-    has_row, first = ~F.col("_tombstone"), F.col("_first")
-    return observed.on(
-        states,
+    return observed.on(states, *_figures())
+
+
+def count_states(states: DataFrame) -> Counts:
+    """The figures of computed states."""
+    found = states.agg(*_figures()).first()
+    assert found is not None, "an aggregate has a row"
+    return Counts(**found.asDict())
+
+
+def _figures() -> list[Column]:
+    first = F.col("_first")
+    return [
         F.count(F.lit(1)).alias("keys"),
-        F.count_if(has_row).alias("rows"),
-        F.count_if(has_row & ~F.col("_doubtful")).alias("certain_rows"),
+        F.count_if(~F.col("_tombstone")).alias("rows"),
         F.count_if("_doubtful").alias("doubtful"),
         F.count_if(first.isin(UPDATED, DELETED, MOVED_AWAY)).alias("present"),
-        F.count_if(first == UPDATED).alias("updated"),
-    )
+        F.count_if((first == UPDATED) & ~F.col("_tombstone")).alias("updated"),
+    ]
 
 
-def counted(states: DataFrame, reading: Reading | None = None) -> tuple[DataFrame, Counts]:
-    """The computed states and their figures. `reading`: the one that the states are computed from."""
+def counted(states: DataFrame, *readings: Reading) -> tuple[DataFrame, Counts]:
+    """The computed states and their figures. `readings`: those that the states are computed from."""
     observed = Observed()
-    states = observe_states(states, observed)
-    done = checkpointed(states, [observed]) if reading is None else reading.checkpointed(states, observed)
+    observations = [each for reading in readings for each in reading.observations]
+    done = checkpointed(observe_states(states, observed), (observed, *observations))
     return done, Counts.of(observed)
 
 

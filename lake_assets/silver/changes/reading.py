@@ -129,8 +129,13 @@ class Reading:
 
     def checkpointed(self, rows: DataFrame, *observed: Observed) -> DataFrame:
         """Computes rows that derive from `good` now; fills the observations in their plan."""
-        sides = () if self._sides is None else (self._sides,)
-        return checkpointed(rows, (*sides, self._observation, self._used, *observed))
+        return checkpointed(rows, (*self.observations, *observed))
+
+    @property
+    def observations(self) -> tuple[Observed, ...]:
+        """Those in the plan of `good`."""
+        own = (self._observation, self._used)
+        return own if self._sides is None else (self._sides, *own)
 
     @property
     def rows_counted(self) -> int:

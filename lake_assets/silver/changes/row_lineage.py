@@ -39,6 +39,8 @@ class Step:
     """Whether the image lacks columns."""
     repeats: bool = False
     """Whether a change with the same sequence is the same change, because the sequence is DMS's own."""
+    loaded: bool = False
+    """Whether the full load, which ran at that time, has read this image."""
 
     @property
     def place(self) -> Place:
@@ -66,6 +68,11 @@ class _Row:
     perhaps: list[Step] = field(default_factory=list)
     """Updates that may be of this row, and that no later image with all columns has superseded."""
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether no change has an image of the row, only a full load or the table."""
+        return all(not step.sequence for step in self.images)
+
     def takes(self, step: Step) -> None:
         if not step.partial:
             self.images.clear()
@@ -88,8 +95,9 @@ def survivors(steps: Iterable[Step]) -> dict[int, list[Place]]:
 
     A key that loses a row loses the one that it has had longest: a row that moves in during a swap is not the one that
     moves out. Between two transactions a key has one row at most; where it seems to have more, because a full load has
-    read rows that later changes describe as well, the last one counts. Raises Undecidable for an update that may be of
-    one of several rows, and for a row with only a partial image.
+    read rows that later changes describe as well, the last one counts. Within a transaction, or where two have the same
+    time, an inserted row with the image that the load has read is that row. Raises Undecidable for an update that may
+    be of one of several rows, and for a row with only a partial image.
     """
     rows: dict[int, list[_Row]] = {}
     commits: dict[int, str] = {}
@@ -104,6 +112,8 @@ def survivors(steps: Iterable[Step]) -> dict[int, list[Place]]:
         if commits.get(step.key) != commit_of(step.sequence):
             commits[step.key] = commit_of(step.sequence)
             _commit_ends(present)
+        if step.loaded and present and present[0].is_loaded and (step.kind == INSERTED or len(present) > 1):
+            del present[0]  # the load has read this very row
         if step.kind in (DELETED, MOVED_AWAY):
             gone = present.pop(0) if present else _Row()
             if step.kind == MOVED_AWAY:

@@ -1,11 +1,18 @@
-"""Whether changes are late: not newer than changes that the table has applied. Pure.
+"""Whether changes are late: not newer than changes that the table has applied, or than its full load. Pure.
 
 A late change may precede an applied one of its key, so that the key is recomputed (`silver/write/late_batch.py`). Not
 here: LOAD files that arrive late (`load_doubt.py`), files that the log gives to another epoch
 (`bronze/log/admission.py`).
 """
 
+from collections.abc import Iterable
+from datetime import UTC
+
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.epochs import CLOCKS_APART
+from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.silver.table.change_events import commit_of
+from lake_assets.silver.table.position import Position
 
 
 def is_late(lowest: str, applied: str) -> bool:
@@ -17,3 +24,16 @@ def is_late(lowest: str, applied: str) -> bool:
 def may_share_transaction(lowest: str, applied: str) -> bool:
     """Whether a change is late, or may belong to a transaction of which the table has applied a part."""
     return "" < commit_of(lowest) <= commit_of(applied)
+
+
+def overlap_end(files: Iterable[LoggedFile], position: Position) -> str:
+    """The time, in a sequence's digits, up to which the full load among the files may have read the effects of changes;
+    empty without its stamps. The clocks of DMS and of the source differ."""
+    stamps = [file.first_commit_ts for file in files if file.kind is FileKind.LOAD]
+    if not position.max_sequence:
+        stamps.append(position.max_commit_ts)  # of the load's newest row
+    last = max((stamp for stamp in stamps if stamp is not None), default=None)
+    if last is None:
+        return ""
+    end = (last + CLOCKS_APART).astimezone(UTC)
+    return f"{end:%Y%m%d%H%M%S}{end.microsecond // 10_000:02d}"

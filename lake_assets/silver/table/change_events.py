@@ -41,6 +41,27 @@ class ChangeFigures:
     read_before: int = 0
     """Rows of files that an earlier batch has read as well."""
 
+    def __add__(self, other: "ChangeFigures") -> "ChangeFigures":
+        """The figures of both; `other` are those of later files."""
+        both = (self, other)
+        latest = [each.max_commit_ts for each in both if each.max_commit_ts is not None]
+        oldest = [each.min_commit_ts for each in both if each.min_commit_ts is not None]
+        return ChangeFigures(
+            rows=self.rows + other.rows,
+            by_op={op: self.by_op[op] + other.by_op[op] for op in self.by_op},
+            min_sequence=min((each.min_sequence for each in both if each.min_sequence), default=""),
+            max_sequence=max(self.max_sequence, other.max_sequence),
+            max_commit_ts=max(latest, default=None),
+            min_commit_ts=min(oldest, default=None),
+            used=self.used + other.used,
+            bad_rows=self.bad_rows + other.bad_rows,
+            first_change_file=self.first_change_file or other.first_change_file,
+            passed_over=self.passed_over + other.passed_over,
+            waiting=self.waiting + other.waiting,
+            behind_cut=self.behind_cut + other.behind_cut,
+            read_before=self.read_before + other.read_before,
+        )
+
 
 def key_columns(key: Sequence[object]) -> list[str]:
     """The columns that hold a key's values in events and states, whatever the source calls them."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lake_assets.bronze.files.inspect import UnreadableFile
+from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Held
 from lake_assets.bronze.reader.headerless import dated
@@ -63,13 +64,18 @@ class BatchReader:
         self.quarantine.hold(unreadable)
         return self._reading(found, self.context.row_cut) if found else None
 
-    def check(self, reading: Reading) -> ChangeFigures:
-        """The figures of the batch's files, once they have been read. Raises TableStopped for more bad rows than the
-        table's limits allow, and RowCountMismatch."""
-        self.seen = reading.figures()
+    def check(self, reading: Reading, seen: ChangeFigures | None = None) -> ChangeFigures:
+        """The figures of the batch's files, once they have been read: `seen`, if they were read in several readings.
+        Raises TableStopped for more bad rows than the table's limits allow, and RowCountMismatch."""
+        self.seen = reading.figures() if seen is None else seen
         self.rows_counted = reading.rows_counted
         self.quarantine.hold(bad_rows(self.context, reading, self.seen))
         return self.seen
+
+    def of_kind(self, reading: Reading, kind: FileKind) -> Reading | None:
+        """The reading of only the files of this kind; None without any."""
+        parts = [part for part in reading.parts if part.file.kind is kind]
+        return self._reading(parts, reading.cut) if parts else None
 
     def read_again(self, files: Sequence[LoggedFile], cut: RowCut | None = None) -> Reading | None:
         """Reads records that were applied before, by default all of their rows up to the batch's cut; leaves out files

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
-from pyspark.sql import DataFrame, DataFrameWriterV2
+from pyspark.sql import Column, DataFrame, DataFrameWriterV2
 from pyspark.sql import functions as F
 
 from lake_assets.errors import ApplyConflict, RowCountMismatch
@@ -88,6 +88,16 @@ def delete_matching(
     context.spark.catalog.dropTempView(KEYS_VIEW)
 
 
+def on_branch(context: BatchContext, current: Attempt) -> DataFrame:
+    """The rows `t` of the branch."""
+    return context.spark.table(current.address).alias("t")
+
+
+def same_key(target: Target) -> Column:
+    """Whether a state `k` and a row `t` have the same key."""
+    return F.expr(target.key_matches("k", "t"))
+
+
 def write_all(context: BatchContext, current: Attempt, rows: DataFrame) -> None:
     """Replaces all rows on the branch by the given ones."""
     context.stage("write")
@@ -101,9 +111,8 @@ def overwrite(
     current: Attempt,
     rows: DataFrame,
     counted: Observed,
-    figure: str = "rows",
 ) -> Written:
-    """Writes the rows of a full load, the whole table, while they are read; `counted` has their number as `figure`."""
+    """Writes the rows of a full load, the whole table, while they are read; `counted` has their number as `rows`."""
     context = reader.context
     write_all(context, current, rows)
     seen = reader.check(reading)
@@ -111,7 +120,7 @@ def overwrite(
     return Written(
         strategy="overwrite",
         keys=seen.used,
-        rows=int(counted.get[figure]),
+        rows=int(counted.get["rows"]),
         touched=all_days(context.target),
     )
 

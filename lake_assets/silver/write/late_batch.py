@@ -21,7 +21,7 @@ from lake_assets.silver.changes.key_moves import settled
 from lake_assets.silver.changes.key_states import Counts, broadcast_if_few, counted, state_of
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import RowCut
-from lake_assets.silver.plan.lateness import may_share_transaction
+from lake_assets.silver.plan.lateness import may_share_transaction, overlap_end
 from lake_assets.silver.plan.rewritten import lost_contents
 from lake_assets.silver.table.change_events import UPDATED, commit_of, key_columns
 from lake_assets.silver.write.batch_context import BatchContext
@@ -62,12 +62,9 @@ def settled_in_order(reader: BatchReader, reading: Reading, delta: DataFrame, co
         return _with_settled(reader, delta, counts, basis, _rows_at(context, basis))
 
 
-def settled_again(reader: BatchReader) -> States:
-    """The states of the doubtful keys of a full load, which has no earlier state, settled."""
-    context = reader.context
-    reading = reader.read_with_own(context.batch.files)
-    states, _ = counted(state_of(context.target, reading.good).filter("_doubtful"), reading)
-    return counted(_settled(reader, states, Basis(context.batch.files), None))
+def settled_in_load(reader: BatchReader, delta: DataFrame, counts: Counts) -> States:
+    """The states of a full load's keys, which have no earlier state, with the doubtful ones settled."""
+    return _with_settled(reader, delta, counts, Basis(reader.context.batch.files), None)
 
 
 def members_again(reader: BatchReader, reading: Reading) -> Reading:
@@ -96,7 +93,7 @@ def _with_settled(
     rest = delta.join(found.select(*names), on=names, how="left_anti")
     done, now = counted(rest.unionByName(found))
     followed = now.keys - counts.keys
-    return done, replace(now, present=counts.present, updated=counts.updated, followed=followed)
+    return done, replace(now, present=counts.present, followed=followed)
 
 
 def _settled(
@@ -105,7 +102,8 @@ def _settled(
     context = reader.context
     reading = reader.read_with_own(basis.files, cut)
     keys = doubtful.select(*key_columns(context.target.key))
-    done = checkpointed(settled(context.spark, context.target, reading.good, keys, base))
+    end = overlap_end(context.members, context.position)
+    done = checkpointed(settled(context.spark, context.target, reading.good, keys, base, overlap_end=end))
     return done.withColumns({"_first": F.lit(UPDATED), "_doubtful": F.lit(False)})
 
 

@@ -11,20 +11,23 @@ state (`silver/changes/collapse.py`), late batches and doubtful keys (`late_batc
 from dataclasses import replace
 from functools import partial
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.files.keys import FileKind
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_io import current_snapshot, summary
-from lake_assets.silver.changes.key_states import Counts, counted, living, observe_states, state_of
+from lake_assets.silver.changes.key_states import Counts, broadcast_if_few, living
+from lake_assets.silver.changes.large_batch import batch_states, is_large
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.touched_days import touched_days
-from lake_assets.silver.table.change_events import UPDATED, commit_of
+from lake_assets.silver.changes.touched_days import all_days, touched_days
+from lake_assets.silver.table.change_events import UPDATED, commit_of, key_columns
 from lake_assets.silver.write.batch import REWRITE, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.commit import delete_matching, in_table_columns, overwrite
-from lake_assets.silver.write.late_batch import replayed, settled_again, settled_in_order
+from lake_assets.silver.write.commit import delete_matching, in_table_columns, on_branch, same_key, write_all
+from lake_assets.silver.write.large_load import write_large_load
+from lake_assets.silver.write.late_batch import replayed, settled_in_load, settled_in_order
 from lake_assets.spark.checkpoint import Observed
 
 MOST_ROWS = 200_000
@@ -37,8 +40,7 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
     context = reader.context
     position, target = context.position, context.target
     with context.watch.stage("read"):
-        state = state_of(target, reading.good, applied_commit=commit_of(position.max_sequence))
-        delta, counts = counted(state, reading)
+        delta, counts = batch_states(target, reading, applied_commit=commit_of(position.max_sequence))
     reader.check(reading)
     if reader.is_late:
         delta, counts = replayed(reader, reading, delta, counts)
@@ -61,29 +63,29 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
     if 0 < counts.keys <= MOST_ROWS and is_small(context):
         return _rewritten(context, current, delta, written)
     if position.snapshot_id is not None:
-        delete_matching(context, current, delta, target.key_matches("k", "t"))
+        keys = broadcast_if_few(delta.select(*key_columns(target.key)), counts.keys)
+        delete_matching(context, current, keys, target.key_matches("k", "t"))
     return written
 
 
 def replace_table(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
-    """Writes a full load and the CDC that belongs to it: the whole table, read and written in one pass. Doubtful keys
-    are written in a second pass."""
-    context, target, observed = reader.context, reader.context.target, Observed()
-    state = observe_states(state_of(target, reading.good), observed)
-    # An image of a doubtful key may lack required columns.
-    certain = living(state.filter("NOT _doubtful"))
-    first_pass = overwrite(reader, reading, current, certain, observed, figure="certain_rows")
-    if not Counts.of(observed).doubtful:
-        return first_pass
-    delta, found = settled_again(reader)
-    taken_back = _on_branch(context, current).join(delta.alias("k"), _same_key(context), "left_semi").count()
-    delete_matching(context, current, delta, target.key_matches("k", "t"))
-    return replace(
-        first_pass,
-        keys=first_pass.keys + found.rows,
-        rows=first_pass.rows + found.rows,
-        images=living(delta),
-        taken_back=taken_back,
+    """Writes a full load and the CDC that belongs to it: the whole table."""
+    if is_large(reading) and reader.of_kind(reading, FileKind.LOAD) is not None:
+        return write_large_load(reader, reading, current)
+    context, target = reader.context, reader.context.target
+    with context.watch.stage("read"):
+        delta, counts = batch_states(target, reading)
+    reader.check(reading)
+    if counts.doubtful:
+        with context.watch.stage("replay"):
+            delta, counts = settled_in_load(reader, delta, counts)
+    write_all(context, current, living(delta))
+    return Written(
+        "overwrite",
+        keys=counts.keys,
+        rows=counts.rows,
+        followed=counts.followed,
+        touched=all_days(target),
     )
 
 
@@ -108,16 +110,10 @@ def _rewritten(context: BatchContext, current: Attempt, delta: DataFrame, writte
 def kept_rows(context: BatchContext, current: Attempt, keys: DataFrame) -> tuple[DataFrame, Observed]:
     """The rows that have none of the keys, and their number once they have been computed."""
     observed = Observed()
-    rows = _on_branch(context, current).join(F.broadcast(keys.alias("k")), _same_key(context), "left_anti")
+    rows = on_branch(context, current).join(
+        F.broadcast(keys.alias("k")), same_key(context.target), "left_anti"
+    )
     return observed.on(rows, F.count(F.lit(1)).alias("rows")), observed
-
-
-def _on_branch(context: BatchContext, current: Attempt) -> DataFrame:
-    return context.spark.table(current.address).alias("t")
-
-
-def _same_key(context: BatchContext) -> Column:
-    return F.expr(context.target.key_matches("k", "t"))
 
 
 def _unseen_updates(context: BatchContext, delta: DataFrame, counts: Counts, removed: int) -> int:
@@ -128,5 +124,7 @@ def _unseen_updates(context: BatchContext, delta: DataFrame, counts: Counts, rem
         return 0
     if context.position.snapshot_id is None:
         return counts.updated
-    updates = delta.filter((F.col("_first") == UPDATED) & ~F.col("_tombstone")).alias("k")
-    return updates.join(context.main.alias("t"), _same_key(context), "left_anti").count()
+    updates = delta.filter((F.col("_first") == UPDATED) & ~F.col("_tombstone"))
+    keys = broadcast_if_few(updates.select(*key_columns(context.target.key)), counts.updated)
+    seen = context.main.alias("t").join(keys.alias("k"), same_key(context.target), "left_semi").count()
+    return counts.updated - seen

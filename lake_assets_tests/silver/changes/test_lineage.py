@@ -4,6 +4,7 @@ Here: the rule alone. Not here: Spark (`test_key_moves.py`).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -125,3 +126,26 @@ def test_survivors(case: str, repeated: bool) -> None:
 def test_what_cannot_be_told_is_not_guessed(transactions: list[list[Change]], reason: str) -> None:
     with pytest.raises(Undecidable, match=reason):
         survivors(steps(*transactions))
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize("update", [False, True])
+def test_a_row_that_the_load_has_read_is_no_second_row(update: bool, loaded: bool) -> None:
+    """Inserted, perhaps updated, read by the load, and deleted, with one time: the load has its last image."""
+    changes: list[Change] = [("I", 1), *([("U", 1)] if update else []), ("D", 1)]
+    found = steps([("I", 1)], changes)
+    last = len(changes) - 1
+    found[last] = replace(found[last], loaded=loaded)
+    if loaded:
+        assert survivors(found) == {}
+    elif update:
+        with pytest.raises(Undecidable, match="which of several rows"):
+            survivors(found)
+    else:
+        assert rows(survivors(found)) == {1: [2]}
+
+
+def test_an_insert_after_the_row_that_the_load_has_read_is_deleted_stays() -> None:
+    found = steps([("I", 1)], [("I", 1), ("D", 1), ("I", 1)])
+    found[1] = replace(found[1], loaded=True)
+    assert rows(survivors(found)) == {1: [4]}

@@ -1,0 +1,95 @@
+"""A large full load of a table of current rows: written as it is read.
+
+The key of a source table is unique, so the rows of a full load need no sort. They are written first, and the written
+keys prove that none repeats. Then the states of the other keys replace their rows: of keys with several rows, and of
+those that the CDC of the same batch changes. Here: those two passes. Not here: small full loads (`upsert.py`), the rule
+of a key's state (`silver/changes/collapse.py`).
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver.changes.collapse import collapse, events
+from lake_assets.silver.changes.key_states import Counts, broadcast_if_few, counted, living
+from lake_assets.silver.changes.large_batch import batch_states, repeated_keys
+from lake_assets.silver.changes.reading import Reading
+from lake_assets.silver.changes.touched_days import all_days
+from lake_assets.silver.table.change_events import DELETED, INSERTED, UPDATED, ChangeFigures, key_columns
+from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write.batch import Written
+from lake_assets.silver.write.batch_reader import BatchReader
+from lake_assets.silver.write.commit import delete_matching, on_branch, same_key, write_all
+from lake_assets.silver.write.late_batch import settled_in_load
+from lake_assets.spark.checkpoint import Observed, checkpointed
+from lake_assets.spark.sql import quoted
+
+
+def write_large_load(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
+    """Writes the whole table. The batch has files of a full load."""
+    context, target, observed = reader.context, reader.context.target, Observed()
+    load, changes = reader.of_kind(reading, FileKind.LOAD), reader.of_kind(reading, FileKind.CDC)
+    assert load is not None, "it has files of a full load"
+    inserted = load.good.filter(F.col("_op") == INSERTED).select("_image.*")
+    write_all(context, current, observed.on(inserted, F.count(F.lit(1)).alias("rows")))
+    seen, rows = load.figures(), int(observed.get["rows"])
+    with context.watch.stage("unique"):
+        several, number = _several(reader, reading, current, seen)
+    if changes is None and not number:
+        reader.check(reading, seen)
+        return Written("overwrite", keys=seen.used, rows=rows, touched=all_days(target))
+    with context.watch.stage("read"):
+        again = reader.of_kind(reading, FileKind.LOAD) if number else None
+        delta, counts = _states(target, again, several, changes)
+    seen = seen if changes is None else seen + changes.figures()
+    reader.check(reading, seen)
+    if counts.doubtful:
+        with context.watch.stage("replay"):
+            delta, counts = settled_in_load(reader, delta, counts)
+    keys = broadcast_if_few(delta.select(*key_columns(target.key)), counts.keys)
+    taken_back = on_branch(context, current).join(keys.alias("k"), same_key(target), "left_semi").count()
+    delete_matching(context, current, keys, target.key_matches("k", "t"))
+    return Written(
+        "overwrite",
+        keys=rows + counts.keys,
+        rows=rows + counts.rows,
+        images=living(delta),
+        touched=all_days(target),
+        followed=counts.followed,
+        taken_back=taken_back,
+    )
+
+
+def _several(
+    reader: BatchReader, reading: Reading, current: Attempt, seen: ChangeFigures
+) -> tuple[DataFrame, int]:
+    """The keys whose rows need a collapse, and their number: those of several rows, and of rows that are no insert."""
+    context, target = reader.context, reader.context.target
+    names = key_columns(target.key)
+    written = on_branch(context, current).select(
+        *(F.col(quoted(column)).alias(name) for column, name in zip(target.key, names, strict=True))
+    )
+    several, number = repeated_keys(written, names)
+    if seen.by_op[UPDATED] or seen.by_op[DELETED]:
+        load = reader.of_kind(reading, FileKind.LOAD)
+        assert load is not None, "it was just read"
+        others = events(load.good.filter(F.col("_op") != INSERTED), target.key, before_images=False)
+        several = checkpointed(several.unionByName(others.select(*names)).distinct())
+        number = several.count()
+    return several, number
+
+
+def _states(
+    target: Target, load: Reading | None, several: DataFrame, changes: Reading | None
+) -> tuple[DataFrame, Counts]:
+    """The states of the keys in `several`, and of those that the changes name. `load`: to be read again for `several`;
+    None if there are none."""
+    if load is None:
+        assert changes is not None, "some keys need a collapse"
+        return batch_states(target, changes)
+    own = events(load.good, target.key, before_images=target.before_images)
+    found = own.join(several, on=several.columns, how="left_semi")
+    if changes is not None:
+        found = found.unionByName(events(changes.good, target.key, before_images=target.before_images))
+    return counted(collapse(found, target.key), load, *([] if changes is None else [changes]))
