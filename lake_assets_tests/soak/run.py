@@ -150,7 +150,7 @@ def run(seed: int, without: Collection[str] = (), folder: Path | None = None) ->
 
 def as_large(seed: int) -> AbstractContextManager[object]:
     """Has every second history applied by the strategies for large batches."""
-    return patch.object(large_batch, "LARGE", 1 if seed % 2 else large_batch.LARGE)
+    return patch.object(large_batch, "LARGE", 1 if seed // 2 % 2 else large_batch.LARGE)
 
 
 def _live(history: History, folder: Path, outcome: Outcome) -> None:

@@ -6,7 +6,7 @@ so that it also runs on a Spark Connect session.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -40,7 +40,7 @@ from lake_assets.bronze.reader.text_rows import (
     regular_json,
 )
 from lake_assets.bronze.reader.transaction_rows import table_rows
-from lake_assets.bronze.reader.typed_rows import typed_rows
+from lake_assets.bronze.reader.typed_rows import checked_as_values, typed_rows
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.errors import TableStopped
 from lake_assets.storage.object_store import ObjectStore
@@ -136,7 +136,9 @@ class _Batch:
         schema = read_schema(columns)
         raw = self.spark.read.schema(schema).options(**READ_OPTIONS).parquet(*self._paths(files))
         types = {today: column.arrow for today, column in zip(layout.columns, columns, strict=True)}
-        return self._typed(_parquet(raw, schema, layout), first.kind, replace(layout, era=era), types)
+        then = self._settings(replace(layout, era=era))
+        rows = _parquet(raw, schema, layout, checked_as_values(then))
+        return self._typed(rows, first.kind, replace(layout, era=era), types)
 
     def by_layout(self, files: Sequence[LoggedFile]) -> list[tuple[Layout, list[LoggedFile]]]:
         """Text files in groups of one format, kind and layout. Where several layouts are possible, the files' values
@@ -260,8 +262,9 @@ def _without_partial_rows(changes: DataFrame, partial: bool) -> DataFrame:
     return changes.withColumn("_bad", F.when(lacking, reason).otherwise(F.col("_bad")))
 
 
-def _parquet(raw: DataFrame, schema: StructType, layout: Layout) -> DataFrame:
-    """The values of each column, `_0`, `_1`… in the file's order; and `_file`, `_row` and `_bad` of `read_changes`."""
+def _parquet(raw: DataFrame, schema: StructType, layout: Layout, checked: Collection[str]) -> DataFrame:
+    """The values of each column, `_0`, `_1`… in the file's order; and `_file`, `_row` and `_bad` of `read_changes`.
+    `checked`: columns of which any value that is not UTF-8 has another fault."""
     metadata = raw.metadataColumn("_metadata")
     placed = raw.select("*", metadata["file_path"].alias("_file"), metadata["row_index"].alias("_row"))
     # Renamed by position, because a column's name may be the empty text, which Spark does not accept as a name.
@@ -269,7 +272,7 @@ def _parquet(raw: DataFrame, schema: StructType, layout: Layout) -> DataFrame:
     # Parquet does not check that a string is UTF-8, and Spark would replace broken bytes by U+FFFD.
     broken = [
         F.when(~F.is_valid_utf8(F.col(place)), F.lit(f"{field.name} is not UTF-8"))
-        for place, field in zip(field_names(layout), schema.fields, strict=True)
-        if isinstance(field.dataType, StringType)
+        for place, field, column in zip(field_names(layout), schema.fields, layout.columns, strict=True)
+        if isinstance(field.dataType, StringType) and column not in checked
     ]
     return named.withColumn("_bad", F.coalesce(*broken, F.lit(None).cast("string")))

@@ -79,6 +79,12 @@ def typed_rows(
     )
 
 
+def checked_as_values(dms: DmsSettings) -> frozenset[str]:
+    """The columns of DMS whose values have a fault unless they are an operation, a time or a sequence."""
+    named = (dms.operation_column, dms.timestamp_column_name, dms.change_sequence_column)
+    return frozenset(name for name in named if name is not None)
+
+
 def matched_by(table: TableConfig) -> frozenset[str]:
     """The columns whose before images identify the row that an update changes."""
     return frozenset(column.name for column in _matched(table))
@@ -168,6 +174,8 @@ def _images(rows: DataFrame, file: _File) -> tuple[DataFrame, dict[str, Sql | Co
     for c in read:
         value = F.expr(values[c.name])
         image = file.typed(c.name, value, c.type)
+        if image is value:
+            continue  # it has that type already
         reason = file.misfit(c.name, f"a valid {c.type}", value)
         faults.append(_unreadable(c, value, image, reason, text=text))
         images[c.name] = image

@@ -31,6 +31,9 @@ class Counts:
     """Keys that the table should have: their first event updates a row, or removes it."""
     updated: int
     """Keys that have a row, and whose first event is an update that does not change the key."""
+    lowest: object = None
+    highest: object = None
+    """The range of the key's first column; None without keys."""
     followed: int = 0
     """Keys that no change of the batch names, but from which its rows moved."""
 
@@ -70,6 +73,8 @@ def _figures() -> list[Column]:
         F.count_if("_doubtful").alias("doubtful"),
         F.count_if(first.isin(UPDATED, DELETED, MOVED_AWAY)).alias("present"),
         F.count_if((first == UPDATED) & ~F.col("_tombstone")).alias("updated"),
+        F.min("_key_0").alias("lowest"),
+        F.max("_key_0").alias("highest"),
     ]
 
 

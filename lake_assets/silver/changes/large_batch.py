@@ -5,10 +5,11 @@ not shuffled. For a small batch, the further jobs take longer than the sort. Her
 changes. Not here: the rule of a key's state (`collapse.py`). DataFrame API only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType
 
 from lake_assets.silver.changes.collapse import alone, collapse, events, is_key_move
 from lake_assets.silver.changes.key_states import (
@@ -23,6 +24,7 @@ from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.table.change_events import key_columns
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.checkpoint import Observed, checkpointed
+from lake_assets.spark.sql import quoted, sql
 
 LARGE = 50_000
 """Rows of a large batch."""
@@ -52,9 +54,24 @@ def batch_states(target: Target, reading: Reading, *, applied_commit: str = "") 
 
 def repeated_keys(rows: DataFrame, names: Sequence[str], *observed: Observed) -> tuple[DataFrame, int]:
     """The keys that several of the rows have, computed, and their number; fills the observations in the rows' plan."""
+    is_number = len(names) == 1 and rows.schema[names[0]].dataType in (IntegerType(), LongType())
+    if is_number and not _any_repeats(rows, names[0], observed):
+        return rows.select(*names).limit(0), 0
     found, times = Observed(), rows.groupBy(*names).agg(F.count(F.lit(1)).alias("_times"))
     repeated = found.on(times.filter("_times > 1").select(*names), F.count(F.lit(1)).alias("keys"))
     return checkpointed(repeated, (*observed, found)), int(found.get["keys"])
+
+
+def _any_repeats(rows: DataFrame, name: str, observed: Iterable[Observed]) -> bool:
+    """Whether a whole number occurs twice. A bit for each of 64 neighbours makes an aggregate with fewer groups."""
+    key = quoted(name)
+    bits = sql("bit_or(shiftleft(1L, CAST({key} & 63 AS INT)))", key=key)
+    blocks = rows.groupBy(F.shiftright(name, 6)).agg(
+        F.count(F.lit(1)).alias("_rows"), F.expr(bits).alias("_bits")
+    )
+    more = blocks.agg(F.sum(F.col("_rows") - F.bit_count("_bits")).alias("more"))
+    found = checkpointed(more, observed).first()
+    return found is not None and bool(found["more"])
 
 
 def _events(target: Target, reading: Reading) -> DataFrame:

@@ -11,6 +11,7 @@ state (`silver/changes/collapse.py`), late batches and doubtful keys (`late_batc
 from dataclasses import replace
 from functools import partial
 
+from pyiceberg.expressions import And, GreaterThanOrEqual, LessThanOrEqual
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -22,13 +23,22 @@ from lake_assets.silver.changes.large_batch import batch_states, is_large
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_days import all_days, touched_days
 from lake_assets.silver.table.change_events import UPDATED, commit_of, key_columns
+from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import REWRITE, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.commit import delete_matching, in_table_columns, on_branch, same_key, write_all
+from lake_assets.silver.write.commit import (
+    EVERY_ROW,
+    delete_matching,
+    in_table_columns,
+    on_branch,
+    same_key,
+    write_all,
+)
 from lake_assets.silver.write.large_load import write_large_load
 from lake_assets.silver.write.late_batch import replayed, settled_in_load, settled_in_order
 from lake_assets.spark.checkpoint import Observed
+from lake_assets.spark.sql import Sql, quoted, sql
 
 MOST_ROWS = 200_000
 """Limit of a small table's rows, and of the keys of a batch that rewrites it. A limit of bytes is not enough: equal
@@ -62,9 +72,10 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
         written = replace(written, unseen_updates=unseen, present=counts.present)
     if 0 < counts.keys <= MOST_ROWS and is_small(context):
         return _rewritten(context, current, delta, written)
-    if position.snapshot_id is not None:
-        keys = broadcast_if_few(delta.select(*key_columns(target.key)), counts.keys)
-        delete_matching(context, current, keys, target.key_matches("k", "t"))
+    if position.snapshot_id is None or (not counts.present and _are_all_new(context, counts)):
+        return replace(written, strategy="append")
+    keys = broadcast_if_few(delta.select(*key_columns(target.key)), counts.keys)
+    delete_matching(context, current, keys, target.key_matches("k", "t"), _key_range(target, counts))
     return written
 
 
@@ -96,6 +107,31 @@ def is_small(context: BatchContext) -> bool:
         return False
     size = int(summary(current_snapshot(context.table)).get("total-files-size", "-1"))
     return 0 <= size < context.runtime.lake.automation.rewrite_below_mb * 2**20
+
+
+def _are_all_new(context: BatchContext, counts: Counts) -> bool:
+    """Whether, by the bounds that Iceberg keeps of each file, the table can have none of the keys."""
+    if context.table is None or not (isinstance(counts.lowest, int) and isinstance(counts.highest, int)):
+        return False
+    name = context.target.key[0]
+    within = And(
+        GreaterThanOrEqual(term=name, value=counts.lowest), LessThanOrEqual(term=name, value=counts.highest)
+    )
+    scan = context.table.scan(row_filter=within, snapshot_id=context.position.snapshot_id)
+    return not any(scan.plan_files())
+
+
+def _key_range(target: Target, counts: Counts) -> Sql:
+    """The condition on rows `t` that lets Iceberg leave out files; only for whole numbers, which are exact."""
+    if not (isinstance(counts.lowest, int) and isinstance(counts.highest, int)):
+        return EVERY_ROW
+    column = quoted("t", target.key[0])
+    return sql(
+        "{column} >= {lowest} AND {column} <= {highest}",
+        column=column,
+        lowest=counts.lowest,
+        highest=counts.highest,
+    )
 
 
 def _rewritten(context: BatchContext, current: Attempt, delta: DataFrame, written: Written) -> Written:

@@ -1,0 +1,1 @@
+"""Batches of changes on large tables, beside other ways to apply them."""

@@ -1,0 +1,140 @@
+"""The files of the benchmark: a full load, and batches of changes of a valid history.
+
+Every update and delete is of a row that is there, every insert of a new key. Here: which keys, and the Parquet files as
+DMS writes them (row groups of 10,024 rows, format 1.0). Not here: who applies them (`contenders.py`).
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+COLUMNS = {
+    "id": "long not null",
+    "name": "string",
+    "note": "string",
+    "price": "decimal(12, 2)",
+    "quantity": "int",
+    "started_at": "timestamptz",
+    "day": "date",
+    "active": "boolean",
+    "score": "double",
+    "station": "long",
+    "city": "string",
+    "counter": "long",
+}
+BEGUN = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LOADED = BEGUN - timedelta(hours=1)
+ROW_GROUP = 10_024
+VALUES = """
+    id,
+    'customer ' || (id % 997) AS name,
+    'a note about ' || id || ' of version ' || version AS note,
+    ((id + version) % 10000 / 100)::DECIMAL(12, 2) AS price,
+    ((id + version) % 50)::INTEGER AS quantity,
+    TIMESTAMPTZ '2026-03-01 12:00:00+00' + INTERVAL (id % 86400) SECOND AS started_at,
+    DATE '2026-01-01' + (id % 365)::INTEGER AS day,
+    id % 3 = 0 AS active,
+    (id + version) / 7.0::DOUBLE AS score,
+    id % 5000 AS station,
+    'city ' || (id % 77) AS city,
+    version AS counter
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A kind of batch."""
+
+    name: str
+    changes: int
+    files: int = 8
+    newest: float = 1.0
+    """The share of the keys, the newest ones, that updates and deletes are of."""
+    inserts_only: bool = False
+
+
+WORKLOADS = (
+    Workload("1,000 uniform", 1_000, files=1),
+    Workload("100,000 uniform", 100_000),
+    Workload("1,000,000 uniform", 1_000_000),
+    Workload("1,000,000 of the newest 5 %", 1_000_000, newest=0.05),
+    Workload("1,000,000 inserts", 1_000_000, inserts_only=True),
+    Workload("100,000 in 500 files", 100_000, files=500),
+)
+
+
+@dataclass
+class Source:
+    """A source table and its DMS files in `folder`."""
+
+    folder: Path
+    rows: int
+    chosen: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
+    batches: int = 0
+    change: int = 0
+
+    def __post_init__(self) -> None:
+        self.alive = np.arange(self.rows, dtype=np.int64)
+        """The keys of the source's rows, in order."""
+        self.next_key = self.rows
+        self._duckdb = duckdb.connect()
+        self._duckdb.execute("SET TimeZone = 'UTC'")
+        (self.folder / "public/items").mkdir(parents=True)
+
+    def load(self, files: int = 8) -> list[Path]:
+        """Writes the full load."""
+        written = []
+        for number, keys in enumerate(np.array_split(self.alive, files)):
+            rows = pa.table({"id": keys, "version": np.zeros(len(keys), np.int64)})
+            extra = f"'I' AS Op, '{LOADED:%Y-%m-%d %H:%M:%S}.{number:06d}' AS commit_ts"
+            written.append(self._write(rows, f"LOAD{number + 1:08d}", extra, "'' AS change_seq"))
+        return written
+
+    def changes(self, workload: Workload) -> list[Path]:
+        """Writes a batch: 80 % updates, 10 % inserts, 10 % deletes, in random order, or inserts only."""
+        self.batches += 1
+        inserted = workload.changes if workload.inserts_only else workload.changes // 10
+        deleted = 0 if workload.inserts_only else inserted
+        updated = workload.changes - inserted - deleted
+        pool = self.alive[len(self.alive) - int(len(self.alive) * workload.newest) :]
+        gone = self.chosen.choice(pool, deleted, replace=False)
+        kept = np.setdiff1d(pool, gone, assume_unique=True)
+        fresh = np.arange(self.next_key, self.next_key + inserted, dtype=np.int64)
+        # Some rows are updated several times.
+        again = self.chosen.choice(kept, updated) if updated else fresh[:0]
+        ops = np.repeat(["I", "U", "D"], [inserted, updated, deleted])
+        keys = np.concatenate([fresh, again, gone])
+        order = self.chosen.permutation(len(keys))
+        self.next_key += inserted
+        self.alive = np.concatenate([np.setdiff1d(self.alive, gone, assume_unique=True), fresh])
+        number = np.arange(self.change, self.change + len(keys), dtype=np.int64)
+        self.change += len(keys)
+        rows = pa.table({"Op": ops[order], "id": keys[order], "version": number + 1, "number": number})
+        return [self._file(rows, part, place) for place, part in enumerate(self._parts(rows, workload.files))]
+
+    def _parts(self, rows: pa.Table, files: int) -> list[tuple[int, int]]:
+        each = -(-rows.num_rows // files)
+        return [(first, each) for first in range(0, rows.num_rows, each)]
+
+    def _file(self, rows: pa.Table, part: tuple[int, int], place: int) -> Path:
+        flushed = BEGUN + timedelta(minutes=self.batches, milliseconds=place)
+        committed = flushed - timedelta(seconds=30)
+        extra = f"Op, '{committed:%Y-%m-%d %H:%M:%S.%f}' AS commit_ts"
+        sequence = f"'{committed:%Y%m%d%H%M%S}00' || lpad(number::VARCHAR, 19, '0') AS change_seq"
+        name = f"{flushed:%Y%m%d-%H%M%S}{flushed.microsecond // 1000:03d}"
+        return self._write(rows.slice(*part), name, extra, sequence)
+
+    def _write(self, rows: pa.Table, name: str, before: str, after: str) -> Path:
+        path = self.folder / f"public/items/{name}.parquet"
+        hidden = path.with_name(f".{path.name}")
+        self._duckdb.register("given", rows)
+        self._duckdb.execute(
+            f"COPY (SELECT {before}, {VALUES}, {after} FROM given) TO '{hidden}' "
+            f"(FORMAT parquet, COMPRESSION gzip, PARQUET_VERSION v1, ROW_GROUP_SIZE {ROW_GROUP})"
+        )
+        hidden.replace(path)
+        return path

@@ -1,0 +1,116 @@
+"""Large batches: full loads that are written as they are read, keys with one change, batches of new keys.
+
+Here: each strategy once, with real files and tables; every batch counts as large. Not here: random histories, half of
+which run so (`soak`).
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lake_assets.silver.apply.rebuild import rebuild
+from lake_assets.silver.changes import large_batch
+from lake_assets.silver.changes.large_batch import repeated_keys
+from lake_assets.silver.write import large_load
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, sql, values
+from lake_assets_tests.helpers.lakes.small_table import NEVER
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture(autouse=True)
+def all_large() -> Iterator[None]:
+    with patch.object(large_batch, "LARGE", 1):
+        yield
+
+
+@pytest.fixture
+def shop(new_bench: Callable[..., Bench]) -> Bench:
+    return new_bench({"public.items": ITEMS}, sections=NEVER)
+
+
+def applied(shop: Bench, *files: DmsFile) -> list[str]:
+    """The strategies of the batches that apply the files."""
+    shop.put(*files)
+    return [batch.strategy for batch in shop.apply()["items"]]
+
+
+def test_a_full_load_is_written_without_a_collapse(shop: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("nothing repeats")
+
+    monkeypatch.setattr(large_load, "collapse", refuse)
+    parts = (loaded({1: "a", 2: "b"}), loaded({-3: "c"}, part=2))
+    assert applied(shop, *parts) == ["overwrite"]
+    assert values(shop) == {1: "a", 2: "b", -3: "c"}
+    assert shop.summary()["lake.batch.rows-read"] == "3"
+
+
+def test_keys_that_repeat_in_a_full_load_have_one_row(shop: Bench) -> None:
+    applied(shop, loaded({1: "a", 2: "b"}), loaded({2: "b", 3: "c"}, part=2))
+    assert values(shop) == {1: "a", 2: "b", 3: "c"}
+    assert shop.table().scan().to_arrow().num_rows == 3
+
+
+def test_changes_of_the_same_batch_replace_loaded_rows(shop: Bench) -> None:
+    """A rebuild, which reads the full load and all changes."""
+    clock = Clock()
+    applied(shop, loaded({1: "a", 2: "b", 3: "c"}), loaded({3: "c"}, part=2))
+    applied(shop, changed(clock, ("U", 1, "x"), ("D", 2, "b"), ("I", 4, "d"), ("U", 4, "e")))
+    sql(shop, "UPDATE {table} SET v = 'stray'")
+    done = rebuild(shop.lake.runtime, shop.lake.targets[0])
+    assert (done.files, done.rows_only_before, done.rows_only_after) == (3, 3, 3)
+    assert values(shop) == {1: "x", 3: "c", 4: "e"}
+
+
+def test_a_full_load_with_other_operations_is_collapsed(shop: Bench) -> None:
+    load = load_file("public.items", [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], part=1, at=NOON)
+    for row in load.rows[1:]:
+        row["Op"] = "D"  # type: ignore[index]
+    applied(shop, load)
+    assert values(shop) == {1: "a"}
+
+
+def test_new_keys_are_appended_and_known_ones_replaced(shop: Bench) -> None:
+    clock = Clock()
+    applied(shop, loaded({1: "a", 5: "b"}))
+    assert applied(shop, changed(clock, ("I", 6, "c"), ("I", 9, "d"))) == ["append"]
+    assert applied(shop, changed(clock, ("I", 7, "e"), ("I", 7, "f"))) == ["delete_and_append"]
+    assert applied(shop, changed(clock, ("I", 5, "again"))) == ["delete_and_append"]
+    assert values(shop) == {1: "a", 5: "again", 6: "c", 7: "f", 9: "d"}
+    assert applied(shop, changed(clock, ("I", 10, "g"), ("D", 10, "g"))) == ["append"]
+    assert values(shop) == {1: "a", 5: "again", 6: "c", 7: "f", 9: "d"}
+
+
+def test_updates_of_rows_that_are_not_there_are_counted(shop: Bench) -> None:
+    clock = Clock()
+    applied(shop, loaded({1: "a"}))
+    shop.put(changed(clock, ("U", 1, "b"), ("U", 2, "new"), ("D", 3, "c"), ("U", 4, "x"), ("D", 4, "x")))
+    (batch,) = shop.apply()["items"]
+    assert batch.unseen_updates == 1, "of 2; 4 is gone in the end"
+    assert values(shop) == {1: "b", 2: "new"}
+
+
+def test_a_key_may_move_among_others_that_stay(shop: Bench) -> None:
+    clock = Clock()
+    applied(shop, loaded({1: "a", 2: "b"}))
+    rows = [clock.change("U", {"id": 9, "v": "a"}, {"id": 1}), clock.change("U", {"id": 2, "v": "c"})]
+    assert applied(shop, cdc_file("public.items", NOON + timedelta(minutes=1), rows)) == ["delete_and_append"]
+    assert values(shop) == {9: "a", 2: "c"}
+
+
+@pytest.mark.parametrize("kind", ["bigint", "int", "string"])
+def test_keys_that_repeat_are_found(spark: SparkSession, kind: str) -> None:
+    numbers = [0, 1, 63, 64, -1, -64, 2**31 - 1, -(2**31), 64, -1]
+    rows = spark.createDataFrame([(n,) for n in numbers], "k bigint").select(F.col("k").cast(kind))
+    found, count = repeated_keys(rows, ["k"])
+    assert (sorted(int(row["k"]) for row in found.collect()), count) == ([-1, 64], 2)
+    found, count = repeated_keys(rows.distinct(), ["k"])
+    assert (found.collect(), count) == ([], 0)
