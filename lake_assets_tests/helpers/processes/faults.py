@@ -86,7 +86,7 @@ POINTS = {
         Point(
             "report, under way",
             Step.PUBLISHED,
-            "lake_assets.orchestration.assets.silver_assets",
+            "lake_assets.orchestration.assets.silver_report",
             "materialization_metadata",
             "after",
         ),

@@ -37,7 +37,7 @@ from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, csv_bytes
 from lake_assets_tests.helpers.lakes.bench import AT_ONCE, Bench, main_snapshots
 from lake_assets_tests.helpers.lakes.small_lakes import TINY, lake_config
 from lake_assets_tests.helpers.processes.child import ROOT, run_python
-from lake_assets_tests.helpers.processes.faults import POINTS, Point, Step
+from lake_assets_tests.helpers.processes.faults import POINTS, Point, Step, armed
 from lake_assets_tests.helpers.processes.sync_process import forked
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -358,3 +358,6 @@ def test_the_points_cover_every_step_of_the_argument() -> None:
     )
     assert {name.split(",")[0] for name in POINTS} == set(steps)
     assert set(TOGETHER) <= set(POINTS)
+    for point in POINTS.values():
+        with armed(point):  # raises if the function has moved
+            pass
