@@ -1,7 +1,7 @@
 # The whole project from a fresh clone: `make demo` shows it, `make dev` opens it, `make test` proves it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev docs test test-long test-connect soak chaos bench-latency lint clean
+.PHONY: help install demo dev docs test test-long test-connect soak chaos bench bench-latency lint clean
 
 # The first of these that is Python 3.11 or later makes .venv; `make install PYTHON=/path/to/python` chooses another.
 PYTHON ?= python3.11
@@ -56,6 +56,11 @@ SEED ?= 0
 OPTIONS ?=
 soak: $(JARS)  ## N random histories, each compared with its source (N=2000 SEED=0)
 	.venv/bin/python -m lake_assets_tests.soak --histories $(N) --seed $(SEED) $(OPTIONS)
+
+# Rows of the table; OPTIONS such as --only uniform.
+ROWS ?= 10000000
+bench: $(JARS)  ## batches of changes on a large table, beside a textbook MERGE and a floor (ROWS=10000000)
+	.venv/bin/python -m benchmarks.large_tables --rows $(ROWS) $(OPTIONS)
 
 # Tables, rows of each, minutes; OPTIONS such as --large or --embedded.
 TABLES ?= 5
