@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.iceberg.table_io import current_snapshot, summary
+from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
 from lake_assets.silver.changes.key_states import Counts, broadcast_if_few, living
 from lake_assets.silver.changes.large_batch import batch_states, is_large
 from lake_assets.silver.changes.reading import Reading
@@ -111,27 +111,31 @@ def is_small(context: BatchContext) -> bool:
 
 def _are_all_new(context: BatchContext, counts: Counts) -> bool:
     """Whether, by the bounds that Iceberg keeps of each file, the table can have none of the keys."""
-    if context.table is None or not (isinstance(counts.lowest, int) and isinstance(counts.highest, int)):
+    if (bounds := _whole_numbers(counts)) is None:
         return False
-    name = context.target.key[0]
-    within = And(
-        GreaterThanOrEqual(term=name, value=counts.lowest), LessThanOrEqual(term=name, value=counts.highest)
-    )
-    scan = context.table.scan(row_filter=within, snapshot_id=context.position.snapshot_id)
-    return not any(scan.plan_files())
+    # Not the planned table, whose columns may have other names. If main has moved since, nothing is published.
+    table = load_table(context.runtime.catalog, context.target.identifier)
+    name, (lowest, highest) = context.target.key[0], bounds
+    within = And(GreaterThanOrEqual(term=name, value=lowest), LessThanOrEqual(term=name, value=highest))
+    return table is not None and not any(table.scan(row_filter=within).plan_files())
 
 
 def _key_range(target: Target, counts: Counts) -> Sql:
-    """The condition on rows `t` that lets Iceberg leave out files; only for whole numbers, which are exact."""
-    if not (isinstance(counts.lowest, int) and isinstance(counts.highest, int)):
+    """The condition on rows `t` that lets Iceberg leave out files."""
+    if (bounds := _whole_numbers(counts)) is None:
         return EVERY_ROW
-    column = quoted("t", target.key[0])
+    column, (lowest, highest) = quoted("t", target.key[0]), bounds
     return sql(
-        "{column} >= {lowest} AND {column} <= {highest}",
-        column=column,
-        lowest=counts.lowest,
-        highest=counts.highest,
+        "{column} >= {lowest} AND {column} <= {highest}", column=column, lowest=lowest, highest=highest
     )
+
+
+def _whole_numbers(counts: Counts) -> tuple[int, int] | None:
+    """The range of the key's first column; None if it is not of whole numbers, which alone are compared exactly."""
+    lowest, highest = counts.lowest, counts.highest
+    if type(lowest) is not int or type(highest) is not int:
+        return None
+    return lowest, highest
 
 
 def _rewritten(context: BatchContext, current: Attempt, delta: DataFrame, written: Written) -> Written:

@@ -89,6 +89,28 @@ def test_new_keys_are_appended_and_known_ones_replaced(shop: Bench) -> None:
     assert values(shop) == {1: "a", 5: "again", 6: "c", 7: "f", 9: "d"}
 
 
+def test_keys_that_are_no_whole_numbers_are_deleted_first(new_bench: Callable[..., Bench]) -> None:
+    table = {"columns": {"on": "boolean not null", "v": "string"}, "primary_key": ["on"]}
+    found, clock = new_bench({"public.items": table}, sections=NEVER), Clock()
+    applied(found, load_file("public.items", [{"on": False, "v": "a"}]))
+    rows = [clock.change("I", {"on": on, "v": "b"}) for on in (False, True)]
+    file = cdc_file("public.items", NOON + timedelta(minutes=1), rows)
+    assert applied(found, file) == ["delete_and_append"]
+    assert sorted((row["on"], row["v"]) for row in found.stored()) == [(False, "b"), (True, "b")]
+
+
+def test_bounds_are_those_of_a_key_that_was_renamed(shop: Bench) -> None:
+    applied(shop, loaded({1: "a", 2: "b"}))
+    columns = {"nr": "long not null", "v": "string"}
+    renamed = {"columns": columns, "primary_key": ["nr"], "renamed_from": {"nr": "id"}}
+    shop.edit({"public.items": renamed})
+    clock = Clock(NOON + timedelta(hours=1))
+    for number, strategy in ((3, "append"), (2, "delete_and_append")):
+        file = cdc_file("public.items", clock.now, [clock.change("I", {"nr": number, "v": "new"})])
+        assert applied(shop, file) == [strategy]
+    assert sorted((row["nr"], row["v"]) for row in shop.stored()) == [(1, "a"), (2, "new"), (3, "new")]
+
+
 def test_updates_of_rows_that_are_not_there_are_counted(shop: Bench) -> None:
     clock = Clock()
     applied(shop, loaded({1: "a"}))
