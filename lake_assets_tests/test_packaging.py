@@ -220,6 +220,7 @@ def test_help_names_every_target(clone):
         "test-long",
         "soak",
         "chaos",
+        "bench",
         "bench-latency",
         "lint",
         "clean",

@@ -4,7 +4,7 @@ Here: which of the table's layouts through time applies, and which of the column
 files that name their columns (`bronze/files/formats.py`), reading values (`file_facts.py`). Pure.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import product
@@ -98,11 +98,12 @@ def may_be_shifted(layouts: Sequence[Layout], dms: DmsSettings) -> bool:
     return sequence is not None and any(sequence not in layout.columns for layout in layouts)
 
 
-def is_shifted(layouts: Sequence[Layout], facts: FileFacts, dms: DmsSettings) -> bool:
-    """Whether all values in the place of another column are sequences."""
-    sequence = dms.change_sequence_column
+def is_shifted(layouts: Sequence[Layout], facts: FileFacts, dms: DmsSettings, key: Collection[str]) -> bool:
+    """Whether all values in the place of another column are sequences. Not in the place of a key, which every file
+    has: a key may look like one."""
+    named = {dms.change_sequence_column, *key}
     return may_be_shifted(layouts, dms) and any(
-        0 < facts.rows == number and all(layout.columns[place] != sequence for layout in layouts)
+        0 < facts.rows == number and all(layout.columns[place] not in named for layout in layouts)
         for place, number in facts.sequences.items()
     )
 

@@ -165,7 +165,7 @@ class _Batch:
             facts = file_facts(self._texts(members, layouts[0]), layouts, self.table, then)
             for file in members:
                 seen = facts.get(plain(self.store.spark_uri(file.path)))
-                if seen is not None and is_shifted(layouts, seen, then):
+                if seen is not None and is_shifted(layouts, seen, then, self.table.primary_key):
                     raise refuse_width(self.name, file, contract_layout(self.table, then, file.kind))
                 # Without a usable row, the layout has no effect.
                 layout = layouts[0] if seen is None else agreed_layout(layouts, file.kind, seen, then)

@@ -1,6 +1,6 @@
 """The rows of a silver table, counted three ways from its metadata: no data file is read, and no Spark is needed.
 
-Here: the figures of one snapshot. Not here: the comparison (`silver/write/row_count.py`).
+Here: the figures of one snapshot. Not here: the comparison (`silver/table/row_count.py`).
 """
 
 from pyiceberg.manifest import DataFileContent
@@ -9,7 +9,7 @@ from pyiceberg.table import Table
 from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import live_rows, summary
 from lake_assets.silver.table.position import LOG_OFFSET
-from lake_assets.silver.write.row_count import LiveRows
+from lake_assets.silver.table.row_count import LiveRows
 
 
 def counted_rows(table: Table | None) -> LiveRows:

@@ -1,6 +1,6 @@
 """The asset checks of a silver table: their names, specs and evaluations.
 
-Here: the result of each check in Dagster. Not here: the figures (`silver/write/row_count.py`, `freshness_check.py`).
+Here: the result of each check in Dagster. Not here: the figures (`silver/table/row_count.py`, `freshness_check.py`).
 
 `applied` and `row_count` block: a mart is not computed from a table whose last turn failed. The writer logs them from
 its own figures; no query is needed afterwards.
@@ -19,10 +19,10 @@ from lake_assets.orchestration.checks.check_history import CheckExecution
 from lake_assets.orchestration.checks.freshness_check import FreshnessState, freshness
 from lake_assets.silver.plan.table_state import TableState
 from lake_assets.silver.table.position import Position
+from lake_assets.silver.table.row_count import LiveRows, live_rows_problem
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.table.unknown_rows import unknown_rows_sentence
 from lake_assets.silver.write.batch import TableResult
-from lake_assets.silver.write.row_count import LiveRows, live_rows_problem
 
 APPLIED = "applied"
 ROW_COUNT = "row_count"

@@ -21,11 +21,11 @@ from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_days import all_days
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.position import Position, touched_days_property
+from lake_assets.silver.table.row_count import RowCounts, row_count_problem
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import REWRITE, BatchResult, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.row_count import RowCounts, row_count_problem
 from lake_assets.spark.checkpoint import Observed
 from lake_assets.spark.sql import Sql, quoted, sql
 

@@ -162,11 +162,12 @@ def test_a_sequence_in_the_place_of_a_source_column_is_a_shift() -> None:
     table, dms = TableConfig.model_validate(SIMPLE), DmsSettings.model_validate(PLAIN)
     (one,) = headerless_layouts("public.items", file(4), table, dms)  # neither a sequence nor a before image
     assert agreed_layout([one], FileKind.CDC, None, dms) is None, "its values have to be looked at"
-    assert is_shifted([one], FileFacts(3, {}, {3: 3}, {}), dms)
-    assert not is_shifted([one], FileFacts(3, {}, {3: 2}, {}), dms)
-    assert not is_shifted([one], FileFacts(0, {}, {3: 0}, {}), dms)
+    assert is_shifted([one], FileFacts(3, {}, {3: 3}, {}), dms, ["id"])
+    assert not is_shifted([one], FileFacts(3, {}, {3: 2}, {}), dms, ["id"])
+    assert not is_shifted([one], FileFacts(0, {}, {3: 0}, {}), dms, ["id"])
+    assert not is_shifted([one], FileFacts(3, {}, {2: 3}, {}), dms, ["id"]), "a key may look like a sequence"
     both = headerless_layouts("public.items", file(5), table, dms)
-    assert not is_shifted(both, FileFacts(3, {}, {4: 3}, {}), dms), "the sequence has its own place"
+    assert not is_shifted(both, FileFacts(3, {}, {4: 3}, {}), dms, ["id"]), "the sequence has its own place"
 
 
 def test_an_added_column_may_hold_anything() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lake_assets.silver.write.row_count import LiveRows, RowCounts, live_rows_problem, row_count_problem
+from lake_assets.silver.table.row_count import LiveRows, RowCounts, live_rows_problem, row_count_problem
 
 CURRENT = RowCounts(
     counted_in_files=5,
