@@ -99,6 +99,18 @@ def events(
     return each.select("_event.*", tombstone, "_order", "_image", "_unsupplied", *carry)
 
 
+def move_events(moves: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The events of computed updates of the key, as `events`. Without an explode: over a checkpoint, Spark's column
+    pruning breaks its plan."""
+    here = events(moves.withColumn("_op", F.lit(MOVED_HERE)), key, before_images=False)
+    old = F.struct(*(value.alias(name) for name, value in zip(key, _before_keys(key), strict=True)))
+    left = moves.withColumns({"_op": F.lit(DELETED), "_old": old})
+    away = events(left, key, before_images=False, carry=["_old"])
+    for held, name in zip(key_columns(key), key, strict=True):
+        away = away.withColumn(held, F.col("_old")[name])
+    return here.unionByName(away.withColumn("_kind", F.lit(MOVED_AWAY)).drop("_old"))
+
+
 def is_key_move(key: Sequence[str]) -> Column:
     """Whether a change is an update of the key. Some engines always fill before images: only one that differs is."""
     values = [F.col("_image")[name] for name in key]

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType
 
-from lake_assets.silver.changes.collapse import alone, collapse, events, is_key_move
+from lake_assets.silver.changes.collapse import alone, collapse, events, is_key_move, move_events
 from lake_assets.silver.changes.key_states import (
     Counts,
     broadcast_if_few,
@@ -86,4 +86,4 @@ def _events(target: Target, reading: Reading) -> DataFrame:
     if not moves.get["moves"]:
         return events(changes, target.key, before_images=False)
     others = events(changes.filter("NOT _moves"), target.key, before_images=False)
-    return others.unionByName(events(changes.filter("_moves"), target.key, before_images=True))
+    return others.unionByName(move_events(changes.filter("_moves"), target.key))
