@@ -12,20 +12,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-COLUMNS = {
-    "id": "long not null",
-    "name": "string",
-    "note": "string",
-    "price": "decimal(12, 2)",
-    "quantity": "int",
-    "started_at": "timestamptz",
-    "day": "date",
-    "active": "boolean",
-    "score": "double",
-    "station": "long",
-    "city": "string",
-    "counter": "long",
-}
+from benchmarks import reading
+
+COLUMNS = reading.COLUMNS | {"station": "long", "city": "string", "counter": "long"}
 BEGUN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LOADED = BEGUN - timedelta(hours=1)
 ROW_GROUP = 10_024

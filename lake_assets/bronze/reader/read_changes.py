@@ -123,6 +123,7 @@ class _Batch:
         """The changes of Parquet files of one kind, time and schema."""
         first = files[0]
         era = self.table.era(first.written_at)
+        then = self.table.settings_in(era, self.dms)
         columns = parquet_columns(first.columns or ())
         layout = file_layout(
             name=self.name,
@@ -130,13 +131,12 @@ class _Batch:
             kind=first.kind,
             found=[column.name for column in columns],
             table=self.table,
-            dms=self.table.settings_in(era, self.dms),
+            dms=then,
         )
         _refuse_unreadable(self.name, first.key, columns)
         schema = read_schema(columns)
         raw = self.spark.read.schema(schema).options(**READ_OPTIONS).parquet(*self._paths(files))
         types = {today: column.arrow for today, column in zip(layout.columns, columns, strict=True)}
-        then = self._settings(replace(layout, era=era))
         rows = _parquet(raw, schema, layout, checked_as_values(then))
         return self._typed(rows, first.kind, replace(layout, era=era), types)
 

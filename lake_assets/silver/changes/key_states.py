@@ -31,9 +31,9 @@ class Counts:
     """Keys that the table should have: their first event updates a row, or removes it."""
     updated: int
     """Keys that have a row, and whose first event is an update that does not change the key."""
-    lowest: object = None
-    highest: object = None
-    """The range of the key's first column; None without keys."""
+    lowest: int | None = None
+    highest: int | None = None
+    """The range of the key's first column; None without keys, or if it is not of whole numbers."""
     followed: int = 0
     """Keys that no change of the batch names, but from which its rows moved."""
 
@@ -67,14 +67,17 @@ def count_states(states: DataFrame) -> Counts:
 
 def _figures() -> list[Column]:
     first = F.col("_first")
+    # Only whole numbers pass through this process: a date may be of a year that Python does not have.
+    whole = F.typeof("_key_0").isin("int", "bigint")
+    number = F.when(whole, F.col("_key_0").cast("string")).cast("bigint")
     return [
         F.count(F.lit(1)).alias("keys"),
         F.count_if(~F.col("_tombstone")).alias("rows"),
         F.count_if("_doubtful").alias("doubtful"),
         F.count_if(first.isin(UPDATED, DELETED, MOVED_AWAY)).alias("present"),
         F.count_if((first == UPDATED) & ~F.col("_tombstone")).alias("updated"),
-        F.min("_key_0").alias("lowest"),
-        F.max("_key_0").alias("highest"),
+        F.min(number).alias("lowest"),
+        F.max(number).alias("highest"),
     ]
 
 
@@ -94,6 +97,11 @@ def living(states: DataFrame) -> DataFrame:
 def broadcast_if_few(keys: DataFrame, count: int) -> DataFrame:
     """The keys, marked for a broadcast join unless they are too many."""
     return F.broadcast(keys) if count <= MOST_BROADCAST_KEYS else keys
+
+
+def keys_of(states: DataFrame, target: Target, count: int) -> DataFrame:
+    """The keys of the states, as `broadcast_if_few`."""
+    return broadcast_if_few(states.select(*key_columns(target.key)), count)
 
 
 def table_image(target: Target) -> Column:

@@ -12,13 +12,14 @@ from pyspark.sql import functions as F
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.collapse import collapse, events
-from lake_assets.silver.changes.key_states import Counts, broadcast_if_few, counted, living
+from lake_assets.silver.changes.key_states import Counts, counted, keys_of, living
 from lake_assets.silver.changes.large_batch import batch_states, repeated_keys
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_days import all_days
 from lake_assets.silver.table.change_events import DELETED, INSERTED, UPDATED, ChangeFigures, key_columns
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import Written
+from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import delete_matching, on_branch, same_key, write_all
 from lake_assets.silver.write.late_batch import settled_in_load
@@ -35,19 +36,18 @@ def write_large_load(reader: BatchReader, reading: Reading, current: Attempt) ->
     write_all(context, current, observed.on(inserted, F.count(F.lit(1)).alias("rows")))
     seen, rows = load.figures(), int(observed.get["rows"])
     with context.watch.stage("unique"):
-        several, number = _several(reader, reading, current, seen)
+        several, number = _several(reader.context, load, current, seen)
     if changes is None and not number:
         reader.check(reading, seen)
         return Written("overwrite", keys=seen.used, rows=rows, touched=all_days(target))
     with context.watch.stage("read"):
-        again = reader.of_kind(reading, FileKind.LOAD) if number else None
-        delta, counts = _states(target, again, several, changes)
+        delta, counts = _states(target, load if number else None, several, changes)
     seen = seen if changes is None else seen + changes.figures()
     reader.check(reading, seen)
     if counts.doubtful:
         with context.watch.stage("replay"):
             delta, counts = settled_in_load(reader, delta, counts)
-    keys = broadcast_if_few(delta.select(*key_columns(target.key)), counts.keys)
+    keys = keys_of(delta, target, counts.keys)
     taken_back = on_branch(context, current).join(keys.alias("k"), same_key(target), "left_semi").count()
     delete_matching(context, current, keys, target.key_matches("k", "t"))
     return Written(
@@ -62,18 +62,15 @@ def write_large_load(reader: BatchReader, reading: Reading, current: Attempt) ->
 
 
 def _several(
-    reader: BatchReader, reading: Reading, current: Attempt, seen: ChangeFigures
+    context: BatchContext, load: Reading, current: Attempt, seen: ChangeFigures
 ) -> tuple[DataFrame, int]:
     """The keys whose rows need a collapse, and their number: those of several rows, and of rows that are no insert."""
-    context, target = reader.context, reader.context.target
-    names = key_columns(target.key)
+    target, names = context.target, key_columns(context.target.key)
     written = on_branch(context, current).select(
         *(F.col(quoted(column)).alias(name) for column, name in zip(target.key, names, strict=True))
     )
     several, number = repeated_keys(written, names)
     if seen.by_op[UPDATED] or seen.by_op[DELETED]:
-        load = reader.of_kind(reading, FileKind.LOAD)
-        assert load is not None, "it was just read"
         others = events(load.good.filter(F.col("_op") != INSERTED), target.key, before_images=False)
         several = checkpointed(several.unionByName(others.select(*names)).distinct())
         number = several.count()

@@ -18,7 +18,7 @@ from lake_assets.bronze.reader.places import plain
 from lake_assets.bronze.scan.vanished import missing_files
 from lake_assets.iceberg.table_io import load_table, table_at
 from lake_assets.silver.changes.key_moves import settled
-from lake_assets.silver.changes.key_states import Counts, broadcast_if_few, counted, state_of
+from lake_assets.silver.changes.key_states import Counts, counted, keys_of, state_of
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import RowCut
 from lake_assets.silver.plan.lateness import may_share_transaction, overlap_end
@@ -41,7 +41,7 @@ def replayed(reader: BatchReader, reading: Reading, delta: DataFrame, counts: Co
     context.stage("replay")
     with context.watch.stage("replay"):
         basis = _basis(reader, reading)
-        affected = broadcast_if_few(delta.select(*key_columns(context.target.key)), counts.keys)
+        affected = keys_of(delta, context.target, counts.keys)
         again = reader.read_with_own(basis.files)
         done, found = counted(state_of(context.target, again.good, only=affected), again)
         again.figures()

@@ -18,11 +18,11 @@ from pyspark.sql import functions as F
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
-from lake_assets.silver.changes.key_states import Counts, broadcast_if_few, living
+from lake_assets.silver.changes.key_states import Counts, keys_of, living
 from lake_assets.silver.changes.large_batch import batch_states, is_large
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_days import all_days, touched_days
-from lake_assets.silver.table.change_events import UPDATED, commit_of, key_columns
+from lake_assets.silver.table.change_events import UPDATED, commit_of
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import REWRITE, Written
 from lake_assets.silver.write.batch_context import BatchContext
@@ -74,14 +74,14 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
         return _rewritten(context, current, delta, written)
     if position.snapshot_id is None or (not counts.present and _are_all_new(context, counts)):
         return replace(written, strategy="append")
-    keys = broadcast_if_few(delta.select(*key_columns(target.key)), counts.keys)
+    keys = keys_of(delta, target, counts.keys)
     delete_matching(context, current, keys, target.key_matches("k", "t"), _key_range(target, counts))
     return written
 
 
 def replace_table(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Writes a full load and the CDC that belongs to it: the whole table."""
-    if is_large(reading) and reader.of_kind(reading, FileKind.LOAD) is not None:
+    if is_large(reading) and any(part.file.kind is FileKind.LOAD for part in reading.parts):
         return write_large_load(reader, reading, current)
     context, target = reader.context, reader.context.target
     with context.watch.stage("read"):
@@ -111,31 +111,26 @@ def is_small(context: BatchContext) -> bool:
 
 def _are_all_new(context: BatchContext, counts: Counts) -> bool:
     """Whether, by the bounds that Iceberg keeps of each file, the table can have none of the keys."""
-    if (bounds := _whole_numbers(counts)) is None:
+    if counts.lowest is None or counts.highest is None:
         return False
     # Not the planned table, whose columns may have other names. If main has moved since, nothing is published.
-    table = load_table(context.runtime.catalog, context.target.identifier)
-    name, (lowest, highest) = context.target.key[0], bounds
-    within = And(GreaterThanOrEqual(term=name, value=lowest), LessThanOrEqual(term=name, value=highest))
+    table, name = load_table(context.runtime.catalog, context.target.identifier), context.target.key[0]
+    within = And(
+        GreaterThanOrEqual(term=name, value=counts.lowest), LessThanOrEqual(term=name, value=counts.highest)
+    )
     return table is not None and not any(table.scan(row_filter=within).plan_files())
 
 
 def _key_range(target: Target, counts: Counts) -> Sql:
     """The condition on rows `t` that lets Iceberg leave out files."""
-    if (bounds := _whole_numbers(counts)) is None:
+    if counts.lowest is None or counts.highest is None:
         return EVERY_ROW
-    column, (lowest, highest) = quoted("t", target.key[0]), bounds
     return sql(
-        "{column} >= {lowest} AND {column} <= {highest}", column=column, lowest=lowest, highest=highest
+        "{column} >= {lowest} AND {column} <= {highest}",
+        column=quoted("t", target.key[0]),
+        lowest=counts.lowest,
+        highest=counts.highest,
     )
-
-
-def _whole_numbers(counts: Counts) -> tuple[int, int] | None:
-    """The range of the key's first column; None if it is not of whole numbers, which alone are compared exactly."""
-    lowest, highest = counts.lowest, counts.highest
-    if type(lowest) is not int or type(highest) is not int:
-        return None
-    return lowest, highest
 
 
 def _rewritten(context: BatchContext, current: Attempt, delta: DataFrame, written: Written) -> Written:
@@ -165,6 +160,6 @@ def _unseen_updates(context: BatchContext, delta: DataFrame, counts: Counts, rem
     if context.position.snapshot_id is None:
         return counts.updated
     updates = delta.filter((F.col("_first") == UPDATED) & ~F.col("_tombstone"))
-    keys = broadcast_if_few(updates.select(*key_columns(context.target.key)), counts.updated)
+    keys = keys_of(updates, context.target, counts.updated)
     seen = context.main.alias("t").join(keys.alias("k"), same_key(context.target), "left_semi").count()
     return counts.updated - seen
