@@ -139,6 +139,8 @@ def _turn(place: Place, outcome: Outside, story: list[str]) -> dict[str, TableRe
         if not stopped and not place.used.runtime.quarantine.open():
             return results
         place.used = storage.reopened(place.used)
+        if any(LOST in held.reason for held in place.used.runtime.quarantine.open()):
+            raise _NeedsReload
         if not stopped:
             story.append("something is set aside -> lake-assets quarantine retry")
             outcome.mended["lake-assets quarantine"] += 1
@@ -187,7 +189,7 @@ def _mend(
         "Put it back": lambda: _put_back(place, said, outcome),
         "is gone from the bucket": lambda: _put_back(place, said, outcome),
     }
-    if "in no file any more" in said:
+    if "in no file any more" in said or LOST in said:
         raise _NeedsReload
     for name, command in commands.items():
         if name not in said:
@@ -230,7 +232,7 @@ def _wait(place: Place) -> None:
 def _put_back(place: Place, said: str, outcome: Outside) -> None:
     if place.removed:
         _restore_removed(place)
-    elif LOST in said or any(outcome.actions[lost] for lost in LOSES_RECORDS):
+    elif any(outcome.actions[lost] for lost in LOSES_RECORDS):
         raise _NeedsReload  # the log lost the record of a reload's part that was moved, or of expired files
     else:
         raise Wrong("it asks for files that were not removed")

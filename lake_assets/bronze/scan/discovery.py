@@ -269,11 +269,17 @@ def unlogged_parts(
         parsed, newest = folders.parse(obj.key), known.newest.get(obj.key)
         if not isinstance(parsed, DataFile) or parsed.kind is not FileKind.LOAD:
             continue
-        # A part with the same bytes as in the previous load is logged again.
-        stale = newest is not None and newest.epoch < epoch and obj.last_modified > newest.last_modified
-        if stale or _is_unlogged(obj, parsed, known, absent, source, store):
+        if _may_be_reloaded(obj, newest, epoch) or _is_unlogged(obj, parsed, known, absent, source, store):
             found.append(obj.key)
     return found
+
+
+def _may_be_reloaded(obj: StoredObject, newest: LoggedFile | None, epoch: int) -> bool:
+    """Whether the object of a previous load may be a part of the load `epoch` with the same bytes, which is logged
+    again. Bytes with a timestamp are those of their former transfer: see `admission.py`."""
+    if newest is None or newest.epoch >= epoch or newest.first_commit_ts is not None:
+        return False
+    return obj.last_modified > newest.last_modified
 
 
 def anything_unlogged(source_name: str, source: SourceConfig, store: ObjectStore, log: FileLog) -> bool:

@@ -7,6 +7,7 @@ reading itself (`silver/changes/reading.py`), which rows may be set aside (`sett
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from lake_assets.bronze.files.inspect import UnreadableFile
 from lake_assets.bronze.files.keys import FileKind
@@ -80,19 +81,26 @@ class BatchReader:
     def read_again(self, files: Sequence[LoggedFile], cut: RowCut | None = None) -> Reading | None:
         """Reads records that were applied before, by default all of their rows up to the batch's cut; leaves out files
         that were set aside whole. None when none of them can be read."""
-        parts = self._parts(files)
-        self.replayed_bytes += sum(part.file.size for part in parts)
-        found, _ = self._readable(parts)
         if cut is None:
-            upto = self.context.batch.cut
-            cut = ALL_ROWS if upto is None else RowCut(upto)
-        return self._reading(found, cut) if found else None
+            cut = _up_to(self.context.batch.cut)
+        return self._parts_again(self._parts(files), cut)
+
+    def read_applied(self, files: Sequence[LoggedFile]) -> Reading | None:
+        """As `read_again`, only of rows that were applied before the batch: without those that it requests again."""
+        position = self.context.position
+        applied = [part for part in self._parts(files) if part.file.offset <= position.log_offset]
+        return self._parts_again(applied, _up_to(position.cut))
 
     def read_with_own(self, files: Sequence[LoggedFile], cut: RowCut | None = None) -> Reading:
         """As `read_again`, for records that include the batch's own."""
         reading = self.read_again(files, cut)
         assert reading is not None, "the batch's own files were just read"
         return reading
+
+    def _parts_again(self, parts: Sequence[Part], cut: RowCut) -> Reading | None:
+        self.replayed_bytes += sum(part.file.size for part in parts)
+        found, _ = self._readable(parts)
+        return self._reading(found, cut) if found else None
 
     def _parts(self, files: Sequence[LoggedFile]) -> list[Part]:
         return parts_of(files, self.quarantine.requested() if any(file.retry for file in files) else ())
@@ -125,3 +133,7 @@ class BatchReader:
         files = dated((part.file for part in parts), context.logged)
         parts = [replace(part, file=file) for part, file in zip(parts, files, strict=True)]
         return Reading(context.spark, context.store, context.target, parts, context.contracts, cut)
+
+
+def _up_to(cut: datetime | None) -> RowCut:
+    return ALL_ROWS if cut is None else RowCut(cut)

@@ -140,7 +140,10 @@ def _held_back(context: BatchContext, reading: Reading, needed: str, fate: str) 
         for row in lowest.collect()
         if may_share_transaction(row["first"], applied)
     }
-    reason = f"it arrived late, and {needed}, without which its changes cannot be applied, {fate}"
+    reason = (
+        f"it arrived late, and {needed}, without which its changes cannot be applied, {fate}: retry it once that file "
+        "is back, or have DMS reload the table"
+    )
     return [
         UnreadableFile(part.file.key, reason)
         for part in reading.parts

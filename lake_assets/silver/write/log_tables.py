@@ -21,9 +21,7 @@ from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.row_cut import RowCut
 from lake_assets.silver.plan.lateness import is_late
-from lake_assets.silver.plan.planner import epoch_members
 from lake_assets.silver.plan.rewritten import former_content, rewritten
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
@@ -31,6 +29,7 @@ from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import overwrite
+from lake_assets.silver.write.late_batch import refuse_missing
 from lake_assets.silver.write.reapplied_log import not_in_log, rows_of_commits
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.words import does, many
@@ -64,7 +63,7 @@ def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
         with context.watch.stage("repetitions"):
             delta = each_once(delta)
             if late:
-                delta = _not_applied(reader, delta)
+                delta = _not_applied(reader, reading, delta)
             delta = checkpointed(delta)
             rows = delta.count()
     return Written(strategy="append", keys=seen.used, rows=rows, images=_columns(context.target, delta))
@@ -131,16 +130,16 @@ def _not_among(changes: DataFrame, applied: DataFrame) -> DataFrame:
     return changes.join(earlier, same, "left_anti")
 
 
-def _not_applied(reader: BatchReader, delta: DataFrame) -> DataFrame:
+def _not_applied(reader: BatchReader, own: Reading, delta: DataFrame) -> DataFrame:
     """The rows of a late batch without repetitions: compared with the log itself if it has the columns of IDENTITY,
-    else with the applied files."""
+    else with the applied files. Raises FilesUnusable when one of these is gone."""
     context = reader.context
     if context.target.mode is Mode.CHANGE_LOG:
         # A repetition has the commit of its first delivery.
         return _not_among(delta, rows_of_commits(context, delta))
-    members = epoch_members(context.logged, context.batch.epoch, context.position.log_offset)
-    cut = RowCut(context.position.cut) if context.position.cut is not None else None
-    reading = reader.read_again([file for file in members if file.kind is FileKind.CDC], cut)
+    files = [file for file in context.members if file.kind is FileKind.CDC]
+    refuse_missing(context, own, files)
+    reading = reader.read_applied(files)
     if reading is None:
         return delta
     applied = reading.checkpointed(reading.good)

@@ -1,6 +1,8 @@
 """Objects whose content the log has already: put again with another ETag, compressed, moved. In a folder and in S3."""
 
 import gzip
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -171,6 +173,21 @@ def test_what_is_there_twice_is_not_waited_for(place: Place) -> None:
     put(place.folder, f"{ITEMS}/LOAD00000002.csv", CHANGED)
     assert unlogged_parts(place.source, store, parts, files) == [f"{ITEMS}/LOAD00000002.csv"]
     assert anything_unlogged("shop", place.source, store, place.log)
+
+
+def test_a_part_of_the_load_before_is_not_waited_for_when_it_is_touched(place: Place) -> None:
+    """Its rows have the timestamps of their former transfer, so no scan assigns it to the reload."""
+    second = f"{ITEMS}/LOAD00000002.csv"
+    put(place.folder, second, rows("I,2026-03-01 11:00:02.000000,3"))
+    place.look()
+    put(place.folder, LOAD, LOADED.replace(b"11:00:0", b"12:30:0"))
+    assert place.look() == [("LOAD00000001.csv", 2, None)]
+    later = time.time() + 60
+    os.utime(place.folder / second, (later, later))
+    assert place.look() == []
+    files = place.log.files("shop")
+    parts = [file for file in files if file.kind is FileKind.LOAD and file.epoch == 2]
+    assert unlogged_parts(place.source, LocalStore(place.folder), parts, files) == []
 
 
 def test_a_corrected_part_stays_in_its_load(place: Place) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.commands.mend.quarantine_commands import retry
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, Row, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench, comparable
@@ -179,3 +180,30 @@ def test_a_change_log_keeps_every_epoch(
         bench.files("public.items"), ["id", "v"]
     )
     assert bench.rows("items_changes") == comparable(expected)
+
+
+def test_a_late_file_of_an_append_log_is_held_while_an_applied_file_is_gone(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Its rows may repeat those of the missing file, which the table alone cannot show."""
+    story = Story(Bench(tmp_path_factory.mktemp("gone"), {"public.events": TABLES["public.events"]}))
+    bench = story.bench
+    repeated = story.event(2)
+    late = story.file("public.events", repeated, story.event(3))
+    applied = story.file("public.events", repeated, story.event(4))
+    bench.put(load_file("public.events", [{"id": 1, "v": "e"}]), applied)
+    bench.apply()
+    gone = bench.folder / "bronze" / applied.key
+    content = gone.read_bytes()
+    gone.unlink()
+    newer = story.file("public.events", story.event(5))
+    bench.put(late, newer)
+    bench.apply()
+    assert sorted(row["id"] for row in bench.stored("events")) == [1, 2, 4, 5]
+    (held,) = bench.lake.runtime.quarantine.open("silver_shop.events")
+    assert held.key == late.key
+    assert f"it arrived late, and {applied.key}" in held.reason
+    gone.write_bytes(content)
+    retry(bench.lake.runtime, [held])
+    bench.apply()
+    story.check("events")
