@@ -1,6 +1,6 @@
 """The effect of a difference between two contract versions on silver, and of a file's columns on the contract.
 
-Here: the decisions, by policy. Not here: carrying them out (`silver_schema.py`). Pure.
+Here: the decisions, by policy. Not here: carrying them out (`alter_columns.py`). Pure.
 """
 
 from collections.abc import Callable, Collection, Mapping

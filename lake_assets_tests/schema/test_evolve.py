@@ -1,6 +1,6 @@
 """What every kind of DDL does to silver under every policy, as a table of decisions.
 
-Here: decisions. Not here: Iceberg's columns and field ids (`test_silver_schema.py`).
+Here: decisions. Not here: Iceberg's columns and field ids (`test_alter_columns.py`).
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
 """A process that dies between the publish of a batch and the table's word that its columns have come to the contract.
 
 Here: what must not be done a second time once there are rows of the new contract. Not here: the steps up to the
-publish, which may be repeated (`test_silver_schema.py`), every step of the main job
+publish, which may be repeated (`test_alter_columns.py`), every step of the main job
 (`silver/apply/test_kill_points.py`).
 """
 

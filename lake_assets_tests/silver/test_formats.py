@@ -1,7 +1,7 @@
 """Endpoint settings, types and names: whatever the files look like, silver equals the oracle.
 
 Here: each layout with a full load and changes, through the whole engine. Not here: single rows and values
-(`test_reader.py`, `test_values.py` of bronze).
+(`test_reader.py`, `test_casts.py` of bronze).
 """
 
 from datetime import UTC, date, datetime, timedelta

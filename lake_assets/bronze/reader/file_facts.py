@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from lake_assets.bronze.files.formats import Layout
+from lake_assets.bronze.reader.casts import exactly
 from lake_assets.bronze.reader.headerless import FileFacts, doubtful_places, may_be_shifted
 from lake_assets.bronze.reader.places import plain
-from lake_assets.bronze.reader.values import exactly
 from lake_assets.config import DmsSettings, TableConfig
 
 _SEQUENCE = r"^\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d[0-5]\d\d{21}$"

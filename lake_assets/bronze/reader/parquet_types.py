@@ -1,7 +1,7 @@
 """The conversion of Parquet columns, by the Spark types that they are read with.
 
 Here: schemas to read with, and values as types of lake.yaml. Not here: which Spark type a column is read with
-(`bronze/files/parquet_columns.py`), the types of lake.yaml (`values.py`).
+(`bronze/files/parquet_columns.py`), the types of lake.yaml (`casts.py`).
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructType, TimestampNTZType, TimestampType
 
 from lake_assets.bronze.files.parquet_columns import DICTIONARY, TIMESTAMP, ParquetColumn, spark_name
-from lake_assets.bronze.reader.values import after_epoch, exactly
+from lake_assets.bronze.reader.casts import after_epoch, exactly
 
 READ_OPTIONS = {
     # DMS writes dates of the Gregorian calendar, also before 1582. By default, Spark may refuse such a file or shift

@@ -1,7 +1,7 @@
 """One row of a DMS file as a typed change, or the reason why it is bad.
 
 Here: operation, commit time, sequence, images, and the faults of a row. Not here: reading fields from a file
-(`read_changes.py`), or converting a single value (`values.py`).
+(`read_changes.py`), or converting a single value (`casts.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.files.formats import Layout, before_image
 from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.reader.casts import utc_wall_clock
 from lake_assets.bronze.reader.parquet_types import from_parquet
-from lake_assets.bronze.reader.values import utc_wall_clock
 from lake_assets.bronze.reader.wide_rows import Fault, is_wide, typed_by_kind
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.config import DmsSettings, Mode, TableConfig

@@ -2,7 +2,7 @@
 
 Spark's planning takes time for each node of an expression, and a column's value takes about a hundred of them: with a
 thousand columns the plan of one row took a minute. So the columns of one type become an array, which one expression
-converts. Here: that conversion, and which values do not fit. Not here: converting a single value (`values.py`), other
+converts. Here: that conversion, and which values do not fit. Not here: converting a single value (`casts.py`), other
 faults (`typed_rows.py`). DataFrame API only.
 """
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
+from lake_assets.schema.alter_columns import Step, steps, version_of
 from lake_assets.schema.contract import Contracts, ContractVersion
-from lake_assets.schema.silver_schema import Step, steps, version_of
 from lake_assets.silver.apply.evolve_table import batch_contracts
 from lake_assets.silver.plan.table_state import TableState, table_states
 

@@ -2,7 +2,7 @@
 
 Here: the order of those steps, and which strategy writes a table of which mode. Not here: which files make the batch
 (`silver/plan/planner.py`), the strategies (`silver/write/upsert.py`, `silver/write/full_row.py`,
-`silver/write/log_tables.py`, `silver/write/versioned_tables.py`), the commit that has the position
+`silver/write/append_only_tables.py`, `silver/write/history_and_soft_delete.py`), the commit that has the position
 (`silver/write/commit.py`), the publishing protocol (`iceberg/publish.py`), retries (`planned.py`), threads
 (`engine.py`).
 
@@ -20,6 +20,7 @@ from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_days import all_days
+from lake_assets.silver.write.append_only_tables import append, replace_log
 from lake_assets.silver.write.batch import REWRITE, BatchResult, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
@@ -31,11 +32,10 @@ from lake_assets.silver.write.commit import (
     stamp,
     stamp_again,
 )
+from lake_assets.silver.write.compare_rewritten import recognised
 from lake_assets.silver.write.full_row import replace_all_rows, replace_rows
-from lake_assets.silver.write.log_tables import append, replace_log
-from lake_assets.silver.write.reapplied_log import recognised
+from lake_assets.silver.write.history_and_soft_delete import load_versions, replace_versions
 from lake_assets.silver.write.upsert import replace_keys, replace_table
-from lake_assets.silver.write.versioned_tables import load_versions, replace_versions
 
 BeforePublish = Callable[[BatchContext, Attempt], None]
 """Called when all is on the branch; if it raises, nothing is published."""

@@ -1,7 +1,7 @@
 """Changes of a silver table's columns around a batch: adding columns before it, dropping columns after it.
 
 Here: which contracts a batch needs, the order of those steps, and filling an added column with a default in existing
-rows. Not here: which changes (`schema/evolve.py`), their statements (`schema/silver_schema.py`).
+rows. Not here: which changes (`schema/evolve.py`), their statements (`schema/alter_columns.py`).
 """
 
 import re
@@ -14,10 +14,10 @@ from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.iceberg.publish import attempt, with_properties
 from lake_assets.iceberg.table_io import create_table, load_table, set_property
 from lake_assets.runtime import LakeRuntime
+from lake_assets.schema.alter_columns import VERSION, SilverSchema, Step, steps, version_of
 from lake_assets.schema.contract import Contracts, contract_of
 from lake_assets.schema.current import Add, contracts_of_batch
 from lake_assets.schema.evolve import Kind, SchemaChange
-from lake_assets.schema.silver_schema import VERSION, SilverSchema, Step, steps, version_of
 from lake_assets.silver.table.guard import SOURCE_TABLE, source_table
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets.silver.table.shape import SHAPE

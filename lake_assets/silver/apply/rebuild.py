@@ -28,7 +28,7 @@ from lake_assets.silver.table.shape import has_other_shape, refuse_other_shape
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets.silver.write.batch_context import BatchContext, Damaged
-from lake_assets.silver.write.reapplied_log import LOGS
+from lake_assets.silver.write.compare_rewritten import LOGS
 from lake_assets.spark.sql import quoted
 from lake_assets.words import many
 

@@ -5,7 +5,7 @@ removes one, an update removes the former row and adds the new one. A row that t
 and is counted as unmatched: DMS has not written the whole row, or changes were made while the full load ran.
 
 Here: those counts, and what changes in the table. Not here: the order of the steps (`silver/apply/apply_batch.py`),
-which changes are repetitions (`log_tables.py`). DataFrame API only.
+which changes are repetitions (`append_only_tables.py`). DataFrame API only.
 """
 
 from dataclasses import replace
@@ -20,12 +20,12 @@ from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_days import all_days
 from lake_assets.silver.table.change_events import UPDATED
 from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write.append_only_tables import each_once
 from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import delete_matching, overwrite
 from lake_assets.silver.write.late_batch import members_again
-from lake_assets.silver.write.log_tables import each_once
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.spark.sql import Sql, joined, quoted, sql
 

@@ -1,6 +1,6 @@
 """Files as typed changes: CSV's traps, null tokens, sequences, and what makes a row unusable.
 
-Here: `read_changes` on files made by hand, without Iceberg. Not here: single values (`test_values.py`), layouts
+Here: `read_changes` on files made by hand, without Iceberg. Not here: single values (`test_casts.py`), layouts
 (`test_formats.py` of silver, through the whole engine).
 """
 

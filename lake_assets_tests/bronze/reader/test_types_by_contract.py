@@ -1,6 +1,6 @@
 """What DMS writes of each type, read as lake.yaml declares it: a test for each fact that is known of real files.
 
-Here: `read_changes` on files made by hand. Not here: single conversions (`test_values.py`), what becomes of the rows
+Here: `read_changes` on files made by hand. Not here: single conversions (`test_casts.py`), what becomes of the rows
 in Iceberg (`test_stored_types.py` of silver).
 """
 

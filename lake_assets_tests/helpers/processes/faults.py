@@ -49,7 +49,7 @@ _PUBLISH = ("lake_assets.iceberg.publish", "Attempt.publish")
 _READER = "lake_assets.silver.write.batch_reader"
 _DELETE = ("lake_assets.silver.write.upsert", "delete_matching")
 _STAMP = ("lake_assets.silver.apply.apply_batch", "stamp")
-_ALTER = ("lake_assets.schema.silver_schema", "SilverSchema._alter")
+_ALTER = ("lake_assets.schema.alter_columns", "SilverSchema._alter")
 
 POINTS = {
     point.name: point

@@ -29,7 +29,7 @@ from lake_assets.orchestration.lake_definitions import build_definitions, open_l
 from lake_assets.orchestration.shared.asset_keys import bronze_key
 from lake_assets.orchestration.sync import sync
 from lake_assets.rounds.pending_work import SyncResult
-from lake_assets.schema.silver_schema import version_of
+from lake_assets.schema.alter_columns import version_of
 from lake_assets.silver.table.position import LOG_OFFSET, read_position
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from lake_assets.bronze.reader.values import exactly, instant
+from lake_assets.bronze.reader.casts import exactly, instant
 from lake_assets_tests.helpers.lakes.small_lakes import own_session
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -6,7 +6,7 @@ so that their rows cannot be recomputed. A full load is applied in the same way:
 beginning, unless the load has them.
 
 Here: which events make the rows, which rows they replace, and writing them to the branch. Not here: the rows of the
-events (`silver/changes/scd2.py`, `silver/changes/soft_delete.py`), the order of the steps
+events (`silver/changes/scd2_versions.py`, `silver/changes/soft_delete.py`), the order of the steps
 (`silver/apply/apply_batch.py`).
 """
 
@@ -20,7 +20,7 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import Mode
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.changes import scd2 as history
+from lake_assets.silver.changes import scd2_versions as history
 from lake_assets.silver.changes import soft_delete
 from lake_assets.silver.changes.collapse import instant
 from lake_assets.silver.changes.key_states import broadcast_if_few

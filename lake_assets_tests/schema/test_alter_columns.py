@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import TableStopped
-from lake_assets.schema.silver_schema import SilverSchema
+from lake_assets.schema.alter_columns import SilverSchema
 from lake_assets.spark.sql import Sql
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench

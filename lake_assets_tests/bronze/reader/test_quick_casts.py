@@ -1,4 +1,4 @@
-"""The quick ways of `values.py` for what is usual give what the full ones give, for texts near the border of both."""
+"""The quick ways of `casts.py` for what is usual give what the full ones give, for texts near the border of both."""
 
 import random
 
@@ -7,7 +7,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from lake_assets.bronze.reader.values import _SCIENTIFIC, _WALL_CLOCK, _ZONE, exactly
+from lake_assets.bronze.reader.casts import _SCIENTIFIC, _WALL_CLOCK, _ZONE, exactly
 from lake_assets_tests.helpers.lakes.small_lakes import own_session
 
 SEEDS = {

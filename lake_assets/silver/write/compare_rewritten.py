@@ -6,7 +6,7 @@ changes former rows is set aside: `quarantine discard` leaves the table as it is
 present rows.
 
 Here: that comparison. Not here: which files these are (`silver/plan/rewritten.py`), repetitions within a change log
-(`log_tables.py`). DataFrame API only.
+(`append_only_tables.py`). DataFrame API only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from lake_assets.silver.plan.rewritten import former_content, rewritten
 from lake_assets.silver.table.change_events import key_columns
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.versioned_tables import epoch_beginning
+from lake_assets.silver.write.history_and_soft_delete import epoch_beginning
 from lake_assets.spark.sql import quoted
 from lake_assets.words import does, many
 
