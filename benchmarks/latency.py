@@ -29,7 +29,7 @@ from lake_assets.gold.mart import Input, Mart, MartRequest
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.orchestration.runs.continuous_run import Continuous, Round
-from lake_assets.rounds.upkeep import tend_silver
+from lake_assets.rounds.maintenance import maintain_silver as tend_silver
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.write.batch import TableResult
 from lake_assets.spark.connect_server import ConnectServer

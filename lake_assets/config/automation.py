@@ -58,9 +58,9 @@ class ContinuousConfig(Switched):
     """The shortest interval between separate runs that compute marts with days; marts without days are refreshed each
     round."""
     tend_after: int = Field(default=20, ge=1)
-    """Commits after which a table gets upkeep between two rounds: small files are merged, old snapshots expired."""
+    """Commits after which a table is maintained between two rounds: small files are merged, old snapshots expired."""
     keep_commits: int = Field(default=50, ge=2)
-    """The number of snapshots of a table that upkeep keeps, besides those that a mart has not consumed, up to
+    """The number of snapshots of a table that maintenance keeps, besides those that a mart has not consumed, up to
     `maintenance.max_snapshots`: each commit rewrites the list of them. Reads of older snapshots fail, whatever their
     age."""
     hand_over_after: Duration = timedelta(hours=6)

@@ -1,7 +1,7 @@
-"""Upkeep of one table that Spark writes: fewer and larger files, and only the snapshots that are needed.
+"""Maintenance of one table that Spark writes: fewer and larger files, and only the snapshots that are needed.
 
 Here: the steps and their order, and waiting for batches. Not here: which tables (`commands/run/maintain.py`), which
-snapshots may expire (`retention.py`), the re-stamp (`restamp.py`), tables of the platform's own (`ops_upkeep.py`).
+snapshots may expire (`retention.py`), the re-stamp (`restamp.py`), tables of the platform's own (`ops_maintenance.py`).
 
 Every step may be killed and repeated. Files are rewritten on main in commits that change no row; a batch that was
 planned before such a commit is refused, and planned again.
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Upkeep:
+class Maintained:
     """What was done to one table."""
 
     table: str
@@ -59,22 +59,22 @@ class Upkeep:
     error: Exception | None = None
 
 
-def timed(identifier: str, tend: Callable[[Upkeep], None]) -> Upkeep:
-    """Runs `tend` on the table; returns what it did, with its seconds and the error that ended it."""
+def timed(identifier: str, maintain: Callable[[Maintained], None]) -> Maintained:
+    """Runs `maintain` on the table; returns what it did, with its seconds and the error that ended it."""
     start = time.perf_counter()
-    done = Upkeep(identifier)
+    done = Maintained(identifier)
     try:
-        tend(done)
+        maintain(done)
     except Exception as error:  # noqa: BLE001  (one table's failure must not stop the others)
-        logger.debug("%s: the upkeep failed:\n%s", identifier, full_traceback(error))
+        logger.debug("%s: the maintenance failed:\n%s", identifier, full_traceback(error))
         done.error = done.error or error
     done.seconds = round(time.perf_counter() - start, 3)
     return done
 
 
 @dataclass(frozen=True, slots=True)
-class TableUpkeep:
-    """The upkeep of one table of one lake."""
+class TableMaintenance:
+    """The maintenance of one table of one lake."""
 
     spark: SparkSession
     catalog: Catalog
@@ -88,11 +88,11 @@ class TableUpkeep:
     partition_by: Sequence[str] | None = None
     """The partitions that the table should have; None to keep those that it has."""
 
-    def run(self) -> Upkeep:
+    def run(self) -> Maintained:
         """Runs all the steps. Never raises for a fault of the table: see `error`."""
         return timed(self.identifier, self._run)
 
-    def _run(self, done: Upkeep) -> None:
+    def _run(self, done: Maintained) -> None:
         table = load_table(self.catalog, self.identifier)
         if table is None:
             return

@@ -1,1 +1,1 @@
-"""A round without Dagster: scan the bucket, plan, apply, compute marts, upkeep of tables."""
+"""A round without Dagster: scan the bucket, plan, apply, compute marts, maintain tables."""

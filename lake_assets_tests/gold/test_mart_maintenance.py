@@ -16,7 +16,7 @@ from lake_assets.commands.run.maintain import maintain
 from lake_assets.config import MaintenanceConfig
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.iceberg.restamp import repeated, stamped_snapshot
-from lake_assets.rounds.upkeep import SILVER
+from lake_assets.rounds.maintenance import SILVER
 from lake_assets.silver.table.position import Position
 from lake_assets_tests.helpers.lakes.bike_lake import (
     DAILY,
@@ -41,9 +41,9 @@ def settings(bikes: BikeLake, **maintenance: Any) -> None:
     bikes.restart()
 
 
-def tend(bikes: BikeLake) -> dict[str, Any]:
-    done = {upkeep.table: upkeep for upkeep in maintain(bikes.lake)}
-    assert [upkeep.error for upkeep in done.values()] == [None] * len(done)
+def maintained(bikes: BikeLake) -> dict[str, Any]:
+    done = {one.table: one for one in maintain(bikes.lake)}
+    assert [one.error for one in done.values()] == [None] * len(done)
     return done
 
 
@@ -70,7 +70,7 @@ def test_maintained_marts(spark: SparkSession, tmp_path: Path) -> None:
     fare(bikes, 2, "4.00")
     bikes.compute()
 
-    done = tend(bikes)
+    done = maintained(bikes)
     assert done[TRIPS].restamped
     assert done["gold.trip_revenue_daily"].restamped
     assert bikes.requested() == {}, "everything was consumed"
@@ -79,18 +79,18 @@ def test_maintained_marts(spark: SparkSession, tmp_path: Path) -> None:
     fare(bikes, 3, "5.00")
     expected = {DAILY: days(3), REVENUE: days(3)}
     assert bikes.requested() == expected
-    assert tend(bikes)[TRIPS].restamped
-    assert tend(bikes)[TRIPS].files_rewritten == 0
+    assert maintained(bikes)[TRIPS].restamped
+    assert maintained(bikes)[TRIPS].files_rewritten == 0
     assert bikes.requested() == expected
     bikes.compute()
     bikes.check()
-    tend(bikes)
+    maintained(bikes)
     assert bikes.requested() == {}
 
     # Too far behind: all days.
     fare(bikes, 1, "6.00")
     settings(bikes, keep_for_marts="0s")
-    tend(bikes)
+    maintained(bikes)
     every = days(*range(1, TODAY + 1))
     requested = bikes.compute()
     assert (requested[DAILY], requested[REVENUE]) == (every, every)
@@ -113,7 +113,7 @@ def test_rows_of_a_mart_changed_by_hand(spark: SparkSession, tmp_path: Path) -> 
     name = bikes.lake.config.catalog.name
     bikes.lake.runtime.sessions.root().sql(f"DELETE FROM {name}.gold.trip_revenue_daily WHERE trips > 0")
     assert REVENUE in bikes.requested()
-    assert not tend(bikes)["gold.trip_revenue_daily"].restamped
+    assert not maintained(bikes)["gold.trip_revenue_daily"].restamped
     assert REVENUE in bikes.requested()
     bikes.compute()
     bikes.check()

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.iceberg import table_maintenance as maintenance
 from lake_assets.silver.table.position import LOG_OFFSET, read_position
-from lake_assets_tests.helpers.lakes.keyed_shop import KEEP_NOTHING, TendedShop, tended_shop
+from lake_assets_tests.helpers.lakes.keyed_shop import KEEP_NOTHING, MaintainedShop, maintained_shop
 from lake_assets_tests.helpers.processes.child import PATIENCE, run_python
 from lake_assets_tests.helpers.processes.same_lake import same_lake
 
@@ -20,11 +20,11 @@ LONG = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
-def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> TendedShop:
-    return tended_shop(tmp_path_factory.mktemp("killed"))
+def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> MaintainedShop:
+    return maintained_shop(tmp_path_factory.mktemp("killed"))
 
 
-def killed_maintenance(shop: TendedShop, when: str, step: str) -> None:
+def killed_maintenance(shop: MaintainedShop, when: str, step: str) -> None:
     arguments = same_lake(shop.bench) | {"maintenance": KEEP_NOTHING, "kill": (when, step)}
     program = "lake_assets_tests.helpers.processes.maintain_process"
     process = run_python("-m", program, json.dumps(arguments), timeout=PATIENCE)
@@ -41,7 +41,7 @@ def killed_maintenance(shop: TendedShop, when: str, step: str) -> None:
         pytest.param("after", "expire", id="after the expiry", marks=LONG),
     ],
 )
-def test_batches_go_on(shop: TendedShop, monkeypatch: pytest.MonkeyPatch, when: str, step: str) -> None:
+def test_batches_go_on(shop: MaintainedShop, monkeypatch: pytest.MonkeyPatch, when: str, step: str) -> None:
     """The position is where it was; the next batch is applied once, and the next maintenance does what was left."""
     monkeypatch.setattr(maintenance, "PATIENCE_SECONDS", 0.0)
     for _ in range(3):

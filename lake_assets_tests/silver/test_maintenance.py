@@ -18,15 +18,21 @@ from lake_assets.iceberg import table_maintenance as maintenance
 from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.iceberg.table_io import RESTAMP_OF, current_snapshot, live_rows, summary
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS, read_position
-from lake_assets_tests.helpers.lakes.keyed_shop import KEEP_NOTHING, KEYED, REWRITE, TendedShop, tended_shop
+from lake_assets_tests.helpers.lakes.keyed_shop import (
+    KEEP_NOTHING,
+    KEYED,
+    REWRITE,
+    MaintainedShop,
+    maintained_shop,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ITEMS = "silver_shop.items"
 
 
 @pytest.fixture(scope="module")
-def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> TendedShop:
-    shop = tended_shop(tmp_path_factory.mktemp("tended"))
+def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> MaintainedShop:
+    shop = maintained_shop(tmp_path_factory.mktemp("maintained"))
     shop.bench.tracked["items"] = ("at",) if "at" in KEYED["columns"] else ()
     return shop
 
@@ -35,7 +41,7 @@ def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tende
 def test_the_position_survives(spark: SparkSession, tmp_path: Path, version: int) -> None:
     """Files are rewritten, everything but the newest snapshot expires, and the next batch begins where it must."""
     columns = KEYED["columns"] | {"at": "timestamptz"}
-    shop = tended_shop(tmp_path, items=KEYED | {"columns": columns, "format_version": version})
+    shop = maintained_shop(tmp_path, items=KEYED | {"columns": columns, "format_version": version})
     shop.bench.tracked["items"] = ("at",)
     for _ in range(4):
         shop.change()
@@ -45,10 +51,10 @@ def test_the_position_survives(spark: SparkSession, tmp_path: Path, version: int
     was, (line,) = read_position(shop.bench.table()), status(shop.bench.lake)
     assert any(name.startswith(TOUCHED_DAYS) for name in before)
 
-    tended = shop.maintain()
+    maintained = shop.maintain()
     ops = ("bronze_files", "quarantine", "contracts", "findings")
-    assert set(tended) == {ITEMS, *(f"lake_ops.{name}" for name in ops)}
-    done = tended[ITEMS]
+    assert set(maintained) == {ITEMS, *(f"lake_ops.{name}" for name in ops)}
+    done = maintained[ITEMS]
     assert (done.files_rewritten, done.files_after, done.restamped) == (5, 1, True)
     assert (done.snapshots_before, done.snapshots_after) == (len(chain), 1)
     (left,) = shop.chain()
@@ -72,7 +78,7 @@ def test_the_position_survives(spark: SparkSession, tmp_path: Path, version: int
 
 
 @pytest.mark.long
-def test_without_a_re_stamp_the_position_would_be_lost(shop: TendedShop) -> None:
+def test_without_a_re_stamp_the_position_would_be_lost(shop: MaintainedShop) -> None:
     """What maintenance must keep: `StampRule` names the right property, and Iceberg's own expiry would take it."""
     shop.sql(REWRITE)
     assert LOG_OFFSET not in shop.bench.summary()
@@ -89,7 +95,7 @@ def test_without_a_re_stamp_the_position_would_be_lost(shop: TendedShop) -> None
 
 @pytest.mark.long
 def test_tags_and_recent_snapshots_stay(spark: SparkSession, tmp_path: Path) -> None:
-    shop = tended_shop(tmp_path, KEEP_NOTHING | {"keep_snapshots": "1h", "keep_for_marts": "1h"})
+    shop = maintained_shop(tmp_path, KEEP_NOTHING | {"keep_snapshots": "1h", "keep_for_marts": "1h"})
     tagged, loaded = shop.bench.table().current_snapshot(), shop.bench.rows()
     assert tagged is not None
     shop.sql(f"ALTER TABLE {{table}} CREATE TAG audit AS OF VERSION {tagged.snapshot_id}")
@@ -116,7 +122,7 @@ def test_tags_and_recent_snapshots_stay(spark: SparkSession, tmp_path: Path) -> 
 
 @pytest.mark.long
 def test_only_the_branches_of_dead_attempts_are_dropped(
-    shop: TendedShop, monkeypatch: pytest.MonkeyPatch
+    shop: MaintainedShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the age of the snapshot that they start at."""
     monkeypatch.setattr(maintenance, "PATIENCE_SECONDS", 0.0)
@@ -140,7 +146,7 @@ def test_only_the_branches_of_dead_attempts_are_dropped(
 
 
 def test_an_attempt_under_way_keeps_what_it_stands_on(
-    shop: TendedShop, monkeypatch: pytest.MonkeyPatch
+    shop: MaintainedShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch has begun when maintenance rewrites and expires: it is read and written to its end, and refused."""
     monkeypatch.setattr(maintenance, "PATIENCE_SECONDS", 0.0)
@@ -166,7 +172,7 @@ def test_an_attempt_under_way_keeps_what_it_stands_on(
 
 
 @pytest.mark.long
-def test_an_attempt_that_was_given_up_for_dead(shop: TendedShop) -> None:
+def test_an_attempt_that_was_given_up_for_dead(shop: MaintainedShop) -> None:
     """Its branch dropped under its hands, it is planned again rather than written to wherever main is by then."""
     shop.change()
     dropped: list[str] = []
@@ -185,7 +191,7 @@ def test_an_attempt_that_was_given_up_for_dead(shop: TendedShop) -> None:
 
 def test_a_table_without_a_position_is_left_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
     """Nothing was published yet: a killed full load has left a branch."""
-    shop = TendedShop(tended_shop(tmp_path).bench)
+    shop = MaintainedShop(maintained_shop(tmp_path).bench)
     shop.sql("CREATE OR REPLACE TABLE {table} (id BIGINT) USING iceberg")
     assert shop.maintain()[ITEMS].error is None
 
@@ -193,7 +199,7 @@ def test_a_table_without_a_position_is_left_as_it_is(spark: SparkSession, tmp_pa
 @pytest.mark.long
 def test_thirty_batches_stay_small(spark: SparkSession, tmp_path: Path) -> None:
     """Snapshots, live data files, metadata and files in the folder, with maintenance after every fifth batch."""
-    shop = tended_shop(tmp_path, {"keep_snapshots": "0s", "keep_for_marts": "0s", "min_small_files": 3})
+    shop = maintained_shop(tmp_path, {"keep_snapshots": "0s", "keep_for_marts": "0s", "min_small_files": 3})
     peaks: list[tuple[int, int, int, int]] = []
     for number in range(1, 31):
         shop.change()

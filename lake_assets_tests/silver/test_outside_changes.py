@@ -21,7 +21,7 @@ from lake_assets.commands.mend.full_load_decision import decide
 from lake_assets.commands.mend.restore import restore
 from lake_assets.commands.show.status import status
 from lake_assets.errors import LakeError, TableStopped
-from lake_assets.rounds.upkeep import tend_silver
+from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -152,8 +152,8 @@ def test_a_commit_of_somebody_else_stops_the_table(shop: Bench, statement: str, 
     assert "not by lake_assets" in said
     assert f"lake-assets {mend} silver_shop.items" in said
     target = shop.lake.targets[0]
-    upkeep = tend_silver(shop.lake.runtime, (), target)
-    assert upkeep.error is not None, "maintenance does not cover it with a commit of its own"
+    one = maintain_silver(shop.lake.runtime, (), target)
+    assert one.error is not None, "maintenance does not cover it with a commit of its own"
     if mend == "restore":
         assert restore(shop.lake.runtime, target) == 1
     else:

@@ -2,7 +2,7 @@
 
 Here: the append-only Iceberg table `lake_ops.bronze_files`, read and written with PyIceberg, without a JVM. Not here:
 which files enter it (`admission.py`), its columns (`log_record.py`), its copy in memory (`log_view.py`), keeping it
-small (`file_log_upkeep.py`).
+small (`file_log_maintenance.py`).
 
 An append is a compare-and-set. PyIceberg asserts that main is where the transaction found it, but then retries a
 refused commit with the same offsets, which another process has taken meanwhile. So the table property allows PyIceberg
@@ -25,7 +25,7 @@ from pyiceberg.table import Table
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from lake_assets.bronze.log.admission import admit
-from lake_assets.bronze.log.file_log_upkeep import needs_upkeep, run_upkeep
+from lake_assets.bronze.log.file_log_maintenance import maintain_file_log, needs_maintenance
 from lake_assets.bronze.log.known import content_of
 from lake_assets.bronze.log.log_record import LOG_SCHEMA, LoggedFile, NewFile, above, to_arrow
 from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, scan
@@ -258,16 +258,18 @@ class FileLog:
                         unsure = proposed
                         raise
                     self._view.appended(proposed, table)
-                    self._run_upkeep(table)
+                    self._maintain(table)
         return proposed
 
-    def _run_upkeep(self, table: Table) -> None:
+    def _maintain(self, table: Table) -> None:
         try:
-            if needs_upkeep(table):
-                run_upkeep(table)
+            if needs_maintenance(table):
+                maintain_file_log(table)
         except Exception:
-            # The files are logged already. Without upkeep, the log only becomes slower.
-            _logger.warning("The upkeep of the file log failed; the next append tries again.", exc_info=True)
+            # The files are logged already. Without maintenance, the log only becomes slower.
+            _logger.warning(
+                "The maintenance of the file log failed; the next append tries again.", exc_info=True
+            )
 
     def _load(self) -> Table | None:
         try:
@@ -306,7 +308,7 @@ def _competing() -> Retrying:
 
 def _reading(read: Callable[[], T]) -> T:
     """What `read` returns. Raises LakeError when the table's metadata is gone."""
-    # Upkeep may delete old metadata and merged files under a slow reader; newer files hold the same records.
+    # Maintenance may delete old metadata and merged files under a slow reader; newer files hold the same records.
     retrying = Retrying(
         retry=retry_if_exception_type(FileNotFoundError),
         wait=wait_random_exponential(multiplier=0.02, max=1),

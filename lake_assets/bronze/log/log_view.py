@@ -19,7 +19,7 @@ FIRST_OFFSET = "lake.first-offset"
 
 
 def scan(table: Table, wanted: BooleanExpression) -> Iterator[LoggedFile]:
-    """The records that match, by offset. Raises FileNotFoundError if upkeep deleted a file meanwhile."""
+    """The records that match, by offset. Raises FileNotFoundError if maintenance deleted a file meanwhile."""
     return from_arrow(table.scan(row_filter=wanted).to_arrow())
 
 

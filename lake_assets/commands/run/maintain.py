@@ -1,6 +1,6 @@
-"""`lake-assets maintain`: the upkeep of silver, marts and the platform's own tables.
+"""`lake-assets maintain`: the maintenance of silver, marts and the platform's own tables.
 
-Here: which tables. Not here: the upkeep itself (`rounds/upkeep.py`, `iceberg/ops_upkeep.py`), printing
+Here: which tables. Not here: the steps (`rounds/maintenance.py`, `iceberg/ops_maintenance.py`), printing
 (`maintain_cli.py`).
 """
 
@@ -9,24 +9,24 @@ from functools import partial
 
 from pyiceberg.table import Table
 
-from lake_assets.bronze.log import file_log, file_log_upkeep
+from lake_assets.bronze.log import file_log, file_log_maintenance
 from lake_assets.iceberg import findings
+from lake_assets.iceberg.ops_maintenance import maintain_small_table
 from lake_assets.iceberg.ops_table import NAMESPACE
-from lake_assets.iceberg.ops_upkeep import tend_small_table
 from lake_assets.iceberg.table_io import load_table
-from lake_assets.iceberg.table_maintenance import Upkeep, timed
+from lake_assets.iceberg.table_maintenance import Maintained, timed
 from lake_assets.lake import Lake
-from lake_assets.rounds.upkeep import tend_mart, tend_silver
+from lake_assets.rounds.maintenance import maintain_mart, maintain_silver
 
 OPS: dict[str, Callable[[Table], None]] = {
-    file_log.TABLE: file_log_upkeep.run_upkeep,
-    f"{NAMESPACE}.quarantine": tend_small_table,
-    f"{NAMESPACE}.contracts": tend_small_table,
-    f"{NAMESPACE}.{findings.NAME}": tend_small_table,
+    file_log.TABLE: file_log_maintenance.maintain_file_log,
+    f"{NAMESPACE}.quarantine": maintain_small_table,
+    f"{NAMESPACE}.contracts": maintain_small_table,
+    f"{NAMESPACE}.{findings.NAME}": maintain_small_table,
 }
 
 
-def maintain(lake: Lake, source: str | None = None, table: str | None = None) -> Iterator[Upkeep]:
+def maintain(lake: Lake, source: str | None = None, table: str | None = None) -> Iterator[Maintained]:
     """Maintains one table after the other and yields a result for each. A failure is in the result; the other tables
     are maintained.
 
@@ -39,19 +39,19 @@ def maintain(lake: Lake, source: str | None = None, table: str | None = None) ->
         if source in (None, target.source) and (table is None or target.is_called(table))
     ]
     for target in chosen:
-        yield tend_silver(lake.runtime, lake.marts, target)
+        yield maintain_silver(lake.runtime, lake.marts, target)
     if source is None and table is None:
         for mart in lake.marts:
-            yield tend_mart(lake.runtime, mart)
-        for identifier, tend in OPS.items():
-            yield timed(identifier, partial(_maintain_ops, lake, tend=tend))
+            yield maintain_mart(lake.runtime, mart)
+        for identifier, step in OPS.items():
+            yield timed(identifier, partial(_maintain_ops, lake, step=step))
 
 
-def _maintain_ops(lake: Lake, done: Upkeep, tend: Callable[[Table], None]) -> None:
+def _maintain_ops(lake: Lake, done: Maintained, step: Callable[[Table], None]) -> None:
     table = load_table(lake.runtime.catalog, done.table)
     if table is not None and table.current_snapshot() is not None:
         done.files_before, done.snapshots_before = _counts(table)
-        tend(table)
+        step(table)
         done.files_after, done.snapshots_after = _counts(table.refresh())
         done.files_rewritten = max(0, done.files_before - done.files_after)
 

@@ -11,7 +11,7 @@ import typer
 from lake_assets.commands.show.console import messages, results, table_of
 
 if TYPE_CHECKING:
-    from lake_assets.iceberg.table_maintenance import Upkeep
+    from lake_assets.iceberg.table_maintenance import Maintained
 
 
 def maintain(
@@ -29,17 +29,17 @@ def maintain(
 
     lake = opened(context.obj, source, table)
     err = messages()
-    tended = []
+    outcomes = []
     for done in maintained(lake, source, table):
-        tended.append(done)
+        outcomes.append(done)
         if done.error is not None:
             err.print(f"{done.table} failed: ", style="bold", end="")
             err.print(hidden_in(lake.config, root_cause(done.error)))
-    results().print(table_of(tended, _COLUMNS, breaks_names=True))
-    raise typer.Exit(1 if any(done.error is not None for done in tended) else 0)
+    results().print(table_of(outcomes, _COLUMNS, breaks_names=True))
+    raise typer.Exit(1 if any(done.error is not None for done in outcomes) else 0)
 
 
-_COLUMNS: Mapping[str, "Callable[[Upkeep], str]"] = {
+_COLUMNS: Mapping[str, "Callable[[Maintained], str]"] = {
     "table": lambda done: done.table,
     "data files": lambda done: f"{done.files_before:,} → {done.files_after:,}",
     "rewritten": lambda done: f"{done.files_rewritten:,}",

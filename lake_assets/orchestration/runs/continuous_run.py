@@ -23,14 +23,14 @@ from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.gold.write_mart import overwrite
 from lake_assets.iceberg.publish import KeptBranches
-from lake_assets.iceberg.table_maintenance import Upkeep
+from lake_assets.iceberg.table_maintenance import Maintained as Upkeep
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
 from lake_assets.orchestration.assets.silver_report import Event, inconsistencies, turn_events
 from lake_assets.rounds.arrivals import Arrivals
 from lake_assets.rounds.backoff import Backoff, Failures
+from lake_assets.rounds.maintenance import MaintenanceSchedule as UpkeepSchedule
 from lake_assets.rounds.round import plan_round
-from lake_assets.rounds.upkeep import UpkeepSchedule
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.plan.planner import State

@@ -15,10 +15,10 @@ from pyiceberg.schema import Schema
 
 import lake_assets
 from lake_assets.bronze.files.keys import FileKind
-from lake_assets.bronze.log import file_log, file_log_upkeep
+from lake_assets.bronze.log import file_log, file_log_maintenance
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.log.log_record import LOG_SCHEMA, to_arrow
-from lake_assets.iceberg import ops_upkeep
+from lake_assets.iceberg import ops_maintenance
 from lake_assets.iceberg.ops_table import PROPERTIES
 from lake_assets_tests.helpers.files.records import as_logged
 
@@ -220,10 +220,10 @@ def test_gives_up_when_others_always_win(open_catalog, load, monkeypatch):
 
 
 def test_threads_that_append_at_once(open_catalog, cdc, monkeypatch):
-    """Four writers with catalogs of their own, upkeep in between; each file is offered by two of them."""
-    monkeypatch.setattr(file_log_upkeep, "MAX_SNAPSHOTS", 8)
-    monkeypatch.setattr(ops_upkeep, "KEEP_SNAPSHOTS", 3)
-    monkeypatch.setattr(file_log_upkeep, "MAX_SMALL_FILES", 8)
+    """Four writers with catalogs of their own, maintenance in between; each file is offered by two of them."""
+    monkeypatch.setattr(file_log_maintenance, "MAX_SNAPSHOTS", 8)
+    monkeypatch.setattr(ops_maintenance, "KEEP_SNAPSHOTS", 3)
+    monkeypatch.setattr(file_log_maintenance, "MAX_SMALL_FILES", 8)
 
     def write(writer):
         log = FileLog(open_catalog())

@@ -14,7 +14,7 @@ from pyiceberg.table.snapshots import Snapshot
 from lake_assets.commands.run.maintain import maintain
 from lake_assets.config import Mode
 from lake_assets.iceberg.table_io import RESTAMP_OF, summary
-from lake_assets.iceberg.table_maintenance import Upkeep
+from lake_assets.iceberg.table_maintenance import Maintained
 from lake_assets.silver.apply.engine import apply_table
 from lake_assets.silver.plan.planner import plan_batch
 from lake_assets.silver.table.position import LOG_OFFSET, read_position
@@ -115,26 +115,26 @@ class KeyedShop:
         )
 
 
-class TendedShop(KeyedShop):
+class MaintainedShop(KeyedShop):
     """The same shop with maintenance between the batches."""
 
-    def maintain(self) -> dict[str, Upkeep]:
+    def maintain(self) -> dict[str, Maintained]:
         """Maintenance in which nothing may fail, by table."""
-        done = {upkeep.table: upkeep for upkeep in maintain(self.bench.lake)}
-        for upkeep in done.values():
-            if upkeep.error is not None:
-                raise upkeep.error
+        done = {one.table: one for one in maintain(self.bench.lake)}
+        for one in done.values():
+            if one.error is not None:
+                raise one.error
         return done
 
 
-def tended_shop(
+def maintained_shop(
     folder: Path, maintenance: Mapping[str, Any] | None = None, **tables: Mapping[str, Any]
-) -> TendedShop:
+) -> MaintainedShop:
     """A loaded shop; `items` unless other tables are given, by their names without the schema."""
     named = {f"public.{name}": dict(table) for name, table in (tables or {"items": KEYED}).items()}
     # A table that is rewritten has no small files.
     sections = {"maintenance": maintenance or KEEP_NOTHING, "automation": {"rewrite_below_mb": 0}}
-    shop = TendedShop(Bench(folder, named, sections=sections))
+    shop = MaintainedShop(Bench(folder, named, sections=sections))
     shop.load()
     shop.bench.apply()
     return shop

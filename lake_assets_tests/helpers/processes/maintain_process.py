@@ -12,14 +12,14 @@ from typing import Any
 
 from lake_assets.commands.run.maintain import maintain
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.iceberg.table_maintenance import TableUpkeep
+from lake_assets.iceberg.table_maintenance import TableMaintenance
 from lake_assets_tests.helpers.processes.same_lake import open_same_lake
 
 STEPS: dict[str, Any] = {
-    "compact": TableUpkeep,
-    "restamp": TableUpkeep,
+    "compact": TableMaintenance,
+    "restamp": TableMaintenance,
     "publish": Attempt,
-    "expire": TableUpkeep,
+    "expire": TableMaintenance,
 }
 
 

@@ -21,7 +21,7 @@ from lake_assets.orchestration.runs.continuous_job import alive_runs, continuous
 from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.sensors.file_sensor import ready_targets
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
-from lake_assets.rounds.upkeep import APART
+from lake_assets.rounds.maintenance import APART
 from lake_assets.silver.apply.turn import Turn
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.orchestration.dagster_shop import ORIGIN
@@ -91,8 +91,8 @@ def test_tables_stay_small_between_rounds(spark: SparkSession, tmp_path: Path) -
         kept.put(ITEMS, number)
         done = kept.rounds.round()
         assert (done.batches, done.marts, done.failed) == (1, 1, [])
-        tended += [(number, upkeep.table) for upkeep in done.tended]
-        assert [upkeep.error for upkeep in done.tended] == [None] * len(done.tended)
+        tended += [(number, one.table) for one in done.tended]
+        assert [one.error for one in done.tended] == [None] * len(done.tended)
         table = kept.bench.table()
         most["files"] = max(most["files"], int(kept.bench.summary()["total-data-files"]))
         most["snapshots"] = max(most["snapshots"], len(table.metadata.snapshots))
@@ -222,5 +222,5 @@ def test_a_table_that_cannot_be_tended_stops_no_round(kept: Kept, monkeypatch: p
     for number in range(APART + 1):
         kept.put(ITEMS, number)
         tended += kept.rounds.round().tended
-    assert [upkeep.error for upkeep in tended] == [lost]
+    assert [one.error for one in tended] == [lost]
     assert len(kept.bench.rows()) == APART + 1

@@ -17,15 +17,15 @@ from lake_assets.commands.run.maintain import maintain
 from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg import table_maintenance as maintenance
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.iceberg.table_maintenance import TableUpkeep
-from lake_assets.rounds.upkeep import SILVER
+from lake_assets.iceberg.table_maintenance import TableMaintenance
+from lake_assets.rounds.maintenance import SILVER
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.apply.planned import ATTEMPTS
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.sql import quoted
 from lake_assets_tests.helpers.lakes.bench import comparable
-from lake_assets_tests.helpers.lakes.keyed_shop import KEEP_NOTHING, KEYED, REWRITE, tended_shop
+from lake_assets_tests.helpers.lakes.keyed_shop import KEEP_NOTHING, KEYED, REWRITE, maintained_shop
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ITEMS = "silver_shop.items"
@@ -68,20 +68,22 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("step", ["compact", pytest.param("expire", marks=pytest.mark.long)])
 def test_batches_beside_one_step_of_maintenance(spark: SparkSession, tmp_path: Path, step: str) -> None:
-    shop = tended_shop(tmp_path)
+    shop = maintained_shop(tmp_path)
     other = shop.bench.reopened()
 
-    def tend() -> Any:
+    def step_once() -> Any:
         with other.runtime.sessions.isolated() as session:
-            upkeep = TableUpkeep(session, other.runtime.catalog, ITEMS, SILVER, other.config.maintenance)
-            return upkeep._retrying(step, getattr(upkeep, step))
+            maintenance = TableMaintenance(
+                session, other.runtime.catalog, ITEMS, SILVER, other.config.maintenance
+            )
+            return maintenance._retrying(step, getattr(maintenance, step))
 
-    with again_and_again(tend) as tended:
+    with again_and_again(step_once) as maintained:
         for _ in range(TURNS):
             shop.change()
             result = shop.turn_of_items()
             assert (result.error, len(result.batches)) == (None, 1)
-    assert any(tended), "it had something to do"
+    assert any(maintained), "it had something to do"
     shop.check()
 
 
@@ -89,7 +91,7 @@ def test_batches_beside_one_step_of_maintenance(spark: SparkSession, tmp_path: P
 def test_batches_and_a_reader_beside_maintenance(spark: SparkSession, tmp_path: Path) -> None:
     """Whole maintenance, again and again, while batches are applied: every read is a state that was published, and no
     read is of an older one than the read before it."""
-    shop = tended_shop(tmp_path, KEEP_NOTHING | {"keep_snapshots": "20s", "keep_for_marts": "20s"})
+    shop = maintained_shop(tmp_path, KEEP_NOTHING | {"keep_snapshots": "20s", "keep_for_marts": "20s"})
     states = [shop.bench.truth()]
     other, readers = shop.bench.reopened(), shop.bench.reopened()
 
@@ -97,19 +99,19 @@ def test_batches_and_a_reader_beside_maintenance(spark: SparkSession, tmp_path: 
         table = readers.runtime.catalog.load_table(ITEMS)
         return comparable(table.scan().to_arrow().to_pylist())
 
-    with again_and_again(lambda: list(maintain(other))) as tended, again_and_again(read) as seen:
+    with again_and_again(lambda: list(maintain(other))) as maintained, again_and_again(read) as seen:
         for _ in range(TURNS):
             shop.change()
             states.append(shop.bench.truth())
             result = shop.turn_of_items()
             assert (result.error, len(result.batches)) == (None, 1)
-    failures = [str(done.error) for upkeep in tended for done in upkeep if done.error is not None]
+    failures = [str(done.error) for one in maintained for done in one if done.error is not None]
     # Maintenance may be the loser, in these words only.
     assert all("other commits came first each of the" in failure for failure in failures), failures
     places = [states.index(rows) for rows in seen]
     assert places == sorted(places)
     assert len(set(places)) > TURNS / 2
-    print(f"{len(tended)} times maintained, {len(failures)} given up, {len(seen)} reads")
+    print(f"{len(maintained)} times maintained, {len(failures)} given up, {len(seen)} reads")
     shop.check()
     shop.maintain()
     shop.check()
@@ -118,7 +120,7 @@ def test_batches_and_a_reader_beside_maintenance(spark: SparkSession, tmp_path: 
 @pytest.mark.long
 def test_two_maintenances_at_once(spark: SparkSession, tmp_path: Path) -> None:
     """Each expires what the other one has just put above its own re-stamp: the position is there all the same."""
-    shop = tended_shop(tmp_path)
+    shop = maintained_shop(tmp_path)
     one, two = shop.bench.reopened(), shop.bench.reopened()
     for _ in range(2):
         for _ in range(2):
@@ -133,7 +135,7 @@ def test_two_maintenances_at_once(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_a_table_that_others_always_commit_to_first(spark: SparkSession, tmp_path: Path) -> None:
     """The run gives up with an error that says what to do; the other table is applied, and so is this one later."""
-    shop = tended_shop(tmp_path, items=KEYED, more=KEYED)
+    shop = maintained_shop(tmp_path, items=KEYED, more=KEYED)
     shop.change()
     tries: list[str] = []
 
@@ -161,7 +163,7 @@ def test_a_table_that_others_always_commit_to_first(spark: SparkSession, tmp_pat
 def test_maintenance_that_always_comes_second(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = tended_shop(tmp_path, items=KEYED, more=KEYED)
+    shop = maintained_shop(tmp_path, items=KEYED, more=KEYED)
     whole = Attempt.publish
 
     def publish(attempt: Attempt) -> int:
@@ -174,7 +176,7 @@ def test_maintenance_that_always_comes_second(
         shop.bench.apply()
     with monkeypatch.context() as patched:
         patched.setattr(Attempt, "publish", publish)
-        done = {upkeep.table: upkeep for upkeep in maintain(shop.bench.lake)}
+        done = {one.table: one for one in maintain(shop.bench.lake)}
     assert str(done[ITEMS].error) == (
         "silver_shop.items: other commits came first each of the 5 times that maintenance was about to repeat its "
         "position. Nothing is lost; run `lake-assets maintain` again when fewer batches arrive."

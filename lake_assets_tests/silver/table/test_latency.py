@@ -14,7 +14,7 @@ from rich.console import Console
 from lake_assets.commands.show.latency import BOUNDS, Spread, histogram, latency
 from lake_assets.commands.show.show import show_latency, show_status
 from lake_assets.commands.show.status import status
-from lake_assets.rounds.upkeep import tend_silver
+from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets.silver.table.batch_latency import FIRST_COMMIT, FIRST_FILE, Passage, oldest, passages
 from lake_assets_tests.helpers.files.dms_files import cdc_file, load_file
 from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, Kept
@@ -81,7 +81,7 @@ def test_tables_and_marts_tell(spark: SparkSession, tmp_path: Path) -> None:
         )
         assert gold > silver
     # Maintenance rewrites and repeats, and was in nobody's way.
-    assert tend_silver(lake.runtime, lake.marts, lake.targets[0]).error is None
+    assert maintain_silver(lake.runtime, lake.marts, lake.targets[0]).error is None
     found = {line.table: line for line in latency(lake)}
     assert (found["silver_shop.items"].commits, found["gold.items_now"].commits) == (2, 2)
     items, mart = found["silver_shop.items"].from_file, found["gold.items_now"].from_file

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from lake_assets.commands.setup.validate import check
 from lake_assets.commands.show.status import status
 from lake_assets.iceberg.partitioning import has_former_partitions, partitions_of
-from lake_assets.iceberg.table_maintenance import TableUpkeep
-from lake_assets.rounds.upkeep import tend_silver
+from lake_assets.iceberg.table_maintenance import TableMaintenance
+from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.processes.faults import Killed, killed
@@ -51,7 +51,7 @@ class Life:
 
     def maintain(self) -> None:
         (target,) = self.bench.lake.targets
-        done = tend_silver(self.bench.lake.runtime, (), target)
+        done = maintain_silver(self.bench.lake.runtime, (), target)
         if done.error is not None:
             raise done.error
 
@@ -93,7 +93,7 @@ def test_one_that_was_killed_before_it_had_moved_the_files_is_made_good(
     life = Life(tmp_path)
     life.bench.edit(config("day(at)"))
     with monkeypatch.context() as patched:
-        patched.setattr(TableUpkeep, "compact", killed)
+        patched.setattr(TableMaintenance, "compact", killed)
         with pytest.raises(Killed):
             life.maintain()
     assert life.partitions() == ("day(at)",)

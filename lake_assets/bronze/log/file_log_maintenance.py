@@ -1,7 +1,7 @@
-"""Upkeep of the file log, as a part of appending to it.
+"""Maintenance of the file log, as a part of appending to it.
 
-Here: when it runs, and merging small data files. Not here: expiry (`iceberg/ops_upkeep.py`), the upkeep of silver and
-gold (`iceberg/table_maintenance.py`). Upkeep never changes or drops a record.
+Here: when it runs, and merging small data files. Not here: expiry (`iceberg/ops_maintenance.py`), the maintenance of
+silver and gold (`iceberg/table_maintenance.py`). Maintenance never changes or drops a record.
 
 An append copies the table's metadata some twenty times (PyIceberg 0.12), so many snapshots cost time; a scan opens
 every data file, so many data files do too.
@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import LongType
 
 from lake_assets.bronze.log.log_record import above
-from lake_assets.iceberg.ops_upkeep import delete_unreferenced, expire_snapshots
+from lake_assets.iceberg.ops_maintenance import delete_unreferenced, expire_snapshots
 from lake_assets.words import does, many
 
 MAX_SNAPSHOTS = 30
@@ -24,12 +24,12 @@ MAX_SMALL_FILES = 50
 SMALL_FILE_BYTES = 1 << 20
 
 
-def needs_upkeep(table: Table) -> bool:
+def needs_maintenance(table: Table) -> bool:
     """Whether the table has enough snapshots: stored in the table, so that no process needs to count."""
     return len(table.metadata.snapshots) >= MAX_SNAPSHOTS
 
 
-def run_upkeep(table: Table) -> None:
+def maintain_file_log(table: Table) -> None:
     """Merges, expires, deletes. May be killed at any point; yields to another process that does the same."""
     with suppress(CommitFailedException):
         merge_small_files(table)

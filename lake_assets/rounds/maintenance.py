@@ -1,4 +1,4 @@
-"""Upkeep of silver tables and marts: the properties that must survive it, and its schedule in the continuous run.
+"""Maintenance of silver tables and marts: the properties that must survive it, and its schedule in the continuous run.
 
 Here: both. Not here: the steps (`iceberg/table_maintenance.py`), the tables of a command
 (`commands/run/maintain.py`).
@@ -16,7 +16,7 @@ from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import snapshot_of_rows
 from lake_assets.iceberg.restamp import StampRule
 from lake_assets.iceberg.table_io import load_table, summary
-from lake_assets.iceberg.table_maintenance import TableUpkeep, Upkeep
+from lake_assets.iceberg.table_maintenance import Maintained, TableMaintenance
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.guard import refuse_foreign_commits
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
@@ -31,16 +31,16 @@ SILVER = StampRule(LOG_OFFSET, below_changes=True, not_repeated=(TOUCHED_DAYS,))
 MART = StampRule(PREFIX, below_changes=False)
 
 APART = 4
-"""Rounds between the upkeep of one table and that of the next."""
+"""Rounds between the maintenance of one table and that of the next."""
 
 logger = logging.getLogger(__name__)
 
 
-def tend_silver(
+def maintain_silver(
     runtime: LakeRuntime, marts: Sequence[Mart], target: Target, keep_commits: int | None = None
-) -> Upkeep:
-    """Runs the upkeep of one silver table. `keep_commits`: keeps so many commits that all marts have consumed, of any
-    age; by default, the settings of `maintenance` decide."""
+) -> Maintained:
+    """Maintains one silver table. `keep_commits`: keeps so many commits that all marts have consumed, of any age; by
+    default, the settings of `maintenance` decide."""
 
     def consumed() -> list[int]:
         return consumed_snapshots(runtime, marts, target.identifier)
@@ -49,14 +49,14 @@ def tend_silver(
         # A re-stamp above another writer's commit would hide it.
         refuse_foreign_commits(target, load_table(runtime.catalog, target.identifier))
     except LakeError as error:
-        return Upkeep(target.identifier, error=error)
+        return Maintained(target.identifier, error=error)
 
-    return _tend(runtime, target.identifier, SILVER, consumed, keep_commits, target.partition_by)
+    return _maintain(runtime, target.identifier, SILVER, consumed, keep_commits, target.partition_by)
 
 
-def tend_mart(runtime: LakeRuntime, mart: Mart, keep_commits: int | None = None) -> Upkeep:
-    """Runs the upkeep of one mart; `keep_commits` as above."""
-    return _tend(runtime, mart.identifier, MART, list, keep_commits)
+def maintain_mart(runtime: LakeRuntime, mart: Mart, keep_commits: int | None = None) -> Maintained:
+    """Maintains one mart; `keep_commits` as above."""
+    return _maintain(runtime, mart.identifier, MART, list, keep_commits)
 
 
 def consumed_snapshots(runtime: LakeRuntime, marts: Sequence[Mart], identifier: str) -> list[int]:
@@ -69,9 +69,9 @@ def consumed_snapshots(runtime: LakeRuntime, marts: Sequence[Mart], identifier: 
     return found
 
 
-class UpkeepSchedule:
-    """Upkeep between the rounds of the continuous run: of one table at a time and not after each round, because the
-    next round waits for it, and tables that get equally many commits are due at the same time."""
+class MaintenanceSchedule:
+    """When the continuous run maintains which table between its rounds: one table at a time and not after each round,
+    because the next round waits for it, and tables that get equally many commits are due at the same time."""
 
     def __init__(
         self,
@@ -84,22 +84,22 @@ class UpkeepSchedule:
         self._runtime = runtime
         self._due = settings.tend_after
         self._rounds = 0
-        """Rounds since the last upkeep of a table."""
+        """Rounds since the last maintenance of a table."""
         keep = settings.keep_commits
-        self._upkeep: dict[str, Callable[[], Upkeep]] = {
-            target.identifier: partial(tend_silver, runtime, marts, target, keep) for target in targets
+        self._maintenance: dict[str, Callable[[], Maintained]] = {
+            target.identifier: partial(maintain_silver, runtime, marts, target, keep) for target in targets
         }
-        self._upkeep |= {mart.identifier: partial(tend_mart, runtime, mart, keep) for mart in marts}
-        self._commits = dict.fromkeys(self._upkeep, 0)
-        """By table, commits since its last upkeep."""
+        self._maintenance |= {mart.identifier: partial(maintain_mart, runtime, mart, keep) for mart in marts}
+        self._commits = dict.fromkeys(self._maintenance, 0)
+        """By table, commits since its last maintenance."""
 
     def committed(self, identifier: str, commits: int = 1) -> None:
         """Counts the commits of a silver table or a mart."""
         self._commits[identifier] += commits
 
-    def tend_next(self) -> Upkeep | None:
-        """Called after each round; runs the upkeep of the table with the most commits, if it is due. Never raises: see
-        the upkeep's `error`."""
+    def tend_next(self) -> Maintained | None:
+        """Called after each round; maintains the table with the most commits, if it is due. Never raises: see the
+        `error` of the result."""
         self._rounds += 1
         if self._rounds < APART:
             return None
@@ -108,30 +108,32 @@ class UpkeepSchedule:
             return None
         self._commits[name] = self._rounds = 0
         try:
-            done = self._upkeep[name]()
+            done = self._maintenance[name]()
         except Exception as error:  # noqa: BLE001  (Spark may be lost, or the table's kept branch locked)
-            done = Upkeep(name, error=error)
+            done = Maintained(name, error=error)
         if done.error is not None:
             if server_lost(done.error):
                 self._runtime.sessions.forget()
-            logger.warning("%s: the upkeep failed and is tried again later: %s", name, root_cause(done.error))
+            logger.warning(
+                "%s: the maintenance failed and is tried again later: %s", name, root_cause(done.error)
+            )
         return done
 
 
-def _tend(
+def _maintain(
     runtime: LakeRuntime,
     identifier: str,
     stamps: StampRule,
     consumed: Callable[[], list[int]],
     keep_commits: int | None,
     partition_by: Sequence[str] | None = None,
-) -> Upkeep:
+) -> Maintained:
     with runtime.sessions.isolated() as spark:
         if runtime.branches is not None:
             # Compaction waits while branches of attempts exist, and expiry keeps the snapshots they start from.
             runtime.branches.drop(spark, runtime.lake.catalog.name, [identifier])
         settings = runtime.lake.maintenance
-        done = TableUpkeep(
+        done = TableMaintenance(
             spark, runtime.catalog, identifier, stamps, settings, consumed, keep_commits, partition_by
         ).run()
         done.error = hidden_error(runtime.lake, done.error) if done.error is not None else None

@@ -1,6 +1,6 @@
-"""The platform's own small tables, such as the quarantine, tended: few snapshots and files, and every row as before.
+"""Maintenance of the platform's own tables, such as the quarantine: few snapshots and files, and every row as before.
 
-Not here: the file log's upkeep (`bronze/log/test_file_log_upkeep.py`).
+Not here: the file log's maintenance (`bronze/log/test_file_log_maintenance.py`).
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
-from lake_assets.iceberg import ops_upkeep
+from lake_assets.iceberg import ops_maintenance
+from lake_assets.iceberg.ops_maintenance import maintain_small_table
 from lake_assets.iceberg.ops_table import OpsTable, Row
-from lake_assets.iceberg.ops_upkeep import tend_small_table
 
 SCHEMA = Schema(NestedField(1, "n", LongType(), required=True))
 
@@ -56,11 +56,11 @@ def files(table: Table, pattern: str) -> int:
 def test_small_and_whole(catalog: Catalog) -> None:
     follower = filled(catalog, 0, 30)
     for first in (30, 60):
-        tend_small_table(load(catalog))
+        maintain_small_table(load(catalog))
         table = load(catalog)
-        assert len(table.snapshots()) == ops_upkeep.KEEP_SNAPSHOTS
+        assert len(table.snapshots()) == ops_maintenance.KEEP_SNAPSHOTS
         assert len(list(table.scan().plan_files())) == 1
-        assert files(table, "metadata/snap-*.avro") == ops_upkeep.KEEP_SNAPSHOTS
+        assert files(table, "metadata/snap-*.avro") == ops_maintenance.KEEP_SNAPSHOTS
         assert follower.parsed() == opened(catalog).parsed() == list(range(first))
         filled(catalog, first, 30)
     assert opened(catalog).parsed() == list(range(90))
@@ -69,7 +69,7 @@ def test_small_and_whole(catalog: Catalog) -> None:
 def test_few_are_left_alone(catalog: Catalog) -> None:
     filled(catalog, 0, 5)
     before = load(catalog)
-    tend_small_table(load(catalog))
+    maintain_small_table(load(catalog))
     assert load(catalog).metadata_location == before.metadata_location
 
 
@@ -77,7 +77,7 @@ def test_an_append_meanwhile_is_not_lost(catalog: Catalog) -> None:
     filled(catalog, 0, 25)
     stale = load(catalog)
     filled(catalog, 25, 1)
-    tend_small_table(stale)
+    maintain_small_table(stale)
     assert opened(catalog).parsed() == list(range(26))
-    tend_small_table(load(catalog))
+    maintain_small_table(load(catalog))
     assert opened(catalog).parsed() == list(range(26))

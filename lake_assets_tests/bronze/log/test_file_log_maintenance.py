@@ -1,29 +1,29 @@
-"""A tended log is small, and holds exactly what an untended one would."""
+"""A maintained log is small, and holds exactly what another one would."""
 
 from pathlib import Path
 
 import pytest
 
-from lake_assets.bronze.log import file_log_upkeep as upkeep
+from lake_assets.bronze.log import file_log_maintenance as maintenance
 from lake_assets.bronze.log.file_log import FileLog
-from lake_assets.iceberg import ops_upkeep
+from lake_assets.iceberg import ops_maintenance
 
 TABLE = "lake_ops.bronze_files"
 
 
 @pytest.fixture
 def often(monkeypatch):
-    """Upkeep every three appends."""
-    monkeypatch.setattr(upkeep, "MAX_SNAPSHOTS", 6)
-    monkeypatch.setattr(ops_upkeep, "KEEP_SNAPSHOTS", 3)
-    monkeypatch.setattr(upkeep, "MAX_SMALL_FILES", 5)
+    """Maintenance every three appends."""
+    monkeypatch.setattr(maintenance, "MAX_SNAPSHOTS", 6)
+    monkeypatch.setattr(ops_maintenance, "KEEP_SNAPSHOTS", 3)
+    monkeypatch.setattr(maintenance, "MAX_SMALL_FILES", 5)
 
 
 @pytest.mark.parametrize("merging", [True, False])
 def test_stays_small_and_whole(open_catalog, cdc, often, monkeypatch, merging):
     if not merging:
         monkeypatch.setattr(
-            upkeep, "MAX_SMALL_FILES", 1000
+            maintenance, "MAX_SMALL_FILES", 1000
         )  # then manifests are merged, and outlive their files' first
     log, follower = FileLog(open_catalog()), FileLog(open_catalog())
     logged = []
@@ -48,7 +48,7 @@ def test_big_files_are_not_written_again(open_catalog, cdc, often, monkeypatch):
     log = FileLog(open_catalog())
     log.append("s", [cdc(second) for second in range(500)])
     (big,) = open_catalog().load_table(TABLE).scan().plan_files()
-    monkeypatch.setattr(upkeep, "SMALL_FILE_BYTES", big.file.file_size_in_bytes)
+    monkeypatch.setattr(maintenance, "SMALL_FILE_BYTES", big.file.file_size_in_bytes)
     for second in range(500, 512):
         log.append("s", [cdc(second)])
     files = {
@@ -74,12 +74,12 @@ def test_keeps_what_a_tag_points_to(open_catalog, cdc, often):
 
 def test_a_merge_that_loses_the_race_changes_nothing(open_catalog, cdc, often, monkeypatch):
     log = FileLog(open_catalog())
-    monkeypatch.setattr(upkeep, "MAX_SNAPSHOTS", 1000)
+    monkeypatch.setattr(maintenance, "MAX_SNAPSHOTS", 1000)
     for second in range(10):
         log.append("s", [cdc(second)])
     stale = open_catalog().load_table(TABLE)
     log.append("s", [cdc(10)])
-    upkeep.run_upkeep(stale)
+    maintenance.maintain_file_log(stale)
     assert [record.offset for record in FileLog(open_catalog()).files()] == list(range(1, 12))
     assert len(list(open_catalog().load_table(TABLE).scan().plan_files())) == 11
 
@@ -100,12 +100,12 @@ def test_a_reader_whose_files_were_merged_away_reads_again(open_catalog, cdc, of
     assert FileLog(catalog).head() == 12
 
 
-def test_a_failing_upkeep_does_not_fail_the_append(open_catalog, cdc, often, monkeypatch, caplog):
+def test_a_failing_maintenance_does_not_fail_the_append(open_catalog, cdc, often, monkeypatch, caplog):
     def fail(_):
         raise OSError("disk full")
 
-    monkeypatch.setattr(upkeep, "expire_snapshots", fail)
+    monkeypatch.setattr(maintenance, "expire_snapshots", fail)
     log = FileLog(open_catalog())
     for second in range(8):
         assert len(log.append("s", [cdc(second)])) == 1
-    assert "The upkeep of the file log failed" in caplog.text
+    assert "The maintenance of the file log failed" in caplog.text

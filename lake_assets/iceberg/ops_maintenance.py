@@ -1,7 +1,7 @@
 """Keeping the platform's own small tables small, with PyIceberg and without a JVM.
 
 Here: expiring snapshots, deleting the files that no snapshot needs, and merging the files of a table that is read
-whole. Not here: the file log's own merging (`bronze/log/file_log_upkeep.py`), silver and gold
+whole. Not here: the file log's own merging (`bronze/log/file_log_maintenance.py`), silver and gold
 (`table_maintenance.py`).
 
 PyIceberg's expiry removes snapshots from the metadata, but leaves their files.
@@ -20,7 +20,7 @@ KEEP_SNAPSHOTS = 10
 MAX_SMALL_FILES = 20
 
 
-def tend_small_table(table: Table) -> None:
+def maintain_small_table(table: Table) -> None:
     """Merges files, expires snapshots, deletes files. May be killed at any point; stops if another process appends."""
     with suppress(CommitFailedException):
         if len(list(table.scan().plan_files())) > MAX_SMALL_FILES:
