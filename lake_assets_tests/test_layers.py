@@ -27,6 +27,7 @@ DECIDING = {
     "schema.evolve",
     "silver.changes.row_lineage",
     "silver.plan.cut",
+    "silver.plan.full_load_gate",
     "silver.plan.load_doubt",
     "silver.plan.planner",
     "gold.changed_days",

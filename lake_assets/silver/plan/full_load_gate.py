@@ -1,53 +1,56 @@
-"""The full-load gate: whether all parts of a full load are in the log, by DMS's report and by the bucket.
+"""The full-load gate: whether all parts of a full load have arrived, so that it may be applied. Pure.
 
-Here: both checks for one table. Not here: planning (`planner.py`), fetching the report and listing the bucket
-(`storage/dms_tasks.py`, `bronze/scan/discovery.py`).
+Here: the decision, by the log and by DMS's report. Not here: fetching the report and listing the bucket
+(`load_evidence.py`), parts that may belong to another load (`load_doubt.py`).
 """
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
 
-from lake_assets.bronze.log.file_log import LoggedFile
-from lake_assets.bronze.scan.discovery import unlogged_parts
-from lake_assets.config import DmsTask
-from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.plan.planner import Gate
-from lake_assets.silver.table.targets import Target
-from lake_assets.storage.dms_tasks import DmsUnavailable, TableLoad, TaskReport
-from lake_assets.storage.object_store import StoreError
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.config import FullLoadComplete
 from lake_assets.words import does, many
 
+if TYPE_CHECKING:
+    from lake_assets.storage.dms_tasks import TableLoad, TaskReport
+
+Gate = Callable[[Sequence[LoggedFile]], str | None]
+"""Called with a full load's parts, to ask DMS or the bucket: why they cannot be applied yet, None if they can."""
 LOADED = "table completed"
 """DMS's state of a table whose full load has ended, in lower case."""
 
 
-def gate_of(runtime: LakeRuntime, target: Target, logged: Sequence[LoggedFile]) -> Gate | None:
-    """The gate of a table, by its `full_load_complete`; None if it needs none."""
-    policy, source = target.config.full_load_complete.when, runtime.lake.sources[target.source]
-    if policy == "dms" and (task := source.task(target.table)) is not None:
-        return partial(_dms_gate, runtime, target, logged, task)
-    return partial(_bucket_gate, runtime, target, logged) if policy == "first_cdc" else None
-
-
-def _dms_gate(
-    runtime: LakeRuntime,
-    target: Target,
-    logged: Sequence[LoggedFile],
-    task: DmsTask,
+def why_incomplete(
     parts: Sequence[LoggedFile],
+    end: datetime | None,
+    policy: FullLoadComplete,
+    now: datetime,
+    gate: Gate | None,
 ) -> str | None:
-    try:
-        # A report from before the newest part may be about an earlier load.
-        report = runtime.dms_tasks.report(task, newer_than=max(part.logged_at for part in parts))
-    except DmsUnavailable as error:
-        return f"full load of {many(len(parts), 'file')}: {error}"
-    if (problem := load_problem(report, target.table, parts)) is not None:
-        return f"full load of {many(len(parts), 'file')}: {problem}"
-    # Only now are all parts in the bucket; the last scan may have been too early to log them.
-    return _bucket_gate(runtime, target, logged, parts)
+    """Why the full load of these parts may be incomplete: a sentence for the user; None when it may be applied. `end`:
+    when the load ended, by its table's changes; `now` is UTC. DMS and the bucket are asked last."""
+    return _incomplete_by_log(parts, end, policy, now) or (gate(parts) if gate is not None else None)
 
 
-def load_problem(report: TaskReport, table: str, parts: Sequence[LoggedFile]) -> str | None:
+def _incomplete_by_log(
+    parts: Sequence[LoggedFile], end: datetime | None, policy: FullLoadComplete, now: datetime
+) -> str | None:
+    """Why the full load is incomplete by the log alone; None if nothing in the log shows that."""
+    if policy.when in ("immediately", "dms") or (policy.when == "first_cdc" and end is not None):
+        return None
+    quiet = now - max(part.last_modified for part in parts)
+    if quiet >= policy.quiet:
+        return None
+    until = "the first CDC file or " if policy.when == "first_cdc" else ""
+    left = int((policy.quiet - quiet).total_seconds())
+    return (
+        f"full load of {many(len(parts), 'file')}: waiting for {until}{many(left, 'more second')} without a new LOAD "
+        "file"
+    )
+
+
+def load_problem(report: "TaskReport", table: str, parts: Sequence[LoggedFile]) -> str | None:
     """Why, by DMS's report, these may not be all parts of the table's full load; None if they are."""
     own = _table_load(report, table)
     if own is not None:
@@ -65,7 +68,7 @@ def load_problem(report: TaskReport, table: str, parts: Sequence[LoggedFile]) ->
     return None
 
 
-def _table_problem(own: TableLoad, table: str, parts: Sequence[LoggedFile]) -> str | None:
+def _table_problem(own: "TableLoad", table: str, parts: Sequence[LoggedFile]) -> str | None:
     if own.state.lower() != LOADED:
         return f"DMS reports {table} as: {own.state}"
     begun = max(min(part.first_commit_ts or part.last_modified, part.last_modified) for part in parts)
@@ -80,19 +83,8 @@ def _table_problem(own: TableLoad, table: str, parts: Sequence[LoggedFile]) -> s
     return None
 
 
-def _table_load(report: TaskReport, table: str) -> TableLoad | None:
+def _table_load(report: "TaskReport", table: str) -> "TableLoad | None":
     """The table's entry in the report; a mapping may have changed the case of its name."""
     exact = report.tables.get((table.partition(".")[0], table.partition(".")[2]))
     alike = [load for name, load in report.tables.items() if ".".join(name).casefold() == table.casefold()]
     return exact or (alike[0] if len(alike) == 1 else None)
-
-
-def _bucket_gate(
-    runtime: LakeRuntime, target: Target, logged: Sequence[LoggedFile], parts: Sequence[LoggedFile]
-) -> str | None:
-    source, store = runtime.lake.sources[target.source], runtime.store(target.source)
-    try:
-        found = unlogged_parts(source, store, parts, logged)
-    except StoreError as error:
-        return f"full load of {many(len(parts), 'file')}: {error}"
-    return f"full load of {many(len(parts), 'file')}: {found[0]} is yet to be logged" if found else None

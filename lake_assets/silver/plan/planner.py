@@ -1,11 +1,10 @@
 """The next batch of a silver table: a pure decision over its position and the file log.
 
-Here: full load or CDC, which files, how long a full load is waited for, the batch of a table whose files have vanished.
-Not here: DMS's report and unlogged parts (`full_load_gate.py`), ambiguous LOAD files (`load_doubt.py`), the consistent
-cut (`cut.py`).
+Here: full load or CDC, which files, the batch of a table whose files have vanished. Not here: whether a full load is
+complete (`full_load_gate.py`), ambiguous LOAD files (`load_doubt.py`), the consistent cut (`cut.py`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -18,13 +17,13 @@ from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import FullLoadComplete, Mode, OnVanished
 from lake_assets.errors import TableStopped
 from lake_assets.silver.plan.cut import NO_CUT, Cut, may_wait, why_nothing
+from lake_assets.silver.plan.full_load_gate import Gate, why_incomplete
 from lake_assets.silver.plan.load_doubt import doubtful_parts
 from lake_assets.silver.table.position import Position
 from lake_assets.words import does, many
 
 __all__ = [
     "Batch",
-    "Gate",
     "Plan",
     "State",
     "Stop",
@@ -33,9 +32,6 @@ __all__ = [
     "newest_versions",
     "plan_batch",
 ]
-
-Gate = Callable[[Sequence[LoggedFile]], str | None]
-"""Called with a full load's parts: why they cannot be applied yet, None if they can."""
 
 
 class State(StrEnum):
@@ -185,8 +181,7 @@ def _plan(
         upto = max(upto if at_once else position.log_offset, *(part.offset for part in decided))
         if (stop := _undecided(position, files, epoch, policy, task_start=task_start)) is not None:
             return Plan(stop=stop)
-        reason = _load_incomplete(parts, end, policy, now) or (gate(parts) if gate is not None else None)
-        if reason is not None:
+        if (reason := why_incomplete(parts, end, policy, now, gate)) is not None:
             return Plan(waiting=reason)
         return Plan(Batch("full_load", epoch_members(files, epoch, upto), upto, epoch))
 
@@ -333,20 +328,3 @@ def _offset(file: LoggedFile) -> int:
 
 def _superseded(file: LoggedFile, start: datetime | None) -> bool:
     return start is not None and file.flush_time is not None and file.flush_time < start
-
-
-def _load_incomplete(
-    parts: Sequence[LoggedFile], end: datetime | None, policy: FullLoadComplete, now: datetime
-) -> str | None:
-    """Why the full load is incomplete by the log alone; None when it may be published."""
-    if policy.when in ("immediately", "dms") or (policy.when == "first_cdc" and end is not None):
-        return None
-    quiet = now - max(part.last_modified for part in parts)
-    if quiet >= policy.quiet:
-        return None
-    until = "the first CDC file or " if policy.when == "first_cdc" else ""
-    left = int((policy.quiet - quiet).total_seconds())
-    return (
-        f"full load of {many(len(parts), 'file')}: waiting for {until}{many(left, 'more second')} without a new LOAD "
-        "file"
-    )
