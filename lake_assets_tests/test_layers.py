@@ -28,7 +28,7 @@ DECIDING = {
     "silver.changes.row_lineage",
     "silver.plan.cut",
     "silver.plan.full_load_gate",
-    "silver.plan.load_doubt",
+    "silver.plan.ambiguous_parts",
     "silver.plan.planner",
     "gold.changed_days",
 }

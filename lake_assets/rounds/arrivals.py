@@ -68,10 +68,12 @@ def log_arrivals(
     for file in found.logged:
         if file.kind is FileKind.VANISHED:
             logger.warning("%s: all files of %s have vanished from the bucket", source, file.qualified_table)
-    doubtful = {table: doubt for table, doubt in found.doubtful.items() if f"{table}: {doubt}" not in warned}
-    for table, doubt in sorted(doubtful.items()):
-        logger.warning("%s: %s", source, doubtful_sentence(table, doubt))
-    warned.update(f"{table}: {doubt}" for table, doubt in doubtful.items())
+    unconfirmed = {
+        table: reason for table, reason in found.unconfirmed.items() if f"{table}: {reason}" not in warned
+    }
+    for table, reason in sorted(unconfirmed.items()):
+        logger.warning("%s: %s", source, unconfirmed_sentence(table, reason))
+    warned.update(f"{table}: {reason}" for table, reason in unconfirmed.items())
     warned.update(key.key for key in unknown)
     warned.update(unconfigured)
     return found
@@ -141,8 +143,6 @@ class Arrivals:
             self._queue_fails = True
 
 
-def doubtful_sentence(table: str, doubt: str) -> str:
-    """A sentence about a table whose files are all gone, when it is doubtful that they were deleted."""
-    return (
-        f"no file of {table} is in the bucket any more, and that is not taken for a TRUNCATE or DROP: {doubt}"
-    )
+def unconfirmed_sentence(table: str, reason: str) -> str:
+    """A sentence about a table whose files are all gone, when their deletion is unconfirmed."""
+    return f"no file of {table} is in the bucket any more, and that is not taken for a TRUNCATE or DROP: {reason}"

@@ -15,7 +15,7 @@ from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.lake import Lake
-from lake_assets.rounds.arrivals import doubtful_sentence, log_arrivals
+from lake_assets.rounds.arrivals import log_arrivals, unconfirmed_sentence
 from lake_assets.rounds.round import plan_round
 from lake_assets.silver.table.targets import Target
 from lake_assets.storage.object_store import StoreError
@@ -136,8 +136,8 @@ def _list_files(lake: Lake, source: str, result: SyncResult) -> Discovery | None
             f"no DMS file in {lake.config.sources[source].location} yet: start the DMS task, or correct the source's "
             "location in lake.yaml"
         )
-    for table, doubt in found.doubtful.items():
-        result.waiting[f"{source} {table}"] = doubtful_sentence(table, doubt)
+    for table, reason in found.unconfirmed.items():
+        result.waiting[f"{source} {table}"] = unconfirmed_sentence(table, reason)
     result.files[source] = len({file.key for file in found.logged if file.kind is not FileKind.VANISHED})
     result.file_rows[source] = sum(file.rows or 0 for file in found.logged)
     return found

@@ -13,7 +13,7 @@ from lake_assets.config import Column as ColumnConfig
 from lake_assets.spark.types import spark_type
 
 
-def today(
+def to_current_contract(
     changes: DataFrame,
     had: Sequence[ColumnConfig],
     names: Mapping[str, str],

@@ -1,7 +1,7 @@
 """The file log, the contracts or the catalog are lost: tables stop, and `lake-assets recover` mends them.
 
 Here: each case once, with real files, Spark and tables. Not here: random mixtures of them (`outside`), the decisions on
-single cases (`bronze/log/test_copies.py`, `test_load_doubt.py`).
+single cases (`bronze/log/test_copies.py`, `test_ambiguous_parts.py`).
 """
 
 import shutil

@@ -1,7 +1,7 @@
 """Something outside changes the lake: the table stays right, or it stops with a reason and a command that mends it.
 
 Here: each case once, with real files, Spark and tables. Not here: random mixtures of them (`outside`), the decisions on
-single cases (`bronze/log/test_copies.py`, `test_load_doubt.py`).
+single cases (`bronze/log/test_copies.py`, `test_ambiguous_parts.py`).
 """
 
 import gzip

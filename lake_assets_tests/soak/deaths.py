@@ -19,7 +19,7 @@ PLACES: tuple[tuple[Any, str], ...] = (
     (FileLog, "append"),
     (ContractLog, "add"),
     (Attempt, "start"),
-    (apply, "stamp"),
+    (apply, "write_final_commit"),
     (apply, "count_rows"),
     (BatchQuarantine, "set_aside"),
     (Attempt, "publish"),

@@ -6,8 +6,8 @@ assigning offsets and committing (`file_log.py`), or when a full load counts as 
 A full load begins an *epoch* of its table, and a LOAD file that is transferred again opens the next one: DMS reloads a
 table under the same keys, so a reload appears as new content under a known key, with a later transfer stamp where the
 files have stamps. New content with the same stamp or an older one is not a later transfer: the file stays in its epoch,
-and the plan asks for a decision where that may be wrong (`silver/plan/load_doubt.py`). Objects with content that the
-log has already (`copies.py`) change nothing.
+and the plan asks for a decision where that may be wrong (`silver/plan/ambiguous_parts.py`). Objects with content that
+the log has already (`copies.py`) change nothing.
 
 A reload's parts arrive one by one, over any number of scans. Where files have no stamps, a part with the same bytes as
 before can only be recognised by its time of modification, after another part has opened the epoch. Without these parts,
@@ -16,7 +16,7 @@ the reload of a table that only grew would lose its old rows.
 A reload may also have new keys, for example with another number of parallel threads. The files' own times (`epochs.py`)
 distinguish it from a late part of the open load, or the absence of the former parts from the bucket does. Where neither
 decides, the part joins the open epoch, and a table that has applied this epoch stops for a decision
-(`silver/plan/load_doubt.py`).
+(`silver/plan/ambiguous_parts.py`).
 
 When all files of a table have vanished (`bronze/scan/vanished.py`), a record states it, and the table starts over:
 files that return are logged again, and the next full load opens an epoch.
@@ -89,7 +89,7 @@ def admit(
         if (file.key, file.qualified_table) not in in_already
         and _rewritten_for_open_epoch(file, known, opened)
     ]
-    entering = _claimed(entering, known, changes, gone)
+    entering = _moved_to_reload(entering, known, changes, gone)
     admitted += sorted(entering, key=lambda entry: _by_table_and_key(entry[0]))
     admitted += [
         (file, _open_epoch(file, known, opened)) for file in changes if _has_new_content(file, known)
@@ -154,7 +154,7 @@ def _epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -
     newest, open_epoch = known.newest.get(file.key), _open_epoch(file, known, opened)
     if newest is not None and _is_no_later_transfer(file, newest):
         return newest.epoch
-    opens = newest is not None and newest.epoch == open_epoch and not _was_claimed(newest, known)
+    opens = newest is not None and newest.epoch == open_epoch and not _was_moved_to_reload(newest, known)
     return open_epoch + 1 if opens else open_epoch
 
 
@@ -164,7 +164,7 @@ def _is_no_later_transfer(file: File, former: File) -> bool:
     return at is not None and before is not None and at <= before
 
 
-def _was_claimed(record: LoggedFile, known: Known) -> bool:
+def _was_moved_to_reload(record: LoggedFile, known: Known) -> bool:
     """Whether the part was first logged with the previous load."""
     return any(
         (r.key, r.version, r.epoch) == (record.key, record.version, record.epoch - 1)
@@ -206,18 +206,18 @@ def _epoch_of_new_key(
     return epoch + 1 if same is False else epoch
 
 
-def _claimed(
+def _moved_to_reload(
     entering: Sequence[tuple[NewFile, int]],
     known: Known,
     changes: Sequence[NewFile],
     gone: Collection[tuple[str, str]],
 ) -> list[tuple[NewFile, int]]:
-    """`entering`, with the parts of a reload that were assigned to the previous load, or logged with it, because
-    nothing showed a reload at that time.
+    """`entering`, after those parts were moved to the reload's epoch that were assigned to the previous load, or logged
+    with it, because nothing yet showed a reload.
 
-    A later transfer of a key shows the reload. Parts of the previous load under other keys, transferred after that
-    key's former transfer, may belong to either load: the changes in between decide, else the nearer transfer. A part
-    assigned to the wrong load is corrected when the reload writes its key again.
+    A later transfer of an object key shows the reload. Parts of the previous load under other object keys, transferred
+    after that key's former transfer, may belong to either load: the changes in between decide, else the nearer
+    transfer. A part assigned to the wrong load is corrected when the reload writes its object key again.
     """
     found = dict(entering)
     for table in {(file.schema, file.table) for file, _ in entering} - set(gone):

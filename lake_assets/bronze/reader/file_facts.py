@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType
 
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.reader.casts import exactly
-from lake_assets.bronze.reader.headerless import FileFacts, doubtful_places, may_be_shifted
+from lake_assets.bronze.reader.headerless import FileFacts, differing_places, may_be_shifted
 from lake_assets.bronze.reader.places import plain
 from lake_assets.config import DmsSettings, TableConfig
 
@@ -26,7 +26,7 @@ def file_facts(
 ) -> dict[str, FileFacts]:
     """By file (`places.plain`), the figures of the values at the places where the layouts differ; `rows` are those of
     `null_tokens.csv_values`. A file without a row of the layouts' width is left out."""
-    places = doubtful_places(layouts)
+    places = differing_places(layouts)
     types = {column.name: column.type for column in table.columns}
     images = {
         (place, name): types[name.removeprefix(dms.before_image_prefix)]

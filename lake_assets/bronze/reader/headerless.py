@@ -108,7 +108,7 @@ def is_shifted(layouts: Sequence[Layout], facts: FileFacts, dms: DmsSettings, ke
     )
 
 
-def doubtful_places(layouts: Sequence[Layout]) -> list[int]:
+def differing_places(layouts: Sequence[Layout]) -> list[int]:
     """The places where the layouts differ."""
     columns = zip(*(layout.columns for layout in layouts), strict=True)
     return [place for place, names in enumerate(columns) if len(set(names)) > 1]
@@ -117,7 +117,7 @@ def doubtful_places(layouts: Sequence[Layout]) -> list[int]:
 def _refuted(layout: Layout, among: Sequence[Layout], facts: FileFacts, dms: DmsSettings) -> bool:
     """Whether the file's values contradict the layout."""
     sequence = dms.change_sequence_column
-    for place in doubtful_places(among):
+    for place in differing_places(among):
         name, sequences = layout.columns[place], facts.sequences[place]
         if name == sequence:
             wrong = facts.filled[place] > sequences

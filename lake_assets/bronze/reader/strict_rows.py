@@ -77,17 +77,17 @@ def _csv(
 ) -> Iterator[_Row]:
     width = len(layout.columns)
     records = csv_records(content, CsvDialect.of(dms))
-    doubtful = None
+    first_fault = None
     if content.startswith(BOM) and not dms.add_column_name:
         texts = {column.name for column in table.columns if column.type == "string"}
         # Before a text value, a byte order mark and a letter cannot be distinguished.
-        doubtful = "a byte order mark before it may belong to its first value"
-        doubtful = doubtful if layout.columns[0] in texts else None
+        first_fault = "a byte order mark before it may belong to its first value"
+        first_fault = first_fault if layout.columns[0] in texts else None
     for ordinal, record in enumerate(records[1:] if dms.add_column_name else records):
         if among is not None and among.of(record.fields) != layout:
             pass  # a row of another layout
-        elif record.fields is None or doubtful is not None:
-            yield ordinal, ((), record.fault or doubtful)
+        elif record.fields is None or first_fault is not None:
+            yield ordinal, ((), record.fault or first_fault)
         elif len(record.fields) != width:
             empty = content[record.start : record.end].strip(b"\r\n") == b""
             # Padded or cut to the layout's width, as Spark does: the operation, for one, is read.
@@ -96,7 +96,7 @@ def _csv(
             yield ordinal, (fields, EMPTY_LINE if empty else width_fault(width, found))
         else:
             yield ordinal, ([field or None for field in record.fields], None)
-        doubtful = None
+        first_fault = None
 
 
 def _json(content: bytes, layout: Layout) -> Iterator[_Row]:

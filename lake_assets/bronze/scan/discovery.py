@@ -60,8 +60,8 @@ class Discovery:
     listed: int
     hints: dict[str, str] = field(default_factory=dict)
     """By `unconfigured` table, the configured one that it differs from only by case."""
-    doubtful: dict[str, str] = field(default_factory=dict)
-    """By table without any file left, why it is doubtful that DMS deleted them; not logged."""
+    unconfirmed: dict[str, str] = field(default_factory=dict)
+    """By table without any file left, why their deletion is unconfirmed; not logged."""
     returned: frozenset[str] = frozenset()
     """Keys that S3 reported as removed and that this scan listed."""
     strays: dict[str, str] = field(default_factory=dict)
@@ -111,7 +111,7 @@ def discover(
         scan.ignored,
         len(listed.objects),
         hints={table: near for table in scan.unconfigured if (near := scan.folders.hint(table))},
-        doubtful={table.table: table.doubt for table in vanished if not table.certain},
+        unconfirmed={table.table: table.reason for table in vanished if not table.certain},
         returned=seen & frozenset(removals or ()),
         strays=scan.strays | {entry.key: entry.reason for entry in scan.unknown},
         seen=seen,

@@ -8,8 +8,8 @@ pure decisions from a listing. Not here: listing (`discovery.py`), the record's 
 
 A table counts as vanished when none of its files exists any more, but files of other tables exist that are at least as
 old: so the location is readable and the right one, and no lifecycle rule has expired old files. Where no file as old is
-left, only S3's events decide: each file was deleted, or had expired before the others were deleted. Otherwise the doubt
-is reported and nothing is logged.
+left, only S3's events decide: each file was deleted, or had expired before the others were deleted. Otherwise the
+deletion is unconfirmed: its reason is reported, and nothing is logged.
 """
 
 from collections import defaultdict
@@ -50,8 +50,8 @@ class Vanished:
     """Newest versions, by offset."""
     certain: bool
     """Whether the files were deleted, by DMS or another actor."""
-    doubt: str = ""
-    """Why that is doubtful; a part of a sentence."""
+    reason: str = ""
+    """Why the deletion is unconfirmed; a part of a sentence."""
 
     @property
     def table(self) -> str:
@@ -109,12 +109,14 @@ def vanished_tables(
         if table in alive or any(record.format == TRANSACTIONS for record in by_table[table]):
             continue
         files = tuple(sorted(by_table[table], key=lambda record: record.offset))
-        doubt = _doubt(files, left, removals or {})
-        found.append(Vanished(files, certain=not doubt, doubt=doubt))
+        reason = _why_unconfirmed(files, left, removals or {})
+        found.append(Vanished(files, certain=not reason, reason=reason))
     return found
 
 
-def _doubt(files: Sequence[LoggedFile], left: Sequence[LoggedFile], removals: Mapping[str, Removed]) -> str:
+def _why_unconfirmed(
+    files: Sequence[LoggedFile], left: Sequence[LoggedFile], removals: Mapping[str, Removed]
+) -> str:
     events = [(file, removals.get(file.key)) for file in files]
     # An event from before the file was written is about an older file of that name.
     reasons = {

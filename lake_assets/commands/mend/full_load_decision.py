@@ -1,7 +1,7 @@
 """`lake-assets full-load`: the user decides whether ambiguous full-load parts are a reload.
 
-Here: which parts, and the log records of the decision. Not here: why they are ambiguous (`silver/plan/load_doubt.py`),
-printing (`cli.py`).
+Here: which parts, and the log records of the decision. Not here: why they are ambiguous
+(`silver/plan/ambiguous_parts.py`), printing (`cli.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from lake_assets.bronze.scan.table_folders import folder_of
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
-from lake_assets.silver.plan.load_doubt import Doubt, doubtful_parts
+from lake_assets.silver.plan.ambiguous_parts import Ambiguity, ambiguous_parts
 from lake_assets.silver.plan.planner import living_files, newest_versions
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets.silver.table.targets import Target
@@ -41,42 +41,42 @@ def decide(
     for target in targets:
         position = read_position(load_table(lake.runtime.catalog, target.identifier))
         files = living_files(logged, target.mode, target.config.on_vanished)
-        if (doubt := _doubt(target, files, position)) is not None:
+        if (ambiguity := _ambiguity(target, files, position)) is not None:
             break
     else:
         raise LakeError(
             f"{table}: no full-load file is ambiguous: it is known which full load each belongs to."
         )
-    epoch = doubt.parts[0].epoch
+    epoch = ambiguity.parts[0].epoch
     if not reload:
-        return _logged_as_before(log, doubt, files)
-    former = [f for f in files if f.kind is FileKind.LOAD and f not in doubt.parts]
+        return _logged_as_before(log, ambiguity, files)
+    former = [f for f in files if f.kind is FileKind.LOAD and f not in ambiguity.parts]
     return log.ask_again(
-        [*doubt.parts, *_rewritten(lake, target, doubt.parts, former)],
+        [*ambiguity.parts, *_rewritten(lake, target, ambiguity.parts, former)],
         epoch=epoch + 1,
-        began=_began(table, doubt.parts, former, began),
+        began=_began(table, ambiguity.parts, former, began),
     )
 
 
-def _doubt(target: Target, files: Sequence[LoggedFile], position: Position) -> Doubt | None:
+def _ambiguity(target: Target, files: Sequence[LoggedFile], position: Position) -> Ambiguity | None:
     epoch = max((file.epoch for file in files if file.kind is FileKind.LOAD), default=0)
     task_start = target.dms.use_task_start_time_for_full_load_timestamp
-    return doubtful_parts(files, epoch, position, task_start=task_start)
+    return ambiguous_parts(files, epoch, position, task_start=task_start)
 
 
-def _logged_as_before(log: FileLog, doubt: Doubt, files: Sequence[LoggedFile]) -> list[LoggedFile]:
+def _logged_as_before(log: FileLog, ambiguity: Ambiguity, files: Sequence[LoggedFile]) -> list[LoggedFile]:
     """Logs the parts as parts of the current load, with its start whatever their own timestamps are."""
-    epoch = doubt.parts[0].epoch
+    epoch = ambiguity.parts[0].epoch
     loads = [f for f in files if f.kind is FileKind.LOAD and not f.retry]
-    if doubt.repeats:
+    if ambiguity.repeats:
         # They were logged as a reload, so the load's other parts must be logged with them.
         last = newest_versions([f for f in loads if f.epoch == epoch - 1])
-        paths = {part.path for part in doubt.parts}
+        paths = {part.path for part in ambiguity.parts}
         began = epoch_start(last, [f for f in loads if f.epoch < epoch - 1]) or BEFORE_ALL_CHANGES
-        rest = [f for f in last if f.path not in paths and not _is_renamed(f, doubt.parts)]
-        return log.ask_again([*doubt.parts, *rest], epoch=epoch, began=began)
+        rest = [f for f in last if f.path not in paths and not _is_renamed(f, ambiguity.parts)]
+        return log.ask_again([*ambiguity.parts, *rest], epoch=epoch, began=began)
     logged = []
-    for part in doubt.parts:
+    for part in ambiguity.parts:
         former = [f for f in loads if (f.path, f.epoch) == (part.path, epoch) and f.offset < part.offset]
         same = former[-1].first_commit_ts if former else None
         logged += log.ask_again([part], epoch=epoch, began=same)

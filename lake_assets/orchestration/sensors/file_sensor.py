@@ -22,7 +22,7 @@ from lake_assets.orchestration.runs.retry_wait import check_backing_off
 from lake_assets.orchestration.sensors.arrival_watch import ArrivalWatch
 from lake_assets.orchestration.sensors.polling import poll, sentence
 from lake_assets.orchestration.shared.run_tags import RUN_TAGS, SCOPE, mart_tag
-from lake_assets.rounds.arrivals import Arrivals, doubtful_sentence
+from lake_assets.rounds.arrivals import Arrivals, unconfirmed_sentence
 from lake_assets.rounds.backoff import Backoff
 from lake_assets.rounds.round import plan_round
 from lake_assets.runtime import LakeRuntime
@@ -113,8 +113,8 @@ def ready_targets(
 
 
 def _scan_summary(found: Discovery, location: str) -> str:
-    if found.doubtful:
-        return doubtful_sentence(*min(found.doubtful.items()))
+    if found.unconfirmed:
+        return unconfirmed_sentence(*min(found.unconfirmed.items()))
     if not found.listed:
         return f"{location} holds no files"
     strange = len(found.unknown) + sum(found.unconfigured.values())

@@ -29,8 +29,8 @@ from lake_assets.silver.write.commit import (
     count_rows,
     delete_rows,
     next_position,
-    stamp,
-    stamp_again,
+    repeat_position,
+    write_final_commit,
 )
 from lake_assets.silver.write.compare_rewritten import recognised
 from lake_assets.silver.write.full_row import replace_all_rows, replace_rows
@@ -126,7 +126,7 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
         _, head = branch_head(context, current)
         before = head.snapshot_id
     with context.watch.stage("write"):
-        stamp(context, current, result, written)
+        write_final_commit(context, current, result, written)
     with context.watch.stage("check"):
         result = count_rows(reader, current, result, written, before)
         unseen = written.unseen_updates(result.rows_removed)
@@ -134,7 +134,7 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
         if unknown := written.unknown_rows(result.rows_removed, unseen, context.batch.epoch):
             position = replace(result.position, unknown_rows=result.position.unknown_rows + unknown)
             result = replace(result, position=position)
-            stamp_again(context, current, result, written)
+            repeat_position(context, current, result, written)
     return result
 
 

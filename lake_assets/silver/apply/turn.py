@@ -62,9 +62,11 @@ class Turn:
         files = self.runtime.file_log.files(self.target.source, self.target.table, upto=self.upto)
         return self._plan(position, files).state is State.UP_TO_DATE
 
-    def _plan(self, position: Position, files: Sequence[LoggedFile], *, at_once: bool = False) -> Plan:
+    def _plan(self, position: Position, files: Sequence[LoggedFile], *, in_one_batch: bool = False) -> Plan:
         now = datetime.now(UTC)
-        return plan_table(self.runtime, self.target, position, files, now, at_once=at_once, cut=self.cut)
+        return plan_table(
+            self.runtime, self.target, position, files, now, in_one_batch=in_one_batch, cut=self.cut
+        )
 
     def _apply_next(self) -> tuple[BatchResult | None, str | None]:
         """Plans from the table's current state, so that a batch that another run has published meanwhile is not planned
@@ -93,7 +95,7 @@ class Turn:
         try:
             return self._apply(table, position, batch, logged), None
         except UndeterminedRow:
-            everything = self._plan(position, files, at_once=True).batch
+            everything = self._plan(position, files, in_one_batch=True).batch
             if everything is None or everything.upto <= batch.upto:
                 raise
             # The missing change may be in a file that is left for the next batch.

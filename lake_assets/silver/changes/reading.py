@@ -19,7 +19,7 @@ from lake_assets.bronze.reader.places import in_places, placed, plain
 from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.config import Mode
 from lake_assets.schema.contract import Contracts, ContractVersion
-from lake_assets.schema.images import today
+from lake_assets.schema.images import to_current_contract
 from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut, in_cut, observe_sides, with_sides
 from lake_assets.silver.plan.parts import Part
@@ -33,7 +33,8 @@ ONE_TASK_BYTES = 2 * 2**20
 
 
 class Reading:
-    """The changes of `parts`: compute something from `good`, then call `figures`."""
+    """Lazy DataFrames of a batch's files. `figures` is available only after an action on `good`, or on rows that derive
+    from it."""
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class Reading:
         if contract.columns == target.image_columns:
             return changes
         names = contracts.names_today(version.number, drops=target.schema_changes.dropped == "drop")
-        return today(
+        return to_current_contract(
             changes, contract.columns, names, target.image_columns, target.matched_by, target.config.defaults
         )
 

@@ -27,7 +27,7 @@ def concerned(since: datetime) -> Sql:
     )
 
 
-def known(rows: DataFrame, target: Target, until: datetime | None) -> DataFrame:
+def as_timeline(rows: DataFrame, target: Target, until: datetime | None) -> DataFrame:
     """The versions as a timeline; with `until`, only their events before that time."""
     died = F.col("_valid_to")
     if until is not None:

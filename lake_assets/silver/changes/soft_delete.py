@@ -16,7 +16,9 @@ from lake_assets.silver.table.change_events import key_columns
 from lake_assets.silver.table.targets import Target
 
 
-def known(rows: DataFrame, target: Target, until: datetime | None, *, withdrawn: bool = False) -> DataFrame:
+def as_timeline(
+    rows: DataFrame, target: Target, until: datetime | None, *, withdrawn: bool = False
+) -> DataFrame:
     """The rows as a timeline; with `until`, only their events before that time.
 
     A row that existed then may have got another image since, but only by a change of the epoch, which the caller

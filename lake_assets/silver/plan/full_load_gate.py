@@ -1,7 +1,7 @@
 """The full-load gate: whether all parts of a full load have arrived, so that it may be applied. Pure.
 
 Here: the decision, by the log and by DMS's report. Not here: fetching the report and listing the bucket
-(`load_evidence.py`), parts that may belong to another load (`load_doubt.py`).
+(`load_evidence.py`), parts that may belong to another load (`ambiguous_parts.py`).
 """
 
 from collections.abc import Callable, Sequence

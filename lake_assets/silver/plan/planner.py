@@ -1,7 +1,7 @@
 """The next batch of a silver table: a pure decision over its position and the file log.
 
 Here: full load or CDC, which files, the batch of a table whose files have vanished. Not here: whether a full load is
-complete (`full_load_gate.py`), ambiguous LOAD files (`load_doubt.py`), the consistent cut (`cut.py`).
+complete (`full_load_gate.py`), ambiguous LOAD files (`ambiguous_parts.py`), the consistent cut (`cut.py`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from lake_assets.config import FullLoadComplete, Mode, OnVanished
 from lake_assets.errors import TableStopped
 from lake_assets.silver.plan.cut import NO_CUT, Cut, may_wait, why_nothing
 from lake_assets.silver.plan.full_load_gate import Gate, why_incomplete
-from lake_assets.silver.plan.load_doubt import doubtful_parts
+from lake_assets.silver.plan.ambiguous_parts import ambiguous_parts
 from lake_assets.silver.table.position import Position
 from lake_assets.words import does, many
 
@@ -131,14 +131,16 @@ def plan_batch(
         return Plan(waiting=reason)
     if not (pending or position.waiting):
         return UP_TO_DATE
-    at_once = max_files is None
+    in_one_batch = max_files is None
     chunk = pending[: _batch_size(position, living, pending, max_files)]
-    plan = _plan(position, living, chunk, mode, policy, now, gate, at_once=at_once, task_start=task_start)
+    plan = _plan(
+        position, living, chunk, mode, policy, now, gate, in_one_batch=in_one_batch, task_start=task_start
+    )
     if (batch := plan.batch) is None:
         return plan
     if batch.kind == "cdc" and position.waiting:
         batch = _reopening(batch, position, living, mode, cut.margin)
-    if (stop := _unreadable(batch, marks)) is not None:
+    if (stop := _needs_vanished_files(batch, marks)) is not None:
         return Plan(stop=stop)
     own = tuple(mark for mark in passed if position.log_offset < mark.offset <= batch.upto)
     return Plan(replace(batch, cut=upto, vanished=own))
@@ -153,7 +155,7 @@ def _plan(
     now: datetime,
     gate: Gate | None,
     *,
-    at_once: bool,
+    in_one_batch: bool,
     task_start: bool,
 ) -> Plan:
     upto = chunk[-1].offset if chunk else position.log_offset
@@ -178,7 +180,7 @@ def _plan(
     if load_pending:
         earlier = [file for file in loads if file.epoch < epoch]
         end = load_end(parts, [f for f in newest if f.kind is FileKind.CDC], earlier)
-        upto = max(upto if at_once else position.log_offset, *(part.offset for part in decided))
+        upto = max(upto if in_one_batch else position.log_offset, *(part.offset for part in decided))
         if (stop := _undecided(position, files, epoch, policy, task_start=task_start)) is not None:
             return Plan(stop=stop)
         if (reason := why_incomplete(parts, end, policy, now, gate)) is not None:
@@ -258,7 +260,7 @@ def _emptied(
     return None
 
 
-def _unreadable(batch: Batch, marks: Sequence[LoggedFile]) -> Stop | None:
+def _needs_vanished_files(batch: Batch, marks: Sequence[LoggedFile]) -> Stop | None:
     """The stop of a batch that needs files which have vanished; None for any other."""
     last = max((mark.offset for mark in marks), default=0)
     gone = [file for file in batch.files if file.offset < last]
@@ -280,11 +282,11 @@ def _undecided(
     *,
     task_start: bool,
 ) -> Stop | None:
-    """The stop of a full load with doubtful parts; None for any other."""
-    doubt = doubtful_parts(files, epoch, position, task_start=task_start)
-    if doubt is None or (policy.when == "immediately" and doubt.came_late):
+    """The stop of a full load with ambiguous parts; None for any other."""
+    ambiguity = ambiguous_parts(files, epoch, position, task_start=task_start)
+    if ambiguity is None or (policy.when == "immediately" and ambiguity.came_late):
         return None
-    return Stop(doubt.reason, "Decide: lake-assets full-load TABLE --reload, or --same-load.")
+    return Stop(ambiguity.reason, "Decide: lake-assets full-load TABLE --reload, or --same-load.")
 
 
 def epoch_members(files: Sequence[LoggedFile], epoch: int, upto: int) -> tuple[LoggedFile, ...]:

@@ -138,11 +138,11 @@ def plan_table(
     logged: Sequence[LoggedFile],
     now: datetime,
     *,
-    at_once: bool = False,
+    in_one_batch: bool = False,
     cut: Cut = NO_CUT,
 ) -> Plan:
-    """The plan of a table; `logged` are all its files in the log, `now` is UTC. `at_once`: one batch for all pending
-    files, however many."""
+    """The plan of a table; `logged` are all its files in the log, `now` is UTC. `in_one_batch`: all pending
+    files in one batch, however many."""
     if (reason := _why_lost(runtime, target, position, logged)) is not None:
         return Plan(stop=Stop(f"{target.identifier}: {reason}", "Run `lake-assets recover`."))
     return plan_batch(
@@ -151,7 +151,7 @@ def plan_table(
         mode=target.mode,
         policy=target.config.full_load_complete,
         now=now,
-        max_files=None if at_once else runtime.lake.automation.max_files_per_batch,
+        max_files=None if in_one_batch else runtime.lake.automation.max_files_per_batch,
         on_vanished=target.config.on_vanished,
         gate=gate_of(runtime, target, logged),
         cut=cut,

@@ -50,11 +50,15 @@ class BatchReader:
         return BatchReader(replace(self.context, batch=batch), self.replayed_bytes)
 
     @property
-    def is_late(self) -> bool:
-        """Whether some of the batch's rows precede applied ones, so that their keys are recomputed."""
+    def recomputes_keys(self) -> bool:
+        """Whether the keys of the batch are recomputed: it is late, retries quarantined rows, or repeats applied
+        files."""
         context = self.context
         late = is_late(self.seen.min_sequence, context.position.max_sequence)
         return late or context.retries or context.again
+
+    is_late = recomputes_keys
+    """The former name, in `upsert.py`."""
 
     def read_batch(self) -> Reading | None:
         """The batch's files; None when none of them can be read. Raises TableStopped for columns that do not fit the

@@ -143,7 +143,9 @@ def _writer(
     return writer.option("check-nullability", False)
 
 
-def stamp(context: BatchContext, current: Attempt, result: BatchResult, written: Written) -> None:
+def write_final_commit(
+    context: BatchContext, current: Attempt, result: BatchResult, written: Written
+) -> None:
     """Writes the rest of the batch's rows, possibly none, in the commit that has the position.
 
     It is always the branch's last commit: an append, or for a small table the overwrite of all its rows. It is never a
@@ -160,7 +162,7 @@ def stamp(context: BatchContext, current: Attempt, result: BatchResult, written:
         writer.append()
 
 
-def stamp_again(context: BatchContext, current: Attempt, result: BatchResult, written: Written) -> None:
+def repeat_position(context: BatchContext, current: Attempt, result: BatchResult, written: Written) -> None:
     """Repeats the commit without rows, with properties that were known only after the rows were written."""
     _, head = branch_head(context, current)
     properties = _properties(result, written) | {

@@ -38,11 +38,11 @@ def replace_rows(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
         batch = reading.checkpointed(each_once(reading.good))
     reader.check(reading)
     events = _events(batch)
-    if reader.is_late:
+    if reader.recomputes_keys:
         context.stage("replay")
         with context.watch.stage("replay"):
             events = _all_events(reader, reading, events)
-    counts, observed = _counts(events, _present(context), since_then=not reader.is_late)
+    counts, observed = _counts(events, _present(context), since_then=not reader.recomputes_keys)
     counts = checkpointed(counts, [observed])
     figures = observed.get
     changed = counts.filter("_before != _after")

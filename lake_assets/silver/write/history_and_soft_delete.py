@@ -75,20 +75,20 @@ def replace_versions(reader: BatchReader, reading: Reading, current: Attempt) ->
     versions = _Versions(context)
     # If a part of a transaction was applied before, the rest does not determine which row leaves a key.
     begun_before = may_share_transaction(seen.min_sequence, context.position.max_sequence)
-    if begun_before or reader.is_late:
+    if begun_before or reader.recomputes_keys:
         since = begun.at
         context.stage("replay")
         with context.watch.stage("replay"):
             again = members_again(reader, reading)
             everything = shallow(_own_timeline(context, again, begun), "changes_read_again")
             affecting = everything.join(few, on=few.columns, how="left_semi")
-            before = versions.known(since, until=since, only=few)
+            before = versions.held(since, until=since, only=few)
             rows = again.checkpointed(versions.after(before, affecting, end=since), *versions.observed)
             again.figures()
     else:
         since = instant(first.get["first"])
         with context.watch.stage("versions"):
-            rows = versions.after(versions.known(since, only=few), own)
+            rows = versions.after(versions.held(since, only=few), own)
             rows = checkpointed(rows, versions.observed)
     context.stage("write")
     if context.position.snapshot_id is not None:
@@ -102,7 +102,7 @@ def load_versions(reader: BatchReader, reading: Reading, current: Attempt) -> Wr
     context = reader.context
     begun = epoch_beginning(context, context.batch.epoch, context.batch.upto)
     versions = _Versions(context)
-    before = versions.known(begun.at, until=begun.at, withdrawn=_withdrawn(context))
+    before = versions.held(begun.at, until=begun.at, withdrawn=_withdrawn(context))
     earlier = _earlier(reader, begun)
     if earlier is not None:
         before = earlier[1] if before is None else before.unionByName(earlier[1])
@@ -149,7 +149,7 @@ class _Versions:
         self._images = Observed()
         self._rows = Observed()
 
-    def known(
+    def held(
         self,
         since: datetime,
         until: datetime | None = None,
@@ -157,8 +157,8 @@ class _Versions:
         *,
         withdrawn: bool = False,
     ) -> DataFrame | None:
-        """The rows of the table that events from `since` on may change, as a timeline: all their events, or only those
-        before `until`. None without a table."""
+        """The rows that the table has and that events from `since` on may change, as a timeline: all their events, or
+        only those before `until`. None without a table."""
         context, target = self._context, self._context.target
         if context.position.snapshot_id is None or context.reshape:
             return None
@@ -170,8 +170,8 @@ class _Versions:
         self._known = Observed()
         rows = self._known.on(rows, F.count(F.lit(1)).alias("rows"))
         if target.mode is Mode.HISTORY:
-            return history.known(rows, target, until)
-        return soft_delete.known(rows, target, until, withdrawn=withdrawn)
+            return history.as_timeline(rows, target, until)
+        return soft_delete.as_timeline(rows, target, until, withdrawn=withdrawn)
 
     def after(self, before: DataFrame | None, own: DataFrame, end: datetime | None = None) -> DataFrame:
         """The rows of the events; `end`: when rows of `before` end, unless `own` has them."""

@@ -249,8 +249,8 @@ def test_s3_s_word_that_a_file_was_deleted(
     time.sleep(1.1)  # S3 tells times by the second
     put(aws, bucket, 2, 6)
     aws.s3.delete_object(Bucket=bucket, Key=f"landing/{gone}")
-    doubtful = arrivals.scan()
-    assert "public.t01" in doubtful.doubtful
+    unconfirmed = arrivals.scan()
+    assert "public.t01" in unconfirmed.unconfirmed
     aws.send(url, of(bucket, "ObjectRemoved:Delete", gone))
     (mark,) = arrivals.scan().logged
     assert (mark.kind, mark.qualified_table) == (FileKind.VANISHED, "public.t01")
@@ -269,7 +269,7 @@ def test_s3_s_word_of_deletions_that_comes_in_parts(
     aws.s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": f"landing/{key}"} for key in keys]})
     for key in keys[:-1]:
         aws.send(url, of(bucket, "ObjectRemoved:Delete", key))
-        assert "public.t01" in arrivals.scan().doubtful
+        assert "public.t01" in arrivals.scan().unconfirmed
     aws.send(url, of(bucket, "ObjectRemoved:Delete", keys[-1]))
     (mark,) = arrivals.scan().logged
     assert (mark.kind, mark.qualified_table) == (FileKind.VANISHED, "public.t01")

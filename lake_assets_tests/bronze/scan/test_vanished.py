@@ -108,7 +108,7 @@ def test_all_files_of_a_table_vanish(place: Place) -> None:
     assert [(file.kind, file.qualified_table) for file in look.logged] == [
         (FileKind.VANISHED, "public.items")
     ]
-    assert look.doubtful == {}
+    assert look.unconfirmed == {}
     assert place.look().logged == []
     # In another process as well.
     place.log = FileLog(place.catalog)
@@ -144,7 +144,7 @@ def test_some_files_are_left(place: Place) -> None:
     """As a lifecycle rule leaves them, or a look amid a deletion finds them."""
     place.remove(LOAD1, LOAD2)
     look = place.look()
-    assert (look.logged, look.doubtful) == ([], {})
+    assert (look.logged, look.unconfirmed) == ([], {})
     known = newest_known(place.log.files("shop"))
     assert [file.key for file in missing_files(place.store, known)] == [LOAD1, LOAD2]
     assert missing_files(place.store, [file for file in known if file.key == CHANGES]) == []
@@ -163,10 +163,10 @@ def test_an_empty_location_is_suspicious(place: Place) -> None:
     for _ in range(2):
         look = place.look()
         assert look.logged == []
-        assert set(look.doubtful) == {"public.items", "public.other"}
-        assert "the location itself may have changed, or be empty" in look.doubtful["public.items"]
+        assert set(look.unconfirmed) == {"public.items", "public.other"}
+        assert "the location itself may have changed, or be empty" in look.unconfirmed["public.items"]
     place.put(LOAD1, LOAD2, CHANGES, OTHER)
-    assert place.look().doubtful == {}
+    assert place.look().unconfirmed == {}
 
 
 def test_s3_says_that_they_were_deleted(place: Place) -> None:
@@ -175,14 +175,14 @@ def test_s3_says_that_they_were_deleted(place: Place) -> None:
     told = dict.fromkeys((LOAD1, LOAD2, CHANGES), Removal.DELETED)
     look = place.look(told)
     assert [file.qualified_table for file in look.logged] == ["public.items"]
-    assert set(look.doubtful) == {"public.other"}
+    assert set(look.unconfirmed) == {"public.other"}
 
 
 def test_s3_says_that_they_expired(place: Place) -> None:
     place.remove(LOAD1, LOAD2, CHANGES)
     look = place.look({LOAD1: Removal.EXPIRED, LOAD2: Removal.DELETED})
     assert look.logged == []
-    assert look.doubtful == {"public.items": "S3 says that a lifecycle rule expired them"}
+    assert look.unconfirmed == {"public.items": "S3 says that a lifecycle rule expired them"}
 
 
 def test_some_had_expired_before_the_others_were_deleted(place: Place) -> None:
@@ -197,7 +197,7 @@ def test_what_s3_said_of_an_earlier_file_says_nothing(place: Place) -> None:
     told = dict.fromkeys((LOAD1, LOAD2, CHANGES), Removal.DELETED)
     look = place.look(told, after=timedelta(seconds=-1))
     assert look.logged == []
-    assert "public.items" in look.doubtful
+    assert "public.items" in look.unconfirmed
 
 
 def test_what_is_seen_is_not_gone(place: Place) -> None:
@@ -212,7 +212,7 @@ def test_nothing_that_is_left_is_as_old(place: Place) -> None:
     later = [replace(file, last_modified=tomorrow) if file.key == OTHER else file for file in known]
     (found,) = vanished_tables(later, {OTHER}, ["public.items", "public.other"])
     assert not found.certain
-    assert found.doubt.startswith("no other file as old exists either")
+    assert found.reason.startswith("no other file as old exists either")
     (found,) = vanished_tables(known, {OTHER}, ["public.items", "public.other"])
     assert found.certain
     assert vanished_tables(known, {OTHER}, ["public.other"]) == []

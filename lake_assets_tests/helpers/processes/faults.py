@@ -48,7 +48,7 @@ _SET_ASIDE = ("lake_assets.bronze.quarantine.quarantine_log", "Quarantine.set_as
 _PUBLISH = ("lake_assets.iceberg.publish", "Attempt.publish")
 _READER = "lake_assets.silver.write.batch_reader"
 _DELETE = ("lake_assets.silver.write.upsert", "delete_matching")
-_STAMP = ("lake_assets.silver.apply.apply_batch", "stamp")
+_FINAL_COMMIT = ("lake_assets.silver.apply.apply_batch", "write_final_commit")
 _ALTER = ("lake_assets.schema.alter_columns", "SilverSchema._alter")
 
 POINTS = {
@@ -68,8 +68,8 @@ POINTS = {
         Point("read, done", Step.WRITING, _READER, "BatchReader.check", "after"),
         Point("delete, begun", Step.WRITING, *_DELETE, "before"),
         Point("delete, done", Step.WRITING, *_DELETE, "after"),
-        Point("append, begun", Step.WRITING, *_STAMP, "before"),
-        Point("append, done", Step.WRITING, *_STAMP, "after"),
+        Point("append, begun", Step.WRITING, *_FINAL_COMMIT, "before"),
+        Point("append, done", Step.WRITING, *_FINAL_COMMIT, "after"),
         Point("set aside, begun", Step.WRITING, *_SET_ASIDE, "before", of="Held("),
         Point("set aside, done", Step.SETTING_ASIDE, *_SET_ASIDE, "after", of="Held("),
         Point("fast_forward, begun", Step.WRITING, *_PUBLISH, "before"),

@@ -33,7 +33,7 @@ def _dying(random: Random, patched: pytest.MonkeyPatch) -> bool:
     """Sometimes lets the process die at one of three places of the next turn; returns whether it will."""
     if random.random() > 0.3:
         return False
-    victim, name = random.choice([(apply, "stamp"), (apply, "count_rows"), (Attempt, "publish")])
+    victim, name = random.choice([(apply, "write_final_commit"), (apply, "count_rows"), (Attempt, "publish")])
     whole = getattr(victim, name)
 
     def dies(*anything: Any, **named: Any) -> Any:

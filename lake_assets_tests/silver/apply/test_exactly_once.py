@@ -107,7 +107,7 @@ def test_a_killed_process(shop: KeyedShop, monkeypatch: pytest.MonkeyPatch, when
     with monkeypatch.context() as patched:
         patched.setattr(Attempt, "drop", lambda self: None)
         if when == "between delete and append":
-            patched.setattr(apply, "stamp", dies)
+            patched.setattr(apply, "write_final_commit", dies)
         else:
             patched.setattr(Attempt, "publish", dies)
         with pytest.raises(Killed):
@@ -144,7 +144,7 @@ def test_a_killed_full_load(
     shop.bench.look()
     with monkeypatch.context() as patched:
         patched.setattr(Attempt, "drop", lambda self: None)
-        patched.setattr(apply, "stamp", killed)
+        patched.setattr(apply, "write_final_commit", killed)
         with pytest.raises(Killed):
             shop.turn_of_items()
     assert shop.bench.table().current_snapshot() is None
@@ -262,7 +262,7 @@ def test_real_processes(wide: KeyedShop) -> None:
         ]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    killed, other = process(kill_before="stamp"), process(start=str(start))
+    killed, other = process(kill_before="write_final_commit"), process(start=str(start))
     _, errors = killed.communicate(timeout=PATIENCE)
     assert killed.returncode == -signal.SIGKILL, errors[-4000:]
     while not start.with_name("start.ready").exists():

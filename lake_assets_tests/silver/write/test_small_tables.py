@@ -103,8 +103,8 @@ def test_a_branch_that_is_dropped_amid_an_attempt_doubles_nothing(
     items.load(1, 2, 3)
     module, name = {
         "before the delete": (keyed, "delete_matching"),
-        "before the append": (apply, "stamp"),
-        "begun anew": (apply, "stamp"),
+        "before the append": (apply, "write_final_commit"),
+        "begun anew": (apply, "write_final_commit"),
         "after it": (apply, "count_rows"),
     }[when]
     whole = getattr(module, name)

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.silver.plan.load_doubt import doubtful_parts
+from lake_assets.silver.plan.ambiguous_parts import ambiguous_parts
 from lake_assets.silver.table.position import Position
 from lake_assets_tests.helpers.files.dms_files import NOON
 from lake_assets_tests.helpers.files.planning import AT, LOADED
@@ -91,8 +91,8 @@ START = NOON - timedelta(hours=1)
 )
 def test_cases(case: str, files: list[LoggedFile], position: Position, expected: list[int]) -> None:
     epoch = max(file.epoch for file in files)
-    doubt = doubtful_parts(files, epoch, position, task_start=False)
-    assert ([part.offset for part in doubt.parts] if doubt is not None else []) == expected
+    ambiguity = ambiguous_parts(files, epoch, position, task_start=False)
+    assert ([part.offset for part in ambiguity.parts] if ambiguity is not None else []) == expected
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,8 @@ def test_equal_stamps_that_may_be_the_tasks_start_say_nothing(
     files = [logged(n, "LOAD1", first_commit_ts=START, one_stamp=one_stamp) for n in (1, 2)]
     change = logged(3, "20260301-121000000", minute=10)
     for known, position in ((files, APPLIED), ([*files, change], Position())):
-        doubt = doubtful_parts(known, 1, position, task_start=task_start)
-        assert ([part.offset for part in doubt.parts] if doubt is not None else []) == ([2] if asked else [])
-    assert doubtful_parts(files, 1, Position(), task_start=task_start) is None, "nothing depends on it"
+        ambiguity = ambiguous_parts(known, 1, position, task_start=task_start)
+        assert ([part.offset for part in ambiguity.parts] if ambiguity is not None else []) == (
+            [2] if asked else []
+        )
+    assert ambiguous_parts(files, 1, Position(), task_start=task_start) is None, "nothing depends on it"

@@ -1,7 +1,7 @@
 """Full-load files that only the user can assign to a full load: a pure decision.
 
 A wrong guess loses rows: a part that is taken for a part of a reload supersedes all changes before it, and one that is
-taken for a part of the applied load brings deleted rows back. Here: which parts are doubtful, and why. Not here: the
+taken for a part of the applied load brings deleted rows back. Here: which parts are ambiguous, and why. Not here: the
 epochs with which they were logged (`bronze/log/admission.py`), the user's decision
 (`commands/mend/full_load_decision.py`).
 """
@@ -22,7 +22,7 @@ LOADS_APART = timedelta(hours=6)
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class Ambiguity:
     """Parts that may not belong to the load with which they were logged."""
 
     parts: tuple[LoggedFile, ...]
@@ -34,10 +34,10 @@ class Doubt:
     """They may repeat parts of the load before the one with which they were logged."""
 
 
-def doubtful_parts(
+def ambiguous_parts(
     files: Sequence[LoggedFile], epoch: int, position: Position, *, task_start: bool
-) -> Doubt | None:
-    """The doubt about a pending full load, or None. `files` are the table's records without copies, by offset;
+) -> Ambiguity | None:
+    """The ambiguity about a pending full load, or None. `files` are the table's records without copies, by offset;
     `task_start`: whether their stamps are the task's start."""
     records = [file for file in files if file.kind is FileKind.LOAD and not file.retry]
     own = [file for file in records if file.epoch == epoch]
@@ -68,41 +68,41 @@ def _may_have_the_tasks_start(parts: Sequence[LoggedFile]) -> bool:
     return len(stamps) == 1 and all(part.one_stamp is not False for part in parts)
 
 
-def _rewritten(new: Sequence[LoggedFile], own: Sequence[LoggedFile], same_stamps: bool) -> Doubt | None:
+def _rewritten(new: Sequence[LoggedFile], own: Sequence[LoggedFile], same_stamps: bool) -> Ambiguity | None:
     """Parts whose content differs from their key's former content in the same load, unless their stamps show that it is
     the same transfer, corrected in place."""
-    doubtful = []
+    ambiguous = []
     for part in new:
         former = [f for f in own if f.path == part.path and f.offset < part.offset]
         if not former or part.first_commit_ts is None:
             continue
         if part.first_commit_ts != former[-1].first_commit_ts or same_stamps:
-            doubtful.append(part)
-    if not doubtful:
+            ambiguous.append(part)
+    if not ambiguous:
         return None
-    return Doubt(
-        tuple(doubtful),
-        f"{doubtful[0].key} was written again with other rows, and its timestamps do not show whether it was "
-        f"transferred again ({_files(doubtful)}).",
+    return Ambiguity(
+        tuple(ambiguous),
+        f"{ambiguous[0].key} was written again with other rows, and its timestamps do not show whether it was "
+        f"transferred again ({_files(ambiguous)}).",
     )
 
 
 def _without_later_stamps(
     new: Sequence[LoggedFile], records: Sequence[LoggedFile], epoch: int, position: Position
-) -> Doubt | None:
+) -> Ambiguity | None:
     """Parts of a reload whose stamps are not later than the former load's, so that its beginning is unknown."""
     if position.epoch >= epoch:
         return None
     own = {(part.key, part.version) for part in new}
     former = [f for f in records if f.epoch < epoch and (f.key, f.version) not in own]
     stamps = [f.first_commit_ts for f in former]
-    doubtful = [part for part in new if _is_no_later(part, stamps, former)]
-    if not doubtful:
+    ambiguous = [part for part in new if _is_no_later(part, stamps, former)]
+    if not ambiguous:
         return None
-    return Doubt(
-        tuple(doubtful),
-        f"{doubtful[0].key} was written again, and nothing in it shows that it was transferred later than the full "
-        f"load before it ({_files(doubtful)}).",
+    return Ambiguity(
+        tuple(ambiguous),
+        f"{ambiguous[0].key} was written again, and nothing in it shows that it was transferred later than the full "
+        f"load before it ({_files(ambiguous)}).",
         repeats=True,
     )
 
@@ -120,7 +120,7 @@ def _is_no_later(part: LoggedFile, stamps: Sequence[datetime | None], former: Se
 
 def _loads_apart(
     new: Sequence[LoggedFile], parts: Sequence[LoggedFile], epoch: int, position: Position
-) -> Doubt | None:
+) -> Ambiguity | None:
     """Parts of a load that was never applied, if they were transferred long after its other parts."""
     if position.epoch >= epoch or any(part not in new for part in parts):
         return None
@@ -129,11 +129,11 @@ def _loads_apart(
     wide = [later for earlier, later in itertools.pairwise(ordered) if later - earlier > LOADS_APART]
     if not wide:
         return None
-    doubtful = tuple(part for part in parts if part.offset in times and times[part.offset] >= wide[-1])
-    return Doubt(
-        doubtful,
-        f"{doubtful[0].key} was transferred more than {LOADS_APART.seconds // 3600} hours after other parts of its "
-        f"full load, so that they may belong to two loads ({_files(doubtful)}).",
+    ambiguous = tuple(part for part in parts if part.offset in times and times[part.offset] >= wide[-1])
+    return Ambiguity(
+        ambiguous,
+        f"{ambiguous[0].key} was transferred more than {LOADS_APART.seconds // 3600} hours after other parts of its "
+        f"full load, so that they may belong to two loads ({_files(ambiguous)}).",
     )
 
 
@@ -149,7 +149,7 @@ def _late(
     files: Sequence[LoggedFile],
     epoch: int,
     position: Position,
-) -> Doubt | None:
+) -> Ambiguity | None:
     """Parts under new keys, of the load that the table has applied."""
     applied = [part for part in parts if part.offset <= position.log_offset]
     if epoch != position.epoch or not applied:
@@ -157,13 +157,13 @@ def _late(
     changes = list({f.path: f for f in files if f.kind is FileKind.CDC and not f.retry}.values())
     end = load_end(applied, changes, [f for f in records if f.epoch < epoch])
     known = {f.path for f in records if f.offset <= position.log_offset}
-    doubtful = [p for p in new if p.path not in known and not is_of_same_load(p, applied, end)]
-    if not doubtful:
+    ambiguous = [p for p in new if p.path not in known and not is_of_same_load(p, applied, end)]
+    if not ambiguous:
         return None
-    return Doubt(
-        tuple(doubtful),
-        f"{doubtful[0].key} arrived after its full load of {many(len(applied), 'file')} had been applied, and nothing "
-        f"shows whether it is a late part of it or of a reload ({_files(doubtful)}).",
+    return Ambiguity(
+        tuple(ambiguous),
+        f"{ambiguous[0].key} arrived after its full load of {many(len(applied), 'file')} had been applied, and nothing "
+        f"shows whether it is a late part of it or of a reload ({_files(ambiguous)}).",
         came_late=True,
     )
 
