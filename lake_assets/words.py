@@ -19,6 +19,11 @@ def does(number: int, verb: str) -> str:
     return verb if number != 1 else _SINGULAR.get(verb, f"{verb}s")
 
 
+def them(number: int) -> str:
+    """The pronoun of so many things."""
+    return "it" if number == 1 else "them"
+
+
 def span(seconds: float) -> str:
     """The two largest units of a span of time: `2 d 14 h`, `14 min 3 s`, `0.4 s`."""
     if seconds < 0:

@@ -78,7 +78,10 @@ def test_files_of_which_rows_wait_are_read_again(mode: Mode) -> None:
 
 def test_until_the_cut_moves_on_later_files_wait() -> None:
     later = logged(4, "c4", minute=3)
-    for files, told in ((FILES, "4 rows from"), ([*FILES, later], "4 rows and 1 file from")):
+    for files, told in (
+        (FILES, "4 rows were committed after the consistent cut"),
+        ([*FILES, later], "4 rows and the rows of 1 file were committed after"),
+    ):
         assert told in (plan(files, AT, 60).waiting or "")
     late = plan([*FILES, logged(4, "c0", minute=0.8)], AT, 60).batch
     assert late is not None
@@ -162,7 +165,9 @@ def test_a_file_of_waiting_rows_that_is_gone_stops_the_table(spark: SparkSession
     bench.put(cdc_file(TABLE, rows[7]["commit_ts"] + 13 * SECOND, rows[6:]))
     error = bench.turn()["items"].error
     assert isinstance(error, TableStopped), error
-    assert "6 rows wait for the consistent cut" in str(error)
+    assert "but 6 rows of files that silver_shop.items has read still wait for the consistent cut" in str(
+        error
+    )
     gone.write_bytes(content)
     bench.apply()
     assert len(bench.rows()) == read_position(bench.table()).rows == 8

@@ -261,7 +261,7 @@ def test_what_nothing_tells_is_asked(bench: Callable[..., Bench], decision: str)
     lake.put(load_file("public.events", [{"id": 1, "v": "e"}]))
     results = lake.turn()
     assert isinstance(results["items"].error, TableStopped)
-    assert "Decide: lake-assets full-load TABLE --reload, or --same-load." in str(results["items"].error)
+    assert "Run `lake-assets full-load public.items --reload` if DMS" in str(results["items"].error)
     assert len(results["events"].batches) == 1
     assert lake.rows() == before
     (items, _, _) = status(lake.lake)

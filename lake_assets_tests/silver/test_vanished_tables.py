@@ -114,7 +114,7 @@ def test_keep_says_what_was_lost(story: Callable[..., Story]) -> None:
     lake.truncate()
     result = lake.bench.turn()["items"]
     assert isinstance(result.error, TableStopped)
-    assert "1 file that it needs has vanished from the bucket" in str(result.error)
+    assert "which the next batch needs, has vanished from the bucket" in str(result.error)
 
 
 def test_truncate(story: Callable[..., Story]) -> None:

@@ -14,7 +14,7 @@ from lake_assets.bronze.files.keys import TRANSACTIONS
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.reader.places import plain
 from lake_assets.errors import RowCountMismatch, TableStopped
-from lake_assets.words import does, many
+from lake_assets.words import many
 
 
 def stop_for_bad_rows(
@@ -49,10 +49,8 @@ def stop_for_missing_rows(table: str, counted: Mapping[str, int], changes: DataF
             break
     else:
         first = next(iter(counted))
-        differs = (
-            f"{many(len(counted), 'file')} from {first} on {does(len(counted), 'were')} read with a row too many or "
-            "too few, once"
-        )
+        which = first if len(counted) == 1 else f"{many(len(counted), 'file')} from {first} on"
+        differs = f"the first read of {which} gave a wrong number of rows, a second read gave the right one"
     raise RowCountMismatch(
         table,
         f"{differs}. Nothing of this batch was published.",

@@ -56,7 +56,8 @@ class TableStatus:
     """The table shows the transactions up to this commit time, ISO 8601 UTC; None: all transactions in its files."""
     rows_waiting_for_cut: int = 0
     unknown_rows: int = 0
-    """Changes since its full load of rows that it did not have; without a full load, deletes count too."""
+    """How many rows updates referred to since its full load although the table did not have them. Without a full load,
+    deletes count, too."""
     vanished: str | None = None
     """Since when, ISO 8601 UTC, all of its files have vanished from the bucket."""
     source: str = ""

@@ -93,8 +93,8 @@ def inconsistencies(result: TableResult) -> Iterator[str]:
         )
     if unmatched := sum(batch.unmatched for batch in result.batches):
         yield (
-            f"{many(unmatched, 'row', 'were')} to be deleted or updated that the table did not have. The source may "
-            "not show whole rows, an earlier file may be missing, or rows were changed while the full load ran."
+            f"deletes and updates referred to {many(unmatched, 'row')} that the table did not have. The source may not "
+            "show whole rows, an earlier file may be missing, or rows were changed while the full load ran."
         )
 
 

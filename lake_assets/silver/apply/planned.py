@@ -42,7 +42,7 @@ from lake_assets.spark.causes import root_cause
 from lake_assets.spark.preflight import PreflightError
 from lake_assets.spark.session import SparkRefused, server_lost
 from lake_assets.storage.object_store import ObjectStore, StoreError
-from lake_assets.words import does, many
+from lake_assets.words import many, them
 
 ATTEMPTS = 5
 PENDING = "Its files are pending; the next turn applies them."
@@ -179,20 +179,25 @@ def _diagnosed(context: BatchContext, error: Exception) -> tuple[Exception, list
             context.spark, context.store, files, lambda file: contracts.at(file.offset).contract.dms
         )
     except StoreError:
-        refuse_gone(context.target, context.store, files, f"of the next batch of {context.target.identifier}")
+        refuse_gone(
+            context.target, context.store, files, f"the next batch of {context.target.identifier} needs"
+        )
         raise
     except Exception as again:  # noqa: BLE001  (not a fault of the files; this is the cause)
         return again, []
 
 
-def refuse_gone(target: Target, store: ObjectStore, files: Sequence[LoggedFile], of_what: str) -> None:
-    """Raises TableStopped when some of the files are gone from the bucket; `of_what` says which files they are."""
+def refuse_gone(target: Target, store: ObjectStore, files: Sequence[LoggedFile], which: str) -> None:
+    """Raises TableStopped when some of the files are gone from the bucket; `which`: a clause that says which files they
+    are, such as `the next batch needs`."""
     if missing := missing_files(store, files):
         raise TableStopped(
             target.table,
-            f"{len(missing)} of the {many(len(files), 'file')} {of_what} {does(len(missing), 'are')} gone from the "
-            f"bucket, the first of them {missing[0].key}.",
-            "Put them back, or have DMS reload the table.",
+            f"{missing[0].key}, which {which}, is gone from the bucket."
+            if len(missing) == 1
+            else f"{len(missing)} of the {many(len(files), 'file')} that {which} are gone from the bucket, the first "
+            f"of them {missing[0].key}.",
+            f"Put {them(len(missing))} back, or have DMS reload the table.",
         )
 
 

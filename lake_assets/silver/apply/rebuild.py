@@ -148,7 +148,7 @@ def _refuse_lost_files(
 ) -> None:
     """Raises TableStopped when files from which the table was computed cannot be read any more."""
     needed = [file for file in batch.files if (file.key, file.version) not in damaged]
-    refuse_gone(target, runtime.store(target.source), needed, "that it was made of")
+    refuse_gone(target, runtime.store(target.source), needed, f"{target.identifier} is computed from")
     if lost := lost_contents(batch.files, logged, damaged):
         raise TableStopped(
             target.table,

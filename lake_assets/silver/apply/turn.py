@@ -27,7 +27,7 @@ from lake_assets.silver.table.position import Position, read_position
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets.silver.write.batch_context import Damaged
-from lake_assets.words import does, many
+from lake_assets.words import does, many, them
 
 Progress = Callable[[Target, str], None]
 """Called with the table and the stage's name as each stage begins, and with `done` at the end of the table's turn."""
@@ -115,8 +115,9 @@ class Turn:
         if again and (missing := missing_files(self.runtime.store(self.target.source), again)):
             raise TableStopped(
                 self.target.table,
-                f"{missing[0].key} is gone from the bucket, and of the files that {self.target.identifier} has read, "
-                f"{many(position.waiting, 'row', 'wait')} for the consistent cut.",
+                f"{missing[0].key} is gone from the bucket, but {many(position.waiting, 'row')} of files that "
+                f"{self.target.identifier} has read still {does(position.waiting, 'wait')} for the consistent cut, and "
+                "can only be read from those files.",
                 "Put it back, or have DMS reload the table.",
             )
 
@@ -131,12 +132,16 @@ class Turn:
             return
         if missing := missing_files(self.runtime.store(self.target.source), applied):
             again = next((file for file in batch.files if file.offset > position.log_offset), batch.files[-1])
+            gone = (
+                f"{missing[0].key}, one of them, is gone from the bucket"
+                if len(missing) == 1
+                else f"{len(missing)} of them are gone from the bucket, the first of them {missing[0].key}"
+            )
             raise TableStopped(
                 self.target.table,
                 f"{again.key} was written again, so that {self.target.identifier} is to be computed again from "
-                f"{many(len(batch.files), 'file')}, and {len(missing)} of them {does(len(missing), 'are')} gone from "
-                f"the bucket, the first of them {missing[0].key}.",
-                "Put them back, or have DMS reload the table.",
+                f"{many(len(batch.files), 'file')}, but {gone}.",
+                f"Put {them(len(missing))} back, or have DMS reload the table.",
             )
 
     def _without_recompute(self, batch: Batch, position: Position, logged: Sequence[LoggedFile]) -> Batch:

@@ -112,7 +112,8 @@ def _steps(target: Target, steps: DataFrame) -> list[Step]:
     if len(rows) > MOST_STEPS:
         raise TableStopped(
             target.table,
-            f"more than {MOST_STEPS:,} changes move rows between keys within their transactions.",
+            f"more than {MOST_STEPS:,} changes belong to keys whose rows must be followed one by one (key moves within "
+            "a transaction, or updates without all columns).",
             "Lower automation.max_files_per_batch, or have DMS reload the table.",
         )
     return [

@@ -23,6 +23,11 @@ from lake_assets.spark.sql import quoted
 from lake_assets.spark.types import spark_type
 
 MOST_SWAPS = 2
+UNORDERED = (
+    "a key was given up and reused within a transaction, in three transactions of one batch, and the order of these "
+    "changes cannot be determined. Lower automation.max_files_per_batch, so that the transactions are in different "
+    "batches; if one file has them all, use mode: current, which follows such rows one by one"
+)
 BEFORE_ALL = datetime(1, 1, 1, tzinfo=UTC)
 """The beginning of an epoch whose beginning is unknown: nothing precedes it."""
 KNOWN, EARLIER, VANISHED, OWN = range(4)
@@ -100,9 +105,7 @@ def departures_first(timeline: DataFrame, target: Target) -> DataFrame:
             F.col("_tombstone") & F.col("_swapped"), F.col("_order").withField("_sequence", earlier)
         ).otherwise(F.col("_order"))
         timeline = swapped.withColumn("_order", first).drop("_swapped")
-    unclear = F.raise_error(F.lit("a key has changed hands in three transactions of one batch")).cast(
-        "boolean"
-    )
+    unclear = F.raise_error(F.lit(UNORDERED)).cast("boolean")
     left = _swapped(timeline, target)
     return left.filter(F.when(F.col("_swapped"), unclear).otherwise(F.lit(True))).drop("_swapped")
 

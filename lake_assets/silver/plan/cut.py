@@ -17,7 +17,7 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import ConsistentCut
 from lake_assets.silver.table.position import Position
-from lake_assets.words import many
+from lake_assets.words import does, many, them
 
 _EPOCH, _SECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(seconds=1)
 ALL_FILES = timedelta(days=365_000)
@@ -90,8 +90,13 @@ def why_nothing(position: Position, pending: Sequence[LoggedFile], upto: datetim
     later = (f.kind is FileKind.CDC and not f.retry and (f.first_commit_ts or upto) > upto for f in pending)
     if not all(later):
         return None
-    files = f" and {many(len(pending), 'file')}" if pending else ""
-    return f"{many(position.waiting, 'row')}{files} from after the consistent cut at {upto:%Y-%m-%d %H:%M:%S} UTC"
+    rows = [many(position.waiting, "row")] if position.waiting else []
+    files = [f"the rows of {many(len(pending), 'file')}"] if pending else []
+    number = position.waiting + 2 * len(pending)  # a file counts as several rows
+    return (
+        f"{' and '.join(rows + files)} {does(number, 'were')} committed after the consistent cut at "
+        f"{upto:%Y-%m-%d %H:%M:%S} UTC; a later cut applies {them(number)}"
+    )
 
 
 def _floor(moment: datetime, step: timedelta) -> datetime:

@@ -1,8 +1,8 @@
 """Whether changes are late: not newer than changes that the table has applied, or than its full load. Pure.
 
 A late change may precede an applied one of its key, so that the key is recomputed (`silver/write/late_batch.py`). Not
-here: LOAD files that arrive late (`ambiguous_parts.py`), files that the log gives to another epoch
-(`bronze/log/admission.py`).
+here: LOAD parts that arrive after their load was applied (`ambiguous_parts.py`), files that the log gives to another
+epoch (`bronze/log/admission.py`).
 """
 
 from collections.abc import Iterable
@@ -27,8 +27,9 @@ def may_share_transaction(lowest: str, applied: str) -> bool:
 
 
 def overlap_end(files: Iterable[LoggedFile], position: Position) -> str:
-    """The time, in a sequence's digits, up to which the full load among the files may have read the effects of changes;
-    empty without its stamps. The clocks of DMS and of the source differ."""
+    """Changes committed up to this time (the first 16 digits of a sequence) may already be contained in the full load
+    among the files. Empty if the load has no timestamps. Includes a margin for differences between the clocks of DMS
+    and of the source."""
     stamps = [file.first_commit_ts for file in files if file.kind is FileKind.LOAD]
     if not position.max_sequence:
         stamps.append(position.max_commit_ts)  # of the load's newest row

@@ -58,9 +58,9 @@ def request_of(requested: Requested, logged: Iterable[LoggedFile]) -> LoggedFile
 
 
 def parts_of(files: Sequence[LoggedFile], requested: Iterable[Requested]) -> list[Part]:
-    """What is read of `files`, records in the order of their offsets: those with the content of a file, and those that
-    request rows of it; without the former, an earlier batch has read the file. Leaves out a record of which nothing is
-    read."""
+    """The rows to read through each record. `files` are log records, by offset: data files, and retry requests for
+    quarantined rows. A request whose data file is not in `files` belongs to a file that an earlier batch has read.
+    Leaves out a record through which nothing is read."""
     whole = {(file.key, file.version): file for file in files if not file.retry}
     given: dict[int, list[Held]] = {}
     rows: list[tuple[Held, LoggedFile]] = []

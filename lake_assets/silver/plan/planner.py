@@ -16,11 +16,11 @@ from lake_assets.bronze.log.epochs import epoch_start, load_end
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import FullLoadComplete, Mode, OnVanished
 from lake_assets.errors import TableStopped
+from lake_assets.silver.plan.ambiguous_parts import ambiguous_parts
 from lake_assets.silver.plan.cut import NO_CUT, Cut, may_wait, why_nothing
 from lake_assets.silver.plan.full_load_gate import Gate, why_incomplete
-from lake_assets.silver.plan.ambiguous_parts import ambiguous_parts
 from lake_assets.silver.table.position import Position
-from lake_assets.words import does, many
+from lake_assets.words import many, them
 
 __all__ = [
     "Batch",
@@ -266,11 +266,14 @@ def _needs_vanished_files(batch: Batch, marks: Sequence[LoggedFile]) -> Stop | N
     gone = [file for file in batch.files if file.offset < last]
     if not gone:
         return None
+    them_all = them(len(gone))
     return Stop(
-        f"{many(len(gone), 'file')} that it needs {does(len(gone), 'have')} vanished from the bucket, the first of "
-        "them "
+        f"{gone[0].key}, which the next batch needs, has vanished from the bucket."
+        if len(gone) == 1
+        else f"{many(len(gone), 'file')} that the next batch needs have vanished from the bucket, the first of them "
         f"{gone[0].key}.",
-        "Put them back or have DMS reload the table; with on_vanished: truncate it starts again without them.",
+        f"Put {them_all} back or have DMS reload the table; with on_vanished: truncate the table starts again without "
+        f"{them_all}.",
     )
 
 
@@ -286,7 +289,11 @@ def _undecided(
     ambiguity = ambiguous_parts(files, epoch, position, task_start=task_start)
     if ambiguity is None or (policy.when == "immediately" and ambiguity.came_late):
         return None
-    return Stop(ambiguity.reason, "Decide: lake-assets full-load TABLE --reload, or --same-load.")
+    command = f"lake-assets full-load {ambiguity.parts[0].qualified_table}"
+    return Stop(
+        ambiguity.reason,
+        f"Run `{command} --reload` if DMS has loaded the table again, or `{command} --same-load` if it has not.",
+    )
 
 
 def epoch_members(files: Sequence[LoggedFile], epoch: int, upto: int) -> tuple[LoggedFile, ...]:

@@ -14,13 +14,13 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 
 Contents = Collection[tuple[str, str]]
-"""Keys and versions."""
+"""Object keys and versions."""
 
 
 def rewritten(
     files: Sequence[LoggedFile], logged: Sequence[LoggedFile], applied: int, left_out: Contents
 ) -> list[LoggedFile]:
-    """Those of `files` whose content differs from the content of their key that was applied, up to the offset
+    """Those of `files` whose content differs from the content of their object key that was applied, up to the offset
     `applied`. `logged`: all files of the table; `left_out`: files that were set aside whole, and so not applied."""
     known = {(file.key, file.version) for file in logged if file.offset <= applied}
     return [
@@ -37,7 +37,7 @@ def rewritten(
 def former_content(
     file: LoggedFile, logged: Sequence[LoggedFile], applied: int, left_out: Contents
 ) -> LoggedFile | None:
-    """The record of the key's newest other content that was applied, or None."""
+    """The record of the newest other content under the file's object key that was applied, or None."""
     return max(
         (
             other
@@ -58,8 +58,8 @@ def former_content(
 def lost_contents(
     files: Sequence[LoggedFile], logged: Sequence[LoggedFile], left_out: Contents
 ) -> list[LoggedFile]:
-    """Those of `files` that are set aside although the table has rows of their key's former content, which cannot be
-    read any more."""
+    """Those of `files` that are set aside although the table has rows of the former content of their object key, which
+    cannot be read any more."""
     return [
         file
         for file in files

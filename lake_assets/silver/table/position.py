@@ -38,7 +38,8 @@ def touched_days_property(column: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """State of a silver table as of one snapshot."""
+    """The position of a silver table at one snapshot: the offset, the cut if its source has one, and what belongs to
+    them."""
 
     log_offset: int = 0
     """Every file of the table up to this offset of the file log is applied, superseded or set aside."""
@@ -59,7 +60,8 @@ class Position:
     waiting: int = 0
     """Rows of its files that were committed after the cut, and are not applied yet."""
     unknown_rows: int = 0
-    """Changes since the full load of rows that the table did not have; without a full load, deletes count, too."""
+    """How many rows updates referred to since the full load although the table did not have them. Without a full load,
+    deletes count, too."""
     mark: LogMark | None = None
     """The log of the offset; None if the commit does not record it."""
 

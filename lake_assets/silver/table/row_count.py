@@ -63,13 +63,13 @@ def row_count_problem(counts: RowCounts, *, replaces: bool) -> str | None:
             "file than consistent_cut.margin"
         )
     if counts.keys - counts.followed > counts.used * 2:
-        return f"{many(counts.used, 'row')} cannot change {many(counts.keys, 'key')}"
+        return f"{many(counts.keys, 'key')} changed, but only {many(counts.used, 'row', 'were')} used"
     if counts.replaced is None and counts.written > counts.keys:
-        return f"{many(counts.written, 'row', 'were')} written for {many(counts.keys, 'key')}"
+        return f"{many(counts.written, 'row', 'were')} written, but only {many(counts.keys, 'key')} changed"
     if counts.added != counts.written:
         return f"{many(counts.written, 'row', 'were')} written, but Iceberg counts {counts.added} added"
     if counts.written > counts.versions and counts.replaced is not None:
-        return f"{many(counts.written, 'row', 'were')} written of {many(counts.versions, 'image')}"
+        return f"{many(counts.written, 'row', 'were')} written, but only {many(counts.versions, 'row image', 'exist')}"
     if replaces:
         if counts.after != counts.written - counts.taken_back:
             return (

@@ -21,7 +21,7 @@ from lake_assets.silver.plan.parts import Part, Requested, request_of
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch_context import BatchContext
-from lake_assets.words import many
+from lake_assets.words import many, them
 
 SHARE_FROM = 20
 """Rows of a batch below which the share of bad rows is not checked."""
@@ -52,8 +52,9 @@ class BatchQuarantine:
         return [Requested(held, at) for held, at in self._log.asked(self._context.target.identifier)]
 
     def set_aside(self, parts: Sequence[Part]) -> None:
-        """Records what is held of these parts, the batch's own, before the batch is published; idempotent. A row that a
-        record of the log after this batch requests stays requested until that record is applied."""
+        """Records what is held of these parts, the batch's own, before the batch is published; idempotent. If
+        `quarantine retry` has already logged a request for a row beyond this batch, the row stays in state RETRIED
+        until a batch applies that request."""
         upto = self._context.batch.upto
         later = {one.held.id: one.at for one, request in self._requests() if request.offset > upto}
         self._log.set_aside(
@@ -153,7 +154,7 @@ def refuse_too_many_files(context: BatchContext, held: Sequence[Held]) -> None:
             context.target.table,
             f"{new[0].reason}; {many(len(new), 'file')} of the batch would be set aside, and quarantine.max_files is "
             f"{most}.",
-            "Have DMS write them again, or raise the limit to go on without them.",
+            f"Have DMS write {them(len(new))} again, or raise the limit to go on without {them(len(new))}.",
         )
 
 

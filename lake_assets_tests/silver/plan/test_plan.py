@@ -116,9 +116,20 @@ def test_what_is_to_be_decided_is_said() -> None:
         "p0/LOAD1 arrived after its full load of 2 files had been applied, and nothing shows whether it is a late part "
         "of it or of a reload (1 such file)."
     )
+    assert stop.next_step == (
+        "Run `lake-assets full-load public.items --reload` if DMS has loaded the table again, or `lake-assets "
+        "full-load public.items --same-load` if it has not."
+    )
     stop = plan([*LOADED, logged(4, "c4", minute=6), vanished(5)], AT).stop
     assert stop is not None
-    assert stop.reason.startswith("1 file that it needs has vanished from the bucket, the first of them c4")
+    assert stop.reason == "c4, which the next batch needs, has vanished from the bucket."
+    assert stop.next_step.startswith("Put it back")
+    stop = plan([*LOADED, logged(4, "c4", minute=6), logged(5, "c5", minute=7), vanished(6)], AT).stop
+    assert stop is not None
+    assert stop.reason.startswith(
+        "2 files that the next batch needs have vanished from the bucket, the first of"
+    )
+    assert stop.next_step.startswith("Put them back")
 
 
 def test_a_batch_names_the_times_that_all_files_had_vanished() -> None:

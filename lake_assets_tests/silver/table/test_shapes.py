@@ -257,7 +257,7 @@ def test_another_shape_needs_a_rebuild(
     assert isinstance(error, TableStopped)
     assert str(error) == (
         f"public.items: silver_shop.items was made with mode: {made}, and lake.yaml says {wanted}. Run `lake-assets "
-        "rebuild public.items` to have it built in the new shape from its files, or set the mode back."
+        "rebuild public.items` to have it built in the new mode from its files, or set the mode back."
     )
     assert bench.rows() == before
     (state,) = table_states(bench.lake.runtime, bench.lake.targets, NOON)
