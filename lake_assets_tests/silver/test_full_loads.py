@@ -255,7 +255,7 @@ def test_what_nothing_tells_is_asked(bench: Callable[..., Bench], decision: str)
     lake.put(part("", range(1, 6)))
     lake.apply()
     before = lake.rows()
-    with pytest.raises(LakeError, match="no full-load file came after"):
+    with pytest.raises(LakeError, match="no full-load file is ambiguous"):
         decide(lake.lake, "public.items", None, reload=True)
     lake.put(part("p0/", [1], at=60, value="new"), part("p1/", [7], at=61, value="new"))
     lake.put(load_file("public.events", [{"id": 1, "v": "e"}]))
