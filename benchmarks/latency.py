@@ -29,7 +29,7 @@ from lake_assets.gold.mart import Input, Mart, MartRequest
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.orchestration.runs.continuous_run import Continuous, Round
-from lake_assets.rounds.maintenance import maintain_silver as tend_silver
+from lake_assets.rounds.maintenance import maintain_silver
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.write.batch import TableResult
 from lake_assets.spark.connect_server import ConnectServer
@@ -38,7 +38,7 @@ from lake_assets.spark.preflight import free_port
 CHANGES = 200
 """A file."""
 WARM_UP = 60
-"""Rounds that are not counted, and the upkeep of a table: a JVM compiles what it runs."""
+"""Rounds that are not counted, and the maintenance of a table: a JVM compiles what it runs."""
 
 
 def newest(request: MartRequest) -> DataFrame:
@@ -110,7 +110,7 @@ class Feed:
 class Timed(Continuous):
     """Notes when each file's rows were readable, and when the mart showed them."""
 
-    tended = 0
+    maintained = 0
     feed: Feed
     silver: list[float]
     gold: list[float]
@@ -212,7 +212,7 @@ def _measure(used: Lake, feed: Feed, minutes: float, folder: Path) -> None:
         feed.second()
         rounds.round()
     for target in used.targets[:1]:
-        tend_silver(used.runtime, used.marts, target, keep_commits=2)
+        maintain_silver(used.runtime, used.marts, target, keep_commits=2)
     rounds.silver.clear()
     rounds.gold.clear()
     gc.collect()
@@ -224,7 +224,7 @@ def _measure(used: Lake, feed: Feed, minutes: float, folder: Path) -> None:
     while time.monotonic() - began < minutes * 60:
         done = rounds.round()
         number += bool(done.batches)
-        rounds.tended += len(done.tended)
+        rounds.maintained += len(done.maintained)
         if time.monotonic() - told > 30:
             told = time.monotonic()
             print(
@@ -238,7 +238,7 @@ def _measure(used: Lake, feed: Feed, minutes: float, folder: Path) -> None:
     while rounds.round().batches:
         pass
     print(f"\n{feed.tables} tables of {feed.keys} rows, {minutes:g} minutes, {number} rounds of", end=" ")
-    print(f"{seconds / max(number, 1):.2f} s, {rounds.tended} times a table tended")
+    print(f"{seconds / max(number, 1):.2f} s, {rounds.maintained} times a table was maintained")
     print(f"file visible to silver published  {percentiles(rounds.silver)}")
     print(f"file visible to mart published    {percentiles(rounds.gold)}")
     print(_state(used, folder))

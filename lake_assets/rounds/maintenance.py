@@ -97,7 +97,7 @@ class MaintenanceSchedule:
         """Counts the commits of a silver table or a mart."""
         self._commits[identifier] += commits
 
-    def tend_next(self) -> Maintained | None:
+    def maintain_next(self) -> Maintained | None:
         """Called after each round; maintains the table with the most commits, if it is due. Never raises: see the
         `error` of the result."""
         self._rounds += 1

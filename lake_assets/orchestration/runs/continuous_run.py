@@ -23,13 +23,13 @@ from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.gold.write_mart import overwrite
 from lake_assets.iceberg.publish import KeptBranches
-from lake_assets.iceberg.table_maintenance import Maintained as Upkeep
+from lake_assets.iceberg.table_maintenance import Maintained
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
 from lake_assets.orchestration.assets.silver_report import Event, inconsistencies, turn_events
 from lake_assets.rounds.arrivals import Arrivals
 from lake_assets.rounds.backoff import Backoff, Failures
-from lake_assets.rounds.maintenance import MaintenanceSchedule as UpkeepSchedule
+from lake_assets.rounds.maintenance import MaintenanceSchedule
 from lake_assets.rounds.round import plan_round
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.engine import apply_tables
@@ -52,7 +52,7 @@ class Round:
     batches: int = 0
     marts: int = 0
     failed: list[str] = field(default_factory=list)
-    tended: list[Upkeep] = field(default_factory=list)
+    maintained: list[Maintained] = field(default_factory=list)
 
 
 class Continuous:
@@ -74,7 +74,7 @@ class Continuous:
         self._targets = [target for target in targets if target.source == source]
         self._marts = [mart for mart in marts if mart.sources == (source,) and mart.partition_column is None]
         self._instance = instance
-        self._upkeep = UpkeepSchedule(runtime, self._targets, marts, settings or ContinuousConfig())
+        self._maintenance = MaintenanceSchedule(runtime, self._targets, marts, settings or ContinuousConfig())
         self._arrivals = Arrivals(runtime, source)
         self._unreported = UnreportedFiles(runtime, source)
         self._failures = Failures(Backoff.of(runtime.lake.automation), clock)
@@ -109,8 +109,8 @@ class Continuous:
         loaded = LoadedTables(self._runtime.catalog)
         for mart in self._marts:
             self._refresh(mart, loaded, done)
-        if (tended := self._upkeep.tend_next()) is not None:
-            done.tended.append(tended)
+        if (maintained := self._maintenance.maintain_next()) is not None:
+            done.maintained.append(maintained)
         return done
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class Continuous:
     def _applied(self, result: TableResult, done: Round) -> None:
         name = result.target.identifier
         done.batches += len(result.batches)
-        self._upkeep.committed(name, len(result.batches))
+        self._maintenance.committed(name, len(result.batches))
         if result.error is not None:
             self._failed(name, result.error, done)
         else:
@@ -191,5 +191,5 @@ class Continuous:
                 **stored,
             },
         )
-        self._upkeep.committed(mart.identifier)
+        self._maintenance.committed(mart.identifier)
         done.marts += 1

@@ -57,9 +57,6 @@ class BatchReader:
         late = is_late(self.seen.min_sequence, context.position.max_sequence)
         return late or context.retries or context.again
 
-    is_late = recomputes_keys
-    """The former name, in `upsert.py`."""
-
     def read_batch(self) -> Reading | None:
         """The batch's files; None when none of them can be read. Raises TableStopped for columns that do not fit the
         contract, and for too many files that cannot be read."""

@@ -52,7 +52,7 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
     with context.watch.stage("read"):
         delta, counts = batch_states(target, reading, applied_commit=commit_of(position.max_sequence))
     reader.check(reading)
-    if reader.is_late:
+    if reader.recomputes_keys:
         delta, counts = replayed(reader, reading, delta, counts)
     elif counts.doubtful:
         delta, counts = settled_in_order(reader, reading, delta, counts)
@@ -67,7 +67,7 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
         images=living(delta),
         touched=touched,
     )
-    if not reader.is_late:
+    if not reader.recomputes_keys:
         unseen = partial(_unseen_updates, context, delta, counts)
         written = replace(written, unseen_updates=unseen, present=counts.present)
     if 0 < counts.keys <= MOST_ROWS and is_small(context):

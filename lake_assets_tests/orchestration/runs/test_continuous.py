@@ -86,22 +86,22 @@ def test_tables_stay_small_between_rounds(spark: SparkSession, tmp_path: Path) -
     settings = ContinuousConfig(tend_after=4, keep_commits=4)
     lake = kept.bench.lake
     kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
-    tended, most = [], {"files": 0, "snapshots": 0, "of the mart": 0}
+    maintained, most = [], {"files": 0, "snapshots": 0, "of the mart": 0}
     for number in range(26):
         kept.put(ITEMS, number)
         done = kept.rounds.round()
         assert (done.batches, done.marts, done.failed) == (1, 1, [])
-        tended += [(number, one.table) for one in done.tended]
-        assert [one.error for one in done.tended] == [None] * len(done.tended)
+        maintained += [(number, one.table) for one in done.maintained]
+        assert [one.error for one in done.maintained] == [None] * len(done.maintained)
         table = kept.bench.table()
         most["files"] = max(most["files"], int(kept.bench.summary()["total-data-files"]))
         most["snapshots"] = max(most["snapshots"], len(table.metadata.snapshots))
         mart = lake.runtime.catalog.load_table("gold.items_now")
         most["of the mart"] = max(most["of the mart"], len(mart.metadata.snapshots))
-    numbers = [number for number, _ in tended]
+    numbers = [number for number, _ in maintained]
     assert len(numbers) >= 5
-    assert all(later - earlier >= APART for earlier, later in itertools.pairwise(numbers)), tended
-    assert {table for _, table in tended} == {"silver_shop.items", "gold.items_now"}
+    assert all(later - earlier >= APART for earlier, later in itertools.pairwise(numbers)), maintained
+    assert {table for _, table in maintained} == {"silver_shop.items", "gold.items_now"}
     assert most["files"] <= 2 * APART + settings.tend_after, most
     assert most["snapshots"] <= 2 * (2 * APART + settings.tend_after + settings.keep_commits), most
     assert most["of the mart"] <= 2 * APART + settings.tend_after + settings.keep_commits, most
@@ -208,7 +208,9 @@ def test_a_process_without_its_spark_ends(tmp_path: Path) -> None:
     assert "SparkLost" in output_of(done)
 
 
-def test_a_table_that_cannot_be_tended_stops_no_round(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_cannot_be_maintained_stops_no_round(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake = kept.bench.lake
     settings = ContinuousConfig(tend_after=1)
     kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
@@ -218,9 +220,9 @@ def test_a_table_that_cannot_be_tended_stops_no_round(kept: Kept, monkeypatch: p
         raise lost
 
     monkeypatch.setattr(KeptBranches, "drop", fails)
-    tended = []
+    maintained = []
     for number in range(APART + 1):
         kept.put(ITEMS, number)
-        tended += kept.rounds.round().tended
-    assert [one.error for one in tended] == [lost]
+        maintained += kept.rounds.round().maintained
+    assert [one.error for one in maintained] == [lost]
     assert len(kept.bench.rows()) == APART + 1
