@@ -49,7 +49,7 @@ def exactly(value: Column, found: DataType, declared: str, zone: str) -> Column:
     marks every Parquet timestamp as UTC, whatever the source's column is.
     """
     if isinstance(found, StringType):
-        return _from_text(value, declared, zone)
+        return value if declared == "string" else _from_text(value, declared, zone)
     if isinstance(found, TimestampType):
         if declared == "timestamptz":
             return value

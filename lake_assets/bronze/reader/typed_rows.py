@@ -55,7 +55,7 @@ def typed_rows(
     rows = rows.withColumn("_op", _operation(file))
     rows, images, lost = _images(rows, file)
     before, lost_before = _before(file)
-    commit_ts, untimed = _commit_time(file)
+    rows, untimed = _commit_time(rows, file)
     own_sequence, unsortable = _own_sequence(file)
     faults = [
         _unknown_operation(),
@@ -68,8 +68,8 @@ def typed_rows(
     ]
     return rows.select(
         "_op",
-        commit_ts.alias("_commit_ts"),
-        _sequence(file, own_sequence, commit_ts).alias("_sequence"),
+        "_commit_ts",
+        _sequence(file, own_sequence).alias("_sequence"),
         "_file",
         "_row",
         (_all_reasons(faults) if explain else _reason(faults)).alias("_bad"),
@@ -170,16 +170,20 @@ def _images(rows: DataFrame, file: _File) -> tuple[DataFrame, dict[str, Sql | Co
             rows, read, values, kinds, file.typed, file.described, text=text, explain=file.explain
         )
         return rows, images | found, [fault]
-    faults = []
+    faults: list[Fault] = []
+    converted: list[Column] = []
     for c in read:
         value = F.expr(values[c.name])
         image = file.typed(c.name, value, c.type)
         if image is value:
             continue  # it has that type already
+        name = f"_typed_{len(converted)}"
+        converted.append(image.alias(name))
+        images[c.name] = quoted(name)
         reason = file.misfit(c.name, f"a valid {c.type}", value)
-        faults.append(_unreadable(c, value, image, reason, text=text))
-        images[c.name] = image
-    return rows, images, faults
+        faults.append(_unreadable(c, value, F.col(name), reason, text=text))
+    # As columns: Spark would compute an expression again wherever it is repeated.
+    return rows.select("*", *converted), images, faults
 
 
 def _before(file: _File) -> tuple[list[Column], list[Fault]]:
@@ -241,15 +245,16 @@ def _whole_rows(file: _File, before: Sequence[Column]) -> Sequence[Column]:
     ]
 
 
-def _commit_time(file: _File) -> tuple[Column, list[Fault]]:
+def _commit_time(rows: DataFrame, file: _File) -> tuple[DataFrame, list[Fault]]:
+    """The rows with `_commit_ts`."""
     name = file.dms.timestamp_column_name
     if not file.has(name):
-        return F.lit(None).cast("timestamp"), []
+        return rows.withColumn("_commit_ts", F.lit(None).cast("timestamp")), []
     stamp = file.at(name)
-    commit_ts = file.typed(name, stamp, "timestamptz")
+    rows = rows.withColumn("_stamp", file.typed(name, stamp, "timestamptz"))
     # Spark accepts the year 202026; other readers of the timestamp do not.
-    commit_ts = F.when(commit_ts.between(*_YEARS), commit_ts)
-    return commit_ts, [(commit_ts.isNull(), file.misfit(name, "a timestamp", stamp))]
+    rows = rows.withColumn("_commit_ts", F.when(F.col("_stamp").between(*_YEARS), F.col("_stamp")))
+    return rows, [(F.col("_commit_ts").isNull(), file.misfit(name, "a timestamp", stamp))]
 
 
 def _own_sequence(file: _File) -> tuple[Column | None, list[Fault]]:
@@ -362,14 +367,16 @@ def _unreadable(column: ColumnConfig, value: Column, image: Column, reason: Colu
     return lost, reason
 
 
-def _sequence(file: _File, own: Column | None, commit_ts: Column) -> Column:
+def _sequence(file: _File, own: Column | None) -> Column:
     """A string by which the table's changes sort: DMS's own sequence where there is one; else, in the same form, 16
     digits of the commit time (else of the flush time in the file's name) down to centiseconds, and zeros."""
     if file.kind is FileKind.LOAD:
         return F.lit("")
     if file.has(file.dms.timestamp_column_name):
         # Not date_format: it formats an instant in the session's zone.
-        digits = F.rpad(F.regexp_replace(utc_wall_clock(commit_ts).cast("string"), r"\D", ""), 17, "0")
+        digits = F.rpad(
+            F.regexp_replace(utc_wall_clock(F.col("_commit_ts")).cast("string"), r"\D", ""), 17, "0"
+        )
     else:
         digits = F.regexp_replace(F.regexp_extract("_file", r"(\d{8}-?\d{8})\d{1,2}\.[^/]*$", 1), "-", "")
     synthetic = F.concat(F.substring(digits, 1, 16), F.lit(SYNTHETIC_TAIL))
