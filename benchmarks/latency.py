@@ -13,6 +13,7 @@ import random
 import tempfile
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,6 +38,7 @@ from lake_assets.spark.preflight import free_port
 
 CHANGES = 200
 """A file."""
+LONG_EVERY = 30
 WARM_UP = 60
 """Rounds that are not counted, and the maintenance of a table: a JVM compiles what it runs."""
 
@@ -63,35 +65,41 @@ class Feed:
     folder: Path
     tables: int
     keys: int
+    long: int = 0
+    """Rows of a further table, all of which change every `LONG_EVERY` seconds; 0 for no such table."""
     chosen: random.Random = field(default_factory=lambda: random.Random(1))
     written: dict[str, float] = field(default_factory=dict)
     """By key, when it became visible, by the process's clock."""
     rows: list[dict[int, int]] = field(default_factory=list)
     number: int = 0
+    seconds: int = 0
 
     def __post_init__(self) -> None:
-        self.rows = [{} for _ in range(self.tables)]
+        self.rows = [{} for _ in range(self.tables + bool(self.long))]
 
     def load(self) -> None:
         """A full load of each table."""
         now = datetime.now(UTC)
-        for table in range(self.tables):
-            self.rows[table] = dict.fromkeys(range(self.keys), 0)
-            lines = [f"I,{now:%Y-%m-%d %H:%M:%S.%f},{key},0,," for key in range(self.keys)]
+        for table in range(len(self.rows)):
+            keys = range(self.keys if table < self.tables else self.long)
+            self.rows[table] = dict.fromkeys(keys, 0)
+            lines = [f"I,{now:%Y-%m-%d %H:%M:%S.%f},{key},0,," for key in keys]
             self._put(table, "LOAD00000001.csv", lines)
 
     def second(self) -> None:
         """One file of each table."""
         for table in range(self.tables):
             self.one(table)
+        self.seconds += 1
+        if self.long and self.seconds % LONG_EVERY == 0:
+            self.one(self.tables, range(self.long))
 
-    def one(self, table: int) -> None:
-        """A file of one table."""
+    def one(self, table: int, keys: Iterable[int] = ()) -> None:
+        """A file of one table, with a change of each of the keys, by default of some of them."""
         now = datetime.now(UTC)
         lines = []
-        for _ in range(CHANGES):
+        for key in keys or [self.chosen.randrange(self.keys) for _ in range(CHANGES)]:
             self.number += 1
-            key = self.chosen.randrange(self.keys)
             self.rows[table][key] = self.number
             stamp = f"{now:%Y%m%d%H%M%S}{now.microsecond // 10_000:02d}{self.number:019d}"
             lines.append(f"U,{now:%Y-%m-%d %H:%M:%S.%f},{key},{self.number},{stamp},")
@@ -124,7 +132,8 @@ class Timed(Continuous):
             upto, since = batch.position.log_offset, self.offsets.get(result.target.name, 0)
             assert readable >= upto
             files = self._runtime.file_log.files("bench", result.target.table, after=since, upto=upto)
-            self.silver += [now - self.feed.written[file.key] for file in files if "LOAD" not in file.key]
+            if result.target.name != f"t{self.feed.tables}":
+                self.silver += [now - self.feed.written[f.key] for f in files if "LOAD" not in f.key]
             if result.target.name == "t0" and files:
                 self.shown = min(self.feed.written[file.key] for file in files)
             self.offsets[result.target.name] = upto
@@ -191,8 +200,8 @@ def run(folder: Path, given: argparse.Namespace) -> None:
     """Prints a line each half minute, and the percentiles in the end."""
     remote = None if given.embedded else f"sc://127.0.0.1:{free_port()}"
     used, feed = (
-        lake(folder, given.tables, remote, given.large),
-        Feed(folder / "bronze", given.tables, given.keys),
+        lake(folder, given.tables + bool(given.long), remote, given.large),
+        Feed(folder / "bronze", given.tables, given.keys, given.long),
     )
     server = ConnectServer(used.config, folder / "spark") if remote is not None else None
     if server is not None:
@@ -211,6 +220,7 @@ def _measure(used: Lake, feed: Feed, minutes: float, folder: Path) -> None:
     for _ in range(WARM_UP):
         feed.second()
         rounds.round()
+    _until_idle(rounds)
     for target in used.targets[:1]:
         maintain_silver(used.runtime, used.marts, target, keep_commits=2)
     rounds.silver.clear()
@@ -235,8 +245,7 @@ def _measure(used: Lake, feed: Feed, minutes: float, folder: Path) -> None:
     seconds = time.monotonic() - began
     over.set()
     writer.join()
-    while rounds.round().batches:
-        pass
+    _until_idle(rounds)
     print(f"\n{feed.tables} tables of {feed.keys} rows, {minutes:g} minutes, {number} rounds of", end=" ")
     print(f"{seconds / max(number, 1):.2f} s, {rounds.maintained} times a table was maintained")
     print(f"file visible to silver published  {percentiles(rounds.silver)}")
@@ -246,6 +255,12 @@ def _measure(used: Lake, feed: Feed, minutes: float, folder: Path) -> None:
         table = used.runtime.catalog.load_table(f"silver_bench.t{index}")
         found = {row["id"]: row["n"] for row in table.scan().to_arrow().to_pylist()}
         print(f"t{index}: {'equal' if found == expected else 'NOT EQUAL'} ({len(found)} rows)")
+
+
+def _until_idle(rounds: Continuous) -> None:
+    done = rounds.round()
+    while done.batches or done.under_way:
+        done = rounds.round()
 
 
 def _write(feed: Feed, over: threading.Event) -> None:
@@ -274,6 +289,9 @@ def main() -> None:
     parser.add_argument("--embedded", action="store_true", help="Spark in this process, rather than a server")
     parser.add_argument(
         "--large", action="store_true", help="no table is rewritten whole, as if it were large"
+    )
+    parser.add_argument(
+        "--long", type=int, default=0, help="rows of a further table, all of which change every 30 s"
     )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:

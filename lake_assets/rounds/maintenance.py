@@ -5,7 +5,7 @@ Here: both. Not here: the steps (`iceberg/table_maintenance.py`), the tables of 
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from lake_assets.config import ContinuousConfig
@@ -97,13 +97,14 @@ class MaintenanceSchedule:
         """Counts the commits of a silver table or a mart."""
         self._commits[identifier] += commits
 
-    def maintain_next(self) -> Maintained | None:
-        """Called after each round; maintains the table with the most commits, if it is due. Never raises: see the
-        `error` of the result."""
+    def maintain_next(self, under_way: Collection[str] = ()) -> Maintained | None:
+        """Called after each round; maintains the table with the most commits, if it is due, but none of those that are
+        `under_way`: their batch could not be published then. Never raises: see the `error` of the result."""
         self._rounds += 1
         if self._rounds < APART:
             return None
-        name = max(self._commits, key=lambda name: self._commits[name], default=None)
+        free = [name for name in self._commits if name not in under_way]
+        name = max(free, key=lambda name: self._commits[name], default=None)
         if name is None or self._commits[name] < self._due:
             return None
         self._commits[name] = self._rounds = 0

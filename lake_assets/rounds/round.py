@@ -14,6 +14,9 @@ from lake_assets.silver.plan.planner import State
 from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.table.targets import Target
 
+LONG_ROWS, LONG_BYTES = 50_000, 16 * 2**20
+"""A turn with as many pending rows or bytes takes longer than the usual ones of a round together."""
+
 
 @dataclass(frozen=True, slots=True)
 class RoundPlan:
@@ -22,6 +25,8 @@ class RoundPlan:
     states: tuple[TableState, ...]
     ready: tuple[Target, ...]
     """Tables that get a turn."""
+    long: frozenset[str]
+    """Silver tables among them with so many pending rows that the others must not wait for their turn."""
     backing_off: Mapping[str, float]
     """By silver table that has failed and would otherwise get a turn, the seconds until its next attempt."""
 
@@ -48,5 +53,16 @@ def plan_round(
     """Plans the round. `seconds_left`: until the next attempt at a table that has failed."""
     states = table_states(runtime, targets, datetime.now(UTC))
     left = {state.target.identifier: seconds_left(state.target) for state in states if state.due}
-    ready = tuple(state.target for state in states if left.get(state.target.identifier) == 0)
-    return RoundPlan(tuple(states), ready, {table: seconds for table, seconds in left.items() if seconds > 0})
+    ready = [state for state in states if left.get(state.target.identifier) == 0]
+    return RoundPlan(
+        tuple(states),
+        tuple(state.target for state in ready),
+        frozenset(state.target.identifier for state in ready if _has_much_to_do(state)),
+        {table: seconds for table, seconds in left.items() if seconds > 0},
+    )
+
+
+def _has_much_to_do(state: TableState) -> bool:
+    pending = state.pending
+    rows, size = sum(file.rows or 0 for file in pending), sum(file.size for file in pending)
+    return rows >= LONG_ROWS or size >= LONG_BYTES

@@ -3,6 +3,8 @@
 Here: the settings of a lake. Not here: sessions (`session.py`), a Spark Connect server (`connect_server.py`).
 """
 
+from pathlib import Path
+
 from lake_assets.config import LakeConfig, S3Config
 from lake_assets.spark.catalog_conf import spark_catalog_conf
 
@@ -43,6 +45,8 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
         "spark.sql.codegen.hugeMethodLimit": "8000",
         # Recording the source line of every expression doubles the time to build a plan.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": Path(__file__).with_name("fair_pools.xml").as_uri(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",

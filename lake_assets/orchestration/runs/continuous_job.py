@@ -76,6 +76,7 @@ def _run_rounds(context: dg.OpExecutionContext, rounds: Continuous, settings: Co
             time.sleep(pause if done.batches or done.marts else max(pause, IDLE_SECONDS))
     finally:
         try:
+            rounds.finish()
             events += _report_events(context, rounds)
         finally:
             rounds.close()

@@ -32,7 +32,7 @@ from lake_assets.rounds.backoff import Backoff, Failures
 from lake_assets.rounds.maintenance import MaintenanceSchedule
 from lake_assets.rounds.round import plan_round
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.apply.engine import Turns
 from lake_assets.silver.plan.planner import State
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
@@ -51,6 +51,8 @@ class Round:
     files: int = 0
     batches: int = 0
     marts: int = 0
+    under_way: int = 0
+    """Tables whose turn goes on after the round."""
     failed: list[str] = field(default_factory=list)
     maintained: list[Maintained] = field(default_factory=list)
 
@@ -77,6 +79,7 @@ class Continuous:
         self._maintenance = MaintenanceSchedule(runtime, self._targets, marts, settings or ContinuousConfig())
         self._arrivals = Arrivals(runtime, source)
         self._unreported = UnreportedFiles(runtime, source)
+        self._turns = Turns(runtime)
         self._failures = Failures(Backoff.of(runtime.lake.automation), clock)
         self._results: dict[str, TableResult] = {}
         """By table, the result that has not been reported yet."""
@@ -86,7 +89,8 @@ class Continuous:
         """The error that showed that the Spark of this process has died."""
 
     def round(self, wait_seconds: float = 0.0) -> Round:
-        """One scan, one turn of each table with pending files, one refresh of each stale mart. Does not raise when a
+        """One scan, a turn of each table with pending files, one refresh of each stale mart. A turn with much to do
+        goes on while further rounds begin. Does not raise when a
         table, a mart or the bucket fails: each is retried with its own back-off. Raises SparkLost when the Spark of
         this process has died: another process has to continue."""
         done = Round()
@@ -96,25 +100,35 @@ class Continuous:
             # The files that are logged already can still be applied.
             logger.warning("%s", error)
             done.failed.append(str(error))
-        plan = plan_round(self._runtime, self._targets, self._seconds_left)
+        under_way = self._turns.under_way
+        free = [target for target in self._targets if target.identifier not in under_way]
+        plan = plan_round(self._runtime, free, self._seconds_left)
         for state in plan.states:
             over = state.state in (State.UP_TO_DATE, State.NO_FILES)
             if over and state.target.identifier in self._failures:
                 # Its batch failed after it was published, or another process has applied the files.
                 self._applied(TableResult(state.target, position=state.position), done)
-        for result in apply_tables(self._runtime, plan.ready) if plan.ready else ():
+        if plan.ready:
+            self._turns.begin(plan.ready, long=plan.long)
+        for result in self._turns.finished():
             self._applied(result, done)
+        done.under_way = len(self._turns.under_way)
         if self._dead is not None:
             raise SparkLost("The Spark of this process has died: a new run continues.") from self._dead
         loaded = LoadedTables(self._runtime.catalog)
         for mart in self._marts:
             self._refresh(mart, loaded, done)
-        if (maintained := self._maintenance.maintain_next()) is not None:
+        if (maintained := self._maintenance.maintain_next(self._turns.under_way)) is not None:
             done.maintained.append(maintained)
         return done
 
+    def finish(self) -> None:
+        """Waits for the turns that are under way; `events` then has their results. No round may follow."""
+        for result in self._turns.close():
+            self._applied(result, Round())
+
     def close(self) -> None:
-        """Drops the branches that the process keeps from one round to the next."""
+        """Drops the branches that the process keeps from one round to the next. Call `finish` before."""
         branches, self._runtime.branches = self._runtime.branches, None
         if branches is None:
             return

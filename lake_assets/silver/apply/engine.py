@@ -5,8 +5,8 @@ Here: the threads, and isolating the failure of one table. Not here: planning fr
 """
 
 import logging
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
 
 from lake_assets.config.secrets import hidden_error, hidden_in
@@ -38,20 +38,67 @@ def apply_tables(
     A table's error is in its result; the other tables continue. `as_of`: when the caller's run began, UTC, so that all
     parts of a run apply up to the same consistent cut.
     """
-    moment = as_of or datetime.now(UTC)
-    cuts = {name: SourceCut.of(runtime, name, moment) for name in {target.source for target in targets}}
-    pool = ThreadPoolExecutor(runtime.lake.automation.apply_threads, thread_name_prefix="apply")
+    turns = Turns(runtime, progress)
     try:
-        futures = [
-            pool.submit(apply_table, runtime, target, progress, cuts[target.source].cut) for target in targets
-        ]
-        for future in as_completed(futures):
-            yield future.result()
+        turns.begin(targets, as_of=as_of)
+        yield from turns.finished()
     finally:
         # A terminated run waits for the tables that are being applied, not for those whose turn has not begun.
-        pool.shutdown(cancel_futures=True)
-    for cut in cuts.values():
-        cut.tag()
+        turns.close()
+
+
+class Turns:
+    """Turns of tables in threads, over the rounds of a process. Turns with much to do have threads of their own, and
+    the others do not wait for them."""
+
+    def __init__(self, runtime: LakeRuntime, progress: Progress = lambda target, stage: None) -> None:
+        threads = runtime.lake.automation.apply_threads
+        self._runtime = runtime
+        self._progress = progress
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="apply")
+        self._long_pool = ThreadPoolExecutor(max(1, threads - 1), thread_name_prefix="apply-long")
+        self._usual: dict[Future[TableResult], Target] = {}
+        self._long: dict[Future[TableResult], Target] = {}
+        self._cuts: list[SourceCut] = []
+
+    @property
+    def under_way(self) -> frozenset[str]:
+        """The silver tables whose turn has begun and whose result has not been yielded."""
+        return frozenset(target.identifier for target in [*self._usual.values(), *self._long.values()])
+
+    def begin(
+        self, targets: Sequence[Target], *, long: Collection[str] = (), as_of: datetime | None = None
+    ) -> None:
+        """Begins a turn of each target. `long`: silver tables with much to do; `as_of` as in `apply_tables`."""
+        moment = as_of or datetime.now(UTC)
+        cuts = {name: SourceCut.of(self._runtime, name, moment) for name in {t.source for t in targets}}
+        self._cuts = list(cuts.values())
+        for target in targets:
+            is_long = target.identifier in long
+            pool, turns = (self._long_pool, self._long) if is_long else (self._pool, self._usual)
+            cut = cuts[target.source].cut
+            turns[pool.submit(apply_table, self._runtime, target, self._progress, cut)] = target
+
+    def finished(self) -> Iterator[TableResult]:
+        """Waits for the turns without much to do, and yields their results and those of others that have ended."""
+        for done in as_completed(list(self._usual)):
+            del self._usual[done]
+            yield done.result()
+        for done in [each for each in self._long if each.done()]:
+            del self._long[done]
+            yield done.result()
+        for cut in self._cuts:
+            cut.tag()
+        if not self._long:
+            self._cuts = []
+
+    def close(self) -> list[TableResult]:
+        """Waits for the turns that are under way; their results."""
+        self._pool.shutdown(cancel_futures=True)
+        self._long_pool.shutdown(cancel_futures=True)
+        left = [*self._usual, *self._long]
+        self._usual, self._long = {}, {}
+        return [turn.result() for turn in left if not turn.cancelled()]
 
 
 def apply_table(runtime: LakeRuntime, target: Target, progress: Progress, cut: Cut = NO_CUT) -> TableResult:

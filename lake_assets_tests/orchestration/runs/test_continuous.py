@@ -4,6 +4,7 @@ Here: rounds in this process, and the job in Dagster's own executor. Not here: a
 """
 
 import itertools
+import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,13 @@ from lake_assets.orchestration.runs.continuous_job import alive_runs, continuous
 from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.sensors.file_sensor import ready_targets
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
+from lake_assets.rounds import round as rounds
 from lake_assets.rounds.maintenance import APART
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.apply import engine
 from lake_assets.silver.apply.turn import Turn
+from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.orchestration.dagster_shop import ORIGIN
 from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, NOTES, TABLE, Kept
@@ -78,6 +84,47 @@ def test_a_table_that_fails_is_tried_again_later_and_stops_nobody(kept: Kept) ->
     assert (done.batches, done.failed) == (1, [])
     kept.now += 3600
     assert len(kept.rounds.round().failed) == 1
+
+
+@pytest.fixture
+def slow_notes(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Turns of `notes` wait for the event; three pending rows are much to do."""
+    go_on, apply_table = threading.Event(), engine.apply_table
+
+    def apply(runtime: LakeRuntime, target: Target, *given: Any) -> TableResult:
+        if target.name == "notes":
+            assert go_on.wait(60)
+        return apply_table(runtime, target, *given)
+
+    monkeypatch.setattr(engine, "apply_table", apply)
+    monkeypatch.setattr(rounds, "LONG_ROWS", 3)
+    return go_on
+
+
+def test_a_turn_with_much_to_do_delays_no_round(kept: Kept, slow_notes: threading.Event) -> None:
+    kept.put(NOTES, 1, 2, 3)
+    for number in range(2):
+        kept.put(ITEMS, number)
+        kept.put(NOTES, 10 + number)
+        done = kept.rounds.round()
+        assert (done.batches, done.marts, done.failed) == (1, 1, [])
+        assert "silver/shop/notes" not in kept.told()
+    slow_notes.set()
+    read = 0
+    while read < 5:
+        assert kept.rounds.round().failed == []
+        read += kept.told().get("silver/shop/notes", {}).get("rows_read", 0)
+    assert kept.bench.rows() == kept.bench.truth(ITEMS)
+    assert kept.bench.rows("notes") == kept.bench.truth(NOTES)
+
+
+def test_a_run_that_hands_over_waits_for_turns_under_way(kept: Kept, slow_notes: threading.Event) -> None:
+    kept.put(NOTES, 1, 2, 3)
+    assert kept.rounds.round().batches == 0
+    threading.Timer(0.5, slow_notes.set).start()
+    kept.rounds.finish()
+    assert kept.told()["silver/shop/notes"]["rows_read"] == 3
+    kept.rounds.close()
 
 
 def test_tables_stay_small_between_rounds(spark: SparkSession, tmp_path: Path) -> None:
