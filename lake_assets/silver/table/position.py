@@ -29,6 +29,8 @@ ALL = "all"
 UNKNOWN_ROWS = "lake.unknown-rows"
 BATCH = "lake.batch."
 """Prefix of the batch's own figures."""
+NO_CHANGES = "none"
+"""Stored as the lowest sequence of a batch without changes."""
 
 
 def touched_days_property(column: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.silver.table import batch_latency as latency
 from lake_assets.silver.table.batch_latency import Passage
-from lake_assets.silver.table.position import BATCH, Position
+from lake_assets.silver.table.position import BATCH, NO_CHANGES, Position
 from lake_assets.silver.table.targets import Target
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from lake_assets.spark.checkpoint import Observed
 
-NO_CHANGES = "none"
-"""Stored as the lowest sequence of a batch without changes."""
 REWRITE = "rewrite"
 """Strategy of a batch whose only commit replaces all of a table's files by the remaining rows and the new ones."""
 OPERATIONS = {"I": "inserted", "U": "updated", "D": "deleted"}

@@ -22,11 +22,11 @@ from lake_assets.silver.changes.key_states import Counts, counted, keys_of, stat
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import RowCut
 from lake_assets.silver.plan.lateness import may_share_transaction, overlap_end
+from lake_assets.silver.plan.replay_basis import Basis, newest_basis
 from lake_assets.silver.plan.rewritten import lost_contents
 from lake_assets.silver.table.change_events import UPDATED, commit_of, key_columns
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.replay_basis import Basis, newest_basis
 from lake_assets.spark.checkpoint import checkpointed
 
 States = tuple[DataFrame, Counts]

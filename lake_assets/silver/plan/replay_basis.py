@@ -14,8 +14,14 @@ from lake_assets.iceberg.retention import chain
 from lake_assets.iceberg.table_io import summary
 from lake_assets.silver.plan.planner import Batch, epoch_members
 from lake_assets.silver.table.change_events import commit_of
-from lake_assets.silver.table.position import BATCH, CUT_WAITING, EPOCH, LOG_OFFSET, MAX_SEQUENCE
-from lake_assets.silver.write.batch import NO_CHANGES
+from lake_assets.silver.table.position import (
+    BATCH,
+    CUT_WAITING,
+    EPOCH,
+    LOG_OFFSET,
+    MAX_SEQUENCE,
+    NO_CHANGES,
+)
 
 MIN_SEQUENCE, KIND = f"{BATCH}min-sequence", f"{BATCH}kind"
 
