@@ -35,7 +35,6 @@ from lake_assets.silver.write.commit import (
 from lake_assets.silver.write.compare_rewritten import recognised
 from lake_assets.silver.write.full_row import replace_all_rows, replace_rows
 from lake_assets.silver.write.history_and_soft_delete import load_versions, replace_versions
-from lake_assets.silver.write.keys_first import ValuesDiffer
 from lake_assets.silver.write.upsert import replace_keys, replace_table
 
 BeforePublish = Callable[[BatchContext, Attempt], None]
@@ -59,13 +58,6 @@ def apply_batch(
     context: BatchContext, before_publish: BeforePublish = lambda context, current: None
 ) -> BatchResult:
     """Applies and publishes the batch. Raises TableStopped and ApplyConflict; nothing is published then."""
-    try:
-        return _attempted(context, before_publish)
-    except ValuesDiffer:
-        return _attempted(replace(context, in_one_pass=True), before_publish)
-
-
-def _attempted(context: BatchContext, before_publish: BeforePublish) -> BatchResult:
     with attempt(
         context.spark,
         context.runtime.lake.catalog.name,
@@ -135,7 +127,6 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
         before = head.snapshot_id
     with context.watch.stage("write"):
         write_final_commit(context, current, result, written)
-        written.verify()
     with context.watch.stage("check"):
         result = count_rows(reader, current, result, written, before)
         unseen = written.unseen_updates(result.rows_removed)

@@ -6,7 +6,6 @@ changes. Not here: the rule of a key's state (`collapse.py`). DataFrame API only
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -29,8 +28,6 @@ from lake_assets.spark.sql import quoted, sql
 
 LARGE = 50_000
 """Rows of a large batch."""
-MOST_FILES = 50
-"""Files of `LARGE` rows in total that are large."""
 
 
 def is_large(reading: Reading) -> bool:
@@ -38,42 +35,21 @@ def is_large(reading: Reading) -> bool:
     return reading.rows_counted >= LARGE
 
 
-def has_large_files(reading: Reading) -> bool:
-    """Whether opening the files once more takes little beside reading their rows."""
-    return reading.rows_counted * MOST_FILES >= len(reading.parts) * LARGE
-
-
 def batch_states(target: Target, reading: Reading, *, applied_commit: str = "") -> tuple[DataFrame, Counts]:
     """The states of the keys of a batch that is read for the first time, by `collapse`, and their figures."""
     if not is_large(reading):
         return counted(state_of(target, reading.good, applied_commit=applied_commit), reading)
-    states, counts, _ = large_states(target, reading, applied_commit)
-    return states, counts
-
-
-@dataclass(frozen=True, slots=True)
-class Repeated:
-    """The keys that have several events in a batch."""
-
-    events: DataFrame
-    states: DataFrame
-
-
-def large_states(
-    target: Target, reading: Reading, applied_commit: str
-) -> tuple[DataFrame, Counts, Repeated | None]:
-    """As `batch_states`, of a large batch; and its repeated keys, if there are any."""
     found, names = _events(target, reading), key_columns(target.key)
     single = alone(found, target.key, applied_commit=applied_commit)
     observed = Observed()
     repeated, number = repeated_keys(observe_states(single.drop("_image"), observed), names, observed)
     if not number:
-        return single, Counts.of(observed), None
+        return single, Counts.of(observed)
     few = broadcast_if_few(repeated, number)
     several = found.join(few, on=names, how="left_semi")
     collapsed = checkpointed(collapse(several, target.key, applied_commit=applied_commit))
     states = single.join(few, on=names, how="left_anti").unionByName(collapsed)
-    return states, count_states(states), Repeated(several, collapsed)
+    return states, count_states(states)
 
 
 def repeated_keys(rows: DataFrame, names: Sequence[str], *observed: Observed) -> tuple[DataFrame, int]:

@@ -28,8 +28,6 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.storage.object_store import ObjectStore
 
-PLACE = ("_file", "_pos")
-"""Fields of an image that identify its row: the file's address, and `_row`. Iceberg reserves these names."""
 ONE_TASK_BYTES = 2 * 2**20
 """One task reads all files if they have no more bytes in total."""
 
@@ -46,11 +44,9 @@ class Reading:
         parts: Sequence[Part],
         contracts: Contracts,
         cut: RowCut = ALL_ROWS,
-        only: Sequence[str] | None = None,
     ) -> None:
-        """`parts`: of files with their own row counts, at least one; rows outside the cut are left out. `only`: reads
-        of the images these columns and `PLACE`, and checks no value. Raises TableStopped when a file's columns do not
-        fit the contract."""
+        """`parts`: of files with their own row counts, at least one; rows outside the cut are left out. Raises
+        TableStopped when a file's columns do not fit the contract."""
         self._table = target.table
         self._store = store
         self.parts = parts
@@ -58,8 +54,6 @@ class Reading:
         self._frames = partial(self._grouped, spark, target, contracts)
         self._groups = self._frames()
         self._all = reduce(_union, (rows.drop("_place") for _, rows in self._groups))
-        if only is not None:
-            self._all = _unchecked(self._all, only)
         if sum(part.file.size for part in parts) <= ONE_TASK_BYTES:
             # Avoids a shuffle: a stage costs more than so few rows.
             self._all = self._all.coalesce(1)
@@ -181,13 +175,6 @@ class Reading:
                 counted[self._store.spark_uri(part.file.path)] += part.rows
             stop_for_missing_rows(self._table, counted, self._all)
         return seen
-
-
-def _unchecked(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    # Below the observations: Spark does not leave out the fields of a struct that is observed.
-    image = [F.col("_image")[name].alias(name) for name in columns]
-    place = [F.col(source).alias(name) for source, name in zip(("_file", "_row"), PLACE, strict=True)]
-    return rows.withColumns({"_image": F.struct(*image, *place), "_bad": F.lit(None).cast("string")})
 
 
 def _union(one: DataFrame, other: DataFrame) -> DataFrame:

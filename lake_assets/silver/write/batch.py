@@ -52,8 +52,6 @@ class Written:
     """Its figure `rows`: how many rows of `images` the table already had, if the commit replaces the whole table."""
     unseen_updates: Callable[[int], int] = lambda removed: 0
     """Computes `BatchResult.unseen_updates` from the number of removed rows; only before the batch is published."""
-    verify: Callable[[], None] = lambda: None
-    """Called once the images were written; raises if they must not be published."""
     present: int | None = None
     """For a batch in order, keys that the table should have, because their first change updates or deletes a row."""
     unmatched: int = 0

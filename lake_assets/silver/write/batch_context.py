@@ -50,8 +50,6 @@ class BatchContext:
     """Whether the batch's files were applied before, and their keys are recomputed from all files."""
     reshape: bool = False
     """Whether the table's rows are of another shape: none of them is read, all are replaced."""
-    in_one_pass: bool = False
-    """Whether the batch's files are read in one pass, which checks all values before anything is written."""
     watch: Stopwatch = field(default_factory=Stopwatch)
 
     @property

@@ -79,10 +79,6 @@ class BatchReader:
         parts = [part for part in reading.parts if part.file.kind is kind]
         return self._reading(parts, reading.cut) if parts else None
 
-    def without_values(self, reading: Reading, columns: Sequence[str]) -> Reading:
-        """The reading of the same parts with only these columns of the images, whose values are not checked."""
-        return self._reading(reading.parts, reading.cut, only=columns)
-
     def read_again(self, files: Sequence[LoggedFile], cut: RowCut | None = None) -> Reading | None:
         """Reads records that were applied before, by default all of their rows up to the batch's cut; leaves out files
         that were set aside whole. None when none of them can be read."""
@@ -133,11 +129,11 @@ class BatchReader:
         tables = context.runtime.lake.sources[context.target.source].tables
         return counted(context.store, file, context.contracts.at(file.offset).contract.dms, tables)
 
-    def _reading(self, parts: Sequence[Part], cut: RowCut, only: Sequence[str] | None = None) -> Reading:
+    def _reading(self, parts: Sequence[Part], cut: RowCut) -> Reading:
         context = self.context
         files = dated((part.file for part in parts), context.logged)
         parts = [replace(part, file=file) for part, file in zip(parts, files, strict=True)]
-        return Reading(context.spark, context.store, context.target, parts, context.contracts, cut, only)
+        return Reading(context.spark, context.store, context.target, parts, context.contracts, cut)
 
 
 def _up_to(cut: datetime | None) -> RowCut:

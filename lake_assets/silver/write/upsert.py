@@ -35,7 +35,6 @@ from lake_assets.silver.write.commit import (
     same_key,
     write_all,
 )
-from lake_assets.silver.write.keys_first import keys_first
 from lake_assets.silver.write.large_load import write_large_load
 from lake_assets.silver.write.late_batch import replayed, settled_in_load, settled_in_order
 from lake_assets.spark.checkpoint import Observed
@@ -51,12 +50,8 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
     context = reader.context
     position, target = context.position, context.target
     with context.watch.stage("read"):
-        first = keys_first(reader, reading)
-        if first is not None:
-            delta, counts = first.delta, first.counts
-        else:
-            delta, counts = batch_states(target, reading, applied_commit=commit_of(position.max_sequence))
-            reader.check(reading)
+        delta, counts = batch_states(target, reading, applied_commit=commit_of(position.max_sequence))
+    reader.check(reading)
     if reader.recomputes_keys:
         delta, counts = replayed(reader, reading, delta, counts)
     elif counts.doubtful:
@@ -69,11 +64,9 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
         keys=counts.keys,
         followed=counts.followed,
         rows=counts.rows,
-        images=living(delta) if first is None else first.images,
+        images=living(delta),
         touched=touched,
     )
-    if first is not None:
-        written = replace(written, verify=first.verify)
     if not reader.recomputes_keys:
         unseen = partial(_unseen_updates, context, delta, counts)
         written = replace(written, unseen_updates=unseen, present=counts.present)

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.changes import large_batch
 from lake_assets.silver.changes.large_batch import repeated_keys
-from lake_assets.silver.write import keys_first, large_load, upsert
+from lake_assets.silver.write import large_load
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, sql, values
@@ -150,61 +150,6 @@ def test_a_key_may_move_among_others_that_stay(shop: Bench) -> None:
     rows = [clock.change("U", {"id": 9, "v": "a"}, {"id": 1}), clock.change("U", {"id": 2, "v": "c"})]
     assert applied(shop, cdc_file("public.items", NOON + timedelta(minutes=1), rows)) == ["delete_and_append"]
     assert values(shop) == {9: "a", 2: "c"}
-
-
-@pytest.fixture
-def in_parquet(spark: SparkSession, tmp_path: Path) -> Bench:
-    found = InFormat("parquet", tmp_path, {"public.items": ITEMS}, sections=NEVER)
-    found.put(loaded({1: "a", 2: "b", 3: "c"}))
-    found.apply()
-    return found
-
-
-def test_keys_are_read_before_the_images(in_parquet: Bench) -> None:
-    """Repeated keys, a key that moves on, a deleted row: each row has the image of its last change."""
-    clock = Clock()
-    changes = [("U", 1, "x"), ("U", 1, "y"), ("D", 2, "b"), ("I", 2, "again"), ("I", 5, "e"), ("D", 5, "e")]
-    rows = [clock.change(op, {"id": key, "v": v}) for op, key, v in changes]
-    rows += [clock.change("U", {"id": 9, "v": "c"}, {"id": 3}), clock.change("U", {"id": 9, "v": "last"})]
-    in_parquet.put(cdc_file("public.items", clock.now + timedelta(minutes=1), rows))
-    with patch.object(upsert, "batch_states", side_effect=AssertionError("it takes two passes")):
-        (batch,) = in_parquet.apply()["items"]
-    assert values(in_parquet) == {1: "y", 2: "again", 9: "last"}
-    assert (batch.rows_read, batch.rows_written, batch.rows_removed) == (8, 3, 3)
-
-
-def test_a_bad_value_is_found_in_the_second_pass(spark: SparkSession, tmp_path: Path) -> None:
-    """Nothing of that attempt is published: the batch is written in one pass, and its bad rows are set aside."""
-    columns = {"id": "long not null", "n": "int"}
-    bench = InFormat("parquet", tmp_path, {"public.items": ITEMS | {"columns": columns}}, sections=NEVER)
-    clock = Clock()
-    bench.put(load_file("public.items", [{"id": n, "n": "0"} for n in (1, 2)]))
-    bench.apply()
-    given = [("U", 1, "7"), ("U", 2, "many"), ("I", 3, "8"), ("U", None, "9")]
-    rows = [clock.change(op, {"id": key, "n": n}) for op, key, n in given]
-    bench.put(cdc_file("public.items", clock.now + timedelta(minutes=1), rows))
-    (batch,) = bench.apply()["items"]
-    assert bench.stored_by_id("n") == {1: 7, 2: 0, 3: 8}
-    assert (batch.rows_read, batch.rows_quarantined) == (4, 2)
-    held = bench.lake.runtime.quarantine.open("silver_shop.items")
-    assert [(one.row, one.reason) for one in held] == [(1, "n is not a valid int: 'many'"), (3, "id is NULL")]
-
-
-def test_a_file_that_changes_between_the_passes_is_read_in_one(in_parquet: Bench) -> None:
-    clock = Clock()
-    first = changed(clock, ("U", 1, "x"), ("U", 2, "y"))
-    in_parquet.put(first)
-    read = large_batch.large_states
-
-    def rewritten(*given: Any) -> Any:
-        found = read(*given)
-        in_parquet.put(replace(first, rows=first.rows[:1] * 2))
-        return found
-
-    with patch.object(keys_first, "large_states", rewritten):
-        (batch,) = in_parquet.apply()["items"]
-    assert values(in_parquet) == {1: "x", 2: "b", 3: "c"}
-    assert batch.rows_read == 2
 
 
 @pytest.mark.parametrize("kind", ["bigint", "int", "string"])
