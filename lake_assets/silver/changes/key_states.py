@@ -4,7 +4,7 @@ Here: computing and counting them, and a row of the table in their form. Not her
 them to the table (`silver/write/upsert.py`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -42,6 +42,14 @@ class Counts:
         """Blocks until the states have been computed."""
         return cls(**observed.get)
 
+    def replaced(self, before: "Counts", after: "Counts") -> "Counts":
+        """The figures once some of the states, those of `before`, are replaced by others of the same keys."""
+        names = ("keys", "rows", "doubtful", "present", "updated")
+        return replace(
+            self,
+            **{name: getattr(self, name) - getattr(before, name) + getattr(after, name) for name in names},
+        )
+
 
 def state_of(
     target: Target, changes: DataFrame, only: DataFrame | None = None, *, applied_commit: str = ""
@@ -56,13 +64,6 @@ def state_of(
 def observe_states(states: DataFrame, observed: Observed) -> DataFrame:
     """The same states, counted while they are computed."""
     return observed.on(states, *_figures())
-
-
-def count_states(states: DataFrame) -> Counts:
-    """The figures of computed states."""
-    found = states.agg(*_figures()).first()
-    assert found is not None, "an aggregate has a row"
-    return Counts(**found.asDict())
 
 
 def _figures() -> list[Column]:

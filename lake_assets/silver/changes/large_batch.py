@@ -11,11 +11,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType
 
-from lake_assets.silver.changes.collapse import alone, collapse, events, is_key_move, move_events
+from lake_assets.silver.changes.collapse import (
+    collapse,
+    events,
+    is_key_move,
+    move_events,
+    states_of,
+    with_own_state,
+)
 from lake_assets.silver.changes.key_states import (
     Counts,
     broadcast_if_few,
-    count_states,
     counted,
     observe_states,
     state_of,
@@ -28,6 +34,7 @@ from lake_assets.spark.sql import quoted, sql
 
 LARGE = 50_000
 """Rows of a large batch."""
+BLOCK = "_block"
 
 
 def is_large(reading: Reading) -> bool:
@@ -39,39 +46,46 @@ def batch_states(target: Target, reading: Reading, *, applied_commit: str = "") 
     """The states of the keys of a batch that is read for the first time, by `collapse`, and their figures."""
     if not is_large(reading):
         return counted(state_of(target, reading.good, applied_commit=applied_commit), reading)
-    found, names = _events(target, reading), key_columns(target.key)
-    single = alone(found, target.key, applied_commit=applied_commit)
-    observed = Observed()
-    repeated, number = repeated_keys(observe_states(single.drop("_image"), observed), names, observed)
+    found = with_own_state(_events(target, reading), applied_commit=applied_commit)
+    names, observed = key_columns(target.key), Observed()
+    repeated, number = repeated_keys(observe_states(found.drop("_image"), observed), names, observed)
     if not number:
-        return single, Counts.of(observed)
-    few = broadcast_if_few(repeated, number)
-    several = found.join(few, on=names, how="left_semi")
-    collapsed = checkpointed(collapse(several, target.key, applied_commit=applied_commit))
-    states = single.join(few, on=names, how="left_anti").unionByName(collapsed)
-    return states, count_states(states)
+        return states_of(found), Counts.of(observed)
+    few, before, after = broadcast_if_few(repeated, number), Observed(), Observed()
+    several = observe_states(found.join(few, on=names, how="left_semi"), before)
+    collapsed = collapse(several, target.key, applied_commit=applied_commit)
+    collapsed = checkpointed(observe_states(collapsed, after), (before, after))
+    states = states_of(found.join(few, on=names, how="left_anti")).unionByName(collapsed)
+    return states, Counts.of(observed).replaced(Counts.of(before), Counts.of(after))
 
 
 def repeated_keys(rows: DataFrame, names: Sequence[str], *observed: Observed) -> tuple[DataFrame, int]:
     """The keys that several of the rows have, computed, and their number; fills the observations in the rows' plan."""
     is_number = len(names) == 1 and rows.schema[names[0]].dataType in (IntegerType(), LongType())
-    if is_number and not _any_repeats(rows, names[0], observed):
-        return rows.select(*names).limit(0), 0
+    if is_number:
+        blocks, number = _repeating_blocks(rows, names[0], observed)
+        if not number:
+            return rows.select(*names).limit(0), 0
+        rows = _in_blocks(rows, names[0]).join(broadcast_if_few(blocks, number), on=BLOCK, how="left_semi")
     found, times = Observed(), rows.groupBy(*names).agg(F.count(F.lit(1)).alias("_times"))
     repeated = found.on(times.filter("_times > 1").select(*names), F.count(F.lit(1)).alias("keys"))
     return checkpointed(repeated, (*observed, found)), int(found.get["keys"])
 
 
-def _any_repeats(rows: DataFrame, name: str, observed: Iterable[Observed]) -> bool:
-    """Whether a whole number occurs twice. A bit for each of 64 neighbours makes an aggregate with fewer groups."""
-    key = quoted(name)
-    bits = sql("bit_or(shiftleft(1L, CAST({key} & 63 AS INT)))", key=key)
-    blocks = rows.groupBy(F.shiftright(name, 6)).agg(
-        F.count(F.lit(1)).alias("_rows"), F.expr(bits).alias("_bits")
-    )
-    more = blocks.agg(F.sum(F.col("_rows") - F.bit_count("_bits")).alias("more"))
-    found = checkpointed(more, observed).first()
-    return found is not None and bool(found["more"])
+def _in_blocks(rows: DataFrame, name: str) -> DataFrame:
+    return rows.withColumn(BLOCK, F.shiftright(name, 6))
+
+
+def _repeating_blocks(rows: DataFrame, name: str, observed: Iterable[Observed]) -> tuple[DataFrame, int]:
+    """The blocks of 64 neighbours in which a whole number occurs twice, computed, and how many they are. A bit for each
+    neighbour makes an aggregate with fewer groups than there are numbers."""
+    bits = sql("bit_or(shiftleft(1L, CAST({key} & 63 AS INT)))", key=quoted(name))
+    blocks = _in_blocks(rows, name).groupBy(BLOCK)
+    counted = blocks.agg(F.count(F.lit(1)).alias("_rows"), F.expr(bits).alias("_bits"))
+    repeating = counted.filter(F.col("_rows") > F.bit_count("_bits")).select(BLOCK)
+    found = Observed()
+    done = checkpointed(found.on(repeating, F.count(F.lit(1)).alias("blocks")), (*observed, found))
+    return done, int(found.get["blocks"])
 
 
 def _events(target: Target, reading: Reading) -> DataFrame:
