@@ -1,7 +1,7 @@
 # The whole project from a fresh clone: `make demo` shows it, `make dev` opens it, `make test` proves it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev docs test test-long test-connect soak chaos bench bench-latency lint clean
+.PHONY: help install demo dev docs test test-long test-connect soak chaos bench bench-full bench-latency lint clean
 
 # The first of these that is Python 3.11 or later makes .venv; `make install PYTHON=/path/to/python` chooses another.
 PYTHON ?= python3.11
@@ -41,7 +41,7 @@ demo: $(JARS)  ## a lake of bike trips on this machine, from DMS files to marts
 dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new files
 	.venv/bin/lake-assets dev --feed
 
-test: $(JARS)  ## the tests, eleven minutes on two cores
+test: $(JARS)  ## the tests, 25 minutes on two cores
 	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
 test-connect: $(JARS)  ## those that use Spark, on a Spark Connect server instead of a Spark in the process
@@ -61,6 +61,10 @@ soak: $(JARS)  ## N random histories, each compared with its source (N=2000 SEED
 ROWS ?= 10000000
 bench: $(JARS)  ## batches of changes on a large table, beside a textbook MERGE and a floor (ROWS=10000000)
 	.venv/bin/python -m benchmarks.large_tables --rows $(ROWS) $(OPTIONS)
+
+bench-full: $(JARS)  ## the same with further contenders, which take many times as long
+	.venv/bin/python -m pip install --quiet --constraint constraints.txt deltalake
+	.venv/bin/python -m benchmarks.large_tables --rows $(ROWS) --all $(OPTIONS)
 
 # Tables, rows of each, minutes; OPTIONS such as --large or --embedded.
 TABLES ?= 5

@@ -14,9 +14,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.large_tables.contenders import Contender, Floor, Product, TextbookMerge
+from benchmarks.large_tables.contenders import (
+    Contender,
+    CopyOnWriteMerge,
+    DeltaMerge,
+    Floor,
+    PerFileMerge,
+    Product,
+    TextbookMerge,
+)
 from benchmarks.large_tables.workloads import COLUMNS, WORKLOADS, Source
 from lake_assets.config import LakeConfig
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
@@ -54,10 +62,9 @@ def timed(contender: Contender, files: Sequence[Path], *, load: bool = False) ->
     return time.perf_counter() - began
 
 
-def row_hash(spark: SparkSession, table: str) -> tuple[int, int]:
+def row_hash(rows: DataFrame) -> tuple[int, int]:
     """Number of rows, and a hash of them in any order."""
-    columns = ", ".join(COLUMNS)
-    row = spark.sql(f"SELECT count(*) AS rows, bit_xor(xxhash64({columns})) AS hash FROM {table}").first()
+    row = rows.selectExpr("count(*) AS rows", f"bit_xor(xxhash64({', '.join(COLUMNS)})) AS hash").first()
     assert row is not None
     return row["rows"], row["hash"]
 
@@ -68,16 +75,25 @@ def measure(folder: Path, server: ConnectServer, lake: Lake, given: argparse.Nam
     with lake.runtime.sessions.isolated() as spark:
         product, merge = Product(lake), TextbookMerge(spark, catalog)
         contenders: list[Contender] = [product, merge, Floor(spark, catalog, merge.table())]
+        if given.all:
+            contenders += [CopyOnWriteMerge(spark, catalog), PerFileMerge(spark, catalog), DeltaMerge(folder)]
         source = Source(folder / "bronze", given.rows)
         warm_up(folder, spark, catalog)
         files = source.load()
         loads = {each.name: timed(each, files, load=True) for each in contenders}
         print(f"\n| full load of {given.rows:,} rows | {loads[product.name]:.1f} s | plain append", end=" ")
         print(f"{loads[merge.name]:.1f} s | {loads[merge.name] / loads[product.name]:.2f} |", stages(product))
-        print(
-            "\n| workload | lake_assets s | textbook MERGE s | ratio | floor s | times the floor | of the turn |"
+        others = [each.name for each in contenders[3:]]
+        heads = (
+            "lake_assets s",
+            "textbook MERGE s",
+            "ratio",
+            "floor s",
+            "times the floor",
+            *others,
+            "of the turn",
         )
-        print("|---|---|---|---|---|---|---|")
+        print(f"\n| workload | {' | '.join(heads)} |\n|---{'|---' * len(heads)}|")
         for workload in WORKLOADS:
             if given.only and not any(part in workload.name for part in given.only):
                 continue
@@ -88,13 +104,12 @@ def measure(folder: Path, server: ConnectServer, lake: Lake, given: argparse.Nam
                     taken = timed(each, files)
                     if number:  # the first one warms up
                         seconds[each.name].append(taken)
-            own, other, least = (statistics.median(seconds[each.name]) for each in contenders)
-            print(
-                f"| {workload.name} | {own:.2f} | {other:.2f} | {other / own:.2f} | {least:.2f} | {own / least:.1f} "
-                f"| {stages(product)} |",
-                flush=True,
-            )
-        found = {each.name: row_hash(spark, each.table()) for each in contenders if each.table()}
+            own, other, least, *more = (statistics.median(seconds[each.name]) for each in contenders)
+            figures = [own, other, other / own, least, own / least, *more]
+            cells = [workload.name, *(f"{figure:.2f}" for figure in figures), stages(product)]
+            print(f"| {' | '.join(cells)} |", flush=True)
+        tables = {each.name: each.rows(spark) for each in contenders}
+        found = {name: row_hash(rows) for name, rows in tables.items() if rows is not None}
         expected = len(source.alive)
         assert set(found.values()) == {(expected, found[product.name][1])}, found
         print(f"\nEvery table has the same {expected:,} rows.", end=" ")
@@ -128,6 +143,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--memory", default="8g")
+    parser.add_argument("--all", action="store_true", help="with contenders that take many times as long")
     parser.add_argument("--only", nargs="*", help="parts of the workloads' names")
     parser.add_argument("--folder", help="where the tables are made, by default a temporary folder")
     given = parser.parse_args()

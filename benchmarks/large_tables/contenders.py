@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import duckdb
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.large_tables.workloads import COLUMNS
@@ -17,8 +18,21 @@ from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.write.batch import BatchResult
 
+try:
+    import deltalake
+except ImportError:  # only `make bench-full` needs it
+    deltalake = None
+
 NAMES = ", ".join(COLUMNS)
-PROPERTIES = (
+VALUES = ", ".join(f"s.{name}" for name in COLUMNS)
+NEWEST = (
+    "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY id ORDER BY change_seq DESC) AS newest FROM changes) "
+    "WHERE newest = 1"
+)
+DELETE = "WHEN MATCHED AND s.Op = 'D' THEN DELETE"
+UPDATE = f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in COLUMNS)}"
+INSERT = f"WHEN NOT MATCHED AND s.Op <> 'D' THEN INSERT ({NAMES}) VALUES ({VALUES})"
+MERGE_ON_READ = (
     "'format-version' = '3', 'write.delete.mode' = 'merge-on-read', 'write.update.mode' = 'merge-on-read', "
     "'write.merge.mode' = 'merge-on-read'"
 )
@@ -35,8 +49,8 @@ class Contender(Protocol):
     def apply(self, files: Sequence[Path]) -> None:
         """Applies the files of a batch."""
 
-    def table(self) -> str:
-        """The table's address in Spark; empty if it has none that equals the source."""
+    def rows(self, spark: SparkSession) -> DataFrame | None:
+        """The rows of its table; None if it has none that equals the source."""
 
 
 @dataclass
@@ -63,8 +77,8 @@ class Product:
             self.results += result.batches
         assert sum(batch.files for batch in self.results) == len(files)
 
-    def table(self) -> str:
-        return f"{self.lake.config.catalog.name}.silver_bench.items"
+    def rows(self, spark: SparkSession) -> DataFrame:
+        return spark.table(f"{self.lake.config.catalog.name}.silver_bench.items")
 
 
 @dataclass
@@ -74,28 +88,77 @@ class TextbookMerge:
     spark: SparkSession
     catalog: str
     name: str = "textbook MERGE"
+    namespace: str = "textbook"
+    properties: str = MERGE_ON_READ
 
     def load(self, files: Sequence[Path]) -> None:
         """Without any transformation: a plain append."""
         rows = _read(self.spark, files)
         rows.createOrReplaceTempView("loaded")
-        self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.catalog}.textbook")
+        self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.catalog}.{self.namespace}")
         self.spark.sql(
-            f"CREATE TABLE {self.table()} USING iceberg TBLPROPERTIES ({PROPERTIES}) AS SELECT {NAMES} FROM loaded"
+            f"CREATE TABLE {self.table()} USING iceberg TBLPROPERTIES ({self.properties}) AS "
+            f"SELECT {NAMES} FROM loaded"
         )
 
     def apply(self, files: Sequence[Path]) -> None:
+        self.merge(files, DELETE, UPDATE, INSERT)
+
+    def merge(self, files: Sequence[Path], *clauses: str) -> None:
+        """One MERGE of the newest change of each key in the files."""
         _read(self.spark, files).createOrReplaceTempView("changes")
-        self.spark.sql(
-            f"MERGE INTO {self.table()} t USING (SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY id ORDER BY "
-            "change_seq DESC) AS newest FROM changes) WHERE newest = 1) s ON t.id = s.id "
-            "WHEN MATCHED AND s.Op = 'D' THEN DELETE "
-            f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in COLUMNS)} "
-            f"WHEN NOT MATCHED AND s.Op <> 'D' THEN INSERT ({NAMES}) VALUES ({', '.join(f's.{n}' for n in COLUMNS)})"
-        )
+        self.spark.sql(f"MERGE INTO {self.table()} t USING ({NEWEST}) s ON t.id = s.id {' '.join(clauses)}")
 
     def table(self) -> str:
-        return f"{self.catalog}.textbook.items"
+        return f"{self.catalog}.{self.namespace}.items"
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        return spark.table(self.table())
+
+
+class CopyOnWriteMerge(TextbookMerge):
+    """The same, by rewriting the files that a change touches: Iceberg's default."""
+
+    def __init__(self, spark: SparkSession, catalog: str) -> None:
+        super().__init__(spark, catalog, "copy-on-write MERGE", "copied", "'format-version' = '2'")
+
+
+class PerFileMerge(TextbookMerge):
+    """The design that AWS has published for DMS files: for each file a MERGE of its deletes, then one of the others."""
+
+    def __init__(self, spark: SparkSession, catalog: str) -> None:
+        super().__init__(spark, catalog, "AWS per file", "by_file")
+
+    def apply(self, files: Sequence[Path]) -> None:
+        for file in sorted(files):
+            self.merge([file], DELETE)
+            self.merge([file], UPDATE, INSERT)
+
+
+class DeltaMerge:
+    """delta-rs, without Spark: one merge of the newest change of each key, found by DuckDB."""
+
+    name = "delta-rs merge"
+
+    def __init__(self, folder: Path) -> None:
+        self._table = str(folder / "delta")
+
+    def load(self, files: Sequence[Path]) -> None:
+        rows = duckdb.sql(f"SELECT {NAMES} FROM read_parquet({[str(file) for file in files]})")
+        deltalake.write_deltalake(self._table, rows.to_arrow_reader())
+
+    def apply(self, files: Sequence[Path]) -> None:
+        changes = duckdb.sql(f"FROM read_parquet({[str(file) for file in files]})")
+        newest = duckdb.sql(NEWEST).to_arrow_table()
+        assert changes is not None, "the statement names it"
+        merge = deltalake.DeltaTable(self._table).merge(newest, "t.id = s.id", "s", "t")
+        values = {name: f"s.{name}" for name in COLUMNS}
+        merge = merge.when_matched_delete("s.Op = 'D'").when_matched_update(values)
+        merge.when_not_matched_insert(values, "s.Op <> 'D'").execute()
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        files = deltalake.DeltaTable(self._table).file_uris()
+        return _read(spark, [Path(file.removeprefix("file://")) for file in files])
 
 
 @dataclass
@@ -111,7 +174,7 @@ class Floor:
     def load(self, files: Sequence[Path]) -> None:
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.catalog}.least")
         self.spark.sql(
-            f"CREATE TABLE {self.catalog}.least.items USING iceberg TBLPROPERTIES ({PROPERTIES}) AS "
+            f"CREATE TABLE {self.catalog}.least.items USING iceberg TBLPROPERTIES ({MERGE_ON_READ}) AS "
             f"SELECT * FROM {self.of} LIMIT 0"
         )
 
@@ -123,8 +186,8 @@ class Floor:
         ).collect()
         rows.filter("Op <> 'D'").selectExpr(*COLUMNS).writeTo(f"{self.catalog}.least.items").append()
 
-    def table(self) -> str:
-        return ""
+    def rows(self, spark: SparkSession) -> None:
+        return None
 
 
 def _read(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
