@@ -221,6 +221,7 @@ def test_help_names_every_target(clone):
         "soak",
         "chaos",
         "bench",
+        "bench-full",
         "bench-latency",
         "lint",
         "clean",

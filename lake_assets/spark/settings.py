@@ -16,6 +16,7 @@ S3_JARS = (
     "software.amazon.awssdk:apache-client:2.35.4",
     "software.amazon.awssdk:s3-transfer-manager:2.35.4",
 )
+FAIR_POOLS = Path(__file__).with_name("fair_pools.xml")
 S3_EXCLUDES = "software.amazon.awssdk:bundle"
 """A dependency of hadoop-aws of 600 MB; the lake uses only the two AWS modules above."""
 
@@ -46,7 +47,7 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
         # Recording the source line of every expression doubles the time to build a plan.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.scheduler.mode": "FAIR",
-        "spark.scheduler.allocation.file": Path(__file__).with_name("fair_pools.xml").as_uri(),
+        "spark.scheduler.allocation.file": f"file://{FAIR_POOLS.as_posix()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",

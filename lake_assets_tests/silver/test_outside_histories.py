@@ -8,7 +8,8 @@ import pytest
 
 from lake_assets_tests.outside.run import run
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+# What each of them found has a test of its own.
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 SEEDS = {
     14: "recover moved a position above a stranger's delete",

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from lake_assets.config import S3Config
+from lake_assets.spark import settings
 from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC, spark_conf
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 
@@ -46,3 +47,12 @@ def test_sources_that_share_a_bucket_share_its_settings(tmp_path: Path) -> None:
     other = config.sources["shop"].model_copy(update={"location": "s3://bucket/two", "s3": S3Config()})
     both = config.model_copy(update={"sources": {**config.sources, "other": other}})
     assert spark_conf(both)["spark.hadoop.fs.s3a.bucket.bucket.endpoint.region"] == "eu-west-1"
+
+
+def test_the_pools_are_found_by_a_path_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark takes escapes literally."""
+    monkeypatch.setattr(settings, "FAIR_POOLS", Path("/home/José Díaz/fair_pools.xml"))
+    assert (
+        spark_conf(lake_config(tmp_path))["spark.scheduler.allocation.file"]
+        == "file:///home/José Díaz/fair_pools.xml"
+    )

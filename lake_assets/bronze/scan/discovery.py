@@ -269,15 +269,19 @@ def unlogged_parts(
         parsed, newest = folders.parse(obj.key), known.newest.get(obj.key)
         if not isinstance(parsed, DataFile) or parsed.kind is not FileKind.LOAD:
             continue
-        if _may_be_reloaded(obj, newest, epoch) or _is_unlogged(obj, parsed, known, absent, source, store):
+        stamped = source.settings(parsed.qualified_table, parsed.flush_time).timestamp_column_name is not None
+        if _may_be_reloaded(obj, newest, epoch, stamped=stamped) or _is_unlogged(
+            obj, parsed, known, absent, source, store
+        ):
             found.append(obj.key)
     return found
 
 
-def _may_be_reloaded(obj: StoredObject, newest: LoggedFile | None, epoch: int) -> bool:
+def _may_be_reloaded(obj: StoredObject, newest: LoggedFile | None, epoch: int, *, stamped: bool) -> bool:
     """Whether the object of a previous load may be a part of the load `epoch` with the same bytes, which is logged
-    again. Bytes with a timestamp are those of their former transfer: see `admission.py`."""
-    if newest is None or newest.epoch >= epoch or newest.first_commit_ts is not None:
+    again. `stamped`: its rows have timestamps, which are those of their former transfer: see `admission.py`. The record
+    of a file without any has one if it was asked about (`full-load --began`)."""
+    if newest is None or newest.epoch >= epoch or (stamped and newest.first_commit_ts is not None):
         return False
     return obj.last_modified > newest.last_modified
 

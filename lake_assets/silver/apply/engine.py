@@ -74,7 +74,9 @@ class Turns:
         cuts = {name: SourceCut.of(self._runtime, name, moment) for name in {t.source for t in targets}}
         self._cuts = list(cuts.values())
         for target in targets:
-            is_long = target.identifier in long
+            # The tables of a consistent cut are tagged together, at the end of the round.
+            may_take_long = self._runtime.lake.sources[target.source].consistent_cut is None
+            is_long = may_take_long and target.identifier in long
             pool, turns = (self._long_pool, self._long) if is_long else (self._pool, self._usual)
             cut = cuts[target.source].cut
             turns[pool.submit(apply_table, self._runtime, target, self._progress, cut)] = target
@@ -89,13 +91,15 @@ class Turns:
             yield done.result()
         for cut in self._cuts:
             cut.tag()
-        if not self._long:
-            self._cuts = []
+        self._cuts = []
 
     def close(self) -> list[TableResult]:
         """Waits for the turns that are under way; their results."""
-        self._pool.shutdown(cancel_futures=True)
-        self._long_pool.shutdown(cancel_futures=True)
+        pools = (self._pool, self._long_pool)
+        for pool in pools:
+            pool.shutdown(wait=False, cancel_futures=True)
+        for pool in pools:
+            pool.shutdown()
         left = [*self._usual, *self._long]
         self._usual, self._long = {}, {}
         return [turn.result() for turn in left if not turn.cancelled()]

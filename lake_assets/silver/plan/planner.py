@@ -289,10 +289,11 @@ def _undecided(
     ambiguity = ambiguous_parts(files, epoch, position, task_start=task_start)
     if ambiguity is None or (policy.when == "immediately" and ambiguity.came_late):
         return None
-    command = f"lake-assets full-load {ambiguity.parts[0].qualified_table}"
+    table = ambiguity.parts[0].qualified_table
     return Stop(
         ambiguity.reason,
-        f"Run `{command} --reload` if DMS has loaded the table again, or `{command} --same-load` if it has not.",
+        f"Run `lake-assets full-load {table} --reload` if DMS has loaded the table again, or "
+        f"`lake-assets full-load {table} --same-load` if it has not.",
     )
 
 

@@ -4,6 +4,7 @@ import gzip
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.copies import originals
 from lake_assets.bronze.log.file_log import FileLog, LoggedFile
 from lake_assets.bronze.scan.discovery import anything_unlogged, discover, unlogged_parts
-from lake_assets.config import S3Config, SourceConfig
+from lake_assets.config import DmsSettings, S3Config, SourceConfig
 from lake_assets.storage.object_store import LocalStore, open_store
 from lake_assets_tests.helpers.files.dms_files import put
 
@@ -188,6 +189,20 @@ def test_a_part_of_the_load_before_is_not_waited_for_when_it_is_touched(place: P
     files = place.log.files("shop")
     parts = [file for file in files if file.kind is FileKind.LOAD and file.epoch == 2]
     assert unlogged_parts(place.source, LocalStore(place.folder), parts, files) == []
+
+
+def test_an_answer_about_a_load_is_no_timestamp_of_its_rows(place: Place) -> None:
+    """`full-load --began` dates the records of a source without timestamps: its parts may still be reloaded."""
+    source = place.source.model_copy(update={"dms": DmsSettings(add_column_name=True)})
+    put(place.folder, f"{ITEMS}/LOAD00000002.csv", rows("I,x,3"))
+    place.look()
+    first, second = [file for file in place.log.files("shop", "public.items") if file.kind is FileKind.LOAD]
+    answered = replace(second, first_commit_ts=first.first_commit_ts)
+    later = time.time() + 60
+    os.utime(place.folder / second.key, (later, later))
+    parts, store = [replace(first, epoch=2)], LocalStore(place.folder)
+    assert unlogged_parts(source, store, parts, [first, answered]) == [second.key]
+    assert unlogged_parts(place.source, store, parts, [first, answered]) == []
 
 
 def test_a_corrected_part_stays_in_its_load(place: Place) -> None:
