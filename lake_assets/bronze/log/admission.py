@@ -32,7 +32,14 @@ from datetime import UTC, datetime
 from operator import attrgetter
 
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
-from lake_assets.bronze.log.epochs import File, epoch_start, is_of_same_load, load_end, transfers
+from lake_assets.bronze.log.epochs import (
+    File,
+    epoch_start,
+    is_of_same_load,
+    load_end,
+    may_be_reloaded,
+    transfers,
+)
 from lake_assets.bronze.log.known import FIRST_EPOCH, Known
 from lake_assets.bronze.log.log_record import LoggedFile, NewFile
 
@@ -140,13 +147,12 @@ def _is_rewritten(file: NewFile, known: Known) -> bool:
 
 
 def _rewritten_for_open_epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> bool:
-    """Whether a part of the previous load with unchanged bytes belongs to the reload. A part with a stamp does not: it
-    has the stamp of its former transfer, so it was copied and not transferred again."""
-    newest = known.newest[file.key]
-    same_bytes_written_again = newest.version == file.version and file.last_modified > newest.last_modified
-    if not same_bytes_written_again or newest.epoch >= _open_epoch(file, known, opened):
-        return False
-    return file.first_commit_ts is None
+    """Whether a part of the previous load with unchanged bytes belongs to the reload."""
+    newest, epoch = known.newest[file.key], _open_epoch(file, known, opened)
+    stamped = file.first_commit_ts is not None
+    return newest.version == file.version and may_be_reloaded(
+        newest, file.last_modified, epoch, stamped=stamped
+    )
 
 
 def _epoch(file: NewFile, known: Known, opened: Mapping[tuple[str, str], int]) -> int:

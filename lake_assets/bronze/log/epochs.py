@@ -94,6 +94,12 @@ def _reloads(parts: Sequence[File], earlier: Sequence[File], reload: bool | None
     return bool(earlier) or any(isinstance(part, LoggedFile) and part.epoch > 1 for part in parts)
 
 
+def may_be_reloaded(former: LoggedFile, written: datetime, epoch: int, *, stamped: bool) -> bool:
+    """Whether an object with the bytes of a part of a previous load, written again later, may be a part of the load
+    `epoch`. `stamped`: its rows have timestamps; then they are those of the former transfer, and it was copied."""
+    return not stamped and former.epoch < epoch and written > former.last_modified
+
+
 def is_of_same_load(part: File, others: Sequence[File], end: datetime | None) -> bool | None:
     """Whether a part with a new key belongs to the load of the `others`, whose `load_end` is `end`; None if that is
     unknown.

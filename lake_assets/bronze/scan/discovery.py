@@ -21,6 +21,7 @@ from lake_assets.bronze.files.keys import (
     UnknownKey,
     same_name,
 )
+from lake_assets.bronze.log.epochs import may_be_reloaded
 from lake_assets.bronze.log.file_log import FileLog, LoggedFile, NewFile
 from lake_assets.bronze.log.known import MOVED, Known
 from lake_assets.bronze.scan.object_listing import Listing
@@ -269,21 +270,19 @@ def unlogged_parts(
         parsed, newest = folders.parse(obj.key), known.newest.get(obj.key)
         if not isinstance(parsed, DataFile) or parsed.kind is not FileKind.LOAD:
             continue
-        stamped = source.settings(parsed.qualified_table, parsed.flush_time).timestamp_column_name is not None
-        if _may_be_reloaded(obj, newest, epoch, stamped=stamped) or _is_unlogged(
-            obj, parsed, known, absent, source, store
-        ):
+        reloaded = newest is not None and may_be_reloaded(
+            newest, obj.last_modified, epoch, stamped=_is_stamped(newest, source)
+        )
+        if reloaded or _is_unlogged(obj, parsed, known, absent, source, store):
             found.append(obj.key)
     return found
 
 
-def _may_be_reloaded(obj: StoredObject, newest: LoggedFile | None, epoch: int, *, stamped: bool) -> bool:
-    """Whether the object of a previous load may be a part of the load `epoch` with the same bytes, which is logged
-    again. `stamped`: its rows have timestamps, which are those of their former transfer: see `admission.py`. The record
-    of a file without any has one if it was asked about (`full-load --began`)."""
-    if newest is None or newest.epoch >= epoch or (stamped and newest.first_commit_ts is not None):
-        return False
-    return obj.last_modified > newest.last_modified
+def _is_stamped(file: LoggedFile, source: SourceConfig) -> bool:
+    """Whether the file's rows have timestamps. The record of a file without any has one if the file was asked about
+    (`full-load --began`)."""
+    dms = source.settings(file.qualified_table, file.flush_time)
+    return dms.timestamp_column_name is not None and file.first_commit_ts is not None
 
 
 def anything_unlogged(source_name: str, source: SourceConfig, store: ObjectStore, log: FileLog) -> bool:

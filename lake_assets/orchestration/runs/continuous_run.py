@@ -90,9 +90,9 @@ class Continuous:
 
     def round(self, wait_seconds: float = 0.0) -> Round:
         """One scan, a turn of each table with pending files, one refresh of each stale mart. A turn with much to do
-        goes on while further rounds begin. Does not raise when a
-        table, a mart or the bucket fails: each is retried with its own back-off. Raises SparkLost when the Spark of
-        this process has died: another process has to continue."""
+        goes on while further rounds begin. Does not raise when a table, a mart or the bucket fails: each is retried
+        with its own back-off. Raises SparkLost when the Spark of this process has died: another process has to
+        continue."""
         done = Round()
         try:
             done.files = len(self._arrivals.scan(wait_seconds).logged)

@@ -44,10 +44,13 @@ class Counts:
 
     def replaced(self, before: "Counts", after: "Counts") -> "Counts":
         """The figures once some of the states, those of `before`, are replaced by others of the same keys."""
-        names = ("keys", "rows", "doubtful", "present", "updated")
         return replace(
             self,
-            **{name: getattr(self, name) - getattr(before, name) + getattr(after, name) for name in names},
+            keys=self.keys - before.keys + after.keys,
+            rows=self.rows - before.rows + after.rows,
+            doubtful=self.doubtful - before.doubtful + after.doubtful,
+            present=self.present - before.present + after.present,
+            updated=self.updated - before.updated + after.updated,
         )
 
 
