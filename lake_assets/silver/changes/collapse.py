@@ -42,7 +42,6 @@ def observe_changes(changes: DataFrame) -> tuple[DataFrame, Observed]:
         F.max(F.unix_micros("_commit_ts")).alias("max_commit_micros"),
         F.min(F.when(F.col("_sequence") != "", F.unix_micros("_commit_ts"))).alias("min_commit_micros"),
         F.count_if(bad).alias("bad_rows"),
-        F.min(F.when(F.col("_op") != "I", F.col("_file"))).alias("first_change_file"),
     )
     return observed, seen
 
@@ -66,7 +65,6 @@ def figures(changes: Observed, used: Observed) -> ChangeFigures:
         min_commit_ts=None if first is None else instant(first),
         used=used.get["rows"],
         bad_rows=seen["bad_rows"],
-        first_change_file=seen["first_change_file"],
     )
 
 

@@ -64,16 +64,20 @@ def state_of(
     return collapse(found, target.key, applied_commit=applied_commit)
 
 
-def observe_states(states: DataFrame, observed: Observed) -> DataFrame:
+def observe_states(target: Target, states: DataFrame, observed: Observed) -> DataFrame:
     """The same states, counted while they are computed."""
-    return observed.on(states, *_figures())
+    return observed.on(states, *_figures(target))
 
 
-def _figures() -> list[Column]:
+def has_number_key(target: Target) -> bool:
+    """Whether the first column of the key is of whole numbers."""
+    return any(column.name == target.key[0] and column.type in ("int", "long") for column in target.columns)
+
+
+def _figures(target: Target) -> list[Column]:
     first = F.col("_first")
     # Only whole numbers pass through this process: a date may be of a year that Python does not have.
-    whole = F.typeof("_key_0").isin("int", "bigint")
-    number = F.when(whole, F.col("_key_0").cast("string")).cast("bigint")
+    number = F.col("_key_0") if has_number_key(target) else F.lit(None).cast("bigint")
     return [
         F.count(F.lit(1)).alias("keys"),
         F.count_if(~F.col("_tombstone")).alias("rows"),
@@ -85,11 +89,11 @@ def _figures() -> list[Column]:
     ]
 
 
-def counted(states: DataFrame, *readings: Reading) -> tuple[DataFrame, Counts]:
+def counted(target: Target, states: DataFrame, *readings: Reading) -> tuple[DataFrame, Counts]:
     """The computed states and their figures. `readings`: those that the states are computed from."""
     observed = Observed()
     observations = [each for reading in readings for each in reading.observations]
-    done = checkpointed(observe_states(states, observed), (observed, *observations))
+    done = checkpointed(observe_states(target, states, observed), (observed, *observations))
     return done, Counts.of(observed)
 
 

@@ -5,11 +5,10 @@ not shuffled. For a small batch, the further jobs take longer than the sort. Her
 changes. Not here: the rule of a key's state (`collapse.py`). DataFrame API only.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType
 
 from lake_assets.silver.changes.collapse import (
     collapse,
@@ -42,50 +41,48 @@ def is_large(reading: Reading) -> bool:
     return reading.rows_counted >= LARGE
 
 
-def batch_states(target: Target, reading: Reading, *, applied_commit: str = "") -> tuple[DataFrame, Counts]:
-    """The states of the keys of a batch that is read for the first time, by `collapse`, and their figures."""
+def batch_states(
+    target: Target, reading: Reading, *, applied_commit: str = ""
+) -> tuple[DataFrame, Counts, DataFrame]:
+    """The states of the keys of a batch that is read for the first time, by `collapse`, and their figures; and computed
+    rows with the same keys, which may repeat: cheaper to read than the states of a large batch."""
     if not is_large(reading):
-        return counted(state_of(target, reading.good, applied_commit=applied_commit), reading)
+        states, counts = counted(
+            target, state_of(target, reading.good, applied_commit=applied_commit), reading
+        )
+        return states, counts, states
     found = with_own_state(_events(target, reading), applied_commit=applied_commit)
     names, observed = key_columns(target.key), Observed()
-    repeated, number = repeated_keys(observe_states(found.drop("_image"), observed), names, observed)
+    repeated, number = repeated_keys(observe_states(target, found.drop("_image"), observed), names, observed)
     if not number:
-        return states_of(found), Counts.of(observed)
+        return states_of(found), Counts.of(observed), found
     few, before, after = broadcast_if_few(repeated, number), Observed(), Observed()
-    several = observe_states(found.join(few, on=names, how="left_semi"), before)
+    several = observe_states(target, found.join(few, on=names, how="left_semi"), before)
     collapsed = collapse(several, target.key, applied_commit=applied_commit)
-    collapsed = checkpointed(observe_states(collapsed, after), (before, after))
+    collapsed = checkpointed(observe_states(target, collapsed, after), (before, after))
     states = states_of(found.join(few, on=names, how="left_anti")).unionByName(collapsed)
-    return states, Counts.of(observed).replaced(Counts.of(before), Counts.of(after))
+    return states, Counts.of(observed).replaced(Counts.of(before), Counts.of(after)), found
 
 
 def repeated_keys(rows: DataFrame, names: Sequence[str], *observed: Observed) -> tuple[DataFrame, int]:
     """The keys that several of the rows have, computed, and their number; fills the observations in the rows' plan."""
-    is_number = len(names) == 1 and rows.schema[names[0]].dataType in (IntegerType(), LongType())
-    if is_number:
-        blocks, number = _repeating_blocks(rows, names[0], observed)
-        if not number:
-            return rows.select(*names).limit(0), 0
-        rows = _in_blocks(rows, names[0]).join(broadcast_if_few(blocks, number), on=BLOCK, how="left_semi")
     found, times = Observed(), rows.groupBy(*names).agg(F.count(F.lit(1)).alias("_times"))
     repeated = found.on(times.filter("_times > 1").select(*names), F.count(F.lit(1)).alias("keys"))
     return checkpointed(repeated, (*observed, found)), int(found.get["keys"])
 
 
-def _in_blocks(rows: DataFrame, name: str) -> DataFrame:
-    return rows.withColumn(BLOCK, F.shiftright(name, 6))
-
-
-def _repeating_blocks(rows: DataFrame, name: str, observed: Iterable[Observed]) -> tuple[DataFrame, int]:
-    """The blocks of 64 neighbours in which a whole number occurs twice, computed, and how many they are. A bit for each
-    neighbour makes an aggregate with fewer groups than there are numbers."""
+def repeated_numbers(rows: DataFrame, name: str) -> tuple[DataFrame, int]:
+    """As `repeated_keys`, for a key of one whole number and the rows of a whole table. First finds the blocks of 64
+    neighbours in which a number repeats: a bit for each neighbour makes an aggregate of fewer groups."""
+    in_blocks = rows.withColumn(BLOCK, F.shiftright(name, 6))
     bits = sql("bit_or(shiftleft(1L, CAST({key} & 63 AS INT)))", key=quoted(name))
-    blocks = _in_blocks(rows, name).groupBy(BLOCK)
-    counted = blocks.agg(F.count(F.lit(1)).alias("_rows"), F.expr(bits).alias("_bits"))
-    repeating = counted.filter(F.col("_rows") > F.bit_count("_bits")).select(BLOCK)
+    blocks = in_blocks.groupBy(BLOCK).agg(F.count(F.lit(1)).alias("_rows"), F.expr(bits).alias("_bits"))
+    repeating = blocks.filter(F.col("_rows") > F.bit_count("_bits")).select(BLOCK)
     found = Observed()
-    done = checkpointed(found.on(repeating, F.count(F.lit(1)).alias("blocks")), (*observed, found))
-    return done, int(found.get["blocks"])
+    done = checkpointed(found.on(repeating, F.count(F.lit(1)).alias("blocks")), [found])
+    if not (number := int(found.get["blocks"])):
+        return rows.limit(0), 0
+    return repeated_keys(in_blocks.join(broadcast_if_few(done, number), on=BLOCK, how="left_semi"), [name])
 
 
 def _events(target: Target, reading: Reading) -> DataFrame:

@@ -29,8 +29,6 @@ class ChangeFigures:
     used: int = 0
     """Rows that remain after the filter of unusable rows, counted after it."""
     bad_rows: int = 0
-    first_change_file: str | None = None
-    """Address of the first file that updates or deletes."""
     passed_over: int = 0
     """Rows that belong to another batch by the consistent cut: applied before, or waiting. Of the other figures, only
     `rows` includes them."""
@@ -55,7 +53,6 @@ class ChangeFigures:
             min_commit_ts=min(oldest, default=None),
             used=self.used + other.used,
             bad_rows=self.bad_rows + other.bad_rows,
-            first_change_file=self.first_change_file or other.first_change_file,
             passed_over=self.passed_over + other.passed_over,
             waiting=self.waiting + other.waiting,
             behind_cut=self.behind_cut + other.behind_cut,

@@ -43,7 +43,7 @@ def replace_log(reader: BatchReader, reading: Reading, current: Attempt) -> Writ
     changes = each_once(reading.good) if _may_repeat(reader.context, late=False) else reading.good
     rows = counted.on(_columns(target, changes), F.count(F.lit(1)).alias("rows"))
     written = overwrite(reader, reading, current, rows, counted)
-    refuse_changes(target, reader.seen)
+    refuse_changes(target, reading, reader.seen)
     return written
 
 
@@ -53,7 +53,7 @@ def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     with context.watch.stage("read"):
         delta = reading.checkpointed(reading.good)
     seen = reader.check(reading)
-    refuse_changes(context.target, seen)
+    refuse_changes(context.target, reading, seen)
     rows, late = seen.used, is_late(seen.min_sequence, context.position.max_sequence)
     if known := _files_in_log(reader):
         with context.watch.stage("repetitions"):
@@ -69,15 +69,16 @@ def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     return Written(strategy="append", keys=seen.used, rows=rows, images=_columns(context.target, delta))
 
 
-def refuse_changes(target: Target, seen: ChangeFigures) -> None:
+def refuse_changes(target: Target, reading: Reading, seen: ChangeFigures) -> None:
     """Raises TableStopped for updates and deletes of a log of inserts."""
     others = seen.by_op["U"] + seen.by_op["D"]
     if target.mode is Mode.APPEND_LOG and others:
+        first = reading.changes.filter("_op IN ('U', 'D')").agg(F.min("_file").alias("file")).first()
+        assert first is not None, "an aggregate has a row"
         raise TableStopped(
             target.table,
             f"{many(others, 'change', 'update')} or {does(others, 'delete')}, the first of them in "
-            f"{seen.first_change_file}; an append_log cannot "
-            "express that.",
+            f"{first['file']}; an append_log cannot express that.",
             "Declare a primary_key for mode: current, or use mode: change_log.",
         )
 

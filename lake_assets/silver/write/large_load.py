@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.collapse import collapse, events
-from lake_assets.silver.changes.key_states import Counts, counted, keys_of, living
-from lake_assets.silver.changes.large_batch import batch_states, repeated_keys
+from lake_assets.silver.changes.key_states import Counts, counted, has_number_key, keys_of, living
+from lake_assets.silver.changes.large_batch import batch_states, repeated_keys, repeated_numbers
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_days import all_days
 from lake_assets.silver.table.change_events import DELETED, INSERTED, UPDATED, ChangeFigures, key_columns
@@ -69,7 +69,8 @@ def _several(
     written = on_branch(context, current).select(
         *(F.col(quoted(column)).alias(name) for column, name in zip(target.key, names, strict=True))
     )
-    several, number = repeated_keys(written, names)
+    is_number = len(names) == 1 and has_number_key(target)
+    several, number = repeated_numbers(written, names[0]) if is_number else repeated_keys(written, names)
     if seen.by_op[UPDATED] or seen.by_op[DELETED]:
         others = events(load.good.filter(F.col("_op") != INSERTED), target.key, before_images=False)
         several = checkpointed(several.unionByName(others.select(*names)).distinct())
@@ -84,9 +85,10 @@ def _states(
     None if there are none."""
     if load is None:
         assert changes is not None, "some keys need a collapse"
-        return batch_states(target, changes)
+        delta, counts, _ = batch_states(target, changes)
+        return delta, counts
     own = events(load.good, target.key, before_images=target.before_images)
     found = own.join(several, on=several.columns, how="left_semi")
     if changes is not None:
         found = found.unionByName(events(changes.good, target.key, before_images=target.before_images))
-    return counted(collapse(found, target.key), load, *([] if changes is None else [changes]))
+    return counted(target, collapse(found, target.key), load, *([] if changes is None else [changes]))

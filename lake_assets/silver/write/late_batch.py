@@ -43,7 +43,7 @@ def replayed(reader: BatchReader, reading: Reading, delta: DataFrame, counts: Co
         basis = _basis(reader, reading)
         affected = keys_of(delta, context.target, counts.keys)
         again = reader.read_with_own(basis.files)
-        done, found = counted(state_of(context.target, again.good, only=affected), again)
+        done, found = counted(context.target, state_of(context.target, again.good, only=affected), again)
         again.figures()
         if found.doubtful:
             done, found = _with_settled(reader, done, found, basis, _rows_at(context, basis))
@@ -91,7 +91,7 @@ def _with_settled(
     found = found.drop("_first").join(firsts, on=names, how="left")
     # Followed keys may be in both.
     rest = delta.join(found.select(*names), on=names, how="left_anti")
-    done, now = counted(rest.unionByName(found))
+    done, now = counted(reader.context.target, rest.unionByName(found))
     followed = now.keys - counts.keys
     return done, replace(now, present=counts.present, followed=followed)
 
