@@ -127,7 +127,7 @@ class FileLog:
             if value is not None:
                 wanted &= EqualTo(term=Reference(column), value=literal(value))
 
-        everything = source is table is upto is None and not after
+        everything = (source, table, upto) == (None, None, None) and not after
 
         def read() -> list[LoggedFile]:
             loaded = self._load()
