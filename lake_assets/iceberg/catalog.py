@@ -10,12 +10,14 @@ from pathlib import Path
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError
+from pyiceberg.io import PY_IO_IMPL
 from sqlalchemy.exc import IntegrityError, OperationalError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from lake_assets.config import CatalogConfig
 from lake_assets.iceberg.catalog_faults import explained
 from lake_assets.iceberg.metadata_cache import keep_parsed_metadata
+from lake_assets.iceberg.reading.local_io import LOCAL_FIRST, local_path
 from lake_assets.spark.catalog_conf import SQLITE_BUSY_SECONDS, uri, warehouse_uri
 
 
@@ -30,7 +32,9 @@ def open_catalog(config: CatalogConfig) -> Catalog:
 
 def _opened(config: CatalogConfig) -> Catalog:
     keep_parsed_metadata()
-    properties = {"warehouse": warehouse_uri(config), **config.properties}
+    warehouse = warehouse_uri(config)
+    own_io = {PY_IO_IMPL: LOCAL_FIRST} if local_path(warehouse) else {}
+    properties = {"warehouse": warehouse, **own_io, **config.properties}
     if config.type == "sqlite":
         path = Path(uri(config))
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,6 @@ from contextlib import suppress
 from pyarrow.fs import FileSelector, FileSystem, FileType
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
@@ -23,6 +22,8 @@ SUFFIXES = (".metadata.json", ".metadata.json.gz")
 
 def metadata_files(catalog: Catalog, folder: str) -> Iterator[tuple[str, TableMetadata]]:
     """Address and content of each readable metadata file below a table's location, the newest first."""
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
     io = PyArrowFileIO(catalog.properties)
     scheme, netloc, path = io.parse_location(f"{folder.rstrip('/')}/metadata", catalog.properties)
     system: FileSystem = io.fs_by_scheme(scheme, netloc)

@@ -17,6 +17,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
+from lake_assets.iceberg.reading.table_rows import rows, values
 from lake_assets.iceberg.table_io import current_snapshot
 
 NAMESPACE = "lake_ops"
@@ -84,10 +85,10 @@ class OpsTable(Generic[T]):
         another process appended meanwhile."""
         with self._lock:
             table = self._refresh()
-            rows = table.scan().to_arrow().to_pylist() if table is not None else []
-            if table is None or all(row[column] != before for row in rows):
+            known = _python_rows(table) if table is not None else []
+            if table is None or all(row[column] != before for row in known):
                 return
-            renamed = [row | {column: after if row[column] == before else row[column]} for row in rows]
+            renamed = [row | {column: after if row[column] == before else row[column]} for row in known]
             table.overwrite(self._as_arrow(renamed))
 
     def _as_arrow(self, rows: list[Row]) -> pa.Table:
@@ -106,6 +107,12 @@ class OpsTable(Generic[T]):
         if table is None or snapshot is None:
             self._snapshot_id, self._parsed = None, self._parse([])
         elif snapshot.snapshot_id != self._snapshot_id:
-            self._parsed = self._parse(table.scan().to_arrow().to_pylist())
+            self._parsed = self._parse(_python_rows(table))
             self._snapshot_id = snapshot.snapshot_id
         return table
+
+
+def _python_rows(table: Table) -> list[Row]:
+    found = rows(table.scan())
+    columns = [values(column) for column in found.columns]
+    return [dict(zip(found.column_names, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -6,13 +6,12 @@ re-stamp. Not here: what the properties mean (`silver/table/position.py`, `gold/
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
-from pyspark.sql import SparkSession
 
-from lake_assets.iceberg.publish import attempt
 from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import (
     APPLIED_AT,
@@ -22,6 +21,9 @@ from lake_assets.iceberg.table_io import (
     load_table,
     summary,
 )
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 OWN = "lake."
 
@@ -61,11 +63,13 @@ def repeated(snapshot: Snapshot, rule: StampRule) -> dict[str, str]:
     return {RESTAMP_OF: str(snapshot.snapshot_id), APPLIED_AT: applied_at(snapshot).isoformat(), **kept}
 
 
-def restamp(spark: SparkSession, catalog: Catalog, identifier: str, rule: StampRule) -> bool:
+def restamp(spark: "SparkSession", catalog: Catalog, identifier: str, rule: StampRule) -> bool:
     """Repeats the properties unless main's head has them; returns whether it did.
 
     Raises ApplyConflict when another process published meanwhile: the properties read are no longer the newest.
     """
+    from lake_assets.iceberg.publish import attempt
+
     table = load_table(catalog, identifier)
     head = current_snapshot(table)
     stamped = stamped_snapshot(table, rule) if table is not None else None

@@ -19,14 +19,11 @@ from lake_assets.iceberg.table_io import load_table, summary
 from lake_assets.iceberg.table_maintenance import Maintained, TableMaintenance
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.guard import refuse_foreign_commits
-from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
+from lake_assets.silver.table.position import SILVER
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.causes import root_cause
 from lake_assets.spark.session import server_lost
 
-# If another writer has changed rows since the batch, a re-stamp with the batch's touched days would claim that no other
-# days were touched.
-SILVER = StampRule(LOG_OFFSET, below_changes=True, not_repeated=(TOUCHED_DAYS,))
 # A mart whose rows another writer has changed is recomputed; a re-stamp of its consumption would hide the change.
 MART = StampRule(PREFIX, below_changes=False)
 

@@ -11,10 +11,9 @@ run that was killed.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from pyiceberg.table import Table
-from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
 
 from lake_assets.config import SchemaChanges
 from lake_assets.errors import ApplyConflict, TableStopped
@@ -23,6 +22,9 @@ from lake_assets.schema.contract import Contracts, is_unreadable
 from lake_assets.schema.evolve import Kind, SchemaChange, transition
 from lake_assets.spark.sql import Sql, sql
 from lake_assets.spark.types import spark_type, stored_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 VERSION = "lake.contract-version"
 """Table property: the contract version of the table's columns."""
@@ -63,7 +65,7 @@ def version_of(table: Table) -> int:
 class SilverSchema:
     """Alters the columns of one silver table with Spark."""
 
-    def __init__(self, spark: SparkSession, address: Sql, table: Table, name: str) -> None:
+    def __init__(self, spark: "SparkSession", address: Sql, table: Table, name: str) -> None:
         """`address` is the table's name in Spark; `name` the source's table, for messages."""
         self._spark = spark
         self._address = address
@@ -132,6 +134,8 @@ class SilverSchema:
             self._alter(relaxed_column(change.column))
 
     def _widen(self, column: str, wanted: str) -> None:
+        from pyspark.errors import AnalysisException
+
         if self._types[column] == stored_type(wanted):
             return
         try:
@@ -145,6 +149,8 @@ class SilverSchema:
         self._types[column] = stored_type(wanted)
 
     def _alter(self, change: Sql) -> None:
+        from pyspark.errors import AnalysisException
+
         try:
             self._spark.sql(sql("ALTER TABLE {table} {change}", table=self._address, change=change))
         except AnalysisException as error:

@@ -16,8 +16,7 @@ from lake_assets.commands.run.maintain import maintain
 from lake_assets.config import MaintenanceConfig
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.iceberg.restamp import repeated, stamped_snapshot
-from lake_assets.rounds.maintenance import SILVER
-from lake_assets.silver.table.position import Position
+from lake_assets.silver.table.position import SILVER, Position
 from lake_assets_tests.helpers.lakes.bike_lake import (
     DAILY,
     REVENUE,

@@ -127,9 +127,11 @@ class FileLog:
             if value is not None:
                 wanted &= EqualTo(term=Reference(column), value=literal(value))
 
+        everything = (source, table, upto) == (None, None, None) and not after
+
         def read() -> list[LoggedFile]:
             loaded = self._load()
-            return list(scan(loaded, wanted)) if loaded else []
+            return list(scan(loaded, None if everything else wanted)) if loaded else []
 
         return _reading(read)
 

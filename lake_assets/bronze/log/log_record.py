@@ -6,13 +6,13 @@ Here: the two record types, the log's Iceberg schema, and the conversion between
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from datetime import UTC, date, datetime
+from datetime import date, datetime
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression, GreaterThan, Reference
 from pyiceberg.expressions.literals import literal
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     BooleanType,
@@ -28,6 +28,7 @@ from pyiceberg.types import (
 
 from lake_assets.bronze.files.inspection import FileInspection
 from lake_assets.bronze.files.keys import DataFile, FileKind, TransactionFile
+from lake_assets.iceberg.reading.table_rows import values
 from lake_assets.storage.stored_object import StoredObject
 
 
@@ -146,8 +147,6 @@ LOG_SCHEMA = Schema(
         for number, (name, (kind, required)) in enumerate(_TYPES.items(), start=1)
     )
 )
-# Without field ids: they differ between a log that gained a column later and a log created with it.
-_ARROW_SCHEMA: pa.Schema = schema_to_pyarrow(LOG_SCHEMA, include_field_ids=False)
 
 
 def above(offset: int) -> BooleanExpression:
@@ -157,38 +156,30 @@ def above(offset: int) -> BooleanExpression:
 
 def to_arrow(files: Sequence[LoggedFile]) -> pa.Table:
     """One row per file, in LOG_SCHEMA."""
-    columns = [
-        pa.array([getattr(file, name) for file in files], _ARROW_SCHEMA.field(name).type) for name in _FIELDS
-    ]
-    return pa.Table.from_arrays(columns, schema=_ARROW_SCHEMA)
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    # Without field ids: they differ between a log that gained a column later and a log created with it.
+    schema: pa.Schema = schema_to_pyarrow(LOG_SCHEMA, include_field_ids=False)
+    columns = [pa.array([getattr(file, name) for file in files], schema.field(name).type) for name in _FIELDS]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def from_arrow(table: pa.Table) -> Iterator[LoggedFile]:
     """The files, in the order of their offsets. Equal names and headers share one object in memory."""
-    table = table.sort_by("offset")
     shared: dict[object, object] = {}
     columns = []
     for name in _FIELDS:
         # A log that no writer has opened since the column was introduced lacks it.
         known = name in table.column_names
-        values: list[Any] = _values(table.column(name)) if known else [None] * table.num_rows
+        found: list[Any] = values(table.column(name)) if known else [None] * table.num_rows
         if name == "kind":
-            values = [FileKind(value) for value in values]
+            found = [FileKind(value) for value in found]
         elif name == "retry":
-            values = [bool(value) for value in values]
+            found = [bool(value) for value in found]
         elif name == "columns":
-            values = [None if value is None else tuple(value) for value in values]
+            found = [None if value is None else tuple(value) for value in found]
         if name in ("source", "schema", "table", "format", "compression", "columns", "capture_date"):
-            values = [shared.setdefault(value, value) for value in values]
-        columns.append(values)
-    for row in zip(*columns, strict=True):
+            found = [shared.setdefault(value, value) for value in found]
+        columns.append(found)
+    for row in sorted(zip(*columns, strict=True), key=itemgetter(0)):
         yield LoggedFile(**dict(zip(_FIELDS, row, strict=True)))
-
-
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    """A column's values; times in UTC. Arrow takes ten times as long to create times with a zone, most of the start-up
-    time."""
-    if not pa.types.is_timestamp(column.type):
-        return list(column.to_pylist())
-    naive = column.cast(pa.timestamp("us")).to_pylist()
-    return [None if value is None else value.replace(tzinfo=UTC) for value in naive]

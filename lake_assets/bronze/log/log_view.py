@@ -12,15 +12,16 @@ from pyiceberg.table import Table
 
 from lake_assets.bronze.log.known import Known
 from lake_assets.bronze.log.log_record import LoggedFile, above, from_arrow
+from lake_assets.iceberg.reading.table_rows import rows
 
 _offset = attrgetter("offset")
 FIRST_OFFSET = "lake.first-offset"
 """Table property of a log that was rebuilt: its first offset."""
 
 
-def scan(table: Table, wanted: BooleanExpression) -> Iterator[LoggedFile]:
-    """The records that match, by offset. Raises FileNotFoundError if maintenance deleted a file meanwhile."""
-    return from_arrow(table.scan(row_filter=wanted).to_arrow())
+def scan(table: Table, wanted: BooleanExpression | None = None) -> Iterator[LoggedFile]:
+    """All records, or those that match, by offset. Raises FileNotFoundError if maintenance deleted a file meanwhile."""
+    return from_arrow(rows(table.scan()) if wanted is None else table.scan(row_filter=wanted).to_arrow())
 
 
 class LogView:
@@ -71,7 +72,7 @@ class LogView:
         # The newest known record is read again: it differs if the log was rolled back, however many records were
         # appended since.
         newest = view._records[-1:]
-        read = list(scan(table, above(view.head - len(newest))))
+        read = list(scan(table, above(view.head - 1) if newest else None))
         added = read[len(newest) :]
         total = snapshot.summary and snapshot.summary["total-records"]
         if newest and (read[:1] != newest or total != str(len(view._records) + len(added))):

@@ -17,13 +17,12 @@ from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.restamp import stamped_snapshot
 from lake_assets.iceberg.table_io import applied_at, load_table, summary
 from lake_assets.lake import Lake
-from lake_assets.rounds.maintenance import SILVER
 from lake_assets.rounds.pending_work import set_aside_sentence
 from lake_assets.silver.apply.failures import Failure, failure_of, failures
 from lake_assets.silver.plan.planner import State
 from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.table.batch_latency import passages
-from lake_assets.silver.table.position import BATCH
+from lake_assets.silver.table.position import BATCH, SILVER
 from lake_assets.silver.table.unknown_rows import unknown_rows_sentence
 from lake_assets.spark.causes import root_cause
 

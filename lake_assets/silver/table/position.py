@@ -11,6 +11,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.errors import LakeError
+from lake_assets.iceberg.restamp import StampRule
 from lake_assets.iceberg.table_io import current_snapshot, live_rows, summary
 from lake_assets.silver.table.log_mark import LogMark
 from lake_assets.words import many
@@ -31,6 +32,10 @@ BATCH = "lake.batch."
 """Prefix of the batch's own figures."""
 NO_CHANGES = "none"
 """Stored as the lowest sequence of a batch without changes."""
+
+# If another writer has changed rows since the batch, a re-stamp with the batch's touched days would claim that no other
+# days were touched.
+SILVER = StampRule(LOG_OFFSET, below_changes=True, not_repeated=(TOUCHED_DAYS,))
 
 
 def touched_days_property(column: str) -> str:

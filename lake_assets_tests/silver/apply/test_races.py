@@ -18,10 +18,9 @@ from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg import table_maintenance as maintenance
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_maintenance import TableMaintenance
-from lake_assets.rounds.maintenance import SILVER
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.apply.planned import ATTEMPTS
-from lake_assets.silver.table.position import read_position
+from lake_assets.silver.table.position import SILVER, read_position
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.sql import quoted
 from lake_assets_tests.helpers.lakes.bench import comparable
