@@ -1,7 +1,7 @@
 # The whole project from a fresh clone: `make demo` shows it, `make dev` opens it, `make test` proves it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev docs test test-long test-connect soak chaos bench bench-full bench-latency lint clean
+.PHONY: help install demo dev docs test test-long test-connect soak chaos bench bench-full bench-plot bench-latency lint clean
 
 # The first of these that is Python 3.11 or later makes .venv; `make install PYTHON=/path/to/python` chooses another.
 PYTHON ?= python3.11
@@ -65,6 +65,13 @@ bench: $(JARS)  ## batches of changes on a large table, beside a textbook MERGE 
 bench-full: $(JARS)  ## the same with further contenders, which take many times as long
 	.venv/bin/python -m pip install --quiet --constraint constraints.txt deltalake
 	.venv/bin/python -m benchmarks.large_tables --rows $(ROWS) --all $(OPTIONS)
+
+# Results that a benchmark wrote with --out; SVG is where the picture goes.
+RESULTS ?= large_tables.json
+SVG ?= docs/large_tables.svg
+bench-plot: $(INSTALLED)  ## a bar chart of a benchmark's results (RESULTS="one.json other.json" SVG=docs/large_tables.svg)
+	.venv/bin/python -m pip install --quiet --constraint constraints.txt matplotlib
+	.venv/bin/python -m benchmarks.plot $(RESULTS) --svg $(SVG)
 
 # Tables, rows of each, minutes; OPTIONS such as --large or --embedded.
 TABLES ?= 5

@@ -222,6 +222,7 @@ def test_help_names_every_target(clone):
         "chaos",
         "bench",
         "bench-full",
+        "bench-plot",
         "bench-latency",
         "lint",
         "clean",

@@ -1,7 +1,7 @@
 """The files of the benchmark: a full load, and batches of changes of a valid history.
 
-Every update and delete is of a row that is there, every insert of a new key. Here: which keys, and the Parquet files as
-DMS writes them (row groups of 10,024 rows, format 1.0). Not here: who applies them (`contenders.py`).
+Every update and delete is of a row that is there, every insert of a new key. Here: which keys, and the files as DMS
+writes them (Parquet with row groups of 10,024 rows, format 1.0; or CSV). Not here: who applies them (`contenders.py`).
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,10 @@ from benchmarks import reading
 COLUMNS = reading.COLUMNS | {"station": "long", "city": "string", "counter": "long"}
 BEGUN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LOADED = BEGUN - timedelta(hours=1)
-ROW_GROUP = 10_024
+FORMATS = {
+    "parquet": "FORMAT parquet, COMPRESSION gzip, PARQUET_VERSION v1, ROW_GROUP_SIZE 10_024",
+    "csv": "FORMAT csv, HEADER",
+}
 VALUES = """
     id,
     'customer ' || (id % 997) AS name,
@@ -62,6 +65,9 @@ class Source:
 
     folder: Path
     rows: int
+    table: str = "items"
+    ending: str = "parquet"
+    """Or csv."""
     chosen: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
     batches: int = 0
     change: int = 0
@@ -72,7 +78,7 @@ class Source:
         self.next_key = self.rows
         self._duckdb = duckdb.connect()
         self._duckdb.execute("SET TimeZone = 'UTC'")
-        (self.folder / "public/items").mkdir(parents=True)
+        (self.folder / "public" / self.table).mkdir(parents=True)
 
     def load(self, files: int = 8) -> list[Path]:
         """Writes the full load."""
@@ -118,12 +124,12 @@ class Source:
         return self._write(rows.slice(*part), name, extra, sequence)
 
     def _write(self, rows: pa.Table, name: str, before: str, after: str) -> Path:
-        path = self.folder / f"public/items/{name}.parquet"
+        path = self.folder / f"public/{self.table}/{name}.{self.ending}"
         hidden = path.with_name(f".{path.name}")
         self._duckdb.register("given", rows)
-        self._duckdb.execute(
-            f"COPY (SELECT {before}, {VALUES}, {after} FROM given) TO '{hidden}' "
-            f"(FORMAT parquet, COMPRESSION gzip, PARQUET_VERSION v1, ROW_GROUP_SIZE {ROW_GROUP})"
-        )
+        rows_of_file = f"SELECT {before}, {VALUES}, {after} FROM given"
+        if self.ending == "csv":  # without the zone
+            rows_of_file = f"SELECT * REPLACE (started_at::TIMESTAMP AS started_at) FROM ({rows_of_file})"
+        self._duckdb.execute(f"COPY ({rows_of_file}) TO '{hidden}' ({FORMATS[self.ending]})")
         hidden.replace(path)
         return path

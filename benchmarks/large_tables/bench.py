@@ -1,0 +1,135 @@
+"""What the benchmarks of tables share: a lake on a Spark Connect server, the times of a batch, the comparison of rows.
+
+Here: that. Not here: who applies the files (`contenders.py`), what a batch has written and the results (`results.py`).
+"""
+
+import os
+import tempfile
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.large_tables.contenders import TextbookMerge, TooSlow
+from benchmarks.large_tables.results import NOT_MEASURED, Measured, Results, sizes
+from benchmarks.large_tables.workloads import COLUMNS, Source
+from lake_assets.config import LakeConfig
+from lake_assets.orchestration.lake_definitions import Lake, open_lake
+from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.preflight import free_port
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A lake with a running server, and a session on it."""
+
+    folder: Path
+    lake: Lake
+    spark: SparkSession
+    results: Results
+
+    @property
+    def catalog(self) -> str:
+        return self.lake.config.catalog.name
+
+    @property
+    def bronze(self) -> Path:
+        return self.folder / "bronze"
+
+    def measured(self, batch: Callable[[Sequence[Path]], None], files: Sequence[Path]) -> Measured:
+        """A contender's `load` or `apply`: its seconds, and what is new in the warehouse."""
+        warehouse = self.folder / "warehouse"
+        before = sizes(warehouse)
+        began = time.perf_counter()
+        try:
+            batch(files)
+        except TooSlow:
+            return NOT_MEASURED
+        seconds = time.perf_counter() - began
+        changes = sum(file.stat().st_size for file in files)
+        return Measured.of(seconds, changes, before, sizes(warehouse))
+
+    def warm_up(self) -> None:
+        """Has the server compile Spark's reader and Iceberg's writer, before the first contender."""
+        small = Source(self.folder / "warm", 100_000).load()
+        merge = TextbookMerge(self.spark, self.catalog)
+        for _ in range(3):
+            merge.load(small)
+            self.spark.sql(f"DROP TABLE {merge.table()} PURGE")
+
+
+def options(description: str | None, *, rows: int, repeat: int, memory: str = "8g") -> ArgumentParser:
+    """The options of every such benchmark."""
+    parser = ArgumentParser(description=description)
+    parser.add_argument("--rows", type=int, default=rows)
+    parser.add_argument("--repeat", type=int, default=repeat)
+    parser.add_argument("--memory", default=memory)
+    parser.add_argument("--folder", help="where the tables are made, by default a temporary folder")
+    parser.add_argument("--out", type=Path, help="a file for the results, as JSON")
+    return parser
+
+
+@contextmanager
+def opened(name: str, given: Namespace, tables: Iterable[str] = ("items",)) -> Iterator[Bench]:
+    """A lake of these tables on a server of its own; prints and writes the results in the end."""
+    print(f"load average {os.getloadavg()[0]:.1f} before, {os.cpu_count()} cores, {given.memory} for Spark")
+    results = Results(name, given.rows, given.repeat, given.memory)
+    with tempfile.TemporaryDirectory(dir=given.folder) as place:
+        folder = Path(place)
+        lake = _lake(folder, f"sc://127.0.0.1:{free_port()}", given.memory, tables)
+        server = ConnectServer(lake.config, folder / "spark")
+        pid = server.start().pid
+        try:
+            with lake.runtime.sessions.isolated() as spark:
+                yield Bench(folder, lake, spark, results)
+            results.end(pid)
+        finally:
+            server.stop()
+    print(results.table())
+    print(results.conditions())
+    if given.out is not None:
+        results.write(given.out)
+
+
+def _lake(folder: Path, remote: str, memory: str, tables: Iterable[str]) -> Lake:
+    table = {"columns": COLUMNS, "primary_key": ["id"], "full_load_complete": "immediately"}
+    dms = {
+        "add_column_name": True,
+        "include_op_for_full_load": True,
+        "timestamp_column_name": "commit_ts",
+        "change_sequence_column": "change_seq",
+    }
+    source = {
+        "location": str(folder / "bronze"),
+        "dms": dms,
+        "tables": {f"public.{name}": table for name in tables},
+    }
+    config = {
+        "catalog": {"uri": str(folder / "catalog.db"), "warehouse": str(folder / "warehouse")},
+        "spark": {
+            "mode": "connect",
+            "remote": remote,
+            "conf": {"spark.sql.shuffle.partitions": 4, "spark.driver.memory": memory},
+        },
+        "automation": {"max_files_per_batch": 1_000},
+        "sources": {"bench": source},
+    }
+    return open_lake(LakeConfig.model_validate(config), marts=())
+
+
+def assert_same(tables: Mapping[str, DataFrame | None], expected: int) -> None:
+    """Compares the rows of all contenders that have them."""
+    found = {name: row_hash(rows) for name, rows in tables.items() if rows is not None}
+    assert len(set(found.values())) == 1, found
+    assert {rows for rows, _ in found.values()} == {expected}, (found, expected)
+
+
+def row_hash(rows: DataFrame) -> tuple[int, int]:
+    """Number of rows, and a hash of them in any order."""
+    row = rows.selectExpr("count(*) AS rows", f"bit_xor(xxhash64({', '.join(COLUMNS)})) AS hash").first()
+    assert row is not None
+    return row["rows"], row["hash"]
