@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError
+from pyiceberg.io import PY_IO_IMPL
 from sqlalchemy.exc import IntegrityError, OperationalError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
@@ -17,6 +18,9 @@ from lake_assets.config import CatalogConfig
 from lake_assets.iceberg.catalog_faults import explained
 from lake_assets.iceberg.metadata_cache import keep_parsed_metadata
 from lake_assets.spark.catalog_conf import SQLITE_BUSY_SECONDS, uri, warehouse_uri
+from lake_assets.storage.warehouse_files import S3Files
+
+S3 = ("s3://", "s3a://")
 
 
 def open_catalog(config: CatalogConfig) -> Catalog:
@@ -30,7 +34,9 @@ def open_catalog(config: CatalogConfig) -> Catalog:
 
 def _opened(config: CatalogConfig) -> Catalog:
     keep_parsed_metadata()
-    properties = {"warehouse": warehouse_uri(config), **config.properties}
+    warehouse = warehouse_uri(config)
+    files = {PY_IO_IMPL: f"{S3Files.__module__}.{S3Files.__name__}"} if warehouse.startswith(S3) else {}
+    properties = {"warehouse": warehouse} | files | config.properties
     if config.type == "sqlite":
         path = Path(uri(config))
         path.parent.mkdir(parents=True, exist_ok=True)
