@@ -1,17 +1,21 @@
 """`python -m benchmarks.requests`: how many requests S3 gets for each batch of a small table, and for each look.
 
 Files and tables in a bucket of moto's, the catalog in SQLite, Spark in this process; a file of 200 changes at a time.
-`lake-assets advise` reckons with these figures. Here: the counting. Not here: prices (`commands/setup/advise.py`),
-latency.
+`--delay-ms` delays every answer, as a distant bucket does, and `--paths` prints each request of the last batch with
+its client. `lake-assets advise` reckons with these figures. Here: the counting, and the seconds. Not here: prices
+(`commands/setup/advise.py`), latency under load (`latency.py`).
 """
 
 import argparse
 import logging
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
@@ -19,26 +23,43 @@ from werkzeug.serving import make_server
 
 from benchmarks.latency import Feed, lake_config
 from lake_assets.config import LakeConfig
-from lake_assets.orchestration.lake_definitions import open_lake
+from lake_assets.iceberg.publish import KeptBranches
+from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.rounds.arrivals import Arrivals
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets_tests.helpers.servers.s3 import ACCESS, client, files_in_s3
 
 BUCKET = "lake"
+CLIENTS = ("Hadoop", "s3fileio", "aws-sdk-java", "aws-sdk-cpp", "Boto3")
+"""Names that clients have in their requests: Spark's files, Iceberg, PyIceberg, the lake."""
+WARM_UP = 5
+"""Batches that are not counted."""
 
 
 class Counted:
     """moto's application, which counts requests by method and by what they are for."""
 
-    def __init__(self) -> None:
+    def __init__(self, delay: float) -> None:
+        """`delay`: seconds before each answer."""
         self._app = DomainDispatcherApplication(create_backend_app)
+        self._delay = delay
         self.seen: Counter[str] = Counter()
+        self.requests: list[str] = []
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         query, path = environ["QUERY_STRING"], environ["PATH_INFO"]
         method = "LIST" if "list-type" in query else environ["REQUEST_METHOD"]
         self.seen[f"{'tables' if 'warehouse' in f'{path}{query}' else 'files'} {method}"] += 1
+        agent = environ.get("HTTP_USER_AGENT", "")
+        client = next((name for name in CLIENTS if name in agent), agent)
+        self.requests.append(f"{method:7}{client:14}{environ.get('HTTP_RANGE', ''):20}{path}?{query}")
+        time.sleep(self._delay)
         return self._app(environ, start)
+
+    def clear(self) -> None:
+        """Forgets the requests so far."""
+        self.seen.clear()
+        self.requests.clear()
 
 
 def config(folder: Path, endpoint: str) -> dict[str, Any]:
@@ -60,43 +81,55 @@ class BucketFeed(Feed):
         self.client.put_object(Bucket=BUCKET, Key=f"dms/public/t{table}/{name}", Body=body.encode())
 
 
-def run(folder: Path, batches: int, large: bool) -> None:
+def run(folder: Path, given: argparse.Namespace) -> None:
     """Prints a line per kind of request."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    counted = Counted()
+    counted = Counted(given.delay_ms / 1000)
     server = make_server("127.0.0.1", 0, counted, threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     endpoint = f"http://127.0.0.1:{server.server_port}"
     s3 = client("s3", endpoint)
     s3.create_bucket(Bucket=BUCKET)
-    given = config(folder, endpoint)
-    given["automation"] = {"rewrite_below_mb": 0} if large else {}
-    lake = open_lake(LakeConfig.model_validate(given))
+    settings = config(folder, endpoint)
+    settings["automation"] = {"rewrite_below_mb": 0} if given.large else {}
+    lake = open_lake(LakeConfig.model_validate(settings))
+    if given.continuous:
+        lake.runtime.branches = KeptBranches(timedelta(days=1))
     feed = BucketFeed(folder, 1, 2000)
     feed.client = s3
     feed.load()
     arrivals = Arrivals(lake.runtime, "bench")
+    steps: dict[str, Callable[[], object]] = {
+        "a look with a file": arrivals.scan,
+        "a batch": lambda: _apply(lake),
+        "a look without": arrivals.scan,
+    }
     totals: Counter[str] = Counter()
-    for number in range(-5, batches):
+    seconds: dict[str, list[float]] = {step: [] for step in steps}
+    for number in range(-WARM_UP, given.batches):
         feed.one(0)
-        counted.seen.clear()
-        arrivals.scan()
-        totals.update(
-            {f"a look with a file: {kind}": times for kind, times in counted.seen.items() if number >= 0}
-        )
-        counted.seen.clear()
-        (result,) = apply_tables(lake.runtime, lake.targets)
-        assert result.error is None, result.error
-        totals.update({f"a batch: {kind}": times for kind, times in counted.seen.items() if number >= 0})
-        counted.seen.clear()
-        arrivals.scan()
-        totals.update(
-            {f"a look without: {kind}": times for kind, times in counted.seen.items() if number >= 0}
-        )
-    print(f"{'rows marked' if large else 'table rewritten'}, {batches} batches, requests of each:")
+        for step, take in steps.items():
+            counted.clear()
+            began = time.monotonic()
+            take()
+            if number >= 0:
+                seconds[step].append(time.monotonic() - began)
+                totals.update({f"{step}: {kind}": times for kind, times in counted.seen.items()})
+            if given.paths and number == given.batches - 1:
+                print(f"{step}:", *counted.requests, sep="\n  ")
+    strategy = "rows marked" if given.large else "table rewritten"
+    kept = ", branches kept" if given.continuous else ""
+    print(f"{strategy}{kept}, {given.batches} batches, {given.delay_ms} ms a request, requests of each:")
     for kind, times in sorted(totals.items()):
-        print(f"{times / batches:8.1f}  {kind}")
+        print(f"{times / given.batches:8.1f}  {kind}")
+    for step, taken in seconds.items():
+        print(f"{median(taken):8.2f}  seconds, {step} (median)")
     server.shutdown()
+
+
+def _apply(lake: Lake) -> None:
+    (result,) = apply_tables(lake.runtime, lake.targets)
+    assert result.error is None, result.error
 
 
 def main() -> None:
@@ -104,9 +137,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--batches", type=int, default=20)
     parser.add_argument("--large", action="store_true", help="no table is rewritten whole")
+    parser.add_argument("--continuous", action="store_true", help="keep branches, as the continuous run does")
+    parser.add_argument("--delay-ms", type=int, default=0, help="before each answer")
+    parser.add_argument("--paths", action="store_true", help="print each request of the last batch")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        run(Path(place), given.batches, given.large)
+        run(Path(place), given)
 
 
 if __name__ == "__main__":

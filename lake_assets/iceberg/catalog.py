@@ -16,9 +16,13 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from lake_assets.config import CatalogConfig
 from lake_assets.iceberg.catalog_faults import explained
+from lake_assets.iceberg.file_io.local_io import local_path
 from lake_assets.iceberg.metadata_cache import keep_parsed_metadata
-from lake_assets.iceberg.reading.local_io import LOCAL_FIRST, local_path
 from lake_assets.spark.catalog_conf import SQLITE_BUSY_SECONDS, uri, warehouse_uri
+
+LOCAL_IO = "lake_assets.iceberg.file_io.local_io.LocalFirstIO"
+S3_IO = "lake_assets.iceberg.file_io.s3_io.S3Files"
+"""Names, because importing the second one imports pandas."""
 
 
 def open_catalog(config: CatalogConfig) -> Catalog:
@@ -33,8 +37,7 @@ def open_catalog(config: CatalogConfig) -> Catalog:
 def _opened(config: CatalogConfig) -> Catalog:
     keep_parsed_metadata()
     warehouse = warehouse_uri(config)
-    own_io = {PY_IO_IMPL: LOCAL_FIRST} if local_path(warehouse) else {}
-    properties = {"warehouse": warehouse, **own_io, **config.properties}
+    properties = {"warehouse": warehouse} | _file_io(warehouse) | config.properties
     if config.type == "sqlite":
         path = Path(uri(config))
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,6 +57,13 @@ def _opened(config: CatalogConfig) -> Catalog:
         reraise=True,
     )
     return policy(load_catalog, config.name, **properties)
+
+
+def _file_io(warehouse: str) -> dict[str, str]:
+    """The class by which PyIceberg reads and writes files, unless lake.yaml names another one."""
+    if warehouse.startswith(("s3://", "s3a://")):
+        return {PY_IO_IMPL: S3_IO}
+    return {PY_IO_IMPL: LOCAL_IO} if local_path(warehouse) else {}
 
 
 def ensure_namespace(catalog: Catalog, namespace: str) -> None:

@@ -11,8 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property
 
-from pyiceberg.io import InputFile
-from pyiceberg.serializers import FromInputFile
+from pyiceberg.io import InputFile, OutputFile
+from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table.metadata import TableMetadata
 
 MOST = 500
@@ -39,13 +39,18 @@ class MetadataCache:
                 self._kept.move_to_end(folder)
                 return known[1]
         read = self._read(input_file, encoding)
-        _filled(read)
+        self.keep(location, read)
+        return read
+
+    def keep(self, location: str, metadata: TableMetadata) -> None:
+        """Keeps the metadata that the file at the location has."""
+        folder = location.rpartition("/")[0]
+        _filled(metadata)
         with self._lock:
-            self._kept[folder] = location, read
+            self._kept[folder] = location, metadata
             self._kept.move_to_end(folder)
             if len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-        return read
 
 
 def _filled(metadata: TableMetadata) -> None:
@@ -59,7 +64,17 @@ def _filled(metadata: TableMetadata) -> None:
 
 
 def keep_parsed_metadata() -> None:
-    """Installs the cache in this process, once."""
+    """Installs the cache in this process, once. What PyIceberg writes is kept as well: the next load is often its
+    own."""
     read: Read = FromInputFile.table_metadata
-    if not isinstance(read, MetadataCache):
-        FromInputFile.table_metadata = staticmethod(MetadataCache(read))  # type: ignore[method-assign]
+    if isinstance(read, MetadataCache):
+        return
+    cache, write = MetadataCache(read), ToOutputFile.table_metadata
+
+    def write_and_keep(metadata: TableMetadata, output_file: OutputFile, overwrite: bool = False) -> None:
+        write(metadata, output_file, overwrite)
+        # Also if the commit is refused: the catalog never names that file.
+        cache.keep(output_file.location, metadata)
+
+    FromInputFile.table_metadata = staticmethod(cache)  # type: ignore[method-assign]
+    ToOutputFile.table_metadata = staticmethod(write_and_keep)  # type: ignore[method-assign]

@@ -17,7 +17,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
-from lake_assets.iceberg.reading.table_rows import rows, values
+from lake_assets.iceberg.file_io.table_rows import rows, values
 from lake_assets.iceberg.table_io import current_snapshot
 
 NAMESPACE = "lake_ops"

@@ -20,6 +20,11 @@ def spark_catalog_conf(config: CatalogConfig) -> dict[str, str]:
         f"{prefix}.warehouse": warehouse_uri(config),
         # A cached table would hide the commits of the other client and of other processes.
         f"{prefix}.cache-enabled": "false",
+        # A manifest never changes. By default, each statement reads all manifests of its table again.
+        f"{prefix}.io.manifest.cache-enabled": "true",
+        f"{prefix}.io.manifest.cache.expiration-interval-ms": str(10 * 60 * 1000),
+        # Of each session that is in use; Iceberg has caches for at most eight.
+        f"{prefix}.io.manifest.cache.max-total-bytes": str(32 * 2**20),
         **{f"{prefix}.{key}": value for key, value in config.properties.items()},
     }
     if config.type == "sqlite":

@@ -86,7 +86,8 @@ class SparkSessions:
         self._lock = threading.Lock()
         self._root: SparkSession | None = None
         self._idle: list[SparkSession] = []
-        """Connect sessions that are not in use: opening one takes longer than a small statement."""
+        """Sessions that are not in use: opening one takes longer than a small statement, and Iceberg's caches of
+        manifests and connections to S3 are a session's own."""
 
     def root(self) -> "SparkSession":
         """The lake's shared session, for reading. Raises PreflightError without a supported Java, or without a
@@ -99,12 +100,11 @@ class SparkSessions:
     @contextlib.contextmanager
     def isolated(self) -> "Iterator[SparkSession]":
         """A session with settings and temporary views of its own, which takes names exactly. Raises as `root`."""
-        if self._remote is None:
-            yield self._new(self.root(), EXACT_NAMES)
-            return
         with self._lock:
             session = self._idle.pop() if self._idle else None
-        session = session or self._connected(EXACT_NAMES)
+        if session is None:
+            connect = self._remote is not None
+            session = self._connected(EXACT_NAMES) if connect else self._new(self.root(), EXACT_NAMES)
         # A session that failed may be unusable, and is not used again.
         yield session
         with self._lock:

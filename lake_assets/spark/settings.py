@@ -42,6 +42,8 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
         ),
         # Listing the paths of a batch as a Spark job of its own costs more than listing them here.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+        # DMS writes no log of a streaming query beside its files. Spark would look for one at each file of a batch.
+        "spark.sql.streaming.fileStreamSink.ignoreMetadata": "true",
         # Java never compiles a method of more than 8,000 bytes. Beyond that, Spark is faster without whole-stage code.
         "spark.sql.codegen.hugeMethodLimit": "8000",
         # Recording the source line of every expression doubles the time to build a plan.

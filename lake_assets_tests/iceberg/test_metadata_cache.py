@@ -7,7 +7,7 @@ import pytest
 from pyiceberg.io import InputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.serializers import FromInputFile
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
 from lake_assets.config import CatalogConfig
 from lake_assets.iceberg.catalog import open_catalog
@@ -62,3 +62,16 @@ def test_a_catalog_sees_what_another_has_committed(config: CatalogConfig) -> Non
     theirs.drop_table("ns.t")
     theirs.create_table("ns.t", SCHEMA)
     assert ours.load_table("ns.t").metadata.snapshots == []
+
+
+def test_what_is_written_is_not_read_again(config: CatalogConfig) -> None:
+    catalog = open_catalog(config)
+    catalog.create_namespace("ns")
+    table = catalog.create_table("ns.t", SCHEMA)
+    table.append(pa.table({"id": [1]}))
+    table.append(pa.table({"id": [2]}))
+    kept = catalog.load_table("ns.t")
+    written = Path(kept.metadata_location.removeprefix("file://"))
+    assert kept.metadata == TableMetadataUtil.parse_raw(written.read_text())
+    written.rename(written.with_suffix(".gone"))
+    assert catalog.load_table("ns.t").metadata is kept.metadata

@@ -28,7 +28,7 @@ from pyiceberg.types import (
 
 from lake_assets.bronze.files.inspection import FileInspection
 from lake_assets.bronze.files.keys import DataFile, FileKind, TransactionFile
-from lake_assets.iceberg.reading.table_rows import values
+from lake_assets.iceberg.file_io.table_rows import values
 from lake_assets.storage.stored_object import StoredObject
 
 

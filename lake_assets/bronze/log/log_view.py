@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 
 from lake_assets.bronze.log.known import Known
 from lake_assets.bronze.log.log_record import LoggedFile, above, from_arrow
-from lake_assets.iceberg.reading.table_rows import rows
+from lake_assets.iceberg.file_io.table_rows import rows
 
 _offset = attrgetter("offset")
 FIRST_OFFSET = "lake.first-offset"

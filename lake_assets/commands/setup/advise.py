@@ -22,9 +22,9 @@ RUN_SECONDS = 2.5
 MARTS_RUN_SECONDS = 6.0
 """With the sensor: a separate run computes the marts."""
 UPLOAD_SECONDS = 1.0
-PUTS_A_BATCH, GETS_A_BATCH, GETS_A_FILE = 9, 24, 6
+PUTS_A_BATCH, GETS_A_BATCH, GETS_A_FILE = 9, 18, 5
 """Requests of a table's turn. PUT includes POST and LIST, and GET includes HEAD: they cost the same."""
-PUTS_A_LOG, GETS_A_LOG = 14, 8
+PUTS_A_LOG, GETS_A_LOG = 5, 7
 """Additional requests of a scan that finds files."""
 LIST_PAGE = 1000
 PUT_DOLLARS, GET_DOLLARS = 0.005 / 1000, 0.0004 / 1000

@@ -11,8 +11,8 @@ from pyiceberg.types import LongType
 
 from lake_assets.config import CatalogConfig
 from lake_assets.iceberg.catalog import open_catalog
-from lake_assets.iceberg.reading.local_io import LocalFirstIO, local_path
-from lake_assets.iceberg.reading.table_rows import rows, values
+from lake_assets.iceberg.file_io.local_io import LocalFirstIO, local_path
+from lake_assets.iceberg.file_io.table_rows import rows, values
 
 SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("names", pa.list_(pa.string()))])
 ROWS = [

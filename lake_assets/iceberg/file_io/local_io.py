@@ -31,9 +31,6 @@ class LocalFirstIO(FileIO):
         return load_file_io(properties, location)
 
 
-LOCAL_FIRST = f"{LocalFirstIO.__module__}.{LocalFirstIO.__qualname__}"
-
-
 class _LocalFile(InputFile):
     def __init__(self, location: str, path: str) -> None:
         super().__init__(location)

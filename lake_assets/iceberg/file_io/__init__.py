@@ -1,0 +1,1 @@
+"""How PyIceberg reads and writes the files of a warehouse."""

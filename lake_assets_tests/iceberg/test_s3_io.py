@@ -1,0 +1,63 @@
+"""How PyIceberg's files come into a bucket."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow.fs import S3FileSystem
+from pyiceberg.io import PY_IO_IMPL
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from lake_assets.config import CatalogConfig, S3Config
+from lake_assets.iceberg.catalog import open_catalog
+from lake_assets.iceberg.file_io.s3_io import S3Files
+from lake_assets_tests.helpers.servers.s3 import files_in_s3
+
+SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
+PLAIN = {PY_IO_IMPL: f"{PyArrowFileIO.__module__}.{PyArrowFileIO.__name__}"}
+
+
+@pytest.fixture
+def given(tmp_path: Any, s3: S3Config, new_bucket: Callable[[], Any]) -> dict[str, str]:
+    assert s3.endpoint is not None
+    warehouse = f"s3://{new_bucket().name}/warehouse"
+    return {"uri": str(tmp_path / "catalog.db"), "warehouse": warehouse, **files_in_s3(s3.endpoint)}
+
+
+@pytest.fixture
+def config(given: dict[str, str]) -> CatalogConfig:
+    return CatalogConfig.model_validate(given)
+
+
+def test_another_catalog_reads_what_was_written(config: CatalogConfig, given: dict[str, str]) -> None:
+    catalog = open_catalog(config)
+    catalog.create_namespace("ns")
+    table = catalog.create_table("ns.t", SCHEMA)
+    long = "x" * 12_000_000  # more than is written at once
+    for rows in ([{"id": 1, "text": "a"}], [{"id": 2, "text": long}]):
+        table.append(pa.Table.from_pylist(rows, schema=SCHEMA))
+    plain = open_catalog(CatalogConfig.model_validate(given | PLAIN))
+    assert not isinstance(plain.load_table("ns.t").io, S3Files)
+    for other in (open_catalog(config), plain):
+        found = other.load_table("ns.t").scan().to_arrow().to_pylist()
+        assert sorted(row["id"] for row in found) == [1, 2]
+
+
+def test_a_small_file_is_one_request_by_a_shared_client(config: CatalogConfig) -> None:
+    catalog = open_catalog(config)
+    catalog.create_namespace("ns")
+    catalog.create_table("ns.t", SCHEMA)
+    files = [catalog.load_table("ns.t").io for _ in range(2)]
+    systems = [io.fs_by_scheme("s3", "bucket") for io in files if isinstance(io, S3Files)]
+    assert systems[0] is systems[1]
+    assert isinstance(systems[0], S3FileSystem)
+    _, (options,) = systems[0].__reduce__()
+    assert options["allow_delayed_open"]
+
+
+def test_nothing_is_written_where_the_bucket_is_missing(config: CatalogConfig) -> None:
+    """The error comes with the upload, at the end."""
+    output = S3Files(open_catalog(config).properties).new_output("s3://no-such-bucket/file")
+    with pytest.raises(OSError, match="no-such-bucket"), output.create() as stream:
+        stream.write(b"bytes")
