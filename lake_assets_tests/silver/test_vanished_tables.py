@@ -199,7 +199,9 @@ def test_drop(story: Callable[..., Story], monkeypatch: pytest.MonkeyPatch) -> N
     with monkeypatch.context() as patched:
         # Killed between emptying and dropping.
         patched.setattr(type(catalog), "drop_table", lambda self, name: (_ for _ in ()).throw(OSError(name)))
-        assert isinstance(lake.bench.turn()["items"].error, OSError)
+        error = lake.bench.turn()["items"].error
+        assert error is not None
+        assert isinstance(error.__cause__, OSError)
     assert lake.ids() == []
     lake.apply()
     assert load_table(catalog, "silver_shop.items") is None

@@ -124,7 +124,7 @@ def _loads_apart(
     """Parts of a load that was never applied, if they were transferred long after its other parts."""
     if position.epoch >= epoch or any(part not in new for part in parts):
         return None
-    times = {part.offset: time for part in parts if (time := _transferred(part, epoch)) is not None}
+    times = _transfer_times(parts, epoch)
     ordered = sorted(times.values())
     wide = [later for earlier, later in itertools.pairwise(ordered) if later - earlier > LOADS_APART]
     if not wide:
@@ -137,9 +137,13 @@ def _loads_apart(
     )
 
 
-def _transferred(part: LoggedFile, epoch: int) -> datetime | None:
-    """When the part was transferred, by its own stamp; for a reload without stamps, by the object's date."""
-    return part.first_commit_ts or (part.last_modified if epoch > 1 else None)
+def _transfer_times(parts: Sequence[LoggedFile], epoch: int) -> dict[int, datetime]:
+    """By offset, when parts were transferred: by their own stamps. For a reload in which no part has a stamp, by the
+    objects' dates; never by both, because a bucket that was copied has new dates and former stamps."""
+    times = {part.offset: part.first_commit_ts for part in parts if part.first_commit_ts is not None}
+    if not times and epoch > 1:
+        return {part.offset: part.last_modified for part in parts}
+    return times
 
 
 def _late(

@@ -67,6 +67,16 @@ START = NOON - timedelta(hours=1)
             [2],
         ),
         (
+            "a reload of which one part has no row, and so no stamp",
+            [
+                logged(1, "LOAD1"),
+                logged(2, "LOAD1", minute=100, epoch=2, content="b"),
+                logged(3, "LOAD2", minute=1000, epoch=2, first_commit_ts=None, content="c"),
+            ],
+            APPLIED,
+            [],
+        ),
+        (
             "a reload whose stamps are no later",
             [logged(1, "LOAD1", minute=9), logged(2, "p0/LOAD1", minute=3, epoch=2)],
             APPLIED,
