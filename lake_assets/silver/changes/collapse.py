@@ -161,17 +161,5 @@ def collapse(found: DataFrame, key: Sequence[str], *, applied_commit: str = "") 
     return states.select(*keys, "_last._tombstone", "_last._image", "_first", doubtful.alias("_doubtful"))
 
 
-def with_own_state(found: DataFrame, *, applied_commit: str = "") -> DataFrame:
-    """The events with `_first` and `_doubtful` of `collapse`, as if each were the only one of its key."""
-    lost = F.col("_tombstone") & (_commit() <= applied_commit)
-    partial = ~F.col("_tombstone") & (F.size("_unsupplied") > 0)
-    return found.withColumns({"_first": F.col("_kind"), "_doubtful": lost | partial})
-
-
-def states_of(found: DataFrame) -> DataFrame:
-    """The states of keys that have one event each, from `with_own_state`."""
-    return found.drop("_kind", "_order", "_unsupplied")
-
-
 def _commit() -> Column:
     return F.substring("_order._sequence", 1, COMMIT_DIGITS)

@@ -4,7 +4,7 @@ Here: computing and counting them, and a row of the table in their form. Not her
 them to the table (`silver/write/upsert.py`).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -41,17 +41,6 @@ class Counts:
     def of(cls, observed: Observed) -> "Counts":
         """Blocks until the states have been computed."""
         return cls(**observed.get)
-
-    def replaced(self, before: "Counts", after: "Counts") -> "Counts":
-        """The figures once some of the states, those of `before`, are replaced by others of the same keys."""
-        return replace(
-            self,
-            keys=self.keys - before.keys + after.keys,
-            rows=self.rows - before.rows + after.rows,
-            doubtful=self.doubtful - before.doubtful + after.doubtful,
-            present=self.present - before.present + after.present,
-            updated=self.updated - before.updated + after.updated,
-        )
 
 
 def state_of(

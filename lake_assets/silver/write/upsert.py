@@ -51,14 +51,12 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
     position, target = context.position, context.target
     with context.watch.stage("read"):
         commit = commit_of(position.max_sequence)
-        delta, counts, with_keys = batch_states(target, reading, applied_commit=commit)
+        delta, counts = batch_states(target, reading, applied_commit=commit)
     reader.check(reading)
     if reader.recomputes_keys:
         delta, counts = replayed(reader, reading, delta, counts)
-        with_keys = delta
     elif counts.doubtful:
         delta, counts = settled_in_order(reader, reading, delta, counts)
-        with_keys = delta
     with context.watch.stage("touched_days"):
         touched = touched_days(context.address, position.snapshot_id, target, delta)
     context.stage("write")
@@ -77,7 +75,7 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
         return _rewritten(context, current, delta, written)
     if position.snapshot_id is None or (not counts.present and _are_all_new(context, counts)):
         return replace(written, strategy="append")
-    keys = keys_of(with_keys, target, counts.keys)
+    keys = keys_of(delta, target, counts.keys)
     delete_matching(context, current, keys, target.key_matches("k", "t"), _key_range(target, counts))
     return written
 
@@ -88,7 +86,7 @@ def replace_table(reader: BatchReader, reading: Reading, current: Attempt) -> Wr
         return write_large_load(reader, reading, current)
     context, target = reader.context, reader.context.target
     with context.watch.stage("read"):
-        delta, counts, _ = batch_states(target, reading)
+        delta, counts = batch_states(target, reading)
     reader.check(reading)
     if counts.doubtful:
         with context.watch.stage("replay"):

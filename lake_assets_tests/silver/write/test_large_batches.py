@@ -19,7 +19,6 @@ from pyspark.sql import functions as F
 
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.changes import large_batch
-from lake_assets.silver.changes.large_batch import repeated_keys, repeated_numbers
 from lake_assets.silver.write import large_load
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -158,16 +157,16 @@ NUMBERS = [0, 1, 63, 64, -1, -64, 2**31 - 1, -(2**31), 64, -1]
 @pytest.mark.parametrize("kind", ["bigint", "int", "string"])
 def test_keys_that_repeat_are_found(spark: SparkSession, kind: str) -> None:
     rows = spark.createDataFrame([(n,) for n in NUMBERS], "k bigint").select(F.col("k").cast(kind))
-    found, count = repeated_keys(rows, ["k"])
+    found, count = large_load.repeated_keys(rows, ["k"])
     assert (sorted(int(row["k"]) for row in found.collect()), count) == ([-1, 64], 2)
-    found, count = repeated_keys(rows.distinct(), ["k"])
+    found, count = large_load.repeated_keys(rows.distinct(), ["k"])
     assert (found.collect(), count) == ([], 0)
 
 
 @pytest.mark.parametrize("kind", ["bigint", "int"])
 def test_numbers_that_repeat_in_a_table_are_found(spark: SparkSession, kind: str) -> None:
     rows = spark.createDataFrame([(n,) for n in NUMBERS], "k bigint").select(F.col("k").cast(kind))
-    found, count = repeated_numbers(rows, "k")
+    found, count = large_load.repeated_numbers(rows, "k")
     assert (sorted(row["k"] for row in found.collect()), count) == ([-1, 64], 2)
-    found, count = repeated_numbers(rows.distinct(), "k")
+    found, count = large_load.repeated_numbers(rows.distinct(), "k")
     assert (found.collect(), count) == ([], 0)
