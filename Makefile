@@ -41,13 +41,13 @@ demo: $(JARS)  ## a lake of bike trips on this machine, from DMS files to marts
 dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new files
 	.venv/bin/lake-assets dev --feed
 
-test: $(JARS)  ## the tests, 25 minutes on two cores
+test: $(JARS)  ## the tests, 22 minutes on two cores
 	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
 test-connect: $(JARS)  ## those that use Spark, on a Spark Connect server instead of a Spark in the process
 	LAKE_TEST_SPARK=connect .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "spark and not long"
 
-test-long: $(JARS)  ## those that take long, of which a shorter one is among the tests
+test-long: $(JARS)  ## those that take long (an hour), of which a shorter one is among the tests
 	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
 
 # Histories, the first one's seed, and further options such as --minutes 60 or --only composite,reloads.

@@ -97,6 +97,14 @@ class SparkSessions:
                 self._root = self._connected() if self._remote is not None else self._embedded()
             return self._root
 
+    def begin(self) -> None:
+        """Starts Spark, or connects to it, in the background. `root` waits for that, and tries again if it failed."""
+        threading.Thread(target=self._begun, name="spark-start", daemon=True).start()
+
+    def _begun(self) -> None:
+        with contextlib.suppress(Exception):  # the caller of `root` gets its own
+            self.root()
+
     @contextlib.contextmanager
     def isolated(self) -> "Iterator[SparkSession]":
         """A session with settings and temporary views of its own, which takes names exactly. Raises as `root`."""

@@ -56,6 +56,9 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
         "spark.driver.memory": "2g",
         **spark_catalog_conf(lake.catalog),
     }
+    if lake.spark.mode == "embedded":
+        # Its process has work for minutes at most, of which Java's default collector takes a larger share.
+        conf["spark.driver.extraJavaOptions"] = "-XX:+UseParallelGC"
     # Pairs, because sources may share a bucket, and only one of them may have its S3 settings.
     buckets = [
         (source.location.removeprefix("s3://").split("/")[0], source.s3)

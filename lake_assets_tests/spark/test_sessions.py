@@ -1,11 +1,13 @@
 """Which sessions of an embedded Spark are used again."""
 
 import contextlib
+import threading
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.spark.preflight import PreflightError
 from lake_assets.spark.session import SparkSessions
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 
@@ -20,6 +22,33 @@ def test_a_session_is_lent_to_one_at_a_time_and_not_after_a_failure(tmp_path: Pa
     assert {id(session) for session in lent} == {id(first), id(second)}
     with sessions.isolated() as third:
         assert third not in lent
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_start_in_the_background_is_waited_for_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions, starts = SparkSessions(lake_config(tmp_path)), []
+    start = sessions._embedded
+
+    def fails_once() -> SparkSession:
+        starts.append(threading.current_thread().name)
+        if len(starts) == 1:
+            raise PreflightError("no Java")
+        return start()
+
+    monkeypatch.setattr(sessions, "_embedded", fails_once)
+    for _ in range(2):
+        sessions.begin()
+        _wait_for_the_start()
+    assert sessions.root() is sessions.root()
+    assert starts == ["spark-start", "spark-start"]
+
+
+def _wait_for_the_start() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "spark-start":
+            thread.join()
 
 
 def _failing(sessions: SparkSessions) -> SparkSession:

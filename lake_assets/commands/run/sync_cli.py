@@ -68,11 +68,14 @@ def run_sync(path: Path, source: str | None, table: str | None, gold: bool, laye
 
 
 def _do(path: Path, lake: "Lake", work: "PendingWork", bar: "ProgressBar") -> "SyncResult":
-    from lake_assets.orchestration.instance import dagster_instance
-    from lake_assets.orchestration.sync import sync
     from lake_assets.spark.session import check_spark
 
     if work.ready or work.marts:
         check_spark(lake.config)
+        lake.runtime.sessions.begin()
+    # Importing Dagster takes seconds, in which Spark starts.
+    from lake_assets.orchestration.instance import dagster_instance
+    from lake_assets.orchestration.sync import sync
+
     with dagster_instance(path.absolute().parent) as instance:
         return sync(lake, instance, progress=bar, work=work)

@@ -123,7 +123,8 @@ class Continuous:
         return done
 
     def finish(self) -> None:
-        """Waits for the turns that are under way; `events` then has their results. No round may follow."""
+        """Ends the turns that are under way after their present batch; `events` then has their results. No round may
+        follow."""
         for result in self._turns.close():
             self._applied(result, Round())
 

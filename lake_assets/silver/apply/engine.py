@@ -5,6 +5,7 @@ Here: the threads, and isolating the failure of one table. Not here: planning fr
 """
 
 import logging
+import threading
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
@@ -43,7 +44,7 @@ def apply_tables(
         turns.begin(targets, as_of=as_of)
         yield from turns.finished()
     finally:
-        # A terminated run waits for the tables that are being applied, not for those whose turn has not begun.
+        # A terminated run waits for the batches that are being applied, and begins no others.
         turns.close()
 
 
@@ -60,6 +61,7 @@ class Turns:
         self._usual: dict[Future[TableResult], Target] = {}
         self._long: dict[Future[TableResult], Target] = {}
         self._cuts: list[SourceCut] = []
+        self._closing = threading.Event()
 
     @property
     def under_way(self) -> frozenset[str]:
@@ -79,7 +81,8 @@ class Turns:
             is_long = may_take_long and target.identifier in long
             pool, turns = (self._long_pool, self._long) if is_long else (self._pool, self._usual)
             cut = cuts[target.source].cut
-            turns[pool.submit(apply_table, self._runtime, target, self._progress, cut)] = target
+            turn = pool.submit(apply_table, self._runtime, target, self._progress, cut, self._closing)
+            turns[turn] = target
 
     def finished(self) -> Iterator[TableResult]:
         """Waits for the turns without much to do, and yields their results and those of others that have ended."""
@@ -94,7 +97,8 @@ class Turns:
         self._cuts = []
 
     def close(self) -> list[TableResult]:
-        """Waits for the turns that are under way; their results."""
+        """Ends the turns that are under way after their present batch; their results."""
+        self._closing.set()
         pools = (self._pool, self._long_pool)
         for pool in pools:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -105,9 +109,15 @@ class Turns:
         return [turn.result() for turn in left if not turn.cancelled()]
 
 
-def apply_table(runtime: LakeRuntime, target: Target, progress: Progress, cut: Cut = NO_CUT) -> TableResult:
-    """Brings one table up to the head of the log, and to the cut of its source. Never raises for a fault of the table:
-    see the result's `error`."""
+def apply_table(
+    runtime: LakeRuntime,
+    target: Target,
+    progress: Progress,
+    cut: Cut = NO_CUT,
+    closing: threading.Event | None = None,
+) -> TableResult:
+    """Brings one table up to the head of the log, and to the cut of its source; ends after a batch if `closing` is set.
+    Never raises for a fault of the table: see the result's `error`."""
     result, up_to_date = TableResult(target), False
     try:
         turn = Turn.of(runtime, target, progress, cut)
@@ -119,6 +129,8 @@ def apply_table(runtime: LakeRuntime, target: Target, progress: Progress, cut: C
             # Another process may have brought the table further; its own turn reports that.
             result.position = batch.position
             up_to_date = turn.ends_at(batch.position)
+            if closing is not None and closing.is_set():
+                break
     except Exception as error:  # noqa: BLE001  (one table's failure must not stop the others)
         story = hidden_in(runtime.lake, full_traceback(error))
         logger.debug("%s could not be applied:\n%s", target.identifier, story)
