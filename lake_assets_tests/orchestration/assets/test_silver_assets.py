@@ -291,7 +291,7 @@ def test_a_row_count_that_is_executed_by_itself_sees_rows_of_strangers(shop: Sho
 def test_a_batch_that_does_not_add_up_stays_red_when_it_is_looked_at(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def miscounted(runtime: object, target: Target, progress: object, cut: object) -> TableResult:
+    def miscounted(runtime: object, target: Target, *_: object) -> TableResult:
         return TableResult(target, error=RowCountMismatch(target.table, "1 row is missing.", "Inspect it."))
 
     with monkeypatch.context() as patched:
@@ -316,7 +316,7 @@ def test_a_table_that_fails_without_its_batch_asset_fails_the_step(shop: Shop) -
 def test_a_row_count_that_does_not_add_up_fails_both_checks(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def miscounted(runtime: object, target: Target, progress: object, cut: object) -> TableResult:
+    def miscounted(runtime: object, target: Target, *_: object) -> TableResult:
         return TableResult(target, error=RowCountMismatch(target.table, "1 row is missing.", "Inspect it."))
 
     monkeypatch.setattr(engine, "apply_table", miscounted)
@@ -339,7 +339,7 @@ def test_a_terminated_turn_does_not_wait_for_the_tables_whose_turn_has_not_come(
     lake = small_lake(tmp_path, tables, automation={"apply_threads": 2})
     begun, go_on = [], threading.Event()
 
-    def apply(runtime: object, target: Target, progress: object, cut: object) -> TableResult:
+    def apply(runtime: object, target: Target, *_: object) -> TableResult:
         begun.append(target.name)
         if len(begun) > 1:
             go_on.wait(20)
