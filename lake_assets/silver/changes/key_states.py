@@ -65,17 +65,21 @@ def has_number_key(target: Target) -> bool:
 
 def _figures(target: Target) -> list[Column]:
     first = F.col("_first")
-    # Only whole numbers pass through this process: a date may be of a year that Python does not have.
-    number = F.col("_key_0") if has_number_key(target) else F.lit(None).cast("bigint")
     return [
         F.count(F.lit(1)).alias("keys"),
         F.count_if(~F.col("_tombstone")).alias("rows"),
         F.count_if("_doubtful").alias("doubtful"),
         F.count_if(first.isin(UPDATED, DELETED, MOVED_AWAY)).alias("present"),
         F.count_if((first == UPDATED) & ~F.col("_tombstone")).alias("updated"),
-        F.min(number).alias("lowest"),
-        F.max(number).alias("highest"),
+        *key_range(target, F.col("_key_0")),
     ]
+
+
+def key_range(target: Target, value: Column) -> list[Column]:
+    """The figures `lowest` and `highest` of the key's first column."""
+    # Only whole numbers pass through this process: a date may be of a year that Python does not have.
+    number = value if has_number_key(target) else F.lit(None).cast("bigint")
+    return [F.min(number).alias("lowest"), F.max(number).alias("highest")]
 
 
 def counted(target: Target, states: DataFrame, *readings: Reading) -> tuple[DataFrame, Counts]:

@@ -6,8 +6,6 @@ those that the CDC of the same batch changes. Here: those two passes. Not here: 
 of a key's state (`silver/changes/collapse.py`).
 """
 
-from collections.abc import Sequence
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -16,13 +14,12 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.collapse import collapse, events
 from lake_assets.silver.changes.key_states import (
     Counts,
-    broadcast_if_few,
     counted,
     has_number_key,
     keys_of,
     living,
 )
-from lake_assets.silver.changes.large_batch import batch_states
+from lake_assets.silver.changes.large_batch import batch_states, repeated_keys, repeated_numbers
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_days import all_days
 from lake_assets.silver.table.change_events import DELETED, INSERTED, UPDATED, ChangeFigures, key_columns
@@ -33,9 +30,7 @@ from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import delete_matching, on_branch, same_key, write_all
 from lake_assets.silver.write.late_batch import settled_in_load
 from lake_assets.spark.checkpoint import Observed, checkpointed
-from lake_assets.spark.sql import quoted, sql
-
-BLOCK = "_block"
+from lake_assets.spark.sql import quoted
 
 
 def write_large_load(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
@@ -87,27 +82,6 @@ def _several(
         several = checkpointed(several.unionByName(others.select(*names)).distinct())
         number = several.count()
     return several, number
-
-
-def repeated_keys(rows: DataFrame, names: Sequence[str]) -> tuple[DataFrame, int]:
-    """The keys that several of the rows have, computed, and their number."""
-    found, times = Observed(), rows.groupBy(*names).agg(F.count(F.lit(1)).alias("_times"))
-    repeated = found.on(times.filter("_times > 1").select(*names), F.count(F.lit(1)).alias("keys"))
-    return checkpointed(repeated, [found]), int(found.get["keys"])
-
-
-def repeated_numbers(rows: DataFrame, name: str) -> tuple[DataFrame, int]:
-    """As `repeated_keys`, for a key of one whole number and the rows of a whole table. First finds the blocks of 64
-    neighbours in which a number repeats: a bit for each neighbour makes an aggregate of fewer groups."""
-    in_blocks = rows.withColumn(BLOCK, F.shiftright(name, 6))
-    bits = sql("bit_or(shiftleft(1L, CAST({key} & 63 AS INT)))", key=quoted(name))
-    blocks = in_blocks.groupBy(BLOCK).agg(F.count(F.lit(1)).alias("_rows"), F.expr(bits).alias("_bits"))
-    repeating = blocks.filter(F.col("_rows") > F.bit_count("_bits")).select(BLOCK)
-    found = Observed()
-    done = checkpointed(found.on(repeating, F.count(F.lit(1)).alias("blocks")), [found])
-    if not (number := int(found.get["blocks"])):
-        return rows.limit(0), 0
-    return repeated_keys(in_blocks.join(broadcast_if_few(done, number), on=BLOCK, how="left_semi"), [name])
 
 
 def _states(

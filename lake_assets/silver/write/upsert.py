@@ -23,6 +23,7 @@ from lake_assets.silver.changes.large_batch import batch_states, is_large
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_days import all_days, touched_days
 from lake_assets.silver.table.change_events import UPDATED, commit_of
+from lake_assets.silver.table.position import BATCH
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import REWRITE, Written
 from lake_assets.silver.write.batch_context import BatchContext
@@ -50,8 +51,8 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
     context = reader.context
     position, target = context.position, context.target
     with context.watch.stage("read"):
-        commit = commit_of(position.max_sequence)
-        delta, counts = batch_states(target, reading, applied_commit=commit)
+        commit, inserts = commit_of(position.max_sequence), _only_inserted(context)
+        delta, counts = batch_states(target, reading, applied_commit=commit, only_inserts=inserts)
     reader.check(reading)
     if reader.recomputes_keys:
         delta, counts = replayed(reader, reading, delta, counts)
@@ -108,6 +109,13 @@ def is_small(context: BatchContext) -> bool:
         return False
     size = int(summary(current_snapshot(context.table)).get("total-files-size", "-1"))
     return 0 <= size < context.runtime.lake.automation.rewrite_below_mb * 2**20
+
+
+def _only_inserted(context: BatchContext) -> bool:
+    """Whether the table's last batch had only inserts."""
+    last = summary(current_snapshot(context.table))
+    figures = [last.get(f"{BATCH}{name}") for name in ("kind", "rows-updated", "rows-deleted")]
+    return figures == ["cdc", "0", "0"]
 
 
 def _are_all_new(context: BatchContext, counts: Counts) -> bool:

@@ -112,6 +112,45 @@ def test_new_keys_are_appended_and_known_ones_replaced(shop: Bench) -> None:
     assert values(shop) == {1: "a", 5: "again", 6: "c", 7: "f", 9: "d"}
 
 
+@pytest.mark.parametrize("key", ["long", "string"])
+def test_inserts_after_inserts_are_not_sorted(
+    new_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    table = {"columns": {"id": f"{key} not null", "v": "string"}, "primary_key": ["id"]}
+    shop, clock = new_bench({"public.items": table}, sections=NEVER), Clock()
+    types = {"id": pa.int64() if key == "long" else pa.string()}
+
+    def inserted(*ids: int) -> list[str]:
+        rows = [
+            clock.change("I", {"id": number if key == "long" else str(number), "v": "a"}) for number in ids
+        ]
+        shop.put(cdc_file("public.items", clock.now, rows), types=types)
+        (batch,) = shop.apply()["items"]
+        return [batch.strategy]
+
+    inserted(1, 2)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("nothing repeats")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(large_batch, "collapse", refuse)
+        patched.setattr(large_batch, "state_of", refuse)
+        assert inserted(3, 4) == (["append"] if key == "long" else ["delete_and_append"])
+        inserted(4, 5)
+    inserted(6, 6)
+    assert sorted(int(row["id"]) for row in shop.stored()) == [1, 2, 3, 4, 5, 6]
+
+
+def test_other_changes_after_inserts_are_sorted(shop: Bench) -> None:
+    clock = Clock()
+    applied(shop, loaded({1: "a"}))
+    applied(shop, changed(clock, ("I", 2, "b"), ("I", 3, "c")))
+    rows = [clock.change("U", {"id": 9, "v": "a"}, {"id": 1}), clock.change("D", {"id": 2, "v": None})]
+    applied(shop, cdc_file("public.items", NOON + timedelta(minutes=2), rows))
+    assert values(shop) == {3: "c", 9: "a"}
+
+
 def test_keys_that_are_no_whole_numbers_are_deleted_first(new_bench: Callable[..., Bench]) -> None:
     table = {"columns": {"on": "boolean not null", "v": "string"}, "primary_key": ["on"]}
     found, clock = new_bench({"public.items": table}, sections=NEVER), Clock()
@@ -157,16 +196,16 @@ NUMBERS = [0, 1, 63, 64, -1, -64, 2**31 - 1, -(2**31), 64, -1]
 @pytest.mark.parametrize("kind", ["bigint", "int", "string"])
 def test_keys_that_repeat_are_found(spark: SparkSession, kind: str) -> None:
     rows = spark.createDataFrame([(n,) for n in NUMBERS], "k bigint").select(F.col("k").cast(kind))
-    found, count = large_load.repeated_keys(rows, ["k"])
+    found, count = large_batch.repeated_keys(rows, ["k"])
     assert (sorted(int(row["k"]) for row in found.collect()), count) == ([-1, 64], 2)
-    found, count = large_load.repeated_keys(rows.distinct(), ["k"])
+    found, count = large_batch.repeated_keys(rows.distinct(), ["k"])
     assert (found.collect(), count) == ([], 0)
 
 
 @pytest.mark.parametrize("kind", ["bigint", "int"])
 def test_numbers_that_repeat_in_a_table_are_found(spark: SparkSession, kind: str) -> None:
     rows = spark.createDataFrame([(n,) for n in NUMBERS], "k bigint").select(F.col("k").cast(kind))
-    found, count = large_load.repeated_numbers(rows, "k")
+    found, count = large_batch.repeated_numbers(rows, "k")
     assert (sorted(row["k"] for row in found.collect()), count) == ([-1, 64], 2)
-    found, count = large_load.repeated_numbers(rows.distinct(), "k")
+    found, count = large_batch.repeated_numbers(rows.distinct(), "k")
     assert (found.collect(), count) == ([], 0)
