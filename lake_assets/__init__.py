@@ -1,0 +1,25 @@
+"""A lake of Iceberg tables that equal the source tables whose changes AWS DMS writes to S3.
+
+For a Dagster project: `lake_definitions` and `IcebergIOManager`. They are imported when they are used, because Dagster
+takes longer to import than a command takes to find out that a lake has nothing to do.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lake_assets.orchestration.io_managers.iceberg_io_manager import IcebergIOManager
+    from lake_assets.orchestration.lake_definitions import lake_definitions
+
+__all__ = ["IcebergIOManager", "lake_definitions"]
+
+_MODULES = {
+    "IcebergIOManager": "lake_assets.orchestration.io_managers.iceberg_io_manager",
+    "lake_definitions": "lake_assets.orchestration.lake_definitions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'lake_assets' has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

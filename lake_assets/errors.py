@@ -52,7 +52,11 @@ class RowCountMismatch(TableStopped):
 
 
 class PartitionMismatch(LakeError):
-    """A mart returned rows outside the partitions that its run selected; nothing was written."""
+    """An asset returned rows outside the partitions that its run selected; nothing was written."""
+
+
+class KeyMismatch(LakeError):
+    """An asset returned rows for an upsert whose key is NULL or not unique; nothing was written."""
 
 
 class ColumnMismatch(LakeError):

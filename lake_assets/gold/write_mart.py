@@ -1,30 +1,61 @@
-"""One commit that replaces the rows of a table, or those of a range of its days.
+"""One commit that replaces the rows of a table or of some of its partitions, appends rows, or replaces those of keys.
 
 Here: computing a frame once, refusing rows and columns that do not belong to the table, the commit. Not here: Dagster
 (`orchestration/io_managers/iceberg_io_manager.py`), what is computed (`gold/`).
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from pyiceberg.table import Table
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.config.secrets import secrets_hidden
-from lake_assets.errors import ColumnMismatch, PartitionMismatch, SparkLost
-from lake_assets.iceberg.publish import attempt, with_properties
+from lake_assets.errors import ColumnMismatch, KeyMismatch, PartitionMismatch, SparkLost
+from lake_assets.gold.partition_rows import PartitionRows
+from lake_assets.iceberg.publish import Attempt, attempt, with_properties
 from lake_assets.iceberg.table_io import create_table, current_snapshot, live_rows, load_table, summary
 from lake_assets.runtime import LakeRuntime
 from lake_assets.spark.checkpoint import Observed, checkpointed
-from lake_assets.spark.sql import quoted
+from lake_assets.spark.sql import joined, quoted, sql
 from lake_assets.words import many
 
 NOT_PLANNED = object()
+KEYS_VIEW = "keys_of_rows"
+
+
+class Mode(StrEnum):
+    """How the frame changes the table."""
+
+    OVERWRITE = "overwrite"
+    """Replaces all rows, or those of the partitions."""
+    APPEND = "append"
+    UPSERT = "upsert"
+    """Replaces the rows that have the frame's keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Where and how a frame is stored."""
+
+    partitions: PartitionRows | None = None
+    """Those in which the frame's rows must lie; None for an asset without partitions."""
+    partition_by: Sequence[str] = ()
+    """Iceberg's partition transforms, for a table that does not exist yet."""
+    mode: Mode = Mode.OVERWRITE
+    key: Sequence[str] = ()
+    """For an upsert."""
+
+
+WHOLE = Store()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +72,12 @@ class Computed:
     the write starts from the table's head."""
 
 
-def overwrite(
-    runtime: LakeRuntime,
-    identifier: str,
-    computed: Computed,
-    column: str | None = None,
-    days: tuple[date, date] | None = None,
-) -> dict[str, Any]:
-    """Replaces all rows by the frame, or those whose `column` lies in the days; returns metadata about it.
+def write(runtime: LakeRuntime, identifier: str, computed: Computed, store: Store = WHOLE) -> dict[str, Any]:
+    """Stores the frame by one commit on main; returns metadata about it. Creates the table if there is none.
 
-    Raises PartitionMismatch for rows outside the days, ColumnMismatch for columns that are not the table's, and
-    ApplyConflict when another process has written to the table since the plan: nothing is written then.
+    Raises PartitionMismatch for rows outside the partitions, KeyMismatch for rows whose key is NULL or not unique,
+    ColumnMismatch for columns that are not the table's, and ApplyConflict when another process has written to the table
+    since the plan: nothing is written then.
     """
     _require_columns(
         f"{identifier}: the computed frame", computed.frame.columns, computed, "Correct either one."
@@ -60,20 +86,22 @@ def overwrite(
     with secrets_hidden(runtime.lake), runtime.sessions.isolated() as spark:
         table = load_table(runtime.catalog, identifier)
         if table is None:
-            partition_by = () if column is None else (column,)
-            create_table(spark, runtime.catalog, identifier, computed.columns, partition_by)
+            create_table(spark, runtime.catalog, identifier, computed.columns, store.partition_by)
         else:
             fix = "Alter the table, or drop it to have it rebuilt."
             _require_columns(f"the table {identifier}", table.schema().column_names, computed, fix)
         # Computed once: counting and writing a lazy plan would compute it twice.
         frame = computed.frame.select(*(quoted(c.name) for c in computed.columns))
-        if column is not None and days is not None:
-            frame = _within(frame, identifier, column, days)
+        kinds = column_types(computed.columns)
+        if store.partitions is not None:
+            frame = _within(frame, identifier, store.partitions, kinds)
         else:
             # Spark 4.1 plans the write of an aggregate wrongly if Iceberg answers the aggregate from its metadata.
             frame = checkpointed(frame)
+        if store.mode is Mode.UPSERT:
+            _require_keys(frame, identifier, store.key)
         computed_seconds = time.perf_counter() - start
-        snapshot_id = _commit(runtime, spark, identifier, table, computed, frame, only(column, days))
+        snapshot_id = _commit(runtime, spark, identifier, table, computed, frame, store)
         shown = datetime.now(UTC)
     stored = load_table(runtime.catalog, identifier)
     published = summary(stored.snapshot_by_id(snapshot_id)) if stored is not None else {}
@@ -84,15 +112,13 @@ def overwrite(
         "seconds_compute": round(computed_seconds, 3),
         "seconds_write": round(time.perf_counter() - start - computed_seconds, 3),
         **computed.latency(shown),
-        **({"days": f"{days[0]} to {days[1]}"} if days is not None else {}),
+        **({"partitions": store.partitions.name} if store.partitions is not None else {}),
     }
 
 
-def only(column: str | None, days: tuple[date, date] | None) -> Column:
-    """The condition for rows that lie in the days; true if none are given."""
-    if column is None or days is None:
-        return F.lit(True)
-    return F.col(quoted(column)).between(F.lit(days[0]), F.lit(days[1]))
+def column_types(columns: Iterable[ColumnConfig]) -> dict[str, str]:
+    """Iceberg types by column."""
+    return {column.name: column.type for column in columns}
 
 
 def _commit(
@@ -102,7 +128,7 @@ def _commit(
     table: Table | None,
     computed: Computed,
     frame: DataFrame,
-    replaced: Column,
+    store: Store,
 ) -> int:
     """Publishes the rows; returns the snapshot id. `table`: as it was before the rows were computed."""
     planned = computed.planned_from
@@ -114,8 +140,48 @@ def _commit(
     catalog = runtime.lake.catalog.name
     with attempt(spark, catalog, identifier, planned, kept=runtime.branches, table=table) as current_attempt:
         writer = frame.writeTo(current_attempt.address).option("check-nullability", False)
-        with_properties(writer, computed.properties).overwrite(replaced)
+        writer = with_properties(writer, computed.properties)
+        if store.mode is Mode.OVERWRITE:
+            kinds = column_types(computed.columns)
+            rows = store.partitions
+            writer.overwrite(F.lit(True) if rows is None else rows.in_spark(kinds))
+        else:
+            if store.mode is Mode.UPSERT:
+                _delete_keys(current_attempt, frame, store.key)
+            writer.append()
         return current_attempt.publish()
+
+
+def _delete_keys(current: Attempt, frame: DataFrame, key: Sequence[str]) -> None:
+    """Deletes the rows with the frame's keys on the branch."""
+    frame.select(*map(quoted, key)).createOrReplaceTempView(KEYS_VIEW)
+    same = (sql("k.{column} = t.{column}", column=quoted(column)) for column in key)
+    frame.sparkSession.sql(
+        sql(
+            "DELETE FROM {branch} AS t WHERE EXISTS (SELECT 1 FROM {keys} AS k WHERE {same})",
+            branch=current.address,
+            keys=KEYS_VIEW,
+            same=joined(" AND ", same),
+        )
+    )
+    frame.sparkSession.catalog.dropTempView(KEYS_VIEW)
+
+
+def _require_keys(rows: DataFrame, identifier: str, key: Sequence[str]) -> None:
+    """Raises KeyMismatch for computed rows whose key is NULL or not unique."""
+    columns = [F.col(quoted(column)) for column in key]
+    given = reduce(and_, (column.isNotNull() for column in columns))
+    (seen,) = rows.agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.count_if(given).alias("given"),
+        F.count_distinct(*columns).alias("keys"),
+    ).collect()
+    if not seen["rows"] == seen["given"] == seen["keys"]:
+        nulls = many(seen["rows"] - seen["given"], "row", "have")
+        raise KeyMismatch(
+            f"{identifier}: {nulls} a NULL in the key {', '.join(key)}, and the {seen['given']} others have "
+            f"{seen['keys']} different keys. Nothing was written. An upsert needs one row for each key."
+        )
 
 
 def _require_columns(what: str, found: Iterable[str], computed: Computed, next_step: str) -> None:
@@ -129,13 +195,16 @@ def _require_columns(what: str, found: Iterable[str], computed: Computed, next_s
         raise ColumnMismatch(f"{what} {differences}. Nothing was written. {next_step}")
 
 
-def _within(frame: DataFrame, identifier: str, column: str, days: tuple[date, date]) -> DataFrame:
+def _within(
+    frame: DataFrame, identifier: str, partitions: PartitionRows, kinds: Mapping[str, str]
+) -> DataFrame:
     """The computed rows. Raises PartitionMismatch for rows outside the run's partitions."""
     observed = Observed()
-    # A NULL day lies in no partition either, but a comparison with NULL yields NULL.
-    outside = ~F.coalesce(only(column, days), F.lit(False))
-    day = F.coalesce(F.col(quoted(column)).cast("string"), F.lit("NULL"))
-    figures = [F.count_if(outside).alias("outside"), F.min(F.when(outside, day)).alias("example")]
+    # NULL lies in no partition either, but a comparison with NULL yields NULL.
+    outside = ~F.coalesce(partitions.in_spark(kinds), F.lit(False))
+    shown = (F.coalesce(F.col(quoted(column)).cast("string"), F.lit("NULL")) for column in partitions.columns)
+    example = F.min(F.when(outside, F.concat_ws(", ", *shown)))
+    figures = [F.count_if(outside).alias("outside"), example.alias("example")]
     rows = checkpointed(observed.on(frame, *figures), [observed])
     try:
         seen = observed.get
@@ -145,9 +214,8 @@ def _within(frame: DataFrame, identifier: str, column: str, days: tuple[date, da
         seen = row.asDict()
     if found := seen["outside"]:
         raise PartitionMismatch(
-            f"{identifier}: {many(found, 'row', 'lie')} outside the run's partitions {days[0]} to {days[1]}, the "
-            "first in "
-            f"{seen['example']}. Nothing was written. Filter the mart's rows by its days, and check that "
-            f"{column} is the day they belong to."
+            f"{identifier}: {many(found, 'row', 'lie')} outside the run's partitions {partitions.name}, the first in "
+            f"{seen['example']}. Nothing was written. Filter the asset's rows by its partitions, and check that "
+            f"{' and '.join(partitions.columns)} says which one they belong to."
         )
     return rows

@@ -1,23 +1,35 @@
 """Builds Dagster's Definitions from a lake. The parts are defined in their own modules."""
 
 import warnings
+from pathlib import Path
 
 import dagster as dg
 
+from lake_assets.config.config_file import load_lake
 from lake_assets.lake import Lake, open_lake
 from lake_assets.orchestration.assets.bronze_assets import IO_MANAGER_KEY as BRONZE_IO_MANAGER_KEY
 from lake_assets.orchestration.assets.bronze_assets import bronze_specs
-from lake_assets.orchestration.assets.mart_assets import IO_MANAGER_KEY, gold_assets
+from lake_assets.orchestration.assets.mart_assets import gold_assets
 from lake_assets.orchestration.assets.silver_assets import silver_assets
 from lake_assets.orchestration.io_managers.bronze_io_manager import BronzeIOManager
-from lake_assets.orchestration.io_managers.iceberg_io_manager import IcebergIOManager
+from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, TableIOManager
 from lake_assets.orchestration.runs.continuous_job import continuous_job, continuous_sensor
 from lake_assets.orchestration.sensors.file_sensor import file_sensor
 from lake_assets.orchestration.sensors.freshness_sensor import freshness_sensor
 from lake_assets.orchestration.sensors.mart_sensor import mart_sensor
+from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.turn import Progress
 
-__all__ = ["Lake", "build_definitions", "open_lake"]
+__all__ = ["Lake", "build_definitions", "lake_definitions", "open_lake"]
+
+
+def lake_definitions(config: str | Path | None = None) -> dg.Definitions:
+    """All Dagster definitions of a lake, to be used as they are or merged with others by `dg.Definitions.merge`.
+
+    `config`: a lake.yaml, by default the file that LAKE_CONFIG names, or the one of the working directory. Raises
+    ConfigError with every mistake of the file, and LakeError for an unusable mart.
+    """
+    return build_definitions(open_lake(load_lake(None if config is None else Path(config))))
 
 
 def build_definitions(lake: Lake, progress: Progress = lambda target, stage: None) -> dg.Definitions:
@@ -45,9 +57,29 @@ def build_definitions(lake: Lake, progress: Progress = lambda target, stage: Non
         sensors=sensors,
         jobs=jobs,
         resources={
-            IO_MANAGER_KEY: IcebergIOManager(runtime),
-            BRONZE_IO_MANAGER_KEY: BronzeIOManager(runtime),
+            IO_MANAGER_KEY: _tables(runtime),
+            BRONZE_IO_MANAGER_KEY: _bronze(runtime),
         },
         # One process, so that all the steps of a run share one Spark session.
         executor=dg.in_process_executor,
+    )
+
+
+def _tables(runtime: LakeRuntime) -> dg.IOManagerDefinition:
+    # A function with a name, which Dagster shows as the resource's type.
+    def iceberg_tables(_: dg.InitResourceContext) -> TableIOManager:
+        return TableIOManager(runtime)
+
+    return dg.IOManagerDefinition(
+        iceberg_tables,
+        description="Loads tables of the lake for parameters, and stores results as Iceberg tables.",
+    )
+
+
+def _bronze(runtime: LakeRuntime) -> dg.IOManagerDefinition:
+    def bronze_files(_: dg.InitResourceContext) -> BronzeIOManager:
+        return BronzeIOManager(runtime)
+
+    return dg.IOManagerDefinition(
+        bronze_files, description="Loads the DMS files of a table's days, as typed changes."
     )

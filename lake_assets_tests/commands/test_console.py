@@ -54,7 +54,7 @@ def printed(monkeypatch: pytest.MonkeyPatch) -> StringIO:
 def test_tables(printed: StringIO) -> None:
     out = console.results()
     data: Any = {**FIGURES, "seconds": 1.0, "rows_written": 1, "seconds_compute": 1.0, "seconds_write": 1.0}
-    data |= {"days": STRANGE, "rows_quarantined": 0, "files_quarantined": 0}
+    data |= {"partitions": STRANGE, "rows_quarantined": 0, "files_quarantined": 0}
     show.show_sync(out, SyncResult(applied={STRANGE: data}, marts={STRANGE: data}))
     show.show_layers(out, SyncResult(), {STRANGE: (1, 1)})
     show.show_rows(out, STRANGE, [{STRANGE: STRANGE}], [STRANGE])

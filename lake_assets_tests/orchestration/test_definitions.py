@@ -107,6 +107,9 @@ def test_where_a_table_is_and_what_its_columns_are(graph: AssetGraph, home: Path
     landed = graph.get(bronze("trips")).metadata
     assert landed["dagster/uri"] == f"{home}/bronze/public/trips"
     assert landed["dagster/column_schema"] == schema
+    lineage = metadata["dagster/column_lineage"].deps_by_column
+    assert list(lineage) == [column.name for column in schema.columns]
+    assert lineage["fare"] == [dg.TableColumnDep(bronze("trips"), "fare")]
     mart = graph.get(gold("station_daily")).metadata
     assert mart["dagster/table_name"] == "lake.gold.station_daily"
     assert [column.name for column in mart["dagster/column_schema"].columns][:2] == ["day", "station_id"]

@@ -23,7 +23,7 @@ def show_sync(console: Console, result: SyncResult) -> None:
         console.print(table_of(rows, _APPLIED))
     if result.marts:
         rows = [{"name": name, **data} for name, data in sorted(result.marts.items())]
-        console.print(table_of(rows, _COMPUTED, left=["days"]))
+        console.print(table_of(rows, _COMPUTED, left=["partitions"]))
 
 
 def _count(key: str) -> Callable[[Mapping[str, Any]], str]:
@@ -51,7 +51,7 @@ _COMPUTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "gold": lambda row: row["name"],
     "rows written": _count("rows_written"),
     "rows now": _count("dagster/row_count"),
-    "days": lambda row: str(row.get("days", "")),
+    "partitions": lambda row: str(row.get("partitions", "")),
     "seconds": lambda row: f"{row['seconds_compute'] + row['seconds_write']:.1f}",
 }
 

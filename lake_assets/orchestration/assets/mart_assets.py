@@ -17,13 +17,12 @@ from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.silver_checks import BLOCKING
-from lake_assets.orchestration.io_managers.iceberg_io_manager import PARTITION_COLUMN
+from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY
+from lake_assets.orchestration.io_managers.run_partitions import PARTITION_COLUMN
 from lake_assets.orchestration.shared.asset_metadata import table_metadata
 from lake_assets.orchestration.shared.day_partitions import daily_partitions
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.runtime import LakeRuntime
-
-IO_MANAGER_KEY = "iceberg_io_manager"
 
 
 def gold_assets(runtime: LakeRuntime, marts: Iterable[Mart]) -> list[dg.AssetsDefinition]:
@@ -36,15 +35,37 @@ def silver_keys(mart: Mart) -> list[dg.AssetKey]:
     return sorted({dg.AssetKey(["silver", rule.source, rule.table]) for rule in mart.rules})
 
 
-def failed_inputs(instance: dg.DagsterInstance, mart: Mart) -> list[str]:
-    """Inputs whose newest blocking check failed, as `asset: check`."""
+def failed_inputs(
+    instance: dg.DagsterInstance, mart: Mart, repository: dg.RepositoryDefinition | None = None
+) -> list[str]:
+    """Inputs whose newest blocking check failed, as `asset: check`. `repository`: the definitions that the lake was
+    merged with, whose checks of silver count too."""
     failed = []
     for key in silver_keys(mart):
-        for name in BLOCKING:
+        for name in [*BLOCKING, *_own_blocking_checks(repository, key)]:
             turn = latest_evaluation(instance, dg.AssetCheckKey(key, name))
-            if turn is not None and not turn.passed:
+            if turn is not None and not turn.passed and not turn.is_warning:
                 failed.append(f"{key.to_user_string()}: {name}")
     return failed
+
+
+def _own_blocking_checks(repository: dg.RepositoryDefinition | None, key: dg.AssetKey) -> list[str]:
+    """The names of a user's blocking checks of the asset."""
+    if repository is None:
+        return []
+    graph = repository.asset_graph
+    checks = (check for check in graph.asset_check_keys if check.asset_key == key)
+    return sorted(
+        check.name for check in checks if check.name not in BLOCKING and graph.get_check_spec(check).blocking
+    )
+
+
+def _repository(context: dg.AssetExecutionContext) -> dg.RepositoryDefinition | None:
+    """None in a run of `dg.materialize`."""
+    try:
+        return context.repository_def
+    except Exception:  # noqa: BLE001  (Dagster's CheckError has no public name)
+        return None
 
 
 def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
@@ -65,7 +86,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         io_manager_key=IO_MANAGER_KEY,
     )
     def compute(context: dg.AssetExecutionContext) -> Any:
-        if failed := failed_inputs(context.instance, mart):
+        if failed := failed_inputs(context.instance, mart, _repository(context)):
             raise dg.Failure(
                 f"{mart.identifier} is not computed while a check of its inputs fails: {', '.join(failed)}. "
                 "Its rows are unchanged.",

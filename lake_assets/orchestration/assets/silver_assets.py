@@ -33,8 +33,9 @@ from lake_assets.orchestration.checks.silver_checks import (
     state_evaluation,
 )
 from lake_assets.orchestration.checks.stray_check import strays_check
+from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY
 from lake_assets.orchestration.shared.asset_keys import bronze_key
-from lake_assets.orchestration.shared.asset_metadata import table_metadata
+from lake_assets.orchestration.shared.asset_metadata import same_columns, table_metadata
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.engine import apply_tables
@@ -139,10 +140,10 @@ def _run_start(context: dg.AssetExecutionContext) -> datetime | None:
 
 def _spec(runtime: LakeRuntime, target: Target) -> dg.AssetSpec:
     source = runtime.lake.sources[target.source]
-    config = target.config
+    config, landed = target.config, bronze_key(target.source, source, target.table)
     return dg.AssetSpec(
         key=dg.AssetKey(target.asset_key),
-        deps=[bronze_key(target.source, source, target.table)],
+        deps=[landed],
         description=f"{config.description or target.table}: {SHAPES[target.mode]}.",
         group_name="silver",
         kinds={"iceberg", "pyspark"},
@@ -150,11 +151,12 @@ def _spec(runtime: LakeRuntime, target: Target) -> dg.AssetSpec:
         tags={"layer": "silver", "source": target.source, "mode": str(target.mode), **config.tags},
         metadata=table_metadata(runtime.lake, target.identifier, target.columns)
         | {
+            "dagster/column_lineage": same_columns(landed, config.columns),
             "primary_key": ", ".join(target.key) or "none",
             "partition_by": ", ".join(target.partition_by) or "none",
         },
         skippable=True,
-    )
+    ).with_io_manager_key(IO_MANAGER_KEY)
 
 
 def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: TableResult) -> Iterator[Any]:

@@ -35,6 +35,8 @@ class CheckExecution:
     """The time of the evaluation, or else of the run's last sign of life, in seconds since the epoch."""
     problem: str | None = None
     """Why the evaluation failed, from the metadata of `applied` or `row_count`."""
+    is_warning: bool = False
+    """Whether the evaluation has the severity WARN, with which no check blocks."""
 
 
 def check_executions(
@@ -53,7 +55,8 @@ def latest_evaluation(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> 
     if not records:
         return None
     (newest,) = records
-    return CheckExecution(OUTCOME[newest.status], _evaluated_at(instance, newest), _problem(newest))
+    warns = newest.evaluation is not None and newest.evaluation.severity is dg.AssetCheckSeverity.WARN
+    return CheckExecution(OUTCOME[newest.status], _evaluated_at(instance, newest), _problem(newest), warns)
 
 
 def _problem(record: AssetCheckExecutionRecord) -> str | None:

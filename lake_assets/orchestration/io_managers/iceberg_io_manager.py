@@ -1,29 +1,37 @@
-"""The Iceberg IO manager: DataFrames to and from Iceberg tables, by asset key and daily partition.
+"""The Iceberg IO manager: tables as parameters of assets, and the results of assets as tables.
 
-Here: which partitions a run writes, and reading a table or its requested partitions. Not here: the commit that
-overwrites them (`gold/write_mart.py`), what is computed, or which partitions are stale. `["gold", "x"]` is the table
-`gold.x`; `["silver", "s", "t"]` is `silver_s.t`.
+Here: what a run reads and writes. Not here: the commit (`gold/write_mart.py`), the types of a parameter
+(`table_values.py`), what a mart computes, or which of its partitions are stale. `["gold", "x"]` is the table `gold.x`;
+`["silver", "s", "t"]` is `silver_s.t`.
 """
 
+import json
 import random
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from datetime import date
+from functools import cache
 from typing import Any
 
 import dagster as dg
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.config import Column as ColumnConfig
+from lake_assets.config import LakeConfig, SourceConfig
 from lake_assets.errors import ApplyConflict
-from lake_assets.gold.write_mart import Computed, only, overwrite
+from lake_assets.gold.write_mart import Computed, Mode, Store, column_types, write
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.orchestration.io_managers.run_partitions import partition_by, run_partitions
+from lake_assets.orchestration.io_managers.table_values import table_value
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.runtime import LakeRuntime
-from lake_assets.spark.sql import table_address
 from lake_assets.spark.types import iceberg_type
 
-PARTITION_COLUMN = "lake/partition_column"
-"""Definition metadata of a partitioned asset: the date column of its daily partitions."""
+IO_MANAGER_KEY = "iceberg_io_manager"
+
+WRITE_MODE = "lake/write"
+"""Definition metadata: `overwrite` (by default), `append` or `upsert`."""
+KEY = "lake/key"
+"""Definition metadata of an asset that is upserted: the names of its key's columns."""
 
 MOST_RACES = 10
 """How often a run computes again after it lost a race to another run of the same table."""
@@ -32,28 +40,30 @@ MOST_RACES = 10
 def table_identifier(key: dg.AssetKey) -> str:
     """`namespace.table` of an asset key."""
     *layers, name = key.path
-    return f"{'_'.join(layers)}.{name}"
+    return f"{'_'.join(layers) or 'default'}.{name}"
 
 
-class IcebergIOManager(dg.IOManager):
-    """Stores an asset's DataFrame, or `Computed`, in its Iceberg table.
+class TableIOManager(dg.IOManager):
+    """Stores an asset's rows in its Iceberg table, and loads tables for the parameters of assets.
 
-    A partitioned asset overwrites exactly the run's partitions, one day or a contiguous range, also with zero rows;
-    an unpartitioned one is replaced whole. Either is one commit on main. Rows outside the run's partitions raise
-    PartitionMismatch, and nothing is written.
+    An asset returns a Spark DataFrame, or what PyArrow takes as a table: `pyarrow.Table`, `RecordBatchReader`, a
+    DataFrame of pandas or Polars, a relation of DuckDB. A partitioned asset overwrites exactly the run's partitions,
+    also with zero rows; an unpartitioned one is replaced whole; by its metadata `lake/write` it appends or upserts.
+    Either is one commit on main. Rows outside the run's partitions raise PartitionMismatch, and nothing is written.
     """
 
     def __init__(self, runtime: LakeRuntime) -> None:
         self._runtime = runtime
 
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
-        """Raises PartitionMismatch and ColumnMismatch; a run that lost a race to another run computes again."""
+        """Raises PartitionMismatch, KeyMismatch and ColumnMismatch; a run that lost a race to another run computes
+        again."""
         if obj is None:
             return
         # A DataFrame is a plan: its rows are computed here, after the asset's own code has ended.
         with _alive(context, self._runtime.lake.automation.heartbeat_interval.total_seconds()):
             try:
-                self._store(context, obj if isinstance(obj, Computed) else _plain(obj))
+                self._store(context, obj if isinstance(obj, Computed) else self._plain(obj))
             except ApplyConflict as error:
                 # Only a lost race is retried at once: every other failure would occur again.
                 wait = random.uniform(0.2, 2)  # so that the same runs do not collide again
@@ -61,42 +71,74 @@ class IcebergIOManager(dg.IOManager):
                 raise dg.RetryRequested(MOST_RACES, wait) from error
 
     def _store(self, context: dg.OutputContext, computed: Computed) -> None:
-        days = _run_days(context) if context.has_asset_partitions else None
-        column = None if days is None else _partition_column(context.asset_key, context.definition_metadata)
-        identifier = table_identifier(context.asset_key)
-        context.add_output_metadata(overwrite(self._runtime, identifier, computed, column, days))
+        metadata = context.definition_metadata
+        rows = run_partitions(context, metadata)
+        transforms = partition_by(context, rows, column_types(computed.columns))
+        mode, key = _mode(context)
+        store = Store(rows, transforms, mode, key)
+        done = write(self._runtime, table_identifier(context.asset_key), computed, store)
+        context.add_output_metadata(done)
 
-    def load_input(self, context: dg.InputContext) -> DataFrame:
-        """The upstream table, or the partitions of it that the run maps to."""
-        identifier = table_identifier(context.asset_key)
-        frame = self._runtime.sessions.root().table(
-            table_address(self._runtime.lake.catalog.name, identifier)
+    def _plain(self, obj: object) -> Computed:
+        frame = _frame(self._runtime.sessions.root(), obj)
+        columns = tuple(
+            ColumnConfig(name=f.name, type=iceberg_type(f.dataType.simpleString()))
+            for f in frame.schema.fields
         )
-        if not context.has_asset_partitions:
-            return frame
+        return Computed(frame, columns)
+
+    def load_input(self, context: dg.InputContext) -> Any:
+        """The upstream table, or the partitions of it that the run maps to; see `table_value`. Raises
+        DagsterInvariantViolationError if there is no table."""
+        identifier = table_identifier(context.asset_key)
+        table = load_table(self._runtime.catalog, identifier)
+        if table is None:
+            raise dg.DagsterInvariantViolationError(
+                f"{context.asset_key.to_user_string()} has no table {identifier} yet: materialize it first"
+            )
         upstream = context.upstream_output
-        metadata = upstream.definition_metadata if upstream is not None else context.definition_metadata
-        return frame.filter(only(_partition_column(context.asset_key, metadata), _run_days(context)))
+        rows = run_partitions(context, upstream.definition_metadata if upstream is not None else {})
+        wanted = context.dagster_type.typing_type
+        return table_value(self._runtime, identifier, table, wanted, rows, context.definition_metadata)
 
 
-def _plain(obj: object) -> Computed:
-    if not isinstance(obj, DataFrame):
-        raise dg.DagsterInvariantViolationError(
-            f"the Iceberg IO manager stores Spark DataFrames, not {type(obj).__name__}"
-        )
-    columns = tuple(
-        ColumnConfig(name=f.name, type=iceberg_type(f.dataType.simpleString())) for f in obj.schema.fields
+def _frame(spark: SparkSession, obj: Any) -> DataFrame:
+    if isinstance(obj, DataFrame):
+        return obj
+    if isinstance(obj, pa.RecordBatchReader):
+        return spark.createDataFrame(obj.read_all())
+    if isinstance(obj, pa.Table):
+        return spark.createDataFrame(obj)
+    if type(obj).__module__.startswith("polars."):
+        return spark.createDataFrame(_of_polars(obj))
+    if hasattr(obj, "__arrow_c_stream__"):
+        return spark.createDataFrame(pa.table(obj))
+    raise dg.DagsterInvariantViolationError(
+        "the Iceberg IO manager stores Spark DataFrames and what PyArrow takes as a table, not "
+        f"{type(obj).__name__}"
     )
-    return Computed(obj, columns)
 
 
-def _partition_column(key: dg.AssetKey, metadata: Mapping[str, Any]) -> str:
-    column = metadata.get(PARTITION_COLUMN)
-    if column is None:
+def _of_polars(frame: Any) -> pa.Table:
+    import polars
+
+    # By default its texts are string views, which Spark does not take.
+    return frame.lazy().collect().to_arrow(compat_level=polars.CompatLevel.oldest())
+
+
+def _mode(context: dg.OutputContext) -> tuple[Mode, list[str]]:
+    metadata, name = context.definition_metadata, context.asset_key.to_user_string()
+    given, key = metadata.get(WRITE_MODE, Mode.OVERWRITE), metadata.get(KEY) or []
+    if given not in list(Mode):
         raise dg.DagsterInvariantViolationError(
-            f"{key.to_user_string()} is partitioned: name its date column in metadata {PARTITION_COLUMN!r}"
+            f"{name}: {WRITE_MODE!r} is {given!r}; it must be {', '.join(list(Mode)[:-1])} or {list(Mode)[-1]}"
         )
-    return str(column)
+    mode = Mode(given)
+    if mode is Mode.UPSERT and not key:
+        raise dg.DagsterInvariantViolationError(
+            f"{name} is upserted: name the columns of its key in metadata {KEY!r}"
+        )
+    return mode, [key] if isinstance(key, str) else list(key)
 
 
 def _alive(context: dg.OutputContext, interval: float) -> AbstractContextManager[object]:
@@ -107,6 +149,28 @@ def _alive(context: dg.OutputContext, interval: float) -> AbstractContextManager
         return nullcontext()
 
 
-def _run_days(context: dg.OutputContext | dg.InputContext) -> tuple[date, date]:
-    keys = context.asset_partition_key_range
-    return date.fromisoformat(keys.start), date.fromisoformat(keys.end)
+class _Tables(LakeConfig):
+    """A lake without sources."""
+
+    sources: dict[str, SourceConfig] = {}  # noqa: RUF012  (a field)
+
+
+class IcebergIOManager(dg.ConfigurableIOManagerFactory[TableIOManager]):
+    """The IO manager for a project without a lake: only a catalog, and Spark.
+
+    `catalog` and `spark` are the sections of these names in lake.yaml. See `TableIOManager`.
+    """
+
+    catalog: dict[str, Any]
+    spark: dict[str, Any] = {}  # noqa: RUF012  (a field)
+
+    def create_io_manager(self, context: dg.InitResourceContext) -> TableIOManager:
+        """Shares the sessions of other steps of this process."""
+        return TableIOManager(
+            _runtime(json.dumps({"catalog": self.catalog, "spark": self.spark}, sort_keys=True))
+        )
+
+
+@cache
+def _runtime(config: str) -> LakeRuntime:
+    return LakeRuntime(_Tables.model_validate_json(config))

@@ -21,7 +21,7 @@ from lake_assets.gold.compute_mart import computed_mart
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
-from lake_assets.gold.write_mart import overwrite
+from lake_assets.gold.write_mart import write
 from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.iceberg.table_maintenance import Maintained
 from lake_assets.orchestration.assets.bronze_assets import landed_events
@@ -189,7 +189,7 @@ class Continuous:
             if view is None or not view.stale:
                 return
             computed, metadata = computed_mart(self._runtime, mart, view, None)
-            stored = overwrite(self._runtime, mart.identifier, computed)
+            stored = write(self._runtime, mart.identifier, computed)
         except Exception as error:  # noqa: BLE001  (one mart's failure must not stop the others)
             if server_lost(error):
                 self._runtime.sessions.forget()

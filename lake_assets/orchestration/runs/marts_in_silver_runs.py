@@ -31,6 +31,7 @@ def marts_to_include(
     source: str,
     marts: Sequence[Mart],
     ready: Sequence[Target],
+    repository: dg.RepositoryDefinition | None,
 ) -> list[Mart]:
     """The marts that read a table of `ready` and can be computed in its run: no other run computes the mart, its inputs
     have rows and passed their checks, and it is not backing off."""
@@ -52,7 +53,7 @@ def marts_to_include(
         for mart in wanted
         if dg.AssetKey(mart.asset_key) not in under_way
         and all(_has_rows(runtime, rule.identifier) for rule in mart.rules)
-        and not failed_inputs(instance, mart)
+        and not failed_inputs(instance, mart, repository)
         and not mart_backing_off(instance, Backoff.of(automation), mart)
     ]
 

@@ -57,7 +57,9 @@ def file_sensor(
             events = landed_events(runtime.lake, source, unreported.take(context.instance))
             ready, reasons = ready_targets(context.instance, runtime, own)
             if ready:
-                included = marts_to_include(context.instance, runtime, source, marts, ready)
+                included = marts_to_include(
+                    context.instance, runtime, source, marts, ready, context.repository_def
+                )
                 request = _request(source, targets, ready, included)
                 return dg.SensorResult(run_requests=[request], asset_events=events)
             location = runtime.store(source).location

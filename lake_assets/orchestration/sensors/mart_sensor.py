@@ -41,7 +41,7 @@ def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart]) -> dg.SensorDefinit
     )
     def stale_marts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         def evaluate() -> dg.SensorResult:
-            requests, reasons = mart_requests(context.instance, runtime, marts, hold)
+            requests, reasons = mart_requests(context.instance, runtime, marts, hold, context.repository_def)
             if requests:
                 return dg.SensorResult(run_requests=requests)
             return dg.SensorResult(skip_reason=sentence(reasons, "every mart is up to date"))
@@ -52,7 +52,11 @@ def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart]) -> dg.SensorDefinit
 
 
 def mart_requests(
-    instance: dg.DagsterInstance, runtime: LakeRuntime, marts: Sequence[Mart], hold: Hold
+    instance: dg.DagsterInstance,
+    runtime: LakeRuntime,
+    marts: Sequence[Mart],
+    hold: Hold,
+    repository: dg.RepositoryDefinition | None,
 ) -> tuple[list[dg.RunRequest], list[str]]:
     """The runs to request now, and the reasons why other stale marts are not requested."""
     automation = runtime.lake.automation
@@ -69,7 +73,7 @@ def mart_requests(
             return reason
         applying = assets_in_flight(instance, silver_keys(mart), timeout).values()
         held = hold.waits_for(mart.name, {run for ids in applying for run in ids})
-        if failed := failed_inputs(instance, mart):
+        if failed := failed_inputs(instance, mart, repository):
             return f"{mart.identifier} waits for {', '.join(failed)}"
         if held:
             return f"{mart.identifier} waits for run {held[0][:8]}, which is applying its inputs"

@@ -19,6 +19,11 @@ def table_metadata(lake: LakeConfig, identifier: str, columns: Iterable[Column])
     }
 
 
+def same_columns(upstream: dg.AssetKey, columns: Iterable[Column]) -> dg.TableColumnLineage:
+    """The lineage of columns that are those of the upstream asset."""
+    return dg.TableColumnLineage({c.name: [dg.TableColumnDep(upstream, c.name)] for c in columns})
+
+
 def column_schema(columns: Iterable[Column]) -> dg.TableSchema:
     """The columns as the UI shows them."""
     return dg.TableSchema(

@@ -8,7 +8,8 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from lake_assets.config import parse_column
-from lake_assets.orchestration.io_managers.iceberg_io_manager import PARTITION_COLUMN, IcebergIOManager
+from lake_assets.orchestration.io_managers.iceberg_io_manager import TableIOManager
+from lake_assets.orchestration.io_managers.run_partitions import PARTITION_COLUMN
 from lake_assets.orchestration.lake_definitions import Lake
 
 DAYS = dg.DailyPartitionsDefinition("2024-03-01", timezone="UTC", end_offset=1)
@@ -60,7 +61,7 @@ def run(
     return dg.materialize(
         assets if isinstance(assets, list) else [assets],
         instance=instance,
-        resources={"io": IcebergIOManager(lake.runtime)},
+        resources={"io": TableIOManager(lake.runtime)},
         partition_key=first if days and not last else None,
         tags=tags if last else None,
         raise_on_error=raises,

@@ -38,7 +38,7 @@ def test_metadata_counts_rows(lake: Lake, instance: dg.DagsterInstance) -> None:
         }
         assert metadata["dagster/row_count"] == 6
         assert metadata["rows_written"] == 3
-        assert metadata["days"] == "2024-03-02 to 2024-03-03"
+        assert metadata["partitions"] == "2024-03-02 to 2024-03-03"
         assert metadata["snapshot_id"] == str(snapshot(lake, "counted"))
         assert metadata["seconds_compute"] > 0
         assert metadata["seconds_write"] > 0
@@ -117,13 +117,6 @@ def test_values_that_the_declared_columns_cannot_hold_are_refused(
         run(lake, instance, asset, "2024-03-02")
     assert snapshot(lake, "values") is None
     assert branches(lake, "values") == set()
-
-
-def test_what_it_cannot_store(lake: Lake, instance: dg.DagsterInstance) -> None:
-    with pytest.raises(Exception, match="stores Spark DataFrames, not list"):
-        run(lake, instance, mart("list", lambda: [1, 2]), "2024-03-02")
-    with pytest.raises(Exception, match="name its date column in metadata"):
-        run(lake, instance, mart("nameless", lambda: frame(lake, OLD), metadata={}), ALL)
 
 
 def test_the_heart_beats_while_the_rows_are_computed(lake: Lake, instance: dg.DagsterInstance) -> None:

@@ -1,0 +1,101 @@
+"""The rows of some of an asset's partitions, as a condition for Spark and for PyIceberg.
+
+Here: that translation. Not here: which partitions a run has (`orchestration/io_managers/run_partitions.py`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from operator import and_, or_
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, In, LessThan, Or
+
+from lake_assets.errors import PartitionMismatch
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+DATE, STAMPS = "date", ("timestamp", "timestamptz")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRows:
+    """The values of one column that belong to the partitions."""
+
+    column: str
+    keys: tuple[str, ...]
+    """Partition keys: the column's values, if they are not dates or timestamps."""
+    window: tuple[datetime, datetime] | None = None
+    """Of partitions of time, in their time zone; the end is exclusive."""
+
+    def bounds(self, kind: str) -> tuple[Any, Any] | None:
+        """First value and exclusive end, in a column of the Iceberg type `kind`; None if the keys are the values."""
+        if self.window is None or kind not in (DATE, *STAMPS):
+            return None
+        if kind == DATE:
+            if not all(map(is_midnight, self.window)):
+                raise PartitionMismatch(
+                    f"{self.column} is a date, and the partition {self.keys[0]} begins or ends within a day. Name a "
+                    "column of timestamps as its partition column."
+                )
+            return self.window[0].date(), self.window[1].date()
+        first, end = (time.astimezone(UTC) for time in self.window)
+        # A timestamp without a zone is a time of UTC.
+        return (
+            (first, end) if kind == "timestamptz" else (first.replace(tzinfo=None), end.replace(tzinfo=None))
+        )
+
+
+def is_midnight(time: datetime) -> bool:
+    """Whether the time is the first of a day."""
+    return time.time() == datetime.min.time()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRows:
+    """The rows that meet all conditions of one of the `parts`."""
+
+    parts: tuple[tuple[ColumnRows, ...], ...]
+    name: str
+    """The partitions as messages name them."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that say which partition a row is in."""
+        return [rows.column for rows in self.parts[0]]
+
+    def in_spark(self, kinds: Mapping[str, str]) -> "Column":
+        """The condition in Spark; `kinds` are Iceberg types by column."""
+        return reduce(or_, (reduce(and_, (_spark(rows, kinds) for rows in part)) for part in self.parts))
+
+    def in_pyiceberg(self, kinds: Mapping[str, str]) -> BooleanExpression:
+        """The condition in PyIceberg."""
+        return _joined(Or, [_joined(And, [_pyiceberg(rows, kinds) for rows in part]) for part in self.parts])
+
+
+def _spark(rows: ColumnRows, kinds: Mapping[str, str]) -> "Column":
+    from pyspark.sql import functions as F
+
+    from lake_assets.spark.sql import quoted
+    from lake_assets.spark.types import spark_type
+
+    column, kind = F.col(quoted(rows.column)), kinds[rows.column]
+    # As text: PySpark would take a time without a zone as one of this process's zone.
+    if (bounds := rows.bounds(kind)) is None:
+        return column.isin(*(F.lit(key).cast(spark_type(kind)) for key in rows.keys))
+    first, end = (F.lit(bound.isoformat()).cast(spark_type(kind)) for bound in bounds)
+    return (column >= first) & (column < end)
+
+
+def _pyiceberg(rows: ColumnRows, kinds: Mapping[str, str]) -> BooleanExpression:
+    if (bounds := rows.bounds(kinds[rows.column])) is None:
+        return In(term=rows.column, literals=set(rows.keys))
+    first, end = (bound.isoformat() for bound in bounds)
+    return And(GreaterThanOrEqual(term=rows.column, value=first), LessThan(term=rows.column, value=end))
+
+
+def _joined(operator: type[And] | type[Or], expressions: Sequence[BooleanExpression]) -> BooleanExpression:
+    first, *others = expressions
+    return operator(first, *others) if others else first

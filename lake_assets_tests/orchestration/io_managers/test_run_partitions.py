@@ -1,0 +1,211 @@
+"""Assets with partitions of every kind: a run replaces the rows of its partitions, and loads them, and no others.
+
+Real runs and tables, read back through PyIceberg. Not here: days (`test_io_manager.py`), which are the marts'.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from lake_assets.errors import PartitionMismatch
+from lake_assets.orchestration.io_managers.iceberg_io_manager import TableIOManager
+from lake_assets.orchestration.io_managers.run_partitions import PARTITION_BY, PARTITION_COLUMN
+from lake_assets.orchestration.lake_definitions import Lake
+
+pytestmark = pytest.mark.spark
+HOURS = dg.HourlyPartitionsDefinition("2024-03-01-00:00", timezone="UTC")
+WEEKS = dg.WeeklyPartitionsDefinition("2024-03-03", timezone="UTC")
+MONTHS = dg.MonthlyPartitionsDefinition("2024-01-01", timezone="UTC")
+BERLIN = dg.DailyPartitionsDefinition("2024-03-01", timezone="Europe/Berlin")
+CITIES = dg.StaticPartitionsDefinition(["bonn", "kiel", "ulm's"])
+NUMBERS = dg.StaticPartitionsDefinition(["1", "2", "3"])
+ADDED = dg.DynamicPartitionsDefinition(name="added")
+BOTH = dg.MultiPartitionsDefinition({"when": MONTHS, "where": CITIES})
+AT, ON, CITY, NUMBER = pa.timestamp("us", "UTC"), pa.date32(), pa.string(), pa.int64()
+
+
+def at(day: int, hour: int = 0, month: int = 3) -> datetime:
+    return datetime(2024, month, day, hour, tzinfo=UTC)
+
+
+KINDS: dict[str, tuple[Any, Any, pa.DataType, Sequence[Any], str, Sequence[int], str]] = {
+    # Partitions, column, its type, a value of each row; the run's partitions, the rows that lie in them, and the
+    # table's partitions.
+    "hours": (HOURS, "c", AT, [at(1, 0), at(1, 1), at(1, 2)], "2024-03-01-01:00", [1], "hour"),
+    "weeks of dates": (WEEKS, "c", ON, [date(2024, 3, 9), date(2024, 3, 10)], "2024-03-10", [1], "identity"),
+    "weeks of times": (WEEKS, "c", AT, [at(9, 23), at(10), at(17)], "2024-03-10", [1], "day"),
+    "times without a zone": (
+        HOURS,
+        "c",
+        pa.timestamp("us"),
+        [at(1, hour).replace(tzinfo=None) for hour in (0, 1, 2)],
+        "2024-03-01-01:00",
+        [1],
+        "hour",
+    ),
+    "months": (MONTHS, "c", ON, [date(2024, 2, 29), date(2024, 3, 31)], "2024-03-01", [1], "identity"),
+    "days of Berlin": (
+        BERLIN,
+        "c",
+        AT,
+        [at(1, 22), at(1, 23), at(2, 22), at(2, 23)],
+        "2024-03-02",
+        [1, 2],
+        "hour",
+    ),
+    "dates of Berlin": (BERLIN, "c", ON, [date(2024, 3, 1), date(2024, 3, 2)], "2024-03-02", [1], "identity"),
+    "a list": (CITIES, "c", CITY, ["bonn", "kiel", "ulm's"], "ulm's", [2], "identity"),
+    "a list of numbers": (NUMBERS, "c", NUMBER, [1, 2, 3], "2", [1], "identity"),
+    "added": (ADDED, "c", CITY, ["a", "b"], "b", [1], "identity"),
+}
+
+
+def materialize(lake: Lake, assets: Any, key: str | dg.MultiPartitionKey | None, **arguments: Any) -> None:
+    instance = dg.DagsterInstance.ephemeral()
+    instance.add_dynamic_partitions("added", ["a", "b"])
+    assets = assets if isinstance(assets, list) else [assets]
+    resources = {"io": TableIOManager(lake.runtime)}
+    dg.materialize(assets, instance=instance, resources=resources, partition_key=key, **arguments)
+
+
+def stored(lake: Lake, name: str) -> list[tuple[int, str]]:
+    rows = lake.runtime.catalog.load_table(f"gold.{name}").scan().to_arrow().to_pylist()
+    return sorted((row["id"], row["word"]) for row in rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_replaces_and_loads_the_rows_of_its_partitions(lake: Lake, kind: str) -> None:
+    definition, column, arrow, values, key, inside, transform = KINDS[kind]
+    name = kind.replace(" ", "_")
+    given: Any = None
+    seen: list[list[int]] = []
+
+    def rows(numbers: Sequence[int], word: str) -> pa.Table:
+        columns = {"id": list(numbers), "word": [word] * len(numbers)}
+        return pa.table({**columns, "c": pa.array([values[number] for number in numbers], arrow)})
+
+    @dg.asset(
+        key=["gold", name],
+        io_manager_key="io",
+        partitions_def=definition,
+        metadata={PARTITION_COLUMN: column},
+    )
+    def own() -> pa.Table:
+        return given
+
+    @dg.asset(partitions_def=definition, ins={"loaded": dg.AssetIn(key=own.key, input_manager_key="io")})
+    def reader(loaded: pa.Table) -> None:
+        seen.append(sorted(loaded["id"].to_pylist()))
+
+    everything = list(range(len(values)))
+    for number in everything:  # one row after the other, each in its own partition
+        if number not in inside:
+            given = rows([number], "old")
+            materialize(lake, own, _key_of(definition, values[number]))
+    given = rows(inside, "new")
+    materialize(lake, own, key)
+    assert stored(lake, name) == [(number, "new" if number in inside else "old") for number in everything]
+    table = lake.runtime.catalog.load_table(f"gold.{name}")
+    assert [str(field.transform) for field in table.spec().fields] == [transform]
+
+    materialize(lake, [own, reader], key, selection=[reader])
+    assert seen == [list(inside)]
+    given = rows(everything, "wrong")
+    with pytest.raises(PartitionMismatch, match="outside the run's partitions"):
+        materialize(lake, own, key)
+    given = rows([], "none")
+    materialize(lake, own, key)
+    assert stored(lake, name) == [(number, "old") for number in everything if number not in inside]
+
+
+def _key_of(definition: Any, value: Any) -> str:
+    if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
+        return str(value)
+    if not isinstance(value, datetime):
+        value = datetime.combine(value, datetime.min.time(), ZoneInfo(definition.timezone))
+    if value.tzinfo is None:
+        value = value.replace(tzinfo=UTC)
+    for key in definition.get_partition_keys():
+        window = definition.time_window_for_partition_key(key)
+        if window.start <= value < window.end:
+            return key
+    raise AssertionError(value)
+
+
+def test_partitions_of_two_dimensions(lake: Lake) -> None:
+    given: list[tuple[int, date, str]] = []
+
+    @dg.asset(
+        key=["gold", "both"],
+        io_manager_key="io",
+        partitions_def=BOTH,
+        metadata={PARTITION_COLUMN: {"when": "day", "where": "city"}, PARTITION_BY: ["city"]},
+    )
+    def both() -> pa.Table:
+        columns = zip(*given, strict=True)
+        ids, days, cities = (list(column) for column in columns)
+        return pa.table({"id": ids, "day": pa.array(days, ON), "city": cities, "word": ["x"] * len(ids)})
+
+    seen: list[list[int]] = []
+
+    @dg.asset(partitions_def=BOTH, ins={"rows": dg.AssetIn(key=both.key, input_manager_key="io")})
+    def reader(rows: pa.Table) -> None:
+        seen.append(sorted(rows["id"].to_pylist()))
+
+    @dg.asset(partitions_def=CITIES, ins={"rows": dg.AssetIn(key=both.key, input_manager_key="io")})
+    def of_city(rows: pa.Table) -> None:
+        seen.append(sorted(rows["id"].to_pylist()))
+
+    def key(month: int, city: str) -> dg.MultiPartitionKey:
+        return dg.MultiPartitionKey({"when": f"2024-{month:02d}-01", "where": city})
+
+    for number, (month, city) in enumerate([(1, "bonn"), (1, "kiel"), (2, "bonn")]):
+        given = [(number, date(2024, month, 5), city)]
+        materialize(lake, both, key(month, city))
+    assert [number for number, _ in stored(lake, "both")] == [0, 1, 2]
+    given = [(9, date(2024, 1, 6), "bonn")]
+    materialize(lake, both, key(1, "bonn"))
+    assert [number for number, _ in stored(lake, "both")] == [1, 2, 9]
+    materialize(lake, [both, reader], key(1, "kiel"), selection=[reader])
+    materialize(lake, [both, of_city], "bonn", selection=[of_city])
+    assert seen == [[1], [2, 9]]
+    assert [field.name for field in lake.runtime.catalog.load_table("gold.both").spec().fields] == ["city"]
+
+
+@pytest.mark.parametrize(
+    ("definition", "metadata", "message"),
+    [
+        (CITIES, {}, "name the column of its partitions in metadata 'lake/partition_column'"),
+        (BOTH, {PARTITION_COLUMN: "city"}, "as a dictionary with when and where"),
+        (BOTH, {PARTITION_COLUMN: {"when": "day"}}, "as a dictionary with when and where"),
+    ],
+)
+def test_an_asset_must_name_the_columns_of_its_partitions(
+    lake: Lake, definition: Any, metadata: Any, message: str
+) -> None:
+    @dg.asset(key=["gold", "unnamed"], io_manager_key="io", partitions_def=definition, metadata=metadata)
+    def unnamed() -> pa.Table:
+        return pa.table({"id": [1]})
+
+    first = definition.get_partition_keys()[0]
+    with pytest.raises(dg.DagsterInvariantViolationError, match=message):
+        materialize(lake, unnamed, first)
+
+
+def test_hours_need_a_column_of_times(lake: Lake) -> None:
+    @dg.asset(
+        key=["gold", "hours_of_dates"],
+        io_manager_key="io",
+        partitions_def=HOURS,
+        metadata={PARTITION_COLUMN: "c"},
+    )
+    def dates() -> pa.Table:
+        return pa.table({"c": pa.array([date(2024, 3, 1)], ON)})
+
+    with pytest.raises(PartitionMismatch, match="Name a column of timestamps"):
+        materialize(lake, dates, "2024-03-01-01:00")

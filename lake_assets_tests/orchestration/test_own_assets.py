@@ -1,0 +1,152 @@
+"""A user's project with the lake's definitions: the examples of `docs/own_assets.md` as they are, and a blocking check.
+
+Here: what a user writes, in real runs. Not here: every type and partition (`io_managers/`).
+"""
+
+import re
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets_tests.helpers.lakes.small_lakes import TINY, write_file
+from lake_assets_tests.helpers.orchestration.dagster_shop import SALES, Shop, open_shop
+
+pytestmark = pytest.mark.spark
+GUIDE = Path(__file__).parents[2] / "docs/own_assets.md"
+BIKES = {
+    "catalog": {"name": "guide", "uri": "catalog.db", "warehouse": "warehouse"},
+    "spark": {"conf": {name: str(value) for name, value in TINY.items()}},
+    "sources": {
+        "bikes": {
+            "location": "bronze",
+            "dms": {
+                "add_column_name": True,
+                "timestamp_column_name": "commit_ts",
+                "include_op_for_full_load": True,
+            },
+            "tables": {
+                "public.trips": {
+                    "columns": {"id": "long not null", "bike_id": "long", "started_at": "timestamptz"},
+                    "primary_key": ["id"],
+                    "full_load_complete": "immediately",
+                }
+            },
+        }
+    },
+}
+TRIPS = [(1, 7, "2026-03-01 08:10:00"), (2, 7, "2026-03-01 08:50:00"), (3, 9, "2026-03-02 23:59:59")]
+
+
+def examples() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+
+
+@pytest.fixture
+def project(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
+    import yaml
+
+    (tmp_path / "lake.yaml").write_text(yaml.safe_dump(BIKES))
+    monkeypatch.chdir(tmp_path)
+    rows = [f"I,2026-03-03 00:00:00,{id},{bike},{at}" for id, bike, at in TRIPS]
+    write_file(tmp_path, "public/trips/LOAD00000001.csv", ["Op,commit_ts,id,bike_id,started_at", *rows])
+    names: dict[str, Any] = {}
+    exec(compile(examples()[0], str(GUIDE), "exec"), names)
+    defs: dg.Definitions = names["defs"]
+    return defs
+
+
+def run(defs: dg.Definitions, instance: dg.DagsterInstance, *keys: str, **arguments: Any) -> Any:
+    job = defs.resolve_implicit_global_asset_job_def()
+    selection = [dg.AssetKey(key.split("/")) for key in keys]
+    return job.execute_in_process(instance=instance, asset_selection=selection, **arguments)
+
+
+def test_the_example_of_the_guide(project: dg.Definitions, tmp_path: Path) -> None:
+    instance = dg.DagsterInstance.ephemeral()
+    repository = project.get_repository_def()
+    sensor = repository.get_sensor_def("bikes_files")
+    tick = sensor.evaluate_tick(dg.build_sensor_context(instance=instance, repository_def=repository))
+    (request,) = tick.run_requests or ()
+    keys = [key.to_user_string() for key in request.asset_selection or ()]
+    done = run(project, instance, *keys, "gold/busiest_bikes")
+    checks = {check.check_name: check.passed for check in done.get_asset_check_evaluations()}
+    assert checks["every_trip_has_a_bike"]
+    assert rows("gold.busiest_bikes") == [{"bike_id": 7, "size": 2}, {"bike_id": 9, "size": 1}]
+
+    tags = {
+        "dagster/asset_partition_range_start": "2026-03-01",
+        "dagster/asset_partition_range_end": "2026-03-02",
+    }
+    run(project, instance, "gold/trips_by_hour", tags=tags)
+    assert rows("gold.trips_by_hour") == [
+        {"day": date(2026, 3, 1), "hour": 8, "trips": 2},
+        {"day": date(2026, 3, 2), "hour": 23, "trips": 1},
+    ]
+    assert repository.has_schedule_def("nightly")
+
+
+def rows(identifier: str) -> list[dict[str, Any]]:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    catalog = SqlCatalog("guide", uri="sqlite:///catalog.db", warehouse="warehouse")
+    table = catalog.load_table(identifier)
+    return sorted(table.scan().to_arrow().to_pylist(), key=str)
+
+
+def test_the_io_manager_of_the_guide_needs_no_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(compile(examples()[1], str(GUIDE), "exec"), names)
+    snapshot = names["defs"].get_repository_def().get_top_level_resources()
+    assert set(snapshot) == {"io_manager"}
+
+
+@pytest.mark.parametrize("severity", list(dg.AssetCheckSeverity))
+def test_a_blocking_check_of_the_user_holds_the_marts(
+    spark: SparkSession, tmp_path: Path, severity: dg.AssetCheckSeverity
+) -> None:
+    shop = merged_shop(tmp_path, severity)
+    shop.change("sales", [1], name="forbidden")
+    shop.apply()
+    if severity is dg.AssetCheckSeverity.WARN:
+        assert shop.tick("marts").run_requests
+        return
+    assert "waits for silver/shop/sales: no_forbidden_sale" in shop.refusal("marts")
+    shop.change("sales", [1], op="U", name="allowed")
+    shop.apply()
+    assert shop.tick("marts").run_requests
+
+
+def merged_shop(folder: Path, severity: dg.AssetCheckSeverity) -> Shop:
+    shop = open_shop(folder)
+
+    @dg.asset_check(asset=SALES, blocking=True)
+    def no_forbidden_sale() -> dg.AssetCheckResult:
+        names = {row["name"] for row in shop.rows("silver_shop.sales")}
+        return dg.AssetCheckResult(passed="forbidden" not in names, severity=severity)
+
+    shop.definitions = dg.Definitions.merge(
+        shop.definitions, dg.Definitions(asset_checks=[no_forbidden_sale])
+    )
+    return shop
+
+
+def test_silver_in_a_parameter(spark: SparkSession, tmp_path: Path) -> None:
+    """By its own IO manager, without naming one."""
+    shop = open_shop(tmp_path)
+    shop.change("sales", [1, 2])
+    seen: list[Any] = []
+
+    @dg.asset(ins={"sales": dg.AssetIn(SALES)})
+    def reader(sales: Any) -> None:
+        seen.append(sales.count())
+
+    shop.definitions = dg.Definitions.merge(shop.definitions, dg.Definitions(assets=[reader]))
+    request = shop.request()
+    run = shop.materialize([*(request.asset_selection or ()), reader.key])
+    assert run.success
+    assert seen == [2]
