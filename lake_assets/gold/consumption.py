@@ -64,5 +64,5 @@ def read_consumption(summary: Mapping[str, str]) -> Consumption:
 
 
 def fingerprint(settings: Mapping[str, Any]) -> str:
-    """A hash of the settings: days that were computed with other settings are stale."""
+    """A hash: days that were computed with other settings are stale."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:16]

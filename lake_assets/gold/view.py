@@ -69,12 +69,13 @@ def mart_view(loaded: LoadedTables, mart: Mart, gold: GoldConfig) -> MartView | 
     consumed = read_consumption(summary(snapshot_of_rows(target)))
     changed, changes = _unconsumed(mart, tables, snapshots, consumed)
     settings = fingerprint(gold.settings)
+    as_before = consumed.settings == settings and not _has_new_columns(mart, target)
     if mart.partition_column is None:
-        stale = any(changed.values()) or (consumed.now, consumed.settings) != (now, settings)
+        stale = any(changed.values()) or consumed.now != now or not as_before
         return MartView(snapshots, now, mart_snapshot, (), settings, stale, changes)
     today, column = now.date(), mart.partition_column
     own = consumed.span
-    if consumed.settings != settings or any(found.every for found in changed.values()):
+    if not as_before or any(found.every for found in changed.values()):
         days = _every_day(mart, tables, snapshots, today, gold.start_date)
         own = span(days, today)
         # Added one by one: a day before all data, which a user has requested, does not extend the range.
@@ -88,6 +89,15 @@ def mart_view(loaded: LoadedTables, mart: Mart, gold: GoldConfig) -> MartView | 
             own = span(own | days, today)
     work = tuple(sorted(consumed.pending | days))
     return MartView(snapshots, now, mart_snapshot, work, settings, bool(work), changes, own)
+
+
+def _has_new_columns(mart: Mart, table: Table | None) -> bool:
+    """Whether the mart declares columns with which its rows were not computed. By the schema of the commit that wrote
+    rows, because the table's own has a new column before the first rows do."""
+    newest = snapshot_of_rows(table)
+    if table is None or newest is None or newest.schema_id is None:
+        return False
+    return not {column.name for column in mart.columns} <= set(table.schemas()[newest.schema_id].column_names)
 
 
 def _inputs(loaded: LoadedTables, mart: Mart) -> tuple[dict[str, Table], dict[str, int], datetime] | None:

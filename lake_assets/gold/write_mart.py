@@ -22,10 +22,17 @@ from lake_assets.config.secrets import secrets_hidden
 from lake_assets.errors import ColumnMismatch, KeyMismatch, PartitionMismatch, SparkLost
 from lake_assets.gold.partition_rows import PartitionRows
 from lake_assets.iceberg.publish import Attempt, attempt, with_properties
-from lake_assets.iceberg.table_io import create_table, current_snapshot, live_rows, load_table, summary
+from lake_assets.iceberg.table_io import (
+    column_ddl,
+    create_table,
+    current_snapshot,
+    live_rows,
+    load_table,
+    summary,
+)
 from lake_assets.runtime import LakeRuntime
 from lake_assets.spark.checkpoint import Observed, checkpointed
-from lake_assets.spark.sql import joined, quoted, sql
+from lake_assets.spark.sql import joined, quoted, sql, table_address
 from lake_assets.words import many
 
 NOT_PLANNED = object()
@@ -88,8 +95,7 @@ def write(runtime: LakeRuntime, identifier: str, computed: Computed, store: Stor
         if table is None:
             create_table(spark, runtime.catalog, identifier, computed.columns, store.partition_by)
         else:
-            fix = "Alter the table, or drop it to have it rebuilt."
-            _require_columns(f"the table {identifier}", table.schema().column_names, computed, fix)
+            _add_columns(runtime, spark, identifier, table, computed)
         # Computed once: counting and writing a lazy plan would compute it twice.
         frame = computed.frame.select(*(quoted(c.name) for c in computed.columns))
         kinds = column_types(computed.columns)
@@ -182,6 +188,23 @@ def _require_keys(rows: DataFrame, identifier: str, key: Sequence[str]) -> None:
             f"{identifier}: {nulls} a NULL in the key {', '.join(key)}, and the {seen['given']} others have "
             f"{seen['keys']} different keys. Nothing was written. An upsert needs one row for each key."
         )
+
+
+def _add_columns(
+    runtime: LakeRuntime, spark: SparkSession, identifier: str, table: Table, computed: Computed
+) -> None:
+    """Adds the columns that the table does not have yet, as optional ones. Raises ColumnMismatch for columns that only
+    the table has."""
+    held = {name.lower() for name in table.schema().column_names}
+    new = [c.model_copy(update={"required": False}) for c in computed.columns if c.name.lower() not in held]
+    fix = f"Declare them, or drop them from {identifier}."
+    _require_columns(
+        f"the table {identifier}", [*table.schema().column_names, *(c.name for c in new)], computed, fix
+    )
+    if new:
+        address = table_address(runtime.lake.catalog.name, identifier)
+        columns = joined(", ", map(column_ddl, new))
+        spark.sql(sql("ALTER TABLE {table} ADD COLUMNS ({columns})", table=address, columns=columns))
 
 
 def _require_columns(what: str, found: Iterable[str], computed: Computed, next_step: str) -> None:

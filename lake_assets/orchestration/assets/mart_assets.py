@@ -4,6 +4,7 @@ Here: the asset of a mart, which refuses inputs whose blocking check failed. Not
 (`orchestration/sensors/mart_sensor.py`).
 """
 
+import inspect
 from collections.abc import Iterable
 from datetime import date
 from typing import Any
@@ -12,6 +13,7 @@ import dagster as dg
 
 from lake_assets.config.secrets import secrets_hidden
 from lake_assets.gold.compute_mart import computed_mart
+from lake_assets.gold.consumption import fingerprint
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
@@ -68,6 +70,16 @@ def _repository(context: dg.AssetExecutionContext) -> dg.RepositoryDefinition | 
         return None
 
 
+def _code_version(mart: Mart) -> str | None:
+    """A hash of the module that computes the mart; None if it has no source."""
+    try:
+        module = inspect.getmodule(mart.compute)
+        source = inspect.getsource(module) if module is not None else None
+    except (OSError, TypeError):
+        return None
+    return None if source is None else fingerprint({"source": source})
+
+
 def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
     partitioned = mart.partition_column is not None
     metadata = table_metadata(runtime.lake, mart.identifier, mart.columns)
@@ -84,6 +96,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         partitions_def=daily_partitions(runtime.lake) if partitioned else None,
         backfill_policy=dg.BackfillPolicy.single_run() if partitioned else None,
         io_manager_key=IO_MANAGER_KEY,
+        code_version=_code_version(mart),
     )
     def compute(context: dg.AssetExecutionContext) -> Any:
         if failed := failed_inputs(context.instance, mart, _repository(context)):

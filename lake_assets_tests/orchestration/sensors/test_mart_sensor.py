@@ -4,12 +4,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from lake_assets.config import parse_column
+from lake_assets.gold import write_mart
+from lake_assets.gold.mart import MartRequest
+from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.orchestration.sensors import mart_hold as hold
 from lake_assets.orchestration.shared.run_tags import SCOPE, mart_tag
 from lake_assets.silver.apply.engine import apply_tables
@@ -195,3 +201,37 @@ def test_a_mart_that_fails_on_one_stretch_backs_off_though_it_succeeded_on_anoth
     assert "gold.sales_daily failed and is tried again" in shop.refusal("marts")
     pass_time(monkeypatch, HOUR + 60)
     assert requested(shop) == [(["sales_daily"], march(3))]
+
+
+def with_state(request: MartRequest) -> Any:
+    """Sales per day, with a second column."""
+    return sales_steady(request).withColumn("state", F.lit("open"))
+
+
+def test_a_new_column_makes_every_day_stale_until_it_is_computed(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.change("sales", [1], day=1)
+    shop.change("sales", [2], day=8)
+    assert shop.apply().success
+    assert compute(shop) == [True, True]
+    assert shop.refusal("marts") == "every mart is up to date"
+
+    columns = (*DAILY.columns, parse_column("state", "string"))
+    shop.lake = open_lake(shop.lake.config, marts=(replace(DAILY, columns=columns, compute=with_state),))
+    shop.restart()
+
+    def dies(*_: Any) -> int:
+        raise RuntimeError("after the column was added")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(write_mart, "_commit", dies)
+        assert compute(shop) == [False]
+    assert "state" in shop.rows("gold.sales_daily")[0]
+    pass_time(monkeypatch, 5 * HOUR)
+    assert requested(shop) == [(["sales_daily"], march(1, 8))]
+    assert compute(shop) == [True]
+    assert {row["state"] for row in shop.rows("gold.sales_daily")} == {"open"}
+    assert shop.refusal("marts") == "every mart is up to date"
+    graph = shop.definitions.resolve_asset_graph()
+    assert graph.get(dg.AssetKey(["gold", "sales_daily"])).code_version
