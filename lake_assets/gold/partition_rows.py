@@ -47,6 +47,15 @@ class ColumnRows:
             (first, end) if kind == "timestamptz" else (first.replace(tzinfo=None), end.replace(tzinfo=None))
         )
 
+    def kind(self, kinds: Mapping[str, str]) -> str:
+        """The Iceberg type of the column. Raises PartitionMismatch if there is none."""
+        if self.column not in kinds:
+            raise PartitionMismatch(
+                f"There is no column {self.column}, by which the asset's metadata partitions it; there are "
+                f"{', '.join(kinds)}."
+            )
+        return kinds[self.column]
+
 
 def is_midnight(time: datetime) -> bool:
     """Whether the time is the first of a day."""
@@ -81,7 +90,7 @@ def _spark(rows: ColumnRows, kinds: Mapping[str, str]) -> "Column":
     from lake_assets.spark.sql import quoted
     from lake_assets.spark.types import spark_type
 
-    column, kind = F.col(quoted(rows.column)), kinds[rows.column]
+    column, kind = F.col(quoted(rows.column)), rows.kind(kinds)
     # As text: PySpark would take a time without a zone as one of this process's zone.
     if (bounds := rows.bounds(kind)) is None:
         return column.isin(*(F.lit(key).cast(spark_type(kind)) for key in rows.keys))
@@ -90,7 +99,7 @@ def _spark(rows: ColumnRows, kinds: Mapping[str, str]) -> "Column":
 
 
 def _pyiceberg(rows: ColumnRows, kinds: Mapping[str, str]) -> BooleanExpression:
-    if (bounds := rows.bounds(kinds[rows.column])) is None:
+    if (bounds := rows.bounds(rows.kind(kinds))) is None:
         return In(term=rows.column, literals=set(rows.keys))
     first, end = (bound.isoformat() for bound in bounds)
     return And(GreaterThanOrEqual(term=rows.column, value=first), LessThan(term=rows.column, value=end))

@@ -197,6 +197,21 @@ def test_an_asset_must_name_the_columns_of_its_partitions(
         materialize(lake, unnamed, first)
 
 
+@pytest.mark.parametrize("definition", [HOURS, CITIES])
+def test_a_result_without_the_column_of_its_partitions(lake: Lake, definition: Any) -> None:
+    @dg.asset(
+        key=["gold", "columnless"],
+        io_manager_key="io",
+        partitions_def=definition,
+        metadata={PARTITION_COLUMN: "city"},
+    )
+    def columnless() -> pa.Table:
+        return pa.table({"id": [1]})
+
+    with pytest.raises(PartitionMismatch, match=r"There is no column city, .*; there are id"):
+        materialize(lake, columnless, definition.get_partition_keys()[0])
+
+
 def test_hours_need_a_column_of_times(lake: Lake) -> None:
     @dg.asset(
         key=["gold", "hours_of_dates"],
