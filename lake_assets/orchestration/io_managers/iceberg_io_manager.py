@@ -6,6 +6,7 @@ Here: what a run reads and writes. Not here: the commit (`gold/write_mart.py`), 
 """
 
 import json
+import os
 import random
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -158,7 +159,8 @@ class _Tables(LakeConfig):
 class IcebergIOManager(dg.ConfigurableIOManagerFactory[TableIOManager]):
     """The IO manager for a project without a lake: only a catalog, and Spark.
 
-    `catalog` and `spark` are the sections of these names in lake.yaml. See `TableIOManager`.
+    `catalog` and `spark` are the sections of these names in lake.yaml. `${NAME}` in a value is an environment variable:
+    Dagster's UI shows the configuration, so that no secret may be in it. See `TableIOManager`.
     """
 
     catalog: dict[str, Any]
@@ -166,9 +168,15 @@ class IcebergIOManager(dg.ConfigurableIOManagerFactory[TableIOManager]):
 
     def create_io_manager(self, context: dg.InitResourceContext) -> TableIOManager:
         """Shares the sessions of other steps of this process."""
-        return TableIOManager(
-            _runtime(json.dumps({"catalog": self.catalog, "spark": self.spark}, sort_keys=True))
-        )
+        given = _expanded({"catalog": self.catalog, "spark": self.spark})
+        return TableIOManager(_runtime(json.dumps(given, sort_keys=True)))
+
+
+def _expanded(value: Any) -> Any:
+    """The value with the environment variables that its texts name."""
+    if isinstance(value, dict):
+        return {name: _expanded(each) for name, each in value.items()}
+    return os.path.expandvars(value) if isinstance(value, str) else value
 
 
 @cache

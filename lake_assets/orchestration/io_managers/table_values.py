@@ -17,7 +17,7 @@ from lake_assets.gold.partition_rows import PartitionRows
 from lake_assets.iceberg.table_io import table_at
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.cut_tags import cut_tags
-from lake_assets.spark.sql import quoted
+from lake_assets.spark.sql import quoted, table_address
 
 COLUMNS = "columns"
 """Metadata of an input: the names of the columns to read; by default all."""
@@ -79,7 +79,7 @@ def _in_spark(
 ) -> DataFrame:
     catalog = runtime.lake.catalog.name
     if snapshot_id is None:
-        frame = spark.table(f"{quoted(catalog)}.{'.'.join(map(quoted, identifier.split('.')))}")
+        frame = spark.table(table_address(catalog, identifier))
     else:
         frame = spark.sql(table_at(catalog, identifier, snapshot_id))
     if rows is not None:

@@ -198,14 +198,15 @@ def test_metadata_that_is_wrong(lake: Lake, metadata: dict[str, Any], message: s
         materialize(lake, result_of("wrong", lambda: pa.Table.from_pylist(ROWS), **metadata))
 
 
-def test_the_io_manager_without_a_lake(lake: Lake) -> None:
+def test_the_io_manager_without_a_lake(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """With its own catalog's settings as a user writes them."""
     catalog = lake.config.catalog
     assert catalog.uri is not None
     settings = {"name": catalog.name, "uri": catalog.uri.get_secret_value(), "warehouse": catalog.warehouse}
     spark = lake.config.spark.model_dump(mode="json", include={"mode", "remote", "conf"}, exclude_none=True)
     conf = {name: str(value) for name, value in lake.config.spark.conf.items()}
-    manager = IcebergIOManager(catalog=settings, spark=spark | {"conf": conf})
+    monkeypatch.setenv("CATALOG_ADDRESS", settings["uri"])
+    manager = IcebergIOManager(catalog=settings | {"uri": "${CATALOG_ADDRESS}"}, spark=spark | {"conf": conf})
 
     @dg.asset(key=["gold", "alone"], io_manager_key="io")
     def alone() -> pd.DataFrame:
