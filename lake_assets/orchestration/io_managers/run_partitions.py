@@ -48,7 +48,8 @@ def partition_by(
 
 
 def _transform(rows: ColumnRows, kinds: Mapping[str, str]) -> str:
-    if rows.window is None or not rows.kind(kinds).startswith("timestamp"):
+    kind = rows.kind(kinds)
+    if rows.window is None or not kind.startswith("timestamp"):
         return rows.column
     # The days of Iceberg's transform are those of UTC.
     whole_days = all(is_midnight(time.astimezone(UTC)) for time in rows.window)
