@@ -17,6 +17,7 @@ from lake_assets.gold.consumption import fingerprint
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
+from lake_assets.orchestration.assets.mart_lineage import derived_lineage, recorded_lineage
 from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.silver_checks import BLOCKING
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY
@@ -83,6 +84,7 @@ def _code_version(mart: Mart) -> str | None:
 def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
     partitioned = mart.partition_column is not None
     metadata = table_metadata(runtime.lake, mart.identifier, mart.columns)
+    code_version = _code_version(mart)
 
     @dg.asset(
         key=dg.AssetKey(mart.asset_key),
@@ -96,7 +98,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         partitions_def=daily_partitions(runtime.lake) if partitioned else None,
         backfill_policy=dg.BackfillPolicy.single_run() if partitioned else None,
         io_manager_key=IO_MANAGER_KEY,
-        code_version=_code_version(mart),
+        code_version=code_version,
     )
     def compute(context: dg.AssetExecutionContext) -> Any:
         if failed := failed_inputs(context.instance, mart, _repository(context)):
@@ -118,7 +120,10 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with secrets_hidden(runtime.lake), Heartbeat(context.instance, context.run.run_id, beat):
             computed, metadata = computed_mart(runtime, mart, view, days)
-            context.add_output_metadata(metadata | {"source_now": dg.MetadataValue.timestamp(view.now)})
+            lineage = recorded_lineage(context.instance, context.asset_key, code_version)
+            lineage = lineage or derived_lineage(runtime.lake.catalog.name, mart, computed.frame)
+            source_now = dg.MetadataValue.timestamp(view.now)
+            context.add_output_metadata({**metadata, "source_now": source_now, **lineage})
             return computed
 
     return compute

@@ -26,6 +26,7 @@ from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.iceberg.table_maintenance import Maintained
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
+from lake_assets.orchestration.assets.mart_lineage import Lineage, derived_lineage
 from lake_assets.orchestration.assets.silver_report import Event, inconsistencies, turn_events
 from lake_assets.rounds.arrivals import Arrivals
 from lake_assets.rounds.backoff import Backoff, Failures
@@ -85,6 +86,7 @@ class Continuous:
         """By table, the result that has not been reported yet."""
         self._refreshed: dict[str, tuple[int, dict[str, Any]]] = {}
         """By mart, the number of refreshes since the last report, and the newest metadata."""
+        self._lineage: dict[str, Lineage] = {}
         self._dead: Exception | None = None
         """The error that showed that the Spark of this process has died."""
 
@@ -190,6 +192,11 @@ class Continuous:
                 return
             computed, metadata = computed_mart(self._runtime, mart, view, None)
             stored = write(self._runtime, mart.identifier, computed)
+            # After the rows are readable, because it takes some tenths of a second.
+            if mart.name not in self._lineage:
+                self._lineage[mart.name] = derived_lineage(
+                    self._runtime.lake.catalog.name, mart, computed.frame
+                )
         except Exception as error:  # noqa: BLE001  (one mart's failure must not stop the others)
             if server_lost(error):
                 self._runtime.sessions.forget()
@@ -204,6 +211,7 @@ class Continuous:
                 **metadata,
                 "source_now": dg.MetadataValue.timestamp(view.now),
                 **stored,
+                **self._lineage[mart.name],
             },
         )
         self._maintenance.committed(mart.identifier)

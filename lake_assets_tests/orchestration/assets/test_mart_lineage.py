@@ -1,0 +1,80 @@
+"""The lineage of a mart's column in Dagster, from the mart to the DMS files.
+
+Here: the events of runs. Not here: what a query's plan says (`gold/test_plan_lineage.py`).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.orchestration.assets import mart_assets
+from lake_assets.orchestration.assets.mart_lineage import LINEAGE
+from lake_assets.orchestration.lake_definitions import build_definitions
+from lake_assets_tests.helpers.lakes.bike_lake import EMPTY_NOW, REVENUE, BikeLake, at, station, status, trip
+from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, Kept
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture
+def bikes(spark: SparkSession, tmp_path: Path) -> Iterator[BikeLake]:
+    """A lake with a day of one station, whose marts are computed."""
+    lake = BikeLake(tmp_path)
+    lake.load("stations", at(1, "00:00"), [station(1, "north")])
+    lake.load("station_status", at(1, "00:00:01"), [status(1, 5, at(1))])
+    lake.load("trips", at(1, "00:00:02"), [trip(1, at(1, "08:00"), at(1, "08:30"))])
+    lake.change(at(1, "10:00"), ("trips", "U", {"trip_id": 1, "fare": "3.00"}))
+    assert lake.apply().success
+    lake.compute()
+    yield lake
+    lake.instance.dispose()
+
+
+def computed_from(lake: BikeLake, column: dg.TableColumnDep) -> set[dg.TableColumnDep]:
+    """The columns that Dagster's UI shows as those before it: by the newest materialization, or the definition."""
+    event = lake.instance.get_latest_materialization_event(column.asset_key)
+    logged = event.asset_materialization.metadata if event and event.asset_materialization else {}
+    if LINEAGE in logged:
+        lineage = logged[LINEAGE].value
+    else:
+        graph = build_definitions(lake.lake).get_repository_def().asset_graph
+        lineage = graph.get(column.asset_key).metadata[LINEAGE]
+    assert isinstance(lineage, dg.TableColumnLineage)
+    return set(lineage.deps_by_column[column.column_name])
+
+
+def column(path: str) -> dg.TableColumnDep:
+    """Such as `gold/trip_revenue_daily.revenue`."""
+    key, _, name = path.rpartition(".")
+    return dg.TableColumnDep(dg.AssetKey.from_user_string(key), name)
+
+
+def test_from_a_marts_column_to_the_column_of_the_files(bikes: BikeLake) -> None:
+    (fare,) = computed_from(bikes, column(f"gold/{REVENUE}.revenue"))
+    assert fare == column("silver/bikeshare/trips.fare")
+    assert computed_from(bikes, fare) == {column("bronze/bikeshare/trips.fare")}
+    (since,) = computed_from(bikes, column(f"gold/{EMPTY_NOW}.empty_since"))
+    assert since == column("silver/bikeshare/station_status_changes._commit_ts")
+
+
+def test_a_later_run_of_the_same_code_takes_the_recorded_lineage(
+    bikes: BikeLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mart_assets, "derived_lineage", lambda *_: pytest.fail("derived again"))
+    bikes.change(at(1, "11:00"), ("trips", "U", {"trip_id": 1, "fare": "4.00"}))
+    assert bikes.apply().success
+    assert REVENUE in bikes.compute()
+    assert computed_from(bikes, column(f"gold/{REVENUE}.revenue")) == {column("silver/bikeshare/trips.fare")}
+
+
+def test_the_continuous_run_reports_it_with_every_refresh(spark: SparkSession, tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    for number in range(2):
+        kept.put(ITEMS, number)
+        assert kept.rounds.round().marts == 1
+        lineage = kept.told()["gold/items_now"][LINEAGE]
+        assert lineage.deps_by_column == {"items": [], "as_of": []}
+    kept.rounds.close()
