@@ -1,7 +1,7 @@
 """A lake of Iceberg tables that equal the source tables whose changes AWS DMS writes to S3.
 
-For a Dagster project: `lake_definitions` and `IcebergIOManager`. They are imported when they are used, because Dagster
-takes longer to import than a command takes to find out that a lake has nothing to do.
+For a Dagster project: `lake_definitions`, `LakeComponent` and `IcebergIOManager`. They are imported when they are used,
+because Dagster takes longer to import than a command takes to find out that a lake has nothing to do.
 """
 
 from importlib import import_module
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lake_assets.orchestration.io_managers.iceberg_io_manager import IcebergIOManager
+    from lake_assets.orchestration.lake_component import LakeComponent
     from lake_assets.orchestration.lake_definitions import lake_definitions
 
-__all__ = ["IcebergIOManager", "lake_definitions"]
+__all__ = ["IcebergIOManager", "LakeComponent", "lake_definitions"]
 
 _MODULES = {
     "IcebergIOManager": "lake_assets.orchestration.io_managers.iceberg_io_manager",
+    "LakeComponent": "lake_assets.orchestration.lake_component",
     "lake_definitions": "lake_assets.orchestration.lake_definitions",
 }
 
@@ -23,3 +25,8 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'lake_assets' has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    # `dg` finds components by their names in this module.
+    return [*globals(), *_MODULES]

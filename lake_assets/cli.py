@@ -22,6 +22,7 @@ from lake_assets.commands.run.maintain_cli import maintain
 from lake_assets.commands.run.spark_cli import spark
 from lake_assets.commands.run.sync_cli import run_sync
 from lake_assets.commands.setup.advise_cli import advise
+from lake_assets.commands.setup.new_cli import new
 from lake_assets.commands.setup.schema_cli import schema
 from lake_assets.commands.show.console import messages, results
 from lake_assets.config.config_file import ConfigError, lake_path, load_lake
@@ -36,6 +37,7 @@ app = typer.Typer(
     help="A lakehouse from AWS DMS files.",
 )
 app.add_typer(demo, name="demo")
+app.add_typer(new, name="new")
 app.add_typer(quarantine, name="quarantine")
 app.add_typer(schema, name="schema")
 app.add_typer(spark, name="spark")
@@ -131,7 +133,7 @@ def init(
     output: Annotated[str, typer.Option(help="The file to write; - for standard output.")] = "lake.yaml",
 ) -> None:
     """Write a lake.yaml with all tables of a source database: columns, types, NOT NULL and primary keys; beside it,
-    workspace.yaml and dagster.yaml, which Dagster reads, where they are missing."""
+    workspace.yaml and dagster.yaml, which Dagster reads, where they are missing, and the JSON schema for editors."""
     from lake_assets.commands.setup.init import init as write_contract
 
     written = write_contract(

@@ -14,7 +14,8 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from lake_assets.config import LakeConfig
-from lake_assets.reference import SCHEMA, duration, files, json_schema
+from lake_assets.onboarding.json_schema import SCHEMA, json_schema
+from lake_assets.reference import duration, files
 
 PROJECT = Path(__file__).parent.parent
 REFERENCE = PROJECT / "docs/reference"

@@ -7,8 +7,8 @@ and their rules (the other modules of `config/`). No other module reads the file
   only and after the YAML is parsed: no variable can add a key. `$${` is a literal `${`. A value `${NAME:-}` is null if
   NAME is unset or empty, so that an optional setting can be set by the environment.
 - Values follow YAML 1.2: `no`, `on` and `12:30` are text, keys always are. A source column may be called `no`.
-- Relative paths (the SQLite catalog's uri, its warehouse, a source's folder) are relative to the file, not to the
-  working directory, so that `lake-assets --config elsewhere/lake.yaml` opens the same lake from any directory.
+- Relative paths (the SQLite catalog's uri, its warehouse, a source's folder, a mart's file) are relative to the file,
+  not to the working directory: `lake-assets --config elsewhere/lake.yaml` opens the same lake from any directory.
 - No message or exception contains a value that pydantic refused: it may be a password.
 """
 
@@ -259,10 +259,15 @@ def _resolve_paths(content: dict[str, Any], folder: Path) -> None:
     for source in sources.values() if isinstance(sources, dict) else ():
         if isinstance(source, dict):
             _resolve_path(source, "location", folder)
+    gold = content.get("gold")
+    marts = gold.get("marts") if isinstance(gold, dict) else None
+    for place, mart in enumerate(marts if isinstance(marts, list) else ()):
+        if isinstance(mart, str) and mart.endswith(".py"):
+            _resolve_path(marts, place, folder)
 
 
-def _resolve_path(section: dict[str, Any], key: str, folder: Path) -> None:
-    value = section.get(key)
+def _resolve_path(section: Any, key: str | int, folder: Path) -> None:
+    value = section[key] if isinstance(key, int) else section.get(key)
     if isinstance(value, str) and value and not _SCHEME.match(value):
         section[key] = os.path.normpath(folder / Path(value).expanduser())
 

@@ -5,7 +5,10 @@ Here: importing them, and the columns that silver must track for them. Not here:
 """
 
 import importlib
+import importlib.util
+import sys
 from collections.abc import Sequence
+from types import ModuleType
 
 from lake_assets.config import LakeConfig, Mode
 from lake_assets.errors import LakeError
@@ -21,17 +24,37 @@ DAY_TYPES = ("timestamptz", "timestamp", "date")
 
 
 def load_marts(lake: LakeConfig) -> list[Mart]:
-    """The `MART` of every module that `gold.marts` names. Raises LakeError naming a module that has none."""
-    marts = []
-    for module in lake.gold.marts:
-        try:
-            mart = importlib.import_module(FORMER_NAMES.get(module, module)).MART
-        except (ImportError, AttributeError) as error:
-            raise LakeError(
-                f"gold.marts: {module} cannot be used as a mart: {error}. It must define MART."
-            ) from error
-        marts.append(mart)
-    return marts
+    """The marts of `gold.marts`. Raises LakeError naming an entry that cannot be used."""
+    return [load_mart(entry) for entry in lake.gold.marts]
+
+
+def load_mart(entry: str) -> Mart:
+    """The `MART` of a module, or of a `.py` file. Raises LakeError."""
+    try:
+        module = _from_file(entry) if entry.endswith(".py") else _imported(entry)
+        mart = module.MART
+    except (ImportError, AttributeError, OSError, SyntaxError) as error:
+        raise LakeError(
+            f"gold.marts: {entry} cannot be used as a mart: {error}. It must define MART."
+        ) from error
+    if not isinstance(mart, Mart):
+        raise LakeError(f"gold.marts: MART of {entry} is {type(mart).__name__}; it must be a Mart.")
+    return mart
+
+
+def _imported(module: str) -> ModuleType:
+    return importlib.import_module(FORMER_NAMES.get(module, module))
+
+
+def _from_file(path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path, path)
+    assert spec is not None, "the path ends with .py"
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Where `inspect` looks for the source, from which the code version follows.
+    sys.modules[path] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def tracked_columns(marts: Sequence[Mart], lake: LakeConfig) -> dict[tuple[str, str], tuple[str, ...]]:

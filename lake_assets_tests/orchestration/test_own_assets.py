@@ -3,7 +3,6 @@
 Here: what a user writes, in real runs. Not here: every type and partition (`io_managers/`).
 """
 
-import re
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -12,47 +11,16 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets_tests.helpers.lakes.small_lakes import TINY, write_file
+from lake_assets_tests.helpers.lakes.guide_project import GUIDE, examples, write_lake
 from lake_assets_tests.helpers.orchestration.dagster_shop import SALES, Shop, open_shop
 
 pytestmark = pytest.mark.spark
-GUIDE = Path(__file__).parents[2] / "docs/own_assets.md"
-BIKES = {
-    "catalog": {"name": "guide", "uri": "catalog.db", "warehouse": "warehouse"},
-    "spark": {"conf": {name: str(value) for name, value in TINY.items()}},
-    "sources": {
-        "bikes": {
-            "location": "bronze",
-            "dms": {
-                "add_column_name": True,
-                "timestamp_column_name": "commit_ts",
-                "include_op_for_full_load": True,
-            },
-            "tables": {
-                "public.trips": {
-                    "columns": {"id": "long not null", "bike_id": "long", "started_at": "timestamptz"},
-                    "primary_key": ["id"],
-                    "full_load_complete": "immediately",
-                }
-            },
-        }
-    },
-}
-TRIPS = [(1, 7, "2026-03-01 08:10:00"), (2, 7, "2026-03-01 08:50:00"), (3, 9, "2026-03-02 23:59:59")]
-
-
-def examples() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
 
 
 @pytest.fixture
 def project(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
-    import yaml
-
-    (tmp_path / "lake.yaml").write_text(yaml.safe_dump(BIKES))
+    write_lake(tmp_path)
     monkeypatch.chdir(tmp_path)
-    rows = [f"I,2026-03-03 00:00:00,{id},{bike},{at}" for id, bike, at in TRIPS]
-    write_file(tmp_path, "public/trips/LOAD00000001.csv", ["Op,commit_ts,id,bike_id,started_at", *rows])
     names: dict[str, Any] = {}
     exec(compile(examples()[0], str(GUIDE), "exec"), names)
     defs: dg.Definitions = names["defs"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lake_assets.commands.setup.dagster_files import place
+from lake_assets.onboarding.json_schema import SCHEMA, schema_text
 from lake_assets.onboarding.reflection.lake_yaml_text import lake_yaml, open_decisions
 from lake_assets.onboarding.reflection.reflect import SourceError, read_tables
 
@@ -39,5 +40,7 @@ def init(
         # `x`: a file that another process creates meanwhile is not overwritten either.
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
-        place(output.absolute().parent)
+        folder = output.absolute().parent
+        place(folder)
+        (folder / SCHEMA).write_text(schema_text(), encoding="utf-8")
     return Written(engine, text, len(tables), sum(len(t.columns) for t in tables), open_decisions(tables))

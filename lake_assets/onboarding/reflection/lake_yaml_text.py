@@ -14,6 +14,7 @@ from lake_assets.onboarding.reflection.reflect import SourceColumn, SourceTable
 _SILVER_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
 _HEAD = """\
+# yaml-language-server: $schema=lake.schema.json
 # Written by `lake-assets init` from the tables of a {engine} database. `lake-assets validate` lists what is left to
 # decide: every `undecided`, and the settings of the endpoint below.
 catalog:
@@ -22,7 +23,13 @@ catalog:
   uri: ${{LAKE_HOME:-.lake}}/catalog.db
   warehouse: ${{LAKE_HOME:-.lake}}/warehouse
 
+spark:
+  mode: ${{LAKE_SPARK_MODE:-embedded}}      # `lake-assets dev` sets it to connect, and keeps one Spark warm
+  remote: ${{SPARK_REMOTE:-sc://localhost:15002}}
+
 sources:
+"""
+_SOURCE = """\
   {source}:
     location: {location}
     dms:                                  # the S3 endpoint's settings under their DMS names; these are DMS's defaults
@@ -39,10 +46,21 @@ sources:
 
 def lake_yaml(engine: str, source: str, location: str | None, tables: Sequence[SourceTable]) -> str:
     """The file's text. Without a location, it refers to the environment variable DMS_LOCATION."""
+    lines = source_lines(source, location, tables)
+    return _HEAD.format(engine=engine) + "".join(line + "\n" for line in lines)
+
+
+def source_lines(source: str, location: str | None, tables: Sequence[SourceTable]) -> list[str]:
+    """The section of a source in `sources`, as indented there."""
     where = "${DMS_LOCATION}" if location is None else key(location)
+    head = _SOURCE.format(source=source, location=where)
+    return [*head.splitlines(), *table_lines(tables)]
+
+
+def table_lines(tables: Sequence[SourceTable]) -> list[str]:
+    """The sections of tables in a source's `tables`, as indented there."""
     names = _silver_names(tables)
-    text = _HEAD.format(engine=engine, source=source, location=where)
-    return text + "".join(line + "\n" for table in tables for line in _table(table, names))
+    return [line for table in tables for line in _table(table, names)]
 
 
 def open_decisions(tables: Sequence[SourceTable]) -> list[str]:

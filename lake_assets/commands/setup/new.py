@@ -1,0 +1,108 @@
+"""`lake-assets new`: adds a mart, a table or a source to a lake.
+
+Here: the files, and the entries in lake.yaml. Not here: reading a database (`onboarding/reflection/`), the text of a
+mart (`new_mart.py`), printing (`new_cli.py`).
+"""
+
+import re
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from lake_assets.commands.setup.new_mart import new_mart
+from lake_assets.commands.setup.yaml_insert import with_entry
+from lake_assets.config import UNDECIDED
+from lake_assets.errors import LakeError
+from lake_assets.lake import Lake
+from lake_assets.onboarding.reflection.declared import Declared
+from lake_assets.onboarding.reflection.lake_yaml_text import source_lines, table_lines
+from lake_assets.onboarding.reflection.reflect import SourceColumn, SourceTable, read_tables
+from lake_assets.silver.table.targets import Target
+
+NAME = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+def add_mart(config: Path, lake: Lake, name: str, table: str) -> list[Path]:
+    """Writes `marts/NAME.py` and `tests/test_NAME.py` beside lake.yaml, and adds the mart to `gold.marts`. Returns the
+    new files. Raises LakeError, and then writes nothing."""
+    _require_name(name)
+    if name in (mart.name for mart in lake.marts):
+        raise LakeError(f"gold.marts has a mart {name} already; choose another name.")
+    written = new_mart(name, _target(lake, table))
+    texts = {f"marts/{name}.py": written.module, f"tests/test_{name}.py": written.test}
+    files = {config.absolute().parent / place: text for place, text in texts.items()}
+    if existing := [str(path) for path in files if path.exists()]:
+        raise LakeError(f"{existing[0]} exists and is not overwritten; choose another name.")
+    changed = with_entry(config.read_text(encoding="utf-8"), ["gold", "marts"], [f"- marts/{name}.py"])
+    for path, text in files.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    config.write_text(changed, encoding="utf-8")
+    return list(files)
+
+
+def add_table(config: Path, lake: Lake, name: str, source: str | None, address: str | None) -> SourceTable:
+    """Adds `schema.table` to the source, by default the lake's only one; with a SQLAlchemy URL, its columns are read
+    from the database. Raises LakeError and SourceError, and then writes nothing."""
+    sources = list(lake.config.sources)
+    if source is None and len(sources) > 1:
+        raise LakeError(f"lake.yaml has the sources {', '.join(sources)}: name one with --source.")
+    source = source or sources[0]
+    if source not in sources:
+        raise LakeError(f"lake.yaml has no source {source}; it has {', '.join(sources)}.")
+    if name in lake.config.sources[source].tables:
+        raise LakeError(f"sources.{source}.tables has {name} already.")
+    table = _table(name, address)
+    entry = textwrap.dedent("\n".join(table_lines([table]))).splitlines()
+    _insert(config, ["sources", source, "tables"], entry)
+    return table
+
+
+def add_source(
+    config: Path, lake: Lake, name: str, location: str | None, tables: Sequence[str], address: str | None
+) -> list[SourceTable]:
+    """Adds a source with these tables (`schema.table`), or all tables of the database at `address`. Returns its tables.
+    Raises LakeError and SourceError, and then writes nothing."""
+    _require_name(name)
+    if name in lake.config.sources:
+        raise LakeError(f"lake.yaml has a source {name} already; choose another name.")
+    if not tables and address is None:
+        raise LakeError(
+            "A source needs a table: name one with --table, or read all with --from-database URL."
+        )
+    found = [_table(table, address) for table in tables] if tables else read_tables(address or "")[1]
+    entry = textwrap.dedent("\n".join(source_lines(name, location, found))).splitlines()
+    _insert(config, ["sources"], entry)
+    return found
+
+
+def _require_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise LakeError(
+            f"The name {name!r} must be lower case letters, digits and _, and not begin with a digit."
+        )
+
+
+def _target(lake: Lake, table: str) -> Target:
+    for target in lake.targets:
+        if table in (target.name, target.table, target.identifier):
+            return target
+    known = ", ".join(target.name for target in lake.targets)
+    raise LakeError(f"lake.yaml has no table {table}; it has {known}.")
+
+
+def _table(name: str, address: str | None) -> SourceTable:
+    schema, dot, table = name.partition(".")
+    if not (schema and dot and table):
+        raise LakeError(f"{name} must be schema.table, as the source names it.")
+    if address is None:
+        undecided = SourceColumn("id", Declared(UNDECIDED, "list all columns of the table"), required=True)
+        return SourceTable(schema, table, (undecided,), ("id",))
+    for found in read_tables(address, [schema])[1]:
+        if found.name == table:
+            return found
+    raise LakeError(f"The database has no table {name} that its user can read.")
+
+
+def _insert(config: Path, keys: list[str], entry: list[str]) -> None:
+    config.write_text(with_entry(config.read_text(encoding="utf-8"), keys, entry), encoding="utf-8")

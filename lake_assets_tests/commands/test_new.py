@@ -1,0 +1,156 @@
+"""`lake-assets new`: what it adds to a user's project, and that it works there at once.
+
+Here: the text of lake.yaml, the scaffolded mart, its test, its rows. Not here: reading a database's tables
+(`onboarding/reflection/test_init.py`).
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from lake_assets.cli import app
+from lake_assets.commands.setup.yaml_insert import with_entry
+from lake_assets.config.config_file import ConfigError, load_lake
+from lake_assets.errors import LakeError
+from lake_assets.lake import open_lake
+from lake_assets_tests.helpers.lakes.small_lakes import TINY, write_file
+
+LAKE = """\
+# The shop's lake.
+catalog: {uri: catalog.db, warehouse: warehouse, name: NAME}   # on this machine
+spark:
+  conf: CONF
+sources:
+  shop:
+    location: bronze
+    dms: {add_column_name: true, include_op_for_full_load: true, timestamp_column_name: commit_ts}
+    tables:
+      public.orders:
+        primary_key: [id]
+        full_load_complete: immediately
+        columns:
+          id: long not null
+          ordered_at: timestamptz not null   # UTC
+      public.kinds:
+        primary_key: [id]
+        full_load_complete: immediately
+        columns: {id: long not null, name: string}
+      # The rest of the tables is not needed.
+gold:
+  start_date: 2026-03-01
+"""
+ROWS = ["1,2026-03-01 08:00:00", "2,2026-03-01 23:59:59", "3,2026-03-02 00:00:00"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a lake.yaml and the files of its tables."""
+    conf = str({name: str(value) for name, value in TINY.items()})
+    text = LAKE.replace("NAME", f"lake_{tmp_path.name[-8:].strip('_')}".replace("-", "_")).replace(
+        "CONF", conf
+    )
+    (tmp_path / "lake.yaml").write_text(text)
+    orders = [f"I,2026-03-03 00:00:00,{row}" for row in ROWS]
+    write_file(tmp_path, "public/orders/LOAD00000001.csv", ["Op,commit_ts,id,ordered_at", *orders])
+    kinds = [f"I,2026-03-03 00:00:00,{n},name" for n in range(5)]
+    write_file(tmp_path, "public/kinds/LOAD00000001.csv", ["Op,commit_ts,id,name", *kinds])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(*arguments: str) -> str:
+    """`lake-assets`, which must succeed; what it prints."""
+    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+# Text, keys, entry; `+` marks the lines that the entry adds.
+PLACES = {
+    "a list, before the comment that follows it": ("a", "- y", "a:\n  - x  # one\n+  - y\n# next\nb: 1"),
+    "a list that is not indented": ("a", "- y", "a:\n- x\n+- y\nb: 1"),
+    "a mapping with nested values": ("a", "l: 3", "a:\n    k:\n      - [1,\n       2]\n+    l: 3\n\nb: 1"),
+    "a block of text": ("a", "l: 3", "a:\n  k: |\n    one\n    two\n+  l: 3\nb: 1"),
+    "a missing key": ("a.m", "- y", "a:\n  k: 1\n+  m:\n+    - y\nb: 1"),
+    "missing keys": ("a.m", "- y", "b: 1\n+a:\n+  m:\n+    - y"),
+}
+
+
+@pytest.mark.parametrize("line_break", ["", "\n"])
+@pytest.mark.parametrize("case", PLACES)
+def test_an_entry_is_added_and_nothing_else_changes(case: str, line_break: str) -> None:
+    keys, entry, marked = PLACES[case]
+    before = "\n".join(line for line in marked.split("\n") if not line.startswith("+"))
+    expected = "\n".join(line.removeprefix("+") for line in marked.split("\n")) + "\n"
+    assert with_entry(before + line_break, keys.split("."), [entry]) == expected
+    assert yaml.safe_load(expected)
+
+
+@pytest.mark.parametrize("text", ["a: [x]\n", "a: {}\n", "a:\nb: 1\n"])
+def test_a_place_in_brackets_is_left_to_the_user(text: str) -> None:
+    with pytest.raises(LakeError, match="add this there by hand"):
+        with_entry(text, ["a"], ["- y"])
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_new_marts_pass_their_tests_and_are_computed(spark: SparkSession, project: Path) -> None:
+    printed = call("new", "mart", "orders_daily", "--table", "orders")
+    assert str(project / "marts/orders_daily.py") in printed.replace("\n", "")
+    call("new", "mart", "kinds_now", "--table", "public.kinds")
+    assert "# The rest of the tables is not needed.\ngold:\n" in (project / "lake.yaml").read_text()
+    call("validate")
+    tests = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert tests.returncode == 0, tests.stdout
+    assert "2 passed" in tests.stdout
+    call("sync")
+    catalog = open_lake(load_lake()).runtime.catalog
+    by_day = catalog.load_table("gold.orders_daily").scan().to_arrow().to_pylist()
+    assert {row["day"].isoformat(): row["rows"] for row in by_day} == {"2026-03-01": 2, "2026-03-02": 1}
+    assert catalog.load_table("gold.kinds_now").scan().to_arrow().to_pylist() == [{"rows": 5}]
+
+
+def test_a_new_table_and_a_new_source_await_their_columns(project: Path) -> None:
+    call("new", "source", "crm", "--location", "bronze_crm", "--table", "sales.People")
+    with pytest.raises(ConfigError, match=r'sources.crm.tables\["sales.People"\].columns.id: \'undecided\''):
+        load_lake()
+    text = (project / "lake.yaml").read_text()
+    (project / "lake.yaml").write_text(text.replace("id: undecided", "id: int not null"))
+    lake = load_lake()
+    assert lake.sources["crm"].tables["sales.People"].primary_key == ("id",)
+    assert lake.sources["crm"].location == str(project / "bronze_crm")
+    assert call("new", "table", "public.items", "--source", "shop").count("to decide") == 1
+    assert "public.items" in yaml.safe_load((project / "lake.yaml").read_text())["sources"]["shop"]["tables"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["mart", "Orders-Daily", "--table", "orders"], "must be lower case letters"),
+        (["mart", "m", "--table", "order"], "no table order; it has orders, kinds"),
+        (["mart", "taken", "--table", "orders"], "taken.py exists and is not overwritten"),
+        (["table", "orders"], "must be schema.table"),
+        (["table", "public.orders"], "has public.orders already"),
+        (["table", "public.x", "--source", "shops"], "no source shops; it has shop"),
+        (["source", "shop", "--table", "a.b"], "has a source shop already"),
+        (["source", "crm"], "name one with --table"),
+    ],
+)
+def test_what_cannot_be_added_changes_nothing(project: Path, arguments: list[str], problem: str) -> None:
+    (project / "marts").mkdir()
+    (project / "marts/taken.py").write_text("kept")
+    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    with pytest.raises(LakeError, match=problem):
+        call("new", *arguments)
+    assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before

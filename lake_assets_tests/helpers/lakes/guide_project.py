@@ -1,0 +1,47 @@
+"""The project of docs/own_assets.md: its module, and a lake for it.
+
+Here: files in a folder. Not here: running them.
+"""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from lake_assets_tests.helpers.lakes.small_lakes import TINY, write_file
+
+GUIDE = Path(__file__).parents[3] / "docs/own_assets.md"
+LAKE = {
+    "catalog": {"name": "guide", "uri": "catalog.db", "warehouse": "warehouse"},
+    "spark": {"conf": {name: str(value) for name, value in TINY.items()}},
+    "sources": {
+        "bikes": {
+            "location": "bronze",
+            "dms": {
+                "add_column_name": True,
+                "timestamp_column_name": "commit_ts",
+                "include_op_for_full_load": True,
+            },
+            "tables": {
+                "public.trips": {
+                    "columns": {"id": "long not null", "bike_id": "long", "started_at": "timestamptz"},
+                    "primary_key": ["id"],
+                    "full_load_complete": "immediately",
+                }
+            },
+        }
+    },
+}
+TRIPS = [(1, 7, "2026-03-01 08:10:00"), (2, 7, "2026-03-01 08:50:00"), (3, 9, "2026-03-02 23:59:59")]
+
+
+def examples() -> list[str]:
+    """The guide's Python code."""
+    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+
+
+def write_lake(folder: Path) -> None:
+    """lake.yaml, and a full load of TRIPS."""
+    (folder / "lake.yaml").write_text(yaml.safe_dump(LAKE))
+    rows = [f"I,2026-03-03 00:00:00,{id},{bike},{at}" for id, bike, at in TRIPS]
+    write_file(folder, "public/trips/LOAD00000001.csv", ["Op,commit_ts,id,bike_id,started_at", *rows])

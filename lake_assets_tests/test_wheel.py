@@ -1,0 +1,131 @@
+"""The package as a user installs it: a wheel, in a fresh environment, used by a project elsewhere.
+
+Here: the wheel's content, and the project of docs/own_assets.md. Not here: that project's assets in this process
+(`orchestration/test_own_assets.py`).
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from lake_assets_tests.helpers.lakes.guide_project import examples, write_lake
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGED = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+MATERIALIZE = """
+import dagster as dg
+from my_project import busiest_bikes, defs, every_trip_has_a_bike
+
+wanted = dg.AssetSelection.assets(busiest_bikes) | dg.AssetSelection.checks(every_trip_has_a_bike)
+with dg.DagsterInstance.get() as instance:
+    done = dg.materialize(
+        [*defs.assets, *defs.asset_checks], selection=wanted, resources=defs.resources, instance=instance
+    )
+for check in done.get_asset_check_evaluations():
+    print(check.check_name, "passed" if check.passed else "failed")
+"""
+
+
+def run(*command: str | Path, folder: Path, **environ: str) -> str:
+    """What the command prints. It must succeed, and knows no other checkout."""
+    inherited = {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "LAKE_CONFIG")
+    }
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=folder,
+        env=inherited | environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def pip(*arguments: str | Path, folder: Path) -> None:
+    run(sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments, folder=folder)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, because building writes beside the sources."""
+    copy, built = tmp_path_factory.mktemp("sources"), tmp_path_factory.mktemp("wheel")
+    for name in PACKAGED:
+        shutil.copy(ROOT / name, copy)
+    shutil.copytree(ROOT / "lake_assets", copy / "lake_assets", ignore=shutil.ignore_patterns("__pycache__"))
+    pip("wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", built, copy, folder=copy)
+    (found,) = built.glob("*.whl")
+    return found
+
+
+def environment(folder: Path) -> Path:
+    """The Python of a new, empty environment."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder, folder=folder.parent)
+    return folder / "bin/python"
+
+
+def test_the_wheel_has_the_whole_package_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name for name in archive.namelist() if ".dist-info/" not in name}
+    listed = subprocess.run(
+        ["git", "ls-files", "lake_assets"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    assert files == set(listed.stdout.splitlines())
+    assert "lake_assets/py.typed" in files
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_project_with_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    """The environment has this one's other packages, so that the test is fast and needs no network."""
+    python = environment(tmp_path / "env")
+    pip("--python", python, "install", "--no-deps", "--no-index", wheel, folder=tmp_path)
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path / "env")}))
+    # A path alone: the other environment's own installation of the package is not in effect.
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib"))
+    use(python, tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_a_project_with_the_wheel_and_what_it_requires(wheel: Path, tmp_path: Path) -> None:
+    python = environment(tmp_path / "env")
+    pip("--python", python, "install", "-c", ROOT / "constraints.txt", wheel, "pandas", folder=tmp_path)
+    use(python, tmp_path)
+
+
+def use(python: Path, folder: Path) -> None:
+    """Runs the guide's project as its user would, and looks at the tables."""
+    project = folder / "project"
+    project.mkdir()
+    write_lake(project)
+    (project / "my_project.py").write_text(examples()[0])
+    where = run(python, "-c", "import lake_assets; print(lake_assets.__file__)", folder=project)
+    assert Path(where.strip()).is_relative_to(folder / "env")
+    groups = (
+        "from importlib.metadata import entry_points as e; print(e(group='dagster_dg_cli.registry_modules'))"
+    )
+    assert "value='lake_assets'" in run(python, "-c", groups, folder=project)
+
+    run(python.parent / "lake-assets", "sync", folder=project)
+    home = {"DAGSTER_HOME": str(project)}
+    assert "every_trip_has_a_bike passed" in run(python, "-c", MATERIALIZE, folder=project, **home)
+    days = ("--partition-range", "2026-03-01...2026-03-02")
+    command = (python, "-m", "dagster", "asset", "materialize", "-m", "my_project")
+    run(*command, "--select", "gold/trips_by_hour", *days, folder=project, **home)
+    uri, warehouse = f"sqlite:///{project}/catalog.db", str(project / "warehouse")
+    catalog = SqlCatalog("guide", uri=uri, warehouse=warehouse)
+    bikes = catalog.load_table("gold.busiest_bikes").scan().to_arrow().to_pylist()
+    assert bikes == [{"bike_id": 7, "size": 2}, {"bike_id": 9, "size": 1}]
+    hours = catalog.load_table("gold.trips_by_hour").scan().to_arrow().to_pylist()
+    assert {(row["day"].day, row["hour"]): row["trips"] for row in hours} == {(1, 8): 2, (2, 23): 1}
