@@ -13,6 +13,7 @@ from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, R
 
 from lake_assets.orchestration.launcher.run_process import is_known, process_of
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
+from lake_assets.orchestration.shared.run_tags import BACKFILL
 
 QUEUED = (DagsterRunStatus.QUEUED, DagsterRunStatus.SUSPENDED)
 """No process exists that could write a heartbeat, and the daemon that queues the runs also runs the sensors."""
@@ -31,8 +32,10 @@ def assets_in_flight(
     keys: Iterable[dg.AssetKey],
     heartbeat_timeout: float,
     now: float | None = None,
+    *,
+    backfills: bool = True,
 ) -> dict[dg.AssetKey, list[str]]:
-    """Those of `keys` that unfinished runs compute, with the runs' ids.
+    """Those of `keys` that unfinished runs compute, with the runs' ids; `backfills`: whether runs of backfills count.
 
     A run whose process is gone, or whose last sign of life is older than `heartbeat_timeout` seconds, is declared
     failed and left out: Dagster itself does not detect it.
@@ -46,6 +49,8 @@ def assets_in_flight(
             continue
         if _reason_dead(record, heartbeat_timeout, moment) is not None:
             _declare_failed(instance, record.dagster_run.run_id, heartbeat_timeout, moment)
+            continue
+        if not backfills and BACKFILL in record.dagster_run.tags:
             continue
         for key in computed:
             found.setdefault(key, []).append(record.dagster_run.run_id)

@@ -80,8 +80,9 @@ def mart_requests(
         wait = mart_backing_off(instance, Backoff.of(automation), mart)
         return f"{mart.identifier} failed and is tried again in {wait:.0f} s" if wait > 0 else None
 
-    if assets_in_flight(instance, [dg.AssetKey(mart.asset_key) for mart in marts], timeout):
-        # Its commit decides which days are left; a request before it would compute days twice.
+    if assets_in_flight(instance, [dg.AssetKey(mart.asset_key) for mart in marts], timeout, backfills=False):
+        # Its commit decides which days are left; a request before it would compute days twice. A backfill may take
+        # hours, and the marts must not wait for its end.
         return [], ["a run of marts is under way"]
     work = mart_work(runtime, marts, refuse)
     requested = {name for run in work.runs for name in run.marts}

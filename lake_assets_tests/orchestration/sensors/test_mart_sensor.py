@@ -17,7 +17,7 @@ from lake_assets.gold import write_mart
 from lake_assets.gold.mart import MartRequest
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.orchestration.sensors import mart_hold as hold
-from lake_assets.orchestration.shared.run_tags import SCOPE, mart_tag
+from lake_assets.orchestration.shared.run_tags import BACKFILL, SCOPE, mart_tag
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets_tests.helpers.orchestration.dagster_shop import (
     DAILY,
@@ -114,6 +114,13 @@ def test_a_run_of_marts_in_flight_blocks(new_shop: Callable[..., Shop], status: 
     shop = new_shop()
     add_run(shop.instance, [dg.AssetKey(["gold", "sales_total"])], status)
     assert shop.refusal("marts") == "a run of marts is under way"
+
+
+def test_a_backfill_does_not_block(new_shop: Callable[..., Shop]) -> None:
+    shop = new_shop()
+    total = dg.AssetKey(["gold", "sales_total"])
+    add_run(shop.instance, [total], DagsterRunStatus.QUEUED, {BACKFILL: "of 400 days"})
+    assert shop.refusal("marts") == "every mart is up to date"
 
 
 def test_a_mart_waits_for_the_run_that_is_applying_its_inputs(
