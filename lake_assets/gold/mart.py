@@ -99,6 +99,8 @@ class Mart:
     several tables whole or not at all, with the delay of `consistent_cut`; else it reads each at its head."""
     partition_column: str | None = "day"
     """A date column, one partition a day; None for an unpartitioned mart."""
+    days_per_run: int | None = None
+    """How many days one run of a backfill computes at most; None for all days of a range in one run."""
     settings: type[BaseModel] | None = None
     """The keys of `gold.settings` that it reads, for `lake-assets validate`; None if the mart does not declare them."""
     owners: tuple[str, ...] = ()

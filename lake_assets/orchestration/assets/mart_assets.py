@@ -81,6 +81,12 @@ def _code_version(mart: Mart) -> str | None:
     return None if source is None else fingerprint({"source": source})
 
 
+def _backfill_policy(mart: Mart) -> dg.BackfillPolicy:
+    if mart.days_per_run is None:
+        return dg.BackfillPolicy.single_run()
+    return dg.BackfillPolicy.multi_run(mart.days_per_run)
+
+
 def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
     partitioned = mart.partition_column is not None
     metadata = table_metadata(runtime.lake, mart.identifier, mart.columns)
@@ -96,7 +102,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         tags={"layer": "gold", **mart.tags},
         metadata=metadata | ({PARTITION_COLUMN: mart.partition_column} if partitioned else {}),
         partitions_def=daily_partitions(runtime.lake) if partitioned else None,
-        backfill_policy=dg.BackfillPolicy.single_run() if partitioned else None,
+        backfill_policy=_backfill_policy(mart) if partitioned else None,
         io_manager_key=IO_MANAGER_KEY,
         code_version=code_version,
     )
