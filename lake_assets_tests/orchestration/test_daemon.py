@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from lake_assets.demo.feed import run_feed
+from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.spark.connect_server import port_in_use
 from lake_assets_tests.helpers.orchestration.dagster_dev import (
     KEPT,
@@ -33,6 +34,10 @@ from lake_assets_tests.helpers.orchestration.dagster_dev import (
 )
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+REPOSITORY = 'repositoryName: "__repository__", repositoryLocationName: "lake_assets"'
+FILE_SENSOR = f'sensorSelector: {{{REPOSITORY}, sensorName: "bikeshare_files"}}'
+"""Arguments of GraphQL queries."""
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +68,39 @@ def test_files_that_land_become_silver_and_marts_with_nobody_clicking(dev: Dev) 
     assert any("RUN_SUCCESS" in line for line in said)
     assert not [line[:500] for line in said if re.search(r'"level": "ERROR"|\bERROR\b|did not yield', line)]
     assert "SESSION_CLOSED" not in (dev.folder / ".lake/spark-connect.log").read_text(errors="replace")
+
+
+def test_materialize_applies_what_is_pending(dev: Dev) -> None:
+    """A user clicks "Materialize" on silver while the sensor is off; bronze does not offer it."""
+    lake, assets = dev.lake(), dev.assets()
+    bronze = {f"bronze/bikeshare/{name}" for name in KEPT}
+    assert {key for key, node in assets.items() if not node["isMaterializable"]} == bronze
+    assert {key for key, node in assets.items() if not node["isExecutable"]} == bronze
+
+    dev.query(f'mutation{{stopSensor(id: "{file_sensor(dev)["id"]}"){{__typename}}}}')
+    dev.wait("end of its tick", lambda: file_sensor(dev)["ticks"][0]["status"] != "STARTED")
+    dev.wait("end of all runs", lambda: all(run["status"] in ("SUCCESS", "FAILURE") for run in dev.runs()))
+    run_feed(dev.folder / ".lake/bronze", dev.database, rate=100, flush_seconds=0.5, duration=1, seed=3)
+    log_arrivals(lake.runtime, "bikeshare")
+    assert differences(dev, lake)
+    keys = ", ".join(f'{{path: ["silver", "bikeshare", "{name}"]}}' for name in SILVER)
+    selector = f'selector: {{{REPOSITORY}, jobName: "__ASSET_JOB", assetSelection: [{keys}]}}'
+    launched = "{... on LaunchRunSuccess{run{runId}} ... on PythonError{message}}"
+    run = dev.query(f"mutation{{launchRun(executionParams: {{{selector}}}){launched}}}")["launchRun"]["run"]
+    dev.wait("equal tables", lambda: not differences(dev, lake))
+
+    def recorded() -> bool:
+        newest = dev.assets()["silver/bikeshare/trips"]["assetMaterializations"][0]
+        return bool(newest["runId"] == run["runId"])
+
+    dev.wait("its materialization", recorded)
+    dev.query(f"mutation{{startSensor({FILE_SENSOR}){{__typename}}}}")
+
+
+def file_sensor(dev: Dev) -> Any:
+    """Id and newest tick of the sensor for files."""
+    wanted = "{... on Sensor{sensorState{id ticks(limit: 1){status}}}}"
+    return dev.query(f"{{sensorOrError({FILE_SENSOR}){wanted}}}")["sensorOrError"]["sensorState"]
 
 
 @pytest.mark.long

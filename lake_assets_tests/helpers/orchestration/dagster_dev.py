@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -122,18 +122,17 @@ class Dev:
         return found["data"]
 
     def assets(self) -> dict[str, Any]:
-        """By key: the number of materialized partitions, and the time of the newest materialization."""
+        """By key: what can be done with it, the number of materialized partitions, the newest materialization."""
         nodes = self.query(
-            "{assetNodes{assetKey{path} partitionStats{numMaterialized} "
+            "{assetNodes{assetKey{path} isMaterializable isExecutable partitionStats{numMaterialized} "
             "assetMaterializations(limit: 1){timestamp runId}}}"
         )["assetNodes"]
         return {"/".join(node["assetKey"]["path"]): node for node in nodes}
 
-    def runs(self) -> list[dict[str, Any]]:
-        """All runs, the newest first, with their tags as a dict."""
-        results = self.query(
-            "{runsOrError{... on Runs{results{runId status tags{key value} assetSelection{path}}}}}"
-        )["runsOrError"]["results"]
+    def runs(self, condition: str = "{}") -> list[dict[str, Any]]:
+        """The runs of this GraphQL filter, the newest first, with their tags as a dict."""
+        wanted = "{... on Runs{results{runId status tags{key value} assetSelection{path}}}}"
+        results = self.query(f"{{runsOrError(filter: {condition}){wanted}}}")["runsOrError"]["results"]
         return [run | {"tags": {tag["key"]: tag["value"] for tag in run["tags"]}} for run in results]
 
     def processes(self) -> list[psutil.Process]:
@@ -159,19 +158,22 @@ class Dev:
             time.sleep(0.2)
 
 
-def write_lake(folder: Path, start: datetime) -> None:
-    """The shipped lake.yaml with three of its tables, and patience cut to what a test has."""
+def write_lake(folder: Path, start: datetime, marts: Sequence[str] = ()) -> None:
+    """The shipped lake.yaml with three of its tables, and patience cut to what a test has; `marts` replace its own."""
     lake = yaml.safe_load((ROOT / "lake.yaml").read_text())
     tables = lake["sources"]["bikeshare"]["tables"]
     lake["sources"]["bikeshare"]["tables"] = {f"public.{name}": tables[f"public.{name}"] for name in KEPT}
     lake["gold"]["start_date"] = start.date()
+    lake["gold"]["marts"] = list(marts) or lake["gold"]["marts"]
     lake["spark"]["conf"] = {"spark.driver.memory": "1g", **TINY}
     lake["automation"] = {"heartbeat_interval": "1s", "heartbeat_timeout": "12s", "backoff_base": "1s"}
     (folder / "lake.yaml").write_text(yaml.safe_dump(lake, sort_keys=False))
 
 
-def running(folder: Path, *, plain: bool = False) -> Iterator[Dev]:
-    """Of a fixture: it is up, and nothing of it is left afterwards."""
+def running(
+    folder: Path, *, plain: bool = False, days: float = 1.5, marts: Sequence[str] = ()
+) -> Iterator[Dev]:
+    """Of a fixture: it is up, and nothing of it is left afterwards. `days`: how long its history is."""
     try:
         check_java()
     except PreflightError as error:
@@ -179,8 +181,8 @@ def running(folder: Path, *, plain: bool = False) -> Iterator[Dev]:
     if plain:  # `lake-assets dev` puts them there itself
         place(folder)
     now = datetime.now(UTC).replace(microsecond=0)
-    dev = Dev(folder, free_port(), now - timedelta(days=1.5), plain)
-    write_lake(folder, dev.start)
+    dev = Dev(folder, free_port(), now - timedelta(days=days), plain)
+    write_lake(folder, dev.start, marts)
     try:
         dev.up()
         yield dev
@@ -223,20 +225,26 @@ def caught_up(dev: Dev, lake: Lake) -> bool:
     return not differences(dev, lake) and not mart_work(lake.runtime, lake.marts).runs
 
 
-def history_lands(dev: Dev) -> Lake:
-    """A full load and a day and a half of changes, and the wait until silver and the marts have them."""
+def write_history(dev: Dev, *, days: float = 1.5, changes: int = 1_500) -> None:
+    """A full load and the changes of these days."""
     generate_history(
         dev.folder / ".lake/bronze",
         dev.database,
         seed=3,
-        changes=1_500,
-        days=1.5,
-        end=dev.start + timedelta(days=1.5),
+        changes=changes,
+        days=days,
+        end=dev.start + timedelta(days=days),
+        flush_interval=timedelta(days=days / 12),
         stations=12,
         bikes=60,
         members=150,
         past_trips=300,
     )
+
+
+def history_lands(dev: Dev) -> Lake:
+    """A full load and a day and a half of changes, and the wait until silver and the marts have them."""
+    write_history(dev)
     lake = dev.lake()
     dev.wait("equal tables and marts", lambda: caught_up(dev, lake))
     assert trips_in_mart(lake) == trips_by_day(dev)
