@@ -1,0 +1,114 @@
+"""Backfills as Dagster's UI launches them, beside a live feed: one run for a range, a run for each day, some killed.
+
+The marts' code has changed, so that only a backfill computes the old days again. Here: webserver, daemon, and what the
+marts are in the end. Not here: which days the sensor requests (`sensors/test_mart_sensor.py`).
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from lake_assets.demo.feed import run_feed
+from lake_assets.orchestration.lake_definitions import Lake
+from lake_assets_tests.helpers.marts.rides_at_once import HOLD, VERSION
+from lake_assets_tests.helpers.orchestration.backfills import Backfill, backfill
+from lake_assets_tests.helpers.orchestration.dagster_dev import (
+    Dev,
+    caught_up,
+    running,
+    trips_by_day,
+    write_history,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+AT_ONCE, BY_DAY = MARTS = ("rides_at_once", "rides_by_day")
+MODULES = [f"lake_assets_tests.helpers.marts.{mart}" for mart in MARTS]
+
+
+@pytest.mark.parametrize("days", [12, pytest.param(400, marks=[pytest.mark.long, pytest.mark.timeout(7200)])])
+def test_killed_backfills_beside_a_feed(tmp_path: Path, days: int) -> None:
+    """kill -9 of one run of each backfill; of the long one later also of Dagster, Spark and all."""
+    (tmp_path / VERSION).write_text("1")
+    for dev in running(tmp_path, days=days - 1, marts=MODULES):
+        write_history(dev, days=days - 1, changes=25 * days)
+        lake = dev.lake()
+        wait_for_marts(dev, lake)
+        assert_rides(dev, lake, version=1)
+        (tmp_path / VERSION).write_text("2")
+        partitions = [str(dev.start.date() + timedelta(days=n)) for n in range(days)]
+        with fed(dev, flush_seconds=max(2, days / 20)):
+            with held(dev):
+                at_once = backfill(dev, AT_ONCE, partitions)
+                dev.wait("failed run", at_once.kill_a_run)
+            by_day = backfill(dev, BY_DAY, partitions)
+            wait_for_runs(by_day, days // 2)
+            with held(dev):
+                dev.wait("failed run", by_day.kill_a_run)
+            before = runs_of_sensor(dev)
+            if days > 12:
+                wait_for_runs(by_day, days * 3 // 4)
+                dev.kill_all()
+                dev.up()
+            assert dev.wait("end", by_day.ended, 60 * days) == at_once.ended() == "COMPLETED_FAILED"
+            assert (at_once.count(), by_day.count()) == (1, days)
+            assert runs_of_sensor(dev) > before, "the marts have not waited for the end"
+            for killed in (at_once, by_day):
+                again = killed.failed_again()
+                assert dev.wait("end", again.ended) == "COMPLETED_SUCCESS"
+                assert again.count() == killed.count("FAILURE")
+        wait_for_marts(dev, lake)
+        assert_rides(dev, lake, version=2)
+
+
+@contextmanager
+def held(dev: Dev) -> Iterator[None]:
+    """Inside the block, no run computes."""
+    (dev.folder / HOLD).touch()
+    yield
+    (dev.folder / HOLD).unlink()
+
+
+def wait_for_runs(launched: Backfill, number: int) -> None:
+    """Waits until so many runs of the backfill have succeeded."""
+    launched.dev.wait("more runs", lambda: launched.count("SUCCESS") >= number, 60 * number)
+
+
+def wait_for_marts(dev: Dev, lake: Lake) -> None:
+    """Waits until silver equals the source and no mart is stale."""
+    dev.wait("equal tables and marts", lambda: caught_up(dev, lake))
+
+
+def runs_of_sensor(dev: Dev) -> int:
+    """How many runs the sensor has requested for the marts."""
+    return len(dev.runs('{tags: [{key: "dagster/sensor_name", value: "marts"}]}'))
+
+
+@contextmanager
+def fed(dev: Dev, flush_seconds: float) -> Iterator[None]:
+    """Inside the block, the source changes and its files land."""
+    stop = Event()
+    feed = partial(run_feed, dev.folder / ".lake/bronze", dev.database, rate=5, seed=5)
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(feed, flush_seconds=flush_seconds, stop=stop)
+        try:
+            yield
+        finally:
+            stop.set()
+        done.result()
+
+
+def assert_rides(dev: Dev, lake: Lake, version: int) -> None:
+    """Both marts have the source's rides of every day, all computed by this version."""
+    expected = sorted((day, rides, version) for day, rides in trips_by_day(dev).items())
+    for mart in MARTS:
+        rows = lake.runtime.catalog.load_table(f"gold.{mart}").scan().to_arrow().to_pylist()
+        assert sorted((row["day"].isoformat(), row["rides"], row["version"]) for row in rows) == expected, (
+            mart
+        )
