@@ -26,13 +26,13 @@ from lake_assets_tests.helpers.orchestration.dagster_dev import (
     write_history,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 AT_ONCE, BY_DAY = MARTS = ("rides_at_once", "rides_by_day")
 MODULES = [f"lake_assets_tests.helpers.marts.{mart}" for mart in MARTS]
 
 
-@pytest.mark.parametrize("days", [12, pytest.param(400, marks=[pytest.mark.long, pytest.mark.timeout(7200)])])
+@pytest.mark.parametrize("days", [12, pytest.param(400, marks=pytest.mark.timeout(7200))])
 def test_killed_backfills_beside_a_feed(tmp_path: Path, days: int) -> None:
     """kill -9 of one run of each backfill; of the long one later also of Dagster, Spark and all."""
     (tmp_path / VERSION).write_text("1")
