@@ -2,6 +2,8 @@
 
 from pyspark.sql import DataFrame
 
+from lake_assets.spark.sql import sql
+
 MAX_FIELDS = "spark.sql.debug.maxToStringFields"
 
 
@@ -12,6 +14,7 @@ def explained(frame: DataFrame) -> str:
     fields = spark.conf.get(MAX_FIELDS)
     spark.conf.set(MAX_FIELDS, 2**31 - 1)
     try:
-        return str(spark.sql("EXPLAIN EXTENDED SELECT * FROM {frame}", frame=frame).collect()[0][0])
+        query = sql("EXPLAIN EXTENDED SELECT * FROM {{frame}}")
+        return str(spark.sql(query, frame=frame).collect()[0][0])
     finally:
         spark.conf.set(MAX_FIELDS, fields or "25")
