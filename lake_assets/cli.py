@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from lake_assets.commands.board.board_cli import board, report
 from lake_assets.commands.mend.mending_cli import detach, full_load, recover, restore
 from lake_assets.commands.mend.quarantine_cli import quarantine
 from lake_assets.commands.mend.rebuild_cli import rebuild, replay
@@ -49,6 +50,8 @@ app.command()(recover)
 app.command()(detach)
 app.command()(maintain)
 app.command()(advise)
+app.command()(board)
+app.command()(report)
 
 out = results()
 err = messages()

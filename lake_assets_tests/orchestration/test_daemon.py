@@ -32,6 +32,7 @@ from lake_assets_tests.helpers.orchestration.dagster_dev import (
     running,
     trips_by_day,
 )
+from lake_assets_tests.helpers.servers.chromium import headless_chromium
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -124,12 +125,9 @@ def test_a_spark_that_is_killed_is_started_again_beside_dagster(dev: Dev) -> Non
 
 @pytest.mark.browser
 def test_the_asset_graph_shows_all_three_layers(dev: Dev, tmp_path: Path) -> None:
-    chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or chromedriver is None:
-        pytest.skip("no chromium and chromedriver on the PATH: install both to see the asset graph")
     dev.wait("end of all runs", lambda: all(run["status"] in ("SUCCESS", "FAILURE") for run in dev.runs()))
     picture = tmp_path / "asset_graph.png"
-    nodes = asset_nodes(dev, chromium, chromedriver, tmp_path / "profile", picture)
+    nodes = asset_nodes(dev, tmp_path / "profile", picture)
     names: dict[str, set[str]] = {}
     for name, text in nodes:
         layer = "bronze" if "File" in text else "gold" if name in MARTS else "silver"
@@ -142,32 +140,12 @@ def test_the_asset_graph_shows_all_three_layers(dev: Dev, tmp_path: Path) -> Non
         shutil.copy(picture, wanted)
 
 
-CHROMIUM = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-
-
-def asset_nodes(
-    dev: Dev, chromium: str, chromedriver: str, profile: Path, picture: Path
-) -> list[tuple[str, str]]:
+def asset_nodes(dev: Dev, profile: Path, picture: Path) -> list[tuple[str, str]]:
     """Name and text of every node of the global asset lineage with its layers expanded; and a picture of it."""
-    from selenium import webdriver
     from selenium.common.exceptions import StaleElementReferenceException
-    from selenium.webdriver.chrome.service import Service
     from selenium.webdriver.common.by import By
 
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for argument in (*CHROMIUM, f"--user-data-dir={profile}"):
-        options.add_argument(argument)
-    browser = webdriver.Chrome(options=options, service=Service(chromedriver))
+    browser = headless_chromium(profile)
 
     def nodes() -> list[tuple[str, str]] | None:
         try:

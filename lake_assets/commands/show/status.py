@@ -119,7 +119,8 @@ def stray_lines(lines: Sequence[TableStatus]) -> list[str]:
 def _table_status(
     lake: Lake, state: TableState, held: Sequence[Held], failure: Failure | None, now: datetime
 ) -> TableStatus:
-    table = load_table(lake.runtime.catalog, state.target.identifier)
+    # A table that cannot be read has its error in the state.
+    table = load_table(lake.runtime.catalog, state.target.identifier) if state.error is None else None
     # Maintenance commits above it have no batch.
     snapshot = stamped_snapshot(table, SILVER) if table is not None else None
     batch = {k.removeprefix(BATCH): v for k, v in summary(snapshot).items() if k.startswith(BATCH)}

@@ -1,0 +1,1 @@
+"""Commands that show the lake in a browser: `board`, `report`."""

@@ -1,0 +1,68 @@
+"""The board: racks, tables, latency, quarantine as HTML.
+
+Here: the parts that every lake has, read from its tables without Spark. Not here: the demonstration's racks
+(`demo/marts/rack_board.py`), the web server (`serve_board.py`), computing the figures (`commands/show/`).
+"""
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from jinja2 import Environment, FileSystemLoader
+
+from lake_assets.commands.show.latency import of_table
+from lake_assets.commands.show.status import status
+from lake_assets.config.secrets import hidden_in
+from lake_assets.demo.marts.rack_board import rack_section
+from lake_assets.gold.mart_latency import mart_passages
+from lake_assets.gold.table_snapshots import LoadedTables
+from lake_assets.lake import Lake
+from lake_assets.spark.causes import root_cause
+from lake_assets.words import span
+
+MOST_ROWS = 10
+"""Quarantined rows that are listed; `lake-assets quarantine list` has all."""
+
+FOLDER = Path(__file__).parent
+TEMPLATES = Environment(loader=FileSystemLoader(FOLDER), autoescape=True)
+TEMPLATES.filters["span"] = span
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+
+def content(lake: Lake, now: datetime | None = None) -> str:
+    """The HTML inside the page's `main`. A part or mart that cannot be read is named with the reason; the others are
+    shown. `now`: UTC, by default the present."""
+    now = now or datetime.now(UTC)
+    problems = dict[str, str]()
+
+    def part(name: str, read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except Exception as error:  # a fault of one part must not hide the others
+            logger.debug("%s cannot be read", name, exc_info=True)
+            problems[name] = hidden_in(lake.config, root_cause(error))
+            return None
+
+    loaded = LoadedTables(lake.runtime.catalog)
+    marts = dict[str, Any]()
+    for mart in lake.marts:
+        passages = part(mart.identifier, lambda mart=mart: mart_passages(loaded, mart))  # type: ignore[misc]
+        marts[mart.identifier] = of_table(mart.identifier, passages) if passages else None
+    return TEMPLATES.get_template("content.html").render(
+        racks=part("racks", lambda: rack_section(lake, now)),
+        tables=part("tables", lambda: status(lake)),
+        marts=marts,
+        held=part("quarantine", lambda: lake.runtime.quarantine.open()[::-1]),
+        most=MOST_ROWS,
+        problems=problems,
+        now=now,
+    )
+
+
+def page(content: str, refresh: float | None) -> str:
+    """A whole page; `refresh`: seconds between two refreshes, None for a page without a server."""
+    return TEMPLATES.get_template("page.html").render(content=content, refresh=refresh)

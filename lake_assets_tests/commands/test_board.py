@@ -1,0 +1,183 @@
+"""The board in a browser and as a report, over tables that PyIceberg wrote.
+
+Here: what is shown, also beside tables that cannot be read. Not here: the figures (`test_show.py`, `gold/`).
+"""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pyarrow as pa
+import pytest
+import uvicorn
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+from starlette.applications import Starlette
+
+from lake_assets.commands.board.board import content
+from lake_assets.commands.board.serve_board import board_app
+from lake_assets.lake import Lake
+from lake_assets.spark.preflight import free_port
+from lake_assets_tests.helpers.lakes.bike_lake import BikeLake, Row, station, status
+from lake_assets_tests.helpers.lakes.command_lake import call, command_lake
+from lake_assets_tests.helpers.servers.chromium import headless_chromium
+
+STATIONS, STATUS = "silver_bikeshare.stations", "silver_bikeshare.station_status"
+EMPTY_NOW = "gold.racks_empty_now"
+SCRIPT = "<script>document.title = 'taken'</script>"
+
+
+def write(lake: Lake, identifier: str, rows: list[Row]) -> None:
+    """The table has these rows."""
+    catalog, found = lake.runtime.catalog, pa.Table.from_pylist(rows)
+    catalog.create_namespace_if_not_exists(identifier.split(".")[0])
+    catalog.create_table_if_not_exists(identifier, found.schema).overwrite(found)
+
+
+def empty(number: int, minutes: float) -> Row:
+    """A row of the mart: empty for so many minutes."""
+    now = datetime.now(UTC)
+    return {"station_id": number, "empty_since": now - timedelta(minutes=minutes), "as_of": now}
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Rack 1 has bikes; racks 2 to 4 are empty: in breach, close to the limit, within it."""
+    lake = BikeLake(tmp_path_factory.mktemp("bikes")).lake
+    moved: list[Row] = [{"name": SCRIPT}, {"longitude": 11.6}, {"latitude": 48.2}, {"latitude": 48.15}]
+    stations = [station(number, "Old Town") | given for number, given in enumerate(moved, 1)]
+    write(lake, STATIONS, stations)
+    now = datetime.now(UTC)
+    write(lake, STATUS, [status(number, 5 if number == 1 else 0, now) for number in range(1, 5)])
+    write(lake, EMPTY_NOW, [empty(2, 31), empty(3, 25), empty(4, 1)])
+    return lake
+
+
+@contextmanager
+def served(app: Starlette) -> Iterator[str]:
+    """The address of a server of the app."""
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.05)
+    try:
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def address(lake: Lake) -> Iterator[str]:
+    """The board of the lake."""
+    with served(board_app(lambda: content(lake), refresh=0.5)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    found = headless_chromium(tmp_path_factory.mktemp("profile"))
+    yield found
+    found.quit()
+
+
+def marks(browser: webdriver.Chrome) -> dict[str, int]:
+    """How many racks the map shows in each state."""
+    script = (
+        "return [...document.querySelectorAll('.map g > :nth-child(2)')].map(e => e.getAttribute('class'))"
+    )
+    found = browser.execute_script(script)
+    return {state: found.count(state) for state in found}
+
+
+def until(browser: webdriver.Chrome, seen: Callable[[], Any]) -> None:
+    WebDriverWait(browser, 60).until(lambda _: seen())
+
+
+@pytest.mark.browser
+def test_the_board_shows_the_racks_and_refreshes_itself(
+    browser: webdriver.Chrome, lake: Lake, address: str
+) -> None:
+    browser.get(address)
+    assert marks(browser) == {"bikes": 1, "empty": 1, "close": 1, "breach": 1}
+    rows = [row.text.splitlines()[0] for row in browser.find_elements(By.CSS_SELECTOR, ".racks tbody tr")]
+    assert rows == ["Rack 2", "Rack 3"]
+
+    def countdown() -> str:
+        return str(browser.execute_script("return document.querySelector('tr.close [data-until]').innerText"))
+
+    before = countdown()
+    assert before.startswith("in ")
+    until(browser, lambda: countdown() != before)
+
+    write(
+        lake,
+        STATUS,
+        [status(number, 5 if number in (1, 2) else 0, datetime.now(UTC)) for number in range(1, 5)],
+    )
+    until(browser, lambda: marks(browser) == {"bikes": 2, "empty": 1, "close": 1})
+    assert browser.title == "lake_assets board", "no text of a table runs as a script"
+    assert SCRIPT in str(browser.execute_script("return document.querySelector('.map').textContent"))
+    assert browser.get_log("browser") == []
+
+
+@pytest.mark.browser
+def test_a_narrow_screen_needs_no_scrolling_sideways(browser: webdriver.Chrome, address: str) -> None:
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.get(address)
+    width, places = browser.execute_script(
+        "return [document.documentElement.scrollWidth, "
+        "['.map', '.racks table'].map(name => document.querySelector(name).getBoundingClientRect().bottom)]"
+    )
+    assert width <= 390
+    assert places[0] < places[1], "the table is below the map"
+
+
+def test_a_table_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    lake = BikeLake(tmp_path).lake
+    shown = content(lake)
+    assert "No stations are in the lake yet" in shown
+    assert "cannot be read" not in shown
+    write(lake, STATIONS, [station(1, "Old Town")])
+    write(lake, STATUS, [status(1, 5, datetime.now(UTC))])
+    with sqlite3.connect(tmp_path / "catalog.db") as catalog:
+        lost = "UPDATE iceberg_tables SET metadata_location = ? WHERE table_name = 'stations'"
+        catalog.execute(lost, [str(tmp_path / "gone.metadata.json")])
+    shown = content(lake)
+    assert "racks cannot be read" in shown
+    assert "bikeshare.stations" in shown
+    assert "bikeshare.trips" in shown
+    assert "Nothing is set aside" in shown
+
+
+def test_all_browsers_together_read_the_lake_once_for_each_refresh() -> None:
+    reads = list[int]()
+
+    def read() -> str:
+        reads.append(1)
+        return "content"
+
+    with served(board_app(read, refresh=3600)) as address:
+        for path in ("", "content", "content"):
+            assert b"content" in urlopen(address + path).read()
+    assert len(reads) == 1
+
+
+def test_a_report_of_a_lake_without_the_demonstration(tmp_path: Path) -> None:
+    folder, written = command_lake(tmp_path), tmp_path / "report.html"
+    assert call(folder, "report", "--output", str(written)) == 0
+    text = written.read_text()
+    assert "shop.items" in text
+    assert "Racks" not in text
+    assert "<script" not in text
