@@ -4,7 +4,6 @@ Here: the asset of a mart, which refuses inputs whose blocking check failed. Not
 (`orchestration/sensors/mart_sensor.py`).
 """
 
-import inspect
 from collections.abc import Iterable
 from datetime import date
 from typing import Any
@@ -13,8 +12,8 @@ import dagster as dg
 
 from lake_assets.config.secrets import secrets_hidden
 from lake_assets.gold.compute_mart import computed_mart
-from lake_assets.gold.consumption import fingerprint
 from lake_assets.gold.mart import Mart
+from lake_assets.gold.registry import code_version
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.orchestration.assets.mart_lineage import derived_lineage, recorded_lineage
@@ -71,16 +70,6 @@ def _repository(context: dg.AssetExecutionContext) -> dg.RepositoryDefinition | 
         return None
 
 
-def _code_version(mart: Mart) -> str | None:
-    """A hash of the module that computes the mart; None if it has no source."""
-    try:
-        module = inspect.getmodule(mart.compute)
-        source = inspect.getsource(module) if module is not None else None
-    except (OSError, TypeError):
-        return None
-    return None if source is None else fingerprint({"source": source})
-
-
 def _backfill_policy(mart: Mart) -> dg.BackfillPolicy:
     if mart.days_per_run is None:
         return dg.BackfillPolicy.single_run()
@@ -90,7 +79,7 @@ def _backfill_policy(mart: Mart) -> dg.BackfillPolicy:
 def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
     partitioned = mart.partition_column is not None
     metadata = table_metadata(runtime.lake, mart.identifier, mart.columns)
-    code_version = _code_version(mart)
+    version = code_version(mart)
 
     @dg.asset(
         key=dg.AssetKey(mart.asset_key),
@@ -104,7 +93,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         partitions_def=daily_partitions(runtime.lake) if partitioned else None,
         backfill_policy=_backfill_policy(mart) if partitioned else None,
         io_manager_key=IO_MANAGER_KEY,
-        code_version=code_version,
+        code_version=version,
     )
     def compute(context: dg.AssetExecutionContext) -> Any:
         if failed := failed_inputs(context.instance, mart, _repository(context)):
@@ -126,7 +115,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with secrets_hidden(runtime.lake), Heartbeat(context.instance, context.run.run_id, beat):
             computed, metadata = computed_mart(runtime, mart, view, days)
-            lineage = recorded_lineage(context.instance, context.asset_key, code_version)
+            lineage = recorded_lineage(context.instance, context.asset_key, version)
             lineage = lineage or derived_lineage(runtime.lake.catalog.name, mart, computed.frame)
             source_now = dg.MetadataValue.timestamp(view.now)
             context.add_output_metadata({**metadata, "source_now": source_now, **lineage})
