@@ -38,7 +38,7 @@ def load_mart(entry: str) -> Mart:
     try:
         module = _from_file(entry) if entry.endswith(".py") else _imported(entry)
         mart = module.MART
-    except (ImportError, AttributeError, OSError, SyntaxError) as error:
+    except (ImportError, AttributeError, OSError, SyntaxError, ValueError) as error:
         raise LakeError(
             f"gold.marts: {entry} cannot be used as a mart: {error}. It must define MART."
         ) from error
@@ -50,8 +50,8 @@ def load_mart(entry: str) -> Mart:
 def _from_sql(path: str) -> Mart:
     try:
         return sql_mart(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise LakeError(f"gold.marts: {path} cannot be read: {error}") from error
+    except (OSError, ValueError) as error:
+        raise LakeError(f"gold.marts: {path} cannot be used as a mart: {error}") from error
 
 
 def code_version(mart: Mart) -> str | None:

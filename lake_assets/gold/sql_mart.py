@@ -45,6 +45,7 @@ class Header(Model):
     """The keys of `gold.settings` that are parameters of the query, with their defaults."""
     partition_column: str | None = "day"
     at_cut: bool = False
+    key: Names = ()
     days_per_run: int | None = None
     owners: tuple[str, ...] = ()
     tags: dict[str, str] = {}  # noqa: RUF012  (a field)

@@ -134,7 +134,7 @@ def test_a_mistake_is_named_with_file_and_line(tmp_path: Path, case: str) -> Non
 
 
 def test_a_file_that_is_not_there() -> None:
-    with pytest.raises(LakeError, match=r"nowhere\.sql cannot be read: .*No such file"):
+    with pytest.raises(LakeError, match=r"nowhere\.sql cannot be used as a mart: .*No such file"):
         load_mart("nowhere.sql")
 
 

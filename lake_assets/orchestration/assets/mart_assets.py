@@ -16,10 +16,11 @@ from lake_assets.gold.mart import Mart
 from lake_assets.gold.registry import code_version
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
+from lake_assets.gold.write_mart import Mode
 from lake_assets.orchestration.assets.mart_lineage import derived_lineage, recorded_lineage
 from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.silver_checks import BLOCKING
-from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY
+from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, KEY, WRITE_MODE
 from lake_assets.orchestration.io_managers.run_partitions import PARTITION_COLUMN
 from lake_assets.orchestration.shared.asset_metadata import table_metadata
 from lake_assets.orchestration.shared.day_partitions import daily_partitions
@@ -79,6 +80,10 @@ def _backfill_policy(mart: Mart) -> dg.BackfillPolicy:
 def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
     partitioned = mart.partition_column is not None
     metadata = table_metadata(runtime.lake, mart.identifier, mart.columns)
+    if partitioned:
+        metadata[PARTITION_COLUMN] = mart.partition_column
+    if mart.key:
+        metadata |= {WRITE_MODE: Mode.DIFFERENCE.value, KEY: list(mart.key)}
     version = code_version(mart)
 
     @dg.asset(
@@ -89,7 +94,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         kinds={"iceberg", "pyspark"},
         owners=list(mart.owners),
         tags={"layer": "gold", **mart.tags},
-        metadata=metadata | ({PARTITION_COLUMN: mart.partition_column} if partitioned else {}),
+        metadata=metadata,
         partitions_def=daily_partitions(runtime.lake) if partitioned else None,
         backfill_policy=_backfill_policy(mart) if partitioned else None,
         io_manager_key=IO_MANAGER_KEY,
