@@ -104,6 +104,8 @@ class Mart:
     are replaced."""
     days_per_run: int | None = None
     """How many days one run of a backfill computes at most; None for all days of a range in one run."""
+    recompute_on_new_code: bool = False
+    """Whether any change of its module or `.sql` file makes all of its rows stale, a comment included."""
     settings: type[BaseModel] | None = None
     """The keys of `gold.settings` that it reads, for `lake-assets validate`; None if the mart does not declare them."""
     owners: tuple[str, ...] = ()

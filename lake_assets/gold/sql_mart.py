@@ -47,6 +47,7 @@ class Header(Model):
     at_cut: bool = False
     key: Names = ()
     days_per_run: int | None = None
+    recompute_on_new_code: bool = False
     owners: tuple[str, ...] = ()
     tags: dict[str, str] = {}  # noqa: RUF012  (a field)
 

@@ -24,6 +24,7 @@ from lake_assets.gold.changed_days import (
 )
 from lake_assets.gold.consumption import Consumption, fingerprint, read_consumption
 from lake_assets.gold.mart import Follow, Input, Mart
+from lake_assets.gold.registry import code_version
 from lake_assets.gold.table_snapshots import (
     LoadedTables,
     column_bounds,
@@ -48,7 +49,7 @@ class MartView:
     work: tuple[date, ...]
     """Days to be computed, in order; empty for an unpartitioned mart."""
     settings: str
-    """Fingerprint of `gold.settings`."""
+    """Fingerprint of `gold.settings`, and of the code of a mart with `recompute_on_new_code`."""
     stale: bool
     """Whether there is anything to compute."""
     changes: tuple[Mapping[str, str], ...] = ()
@@ -71,6 +72,8 @@ def mart_view(loaded: LoadedTables, mart: Mart, gold: GoldConfig) -> MartView | 
     consumed = read_consumption(summary(newest))
     changed, changes = _unconsumed(mart, tables, snapshots, consumed)
     settings = fingerprint(gold.settings)
+    if mart.recompute_on_new_code:
+        settings = fingerprint({"settings": settings, "code": code_version(mart)})
     as_before = consumed.settings == settings and not _has_new_columns(mart, target, newest)
     if mart.partition_column is None:
         stale = any(changed.values()) or consumed.now != now or not as_before
