@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 COLUMNS = {
     name: {column.name: column.type for column in TABLES[name].columns}
-    for name in ("stations", "trips", "station_status")
+    for name in ("stations", "trips", "station_status", "bikes", "maintenance_tickets")
 }
 COLUMNS["station_status_changes"] = {
     "_op": "string",
