@@ -29,7 +29,6 @@ from lake_assets.iceberg.table_io import (
     live_rows,
     load_table,
     summary,
-    table_at,
 )
 from lake_assets.runtime import LakeRuntime
 from lake_assets.spark.checkpoint import Observed, checkpointed
@@ -153,8 +152,7 @@ def _commit(
         if store.mode is Mode.UPSERT:
             current_attempt.delete_matching(frame.select(*map(quoted, store.key)), _same_key(store.key))
         elif store.mode is Mode.DIFFERENCE and planned is not None:
-            held = frame.sparkSession.sql(table_at(catalog, identifier, planned))
-            frame = _delete_changed(current_attempt, held, frame, store.key)
+            frame = _delete_changed(current_attempt, frame, store.key)
         writer = frame.writeTo(current_attempt.address).option("check-nullability", False)
         writer = with_properties(writer, computed.properties)
         if store.mode is Mode.OVERWRITE:
@@ -165,11 +163,12 @@ def _commit(
         return current_attempt.publish()
 
 
-def _delete_changed(current: Attempt, held: DataFrame, frame: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Deletes on the branch the rows of `held` whose key the frame lacks, or has with other values. Returns the rows of
-    the frame that the branch then lacks."""
+def _delete_changed(current: Attempt, frame: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Deletes on the branch the rows whose key the frame lacks, or has with other values. Returns the rows of the frame
+    that the branch then lacks."""
     same = _same_key(key)
-    held = held.select(*map(quoted, frame.columns))
+    # The branch, unlike the planned snapshot, has the columns that this write has added.
+    held = frame.sparkSession.table(current.address).select(*map(quoted, frame.columns))
     # A table from before its mart had a key may have rows twice, and rows without a key.
     changed = checkpointed(held.exceptAll(frame).select(*map(quoted, key)))
     if not changed.isEmpty():

@@ -79,6 +79,15 @@ def test_only_rows_that_differ_are_written(spark: SparkSession, tmp_path: Path) 
     refresh(bikes, ("D", {"trip_id": 8}))
     assert ridden(bikes) == {0: 2, 1: 1, 2: 3, 9: 1}
     assert written(bikes) == 0
+
+    longest = BIKES_RIDDEN.replace("  trips:", "  longest: double\n  trips:")
+    longest = longest.replace("count(*)", "max(distance_km) AS longest, count(*)")
+    (tmp_path / f"{NAME}.sql").write_text(longest)
+    bikes.restart([load_mart(str(tmp_path / f"{NAME}.sql"))])
+    assert bikes.compute() == {NAME: None}
+    rows = {row["bike_id"]: row["longest"] for row in bikes.rows(f"gold.{NAME}")}
+    assert rows == {0: 1.1, 1: 1.1, 2: 1.1, 9: None}
+    assert written(bikes) == 3, "the row without a distance is as it was"
     bikes.instance.dispose()
 
 
