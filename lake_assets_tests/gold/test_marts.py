@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from lake_assets.demo import marts
 from lake_assets.demo.compare import source_rows
 from lake_assets.demo.marts.racks_empty_now import MART as RACKS_EMPTY_NOW
+from lake_assets.demo.marts.racks_to_refill import MART as RACKS_TO_REFILL
 from lake_assets.demo.marts.station_daily import MART as STATION_DAILY
 from lake_assets.demo.marts.trip_revenue_daily import MART as TRIP_REVENUE_DAILY
 from lake_assets.demo.replay import read_files
@@ -319,6 +320,25 @@ def test_racks_that_are_empty_now(session: SparkSession, written_by_hand: dict[s
         close=CLOSE,
     )
     assert found == in_order(expected, "station_id")
+
+
+@pytest.mark.parametrize(
+    ("within", "expected"),
+    [
+        (15, ["open at the end and close to the limit"]),
+        (20, ["open at the end and close to the limit", "open at the end and within the limit"]),
+    ],
+)
+def test_racks_whose_limit_passes_soon(
+    session: SparkSession, written_by_hand: dict[str, list[Row]], within: int, expected: list[str]
+) -> None:
+    """The rack whose limit passes now is in breach already."""
+    found = compute(session, RACKS_TO_REFILL, written_by_hand, NOW, refill_within_minutes=within)
+    names = {number: name for name, number in STATION_NUMBER.items()}
+    assert sorted(names[row["station_id"]] for row in found) == expected
+    tables = [written_by_hand[name] for name in ("stations", "station_status", "station_status_changes")]
+    rows = oracle.racks_to_refill(*tables, now=NOW, limit=LIMIT, within=timedelta(minutes=within))
+    assert in_order(found, "station_id") == in_order(rows, "station_id")
 
 
 def test_a_bike_is_due_by_the_kilometres_since_its_maintenance(session: SparkSession) -> None:

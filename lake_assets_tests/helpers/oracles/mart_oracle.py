@@ -185,6 +185,25 @@ def racks_empty_now(
     return found
 
 
+def racks_to_refill(
+    stations: Sequence[Row],
+    status: Sequence[Row],
+    status_changes: Sequence[Row],
+    *,
+    now: datetime,
+    limit: timedelta,
+    within: timedelta,
+) -> list[Row]:
+    """What the mart of this name must hold."""
+    names = ("station_id", "name", "district", "empty_since", "docks_available")
+    empty = racks_empty_now(stations, status, status_changes, now=now, limit=limit, close=1)
+    return [
+        {name: rack[name] for name in names} | {"breach_at": rack["empty_since"] + limit}
+        for rack in empty
+        if rack["empty_since"] is not None and now < rack["empty_since"] + limit <= now + within
+    ]
+
+
 def bike_utilisation(
     bikes: Sequence[Row], trips: Sequence[Row], tickets: Sequence[Row], *, every_km: int
 ) -> list[Row]:
