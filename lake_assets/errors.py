@@ -56,7 +56,7 @@ class PartitionMismatch(LakeError):
 
 
 class KeyMismatch(LakeError):
-    """An asset returned rows for an upsert whose key is NULL or not unique; nothing was written."""
+    """An asset that is written by key returned rows whose key is NULL or not unique; nothing was written."""
 
 
 class ColumnMismatch(LakeError):

@@ -262,7 +262,7 @@ def _resolve_paths(content: dict[str, Any], folder: Path) -> None:
     gold = content.get("gold")
     marts = gold.get("marts") if isinstance(gold, dict) else None
     for place, mart in enumerate(marts if isinstance(marts, list) else ()):
-        if isinstance(mart, str) and mart.endswith(".py"):
+        if isinstance(mart, str) and mart.endswith((".py", ".sql")):
             _resolve_path(marts, place, folder)
 
 
@@ -275,8 +275,10 @@ def _resolve_path(section: Any, key: str | int, folder: Path) -> None:
 # --- pydantic's errors as lines
 
 
-def mistakes_of(error: ValidationError, content: dict[str, Any]) -> Iterator[tuple[Keys, str]]:
-    """For each error its keys in `content` and what is wrong, without the value."""
+def mistakes_of(
+    error: ValidationError, content: dict[str, Any], model: type[BaseModel] = LakeConfig
+) -> Iterator[tuple[Keys, str]]:
+    """For each error of the model its keys in `content` and what is wrong, without the value."""
     expected: dict[Keys, dict[str, None]] = {}
     for entry in error.errors(include_url=False, include_input=False):
         kind, context = entry["type"], entry.get("ctx", {})
@@ -287,11 +289,11 @@ def mistakes_of(error: ValidationError, content: dict[str, Any]) -> Iterator[tup
         elif kind == "value_error":
             yield keys, str(context["error"])
         elif kind == "missing":
-            known = _known_keys(keys[:-1])
+            known = _known_keys(model, keys[:-1])
             near = did_you_mean(name, [key for key in value if key not in known])
             yield keys, "is missing" + near.replace("did you mean", "is it misspelt as")
         elif kind == "extra_forbidden":
-            known = _known_keys(keys[:-1])
+            known = _known_keys(model, keys[:-1])
             name, colon, _ = name.partition(":")
             space = "; put a space after the colon" if colon and name in known else ""
             yield (
@@ -349,9 +351,8 @@ def _place(keys: Keys, content: Any) -> tuple[int, ...]:
     return tuple(place)
 
 
-def _known_keys(keys: Keys) -> tuple[str, ...]:
-    """The keys of the model at this place of the file."""
-    model: type[BaseModel] = LakeConfig
+def _known_keys(model: type[BaseModel], keys: Keys) -> tuple[str, ...]:
+    """The keys that the model has at this place of the file."""
     parts = iter(keys)
     for part in parts:
         if partial := getattr(model, "parts", {}).get(part):

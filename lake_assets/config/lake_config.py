@@ -217,7 +217,7 @@ class GoldConfig(Model):
     start_date: date = date(2024, 1, 1)
     """First day of the daily partitions of bronze and of the marts."""
     marts: tuple[str, ...] = ()
-    """Python modules, or `.py` files beside lake.yaml, each of which defines one `MART`."""
+    """`.sql` files beside lake.yaml, and Python modules or `.py` files that define a `MART`: one mart each."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Passed to the marts unchanged, such as the empty-rack limit."""
 

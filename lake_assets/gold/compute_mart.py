@@ -1,7 +1,7 @@
 """A mart's DataFrame over its inputs at the snapshots of one view, and the properties of its commit.
 
-Here: both, for all callers. Not here: what a mart computes, when (`orchestration/assets/mart_runs.py`), storing it
-(`gold/write_mart.py`).
+Here: both, and by which mode the rows are stored, for all callers. Not here: what a mart computes, when
+(`orchestration/assets/mart_runs.py`), storing it (`gold/write_mart.py`).
 """
 
 from datetime import date, datetime
@@ -10,10 +10,15 @@ from typing import Any
 from lake_assets.gold.consumption import Consumption
 from lake_assets.gold.mart import Mart, MartRequest
 from lake_assets.gold.view import MartView
-from lake_assets.gold.write_mart import Computed
+from lake_assets.gold.write_mart import WHOLE, Computed, Mode, Store
 from lake_assets.iceberg.table_io import table_at
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.batch_latency import oldest
+
+
+def mart_store(mart: Mart) -> Store:
+    """How the rows of an unpartitioned mart are stored."""
+    return Store(mode=Mode.DIFFERENCE, key=mart.key) if mart.key else WHOLE
 
 
 def computed_mart(

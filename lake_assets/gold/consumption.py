@@ -32,7 +32,7 @@ class Consumption:
     now: datetime | None = None
     """The source's last commit at that time, UTC."""
     settings: str = ""
-    """Fingerprint of the settings with which its days were computed, except for the pending ones."""
+    """`MartView.settings` with which its days were computed, except for the pending ones."""
     span: frozenset[date] = frozenset()
     """First and last day of all work lists so far. Days that a user requested do not count."""
 

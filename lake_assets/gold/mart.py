@@ -99,12 +99,23 @@ class Mart:
     several tables whole or not at all, with the delay of `consistent_cut`; else it reads each at its head."""
     partition_column: str | None = "day"
     """A date column, one partition a day; None for an unpartitioned mart."""
+    key: tuple[str, ...] = ()
+    """The columns that identify a row of an unpartitioned mart: only rows that differ are written. By default all rows
+    are replaced."""
     days_per_run: int | None = None
     """How many days one run of a backfill computes at most; None for all days of a range in one run."""
+    recompute_on_new_code: bool = False
+    """Whether any change of its module or `.sql` file makes all of its rows stale, a comment included."""
     settings: type[BaseModel] | None = None
     """The keys of `gold.settings` that it reads, for `lake-assets validate`; None if the mart does not declare them."""
     owners: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.key and self.partition_column is not None:
+            raise ValueError(f"{self.name} has a key, which is for marts with partition_column=None")
+        if unknown := set(self.key) - {column.name for column in self.columns}:
+            raise ValueError(f"{self.name} has no column {', '.join(sorted(unknown))}, which its key names")
 
     @property
     def identifier(self) -> str:

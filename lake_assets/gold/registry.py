@@ -1,18 +1,21 @@
 """The marts that lake.yaml names, and what they need from silver.
 
-Here: importing them, and the columns that silver must track for them. Not here: Dagster
+Here: importing them, the versions of their code, and the columns that silver must track for them. Not here: Dagster
 (`orchestration/assets/mart_assets.py`).
 """
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Sequence
 from types import ModuleType
 
 from lake_assets.config import LakeConfig, Mode
 from lake_assets.errors import LakeError
+from lake_assets.gold.consumption import fingerprint
 from lake_assets.gold.mart import Mart
+from lake_assets.gold.sql_mart import SqlQuery, sql_mart
 from lake_assets.silver.table.targets import lake_targets
 
 FORMER_NAMES = {
@@ -29,17 +32,38 @@ def load_marts(lake: LakeConfig) -> list[Mart]:
 
 
 def load_mart(entry: str) -> Mart:
-    """The `MART` of a module, or of a `.py` file. Raises LakeError."""
+    """The mart of a `.sql` file, or the `MART` of a module or a `.py` file. Raises LakeError."""
+    if entry.endswith(".sql"):
+        return _from_sql(entry)
     try:
         module = _from_file(entry) if entry.endswith(".py") else _imported(entry)
         mart = module.MART
-    except (ImportError, AttributeError, OSError, SyntaxError) as error:
+    except (ImportError, AttributeError, OSError, SyntaxError, ValueError) as error:
         raise LakeError(
             f"gold.marts: {entry} cannot be used as a mart: {error}. It must define MART."
         ) from error
     if not isinstance(mart, Mart):
         raise LakeError(f"gold.marts: MART of {entry} is {type(mart).__name__}; it must be a Mart.")
     return mart
+
+
+def _from_sql(path: str) -> Mart:
+    try:
+        return sql_mart(path)
+    except (OSError, ValueError) as error:
+        raise LakeError(f"gold.marts: {path} cannot be used as a mart: {error}") from error
+
+
+def code_version(mart: Mart) -> str | None:
+    """A hash of the module or `.sql` file that computes the mart; None if it has no source."""
+    if isinstance(mart.compute, SqlQuery):
+        return fingerprint({"source": mart.compute.text})
+    try:
+        module = inspect.getmodule(mart.compute)
+        source = inspect.getsource(module) if module is not None else None
+    except (OSError, TypeError):
+        return None
+    return None if source is None else fingerprint({"source": source})
 
 
 def _imported(module: str) -> ModuleType:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.config import GoldConfig
 from lake_assets.gold.at_cut import newest_cut
@@ -23,6 +24,7 @@ from lake_assets.gold.changed_days import (
 )
 from lake_assets.gold.consumption import Consumption, fingerprint, read_consumption
 from lake_assets.gold.mart import Follow, Input, Mart
+from lake_assets.gold.registry import code_version
 from lake_assets.gold.table_snapshots import (
     LoadedTables,
     column_bounds,
@@ -47,7 +49,7 @@ class MartView:
     work: tuple[date, ...]
     """Days to be computed, in order; empty for an unpartitioned mart."""
     settings: str
-    """Fingerprint of `gold.settings`."""
+    """Fingerprint of `gold.settings`, and of the code of a mart with `recompute_on_new_code`."""
     stale: bool
     """Whether there is anything to compute."""
     changes: tuple[Mapping[str, str], ...] = ()
@@ -66,10 +68,13 @@ def mart_view(loaded: LoadedTables, mart: Mart, gold: GoldConfig) -> MartView | 
     planned = current_snapshot(target)
     mart_snapshot = planned.snapshot_id if planned is not None else None
     # A maintenance commit of the mart does not record what the mart has consumed.
-    consumed = read_consumption(summary(snapshot_of_rows(target)))
+    newest = snapshot_of_rows(target)
+    consumed = read_consumption(summary(newest))
     changed, changes = _unconsumed(mart, tables, snapshots, consumed)
     settings = fingerprint(gold.settings)
-    as_before = consumed.settings == settings and not _has_new_columns(mart, target)
+    if mart.recompute_on_new_code:
+        settings = fingerprint({"settings": settings, "code": code_version(mart)})
+    as_before = consumed.settings == settings and not _has_new_columns(mart, target, newest)
     if mart.partition_column is None:
         stale = any(changed.values()) or consumed.now != now or not as_before
         return MartView(snapshots, now, mart_snapshot, (), settings, stale, changes)
@@ -91,10 +96,9 @@ def mart_view(loaded: LoadedTables, mart: Mart, gold: GoldConfig) -> MartView | 
     return MartView(snapshots, now, mart_snapshot, work, settings, bool(work), changes, own)
 
 
-def _has_new_columns(mart: Mart, table: Table | None) -> bool:
-    """Whether the mart declares columns with which its rows were not computed. By the schema of the commit that wrote
+def _has_new_columns(mart: Mart, table: Table | None, newest: Snapshot | None) -> bool:
+    """Whether the mart declares columns with which its rows were not computed. By the schema of the newest commit with
     rows, because the table's own has a new column before the first rows do."""
-    newest = snapshot_of_rows(table)
     if table is None or newest is None or newest.schema_id is None:
         return False
     return not {column.name for column in mart.columns} <= set(table.schemas()[newest.schema_id].column_names)

@@ -1,4 +1,4 @@
-"""One commit that replaces the rows of a table or of some of its partitions, appends rows, or replaces those of keys.
+"""One publish that replaces the rows of a table or of some of its partitions, appends rows, or changes rows by key.
 
 Here: computing a frame once, refusing rows and columns that do not belong to the table, the commit. Not here: Dagster
 (`orchestration/io_managers/iceberg_io_manager.py`), what is computed (`gold/`).
@@ -6,11 +6,11 @@ Here: computing a frame once, refusing rows and columns that do not belong to th
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import reduce
-from operator import and_
+from operator import or_
 from typing import Any
 
 from pyiceberg.table import Table
@@ -32,11 +32,11 @@ from lake_assets.iceberg.table_io import (
 )
 from lake_assets.runtime import LakeRuntime
 from lake_assets.spark.checkpoint import Observed, checkpointed
-from lake_assets.spark.sql import joined, quoted, sql, table_address
+from lake_assets.spark.sql import Sql, joined, quoted, sql, table_address
 from lake_assets.words import many
 
 NOT_PLANNED = object()
-KEYS_VIEW = "keys_of_rows"
+KEYS_SHOWN = 3
 
 
 class Mode(StrEnum):
@@ -47,6 +47,11 @@ class Mode(StrEnum):
     APPEND = "append"
     UPSERT = "upsert"
     """Replaces the rows that have the frame's keys."""
+    DIFFERENCE = "difference"
+    """Replaces all rows, but writes only those that differ from the table's row with their key."""
+
+
+KEYED = (Mode.UPSERT, Mode.DIFFERENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,7 @@ class Store:
     """Iceberg's partition transforms, for a table that does not exist yet."""
     mode: Mode = Mode.OVERWRITE
     key: Sequence[str] = ()
-    """For an upsert."""
+    """For the modes that are KEYED."""
 
 
 WHOLE = Store()
@@ -77,6 +82,11 @@ class Computed:
     planned_from: int | object | None = NOT_PLANNED
     """Snapshot id, or None for a table without one: the write is refused if the table has moved since. By default
     the write starts from the table's head."""
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Iceberg types by column."""
+        return {column.name: column.type for column in self.columns}
 
 
 def write(runtime: LakeRuntime, identifier: str, computed: Computed, store: Store = WHOLE) -> dict[str, Any]:
@@ -98,16 +108,15 @@ def write(runtime: LakeRuntime, identifier: str, computed: Computed, store: Stor
             _add_columns(runtime, spark, identifier, table, computed)
         # Computed once: counting and writing a lazy plan would compute it twice.
         frame = computed.frame.select(*(quoted(c.name) for c in computed.columns))
-        kinds = column_types(computed.columns)
         if store.partitions is not None:
-            frame = _within(frame, identifier, store.partitions, kinds)
+            frame = _within(frame, identifier, store.partitions, computed.types)
         else:
             # Spark 4.1 plans the write of an aggregate wrongly if Iceberg answers the aggregate from its metadata.
             frame = checkpointed(frame)
-        if store.mode is Mode.UPSERT:
+        if store.mode in KEYED:
             _require_keys(frame, identifier, store.key)
         computed_seconds = time.perf_counter() - start
-        snapshot_id = _commit(runtime, spark, identifier, table, computed, frame, store)
+        snapshot_id = _commit(runtime, spark, identifier, table, replace(computed, frame=frame), store)
         shown = datetime.now(UTC)
     stored = load_table(runtime.catalog, identifier)
     published = summary(stored.snapshot_by_id(snapshot_id)) if stored is not None else {}
@@ -122,18 +131,12 @@ def write(runtime: LakeRuntime, identifier: str, computed: Computed, store: Stor
     }
 
 
-def column_types(columns: Iterable[ColumnConfig]) -> dict[str, str]:
-    """Iceberg types by column."""
-    return {column.name: column.type for column in columns}
-
-
 def _commit(
     runtime: LakeRuntime,
     spark: SparkSession,
     identifier: str,
     table: Table | None,
     computed: Computed,
-    frame: DataFrame,
     store: Store,
 ) -> int:
     """Publishes the rows; returns the snapshot id. `table`: as it was before the rows were computed."""
@@ -145,48 +148,51 @@ def _commit(
     assert planned is None or isinstance(planned, int)
     catalog = runtime.lake.catalog.name
     with attempt(spark, catalog, identifier, planned, kept=runtime.branches, table=table) as current_attempt:
+        frame = computed.frame
+        if store.mode is Mode.UPSERT:
+            current_attempt.delete_matching(frame.select(*map(quoted, store.key)), _same_key(store.key))
+        elif store.mode is Mode.DIFFERENCE and planned is not None:
+            frame = _delete_changed(current_attempt, frame, store.key)
         writer = frame.writeTo(current_attempt.address).option("check-nullability", False)
         writer = with_properties(writer, computed.properties)
         if store.mode is Mode.OVERWRITE:
-            kinds = column_types(computed.columns)
             rows = store.partitions
-            writer.overwrite(F.lit(True) if rows is None else rows.in_spark(kinds))
+            writer.overwrite(F.lit(True) if rows is None else rows.in_spark(computed.types))
         else:
-            if store.mode is Mode.UPSERT:
-                _delete_keys(current_attempt, frame, store.key)
             writer.append()
         return current_attempt.publish()
 
 
-def _delete_keys(current: Attempt, frame: DataFrame, key: Sequence[str]) -> None:
-    """Deletes the rows with the frame's keys on the branch."""
-    frame.select(*map(quoted, key)).createOrReplaceTempView(KEYS_VIEW)
-    same = (sql("k.{column} = t.{column}", column=quoted(column)) for column in key)
-    frame.sparkSession.sql(
-        sql(
-            "DELETE FROM {branch} AS t WHERE EXISTS (SELECT 1 FROM {keys} AS k WHERE {same})",
-            branch=current.address,
-            keys=KEYS_VIEW,
-            same=joined(" AND ", same),
-        )
-    )
-    frame.sparkSession.catalog.dropTempView(KEYS_VIEW)
+def _delete_changed(current: Attempt, frame: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Deletes on the branch the rows whose key the frame lacks, or has with other values. Returns the rows of the frame
+    that the branch then lacks."""
+    same = _same_key(key)
+    # The branch, unlike the planned snapshot, has the columns that this write has added.
+    held = frame.sparkSession.table(current.address).select(*map(quoted, frame.columns))
+    # A table from before its mart had a key may have rows twice, and rows without a key.
+    changed = checkpointed(held.exceptAll(frame).select(*map(quoted, key)))
+    if not changed.isEmpty():
+        current.delete_matching(changed, same)
+    kept = held.alias("t").join(changed.alias("k"), F.expr(same), "left_anti")
+    return frame.subtract(kept)
+
+
+def _same_key(key: Sequence[str]) -> Sql:
+    """Whether a key `k` is that of a row `t`."""
+    return joined(" AND ", (sql("k.{column} <=> t.{column}", column=quoted(column)) for column in key))
 
 
 def _require_keys(rows: DataFrame, identifier: str, key: Sequence[str]) -> None:
     """Raises KeyMismatch for computed rows whose key is NULL or not unique."""
     columns = [F.col(quoted(column)) for column in key]
-    given = reduce(and_, (column.isNotNull() for column in columns))
-    (seen,) = rows.agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.count_if(given).alias("given"),
-        F.count_distinct(*columns).alias("keys"),
-    ).collect()
-    if not seen["rows"] == seen["given"] == seen["keys"]:
-        nulls = many(seen["rows"] - seen["given"], "row", "have")
+    is_null = reduce(or_, (column.isNull() for column in columns))
+    groups = rows.groupBy(*columns).agg(F.count(F.lit(1)).alias("_rows"))
+    wrong = groups.filter(is_null | (F.col("_rows") > 1)).orderBy(*columns).limit(KEYS_SHOWN).collect()
+    if wrong:
+        shown = "; ".join(f"{', '.join(map(str, row[:-1]))} in {many(row['_rows'], 'row')}" for row in wrong)
         raise KeyMismatch(
-            f"{identifier}: {nulls} a NULL in the key {', '.join(key)}, and the {seen['given']} others have "
-            f"{seen['keys']} different keys. Nothing was written. An upsert needs one row for each key."
+            f"{identifier}: every row needs its own {', '.join(key)}, without NULL. There is {shown}. "
+            "Nothing was written. Correct the computation, or choose another key."
         )
 
 

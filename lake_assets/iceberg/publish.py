@@ -20,7 +20,7 @@ from uuid import uuid4
 from py4j.protocol import Py4JError
 from pyiceberg.table import Table
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrameWriterV2, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as F
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
@@ -29,6 +29,8 @@ from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_addre
 
 BRANCH_PREFIX = "apply_"
 KEPT_FOR = timedelta(hours=1)
+KEYS_VIEW = "keys_to_delete"
+EVERY_ROW = Sql("true")
 _NAME = re.compile(rf"{BRANCH_PREFIX}(\d+)_[0-9a-f]{{32}}")
 LOST_RACE = (
     "CommitFailedException",  # the table's metadata has changed; another attempt's dropped branch is enough
@@ -85,6 +87,14 @@ class Attempt:
         nothing = self._spark.table(self.table).filter(F.lit(False))
         writer = with_properties(nothing.writeTo(self.address), properties)
         writer.option("check-nullability", False).append()
+
+    def delete_matching(self, keys: DataFrame, matches: Sql, condition: Sql = EVERY_ROW) -> None:
+        """Deletes on the branch the rows `t` that meet the condition and match one of the keys `k`."""
+        spark = keys.sparkSession
+        keys.createOrReplaceTempView(KEYS_VIEW)
+        delete = "DELETE FROM {branch} AS t WHERE {condition} AND EXISTS (SELECT 1 FROM {keys} AS k WHERE {matches})"
+        spark.sql(sql(delete, branch=self.address, condition=condition, keys=KEYS_VIEW, matches=matches))
+        spark.catalog.dropTempView(KEYS_VIEW)
 
     def publish(self) -> int:
         """Moves main to the branch's head in one metadata commit; returns main's new snapshot id.

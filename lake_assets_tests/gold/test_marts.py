@@ -7,22 +7,27 @@ import struct
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.demo import marts
 from lake_assets.demo.compare import source_rows
 from lake_assets.demo.marts.racks_empty_now import MART as RACKS_EMPTY_NOW
+from lake_assets.demo.marts.racks_to_refill import MART as RACKS_TO_REFILL
 from lake_assets.demo.marts.station_daily import MART as STATION_DAILY
 from lake_assets.demo.marts.trip_revenue_daily import MART as TRIP_REVENUE_DAILY
 from lake_assets.demo.replay import read_files
 from lake_assets.demo.source.bike_schema import TABLES
+from lake_assets.gold.registry import load_mart
 from lake_assets_tests.helpers.lakes.mart_frames import Row, compute, in_order
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 from lake_assets_tests.helpers.oracles import mart_oracle as oracle
 from lake_assets_tests.helpers.oracles.demo_history import END, make_history
 
+BIKE_UTILISATION = load_mart(str(Path(marts.__file__).with_name("bike_utilisation.sql")))
 LIMIT = timedelta(minutes=30)
 CLOSE = 0.7
 FIRST, LAST = date(2024, 3, 1), date(2024, 3, 5)
@@ -317,6 +322,54 @@ def test_racks_that_are_empty_now(session: SparkSession, written_by_hand: dict[s
     assert found == in_order(expected, "station_id")
 
 
+@pytest.mark.parametrize(
+    ("within", "expected"),
+    [
+        (15, ["open at the end and close to the limit"]),
+        (20, ["open at the end and close to the limit", "open at the end and within the limit"]),
+    ],
+)
+def test_racks_whose_limit_passes_soon(
+    session: SparkSession, written_by_hand: dict[str, list[Row]], within: int, expected: list[str]
+) -> None:
+    """The rack whose limit passes now is in breach already."""
+    found = compute(session, RACKS_TO_REFILL, written_by_hand, NOW, refill_within_minutes=within)
+    names = {number: name for name, number in STATION_NUMBER.items()}
+    assert sorted(names[row["station_id"]] for row in found) == expected
+    tables = [written_by_hand[name] for name in ("stations", "station_status", "station_status_changes")]
+    rows = oracle.racks_to_refill(*tables, now=NOW, limit=LIMIT, within=timedelta(minutes=within))
+    assert in_order(found, "station_id") == in_order(rows, "station_id")
+
+
+def test_a_bike_is_due_by_the_kilometres_since_its_maintenance(session: SparkSession) -> None:
+    def bike(number: int) -> Row:
+        return {"bike_id": number, "model": "city", "status": "available"}
+
+    def ticket(number: int, closed: tuple[int, str] | None) -> Row:
+        return {"bike_id": number, "ticket_no": next(_numbers), "closed_at": closed and at(*closed)}
+
+    def ride(number: int, end: tuple[int, str] | None, distance: float | None) -> Row:
+        return trip((1, "08:00"), end, bike_id=number, distance_km=distance)
+
+    rows = {
+        "bikes": [bike(number) for number in (1, 2, 3, 4)],
+        "trips": [
+            *(ride(1, (2, "09:00"), 6.0), ride(1, (3, "09:00"), 10.0), ride(1, (3, "10:00"), None)),
+            *(ride(2, (2, "09:00"), 9.999999), ride(2, None, 50.0)),
+            *(ride(3, (2, "09:00"), 6.0), ride(3, (4, "09:00"), 4.0)),
+            ride(9, (2, "09:00"), 50.0),
+        ],
+        "maintenance_tickets": [
+            *(ticket(1, (2, "09:00")), ticket(1, (1, "07:00")), ticket(1, None)),
+            ticket(3, None),
+        ],
+    }
+    found = in_order(compute(session, BIKE_UTILISATION, rows, NOW, maintenance_every_km=10), "bike_id")
+    shown = [(row["trips"], row["km_since_maintenance"], row["maintenance_due"]) for row in found]
+    assert shown == [(3, 10.0, True), (1, 9.999999, False), (2, 10.0, True), (0, 0.0, False)]
+    assert found == oracle.bike_utilisation(*rows.values(), every_km=10)
+
+
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
     """The source's rows at the end of a small history, and every change of station_status."""
@@ -331,7 +384,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
             }
             for values in truth[name]
         ]
-        for name in ("stations", "trips", "station_status")
+        for name in ("stations", "trips", "station_status", "bikes", "maintenance_tickets")
     }
     loaded, changes = read_files(history.folder, "station_status", history.settings)
     tables["station_status_changes"] = [
@@ -347,7 +400,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
 
 
 def test_a_simulated_history(session: SparkSession, simulated: dict[str, list[Row]]) -> None:
-    stations, trips, status, changes = simulated.values()
+    stations, trips, status, bikes, tickets, changes = simulated.values()
     now = max(row["_commit_ts"] for row in changes)
     days = oracle.days_from(END.date() - timedelta(days=3), END.date())
     window = (days[0], days[-1])
@@ -365,3 +418,9 @@ def test_a_simulated_history(session: SparkSession, simulated: dict[str, list[Ro
     found = compute(session, RACKS_EMPTY_NOW, simulated, now)
     expected = oracle.racks_empty_now(stations, status, changes, now=now, limit=LIMIT, close=CLOSE)
     assert in_order(found, "station_id") == in_order(expected, "station_id")
+
+    found = compute(session, BIKE_UTILISATION, simulated, now, maintenance_every_km=20)
+    expected = oracle.bike_utilisation(bikes, trips, tickets, every_km=20)
+    assert in_order(found, "bike_id") == in_order(expected, "bike_id")
+    assert {row["maintenance_due"] for row in found} == {True, False}
+    assert any(row["maintained_at"] for row in found)

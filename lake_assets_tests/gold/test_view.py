@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pydantic import BaseModel
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
@@ -22,6 +23,7 @@ from lake_assets.errors import LakeError
 from lake_assets.gold.consumption import Consumption, fingerprint
 from lake_assets.gold.mart import Follow, Input, Mart
 from lake_assets.gold.registry import tracked_columns
+from lake_assets.gold.sql_mart import SqlQuery
 from lake_assets.gold.table_snapshots import LoadedTables, column_bounds
 from lake_assets.gold.view import MartView, mart_view
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
@@ -259,6 +261,19 @@ def test_other_settings_concern_every_day(catalog: Catalog) -> None:
             assert found is not None
             assert found.stale == stale
     assert numbers(view(catalog)) == [5]
+
+
+def test_new_code_concerns_every_day_of_a_mart_that_says_so(catalog: Catalog) -> None:
+    append(create(catalog, "trips"), {"id": 1, "at": at(4)}, {"id": 2, "at": at(5)})
+    old, new = (
+        replace(DAILY, compute=SqlQuery("mart.sql", text, "", (), (), BaseModel)) for text in ("one", "two")
+    )
+    for recompute, expected in ((False, []), (True, [4, 5])):
+        before = view(catalog, replace(old, recompute_on_new_code=recompute))
+        assert before is not None
+        computed(catalog, Consumption(head(catalog), frozenset(), NOW, before.settings), at(4).date())
+        assert numbers(view(catalog, replace(old, recompute_on_new_code=recompute))) == []
+        assert numbers(view(catalog, replace(new, recompute_on_new_code=recompute))) == expected
 
 
 def test_what_somebody_else_wrote_to_the_mart_makes_it_unknown(catalog: Catalog) -> None:

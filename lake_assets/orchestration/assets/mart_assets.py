@@ -4,7 +4,6 @@ Here: the asset of a mart, which refuses inputs whose blocking check failed. Not
 (`orchestration/sensors/mart_sensor.py`).
 """
 
-import inspect
 from collections.abc import Iterable
 from datetime import date
 from typing import Any
@@ -13,14 +12,15 @@ import dagster as dg
 
 from lake_assets.config.secrets import secrets_hidden
 from lake_assets.gold.compute_mart import computed_mart
-from lake_assets.gold.consumption import fingerprint
 from lake_assets.gold.mart import Mart
+from lake_assets.gold.registry import code_version
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
+from lake_assets.gold.write_mart import Mode
 from lake_assets.orchestration.assets.mart_lineage import derived_lineage, recorded_lineage
 from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.silver_checks import BLOCKING
-from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY
+from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, KEY, WRITE_MODE
 from lake_assets.orchestration.io_managers.run_partitions import PARTITION_COLUMN
 from lake_assets.orchestration.shared.asset_metadata import table_metadata
 from lake_assets.orchestration.shared.day_partitions import daily_partitions
@@ -71,16 +71,6 @@ def _repository(context: dg.AssetExecutionContext) -> dg.RepositoryDefinition | 
         return None
 
 
-def _code_version(mart: Mart) -> str | None:
-    """A hash of the module that computes the mart; None if it has no source."""
-    try:
-        module = inspect.getmodule(mart.compute)
-        source = inspect.getsource(module) if module is not None else None
-    except (OSError, TypeError):
-        return None
-    return None if source is None else fingerprint({"source": source})
-
-
 def _backfill_policy(mart: Mart) -> dg.BackfillPolicy:
     if mart.days_per_run is None:
         return dg.BackfillPolicy.single_run()
@@ -90,7 +80,11 @@ def _backfill_policy(mart: Mart) -> dg.BackfillPolicy:
 def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
     partitioned = mart.partition_column is not None
     metadata = table_metadata(runtime.lake, mart.identifier, mart.columns)
-    code_version = _code_version(mart)
+    if partitioned:
+        metadata[PARTITION_COLUMN] = mart.partition_column
+    if mart.key:
+        metadata |= {WRITE_MODE: Mode.DIFFERENCE.value, KEY: list(mart.key)}
+    version = code_version(mart)
 
     @dg.asset(
         key=dg.AssetKey(mart.asset_key),
@@ -100,11 +94,11 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         kinds={"iceberg", "pyspark"},
         owners=list(mart.owners),
         tags={"layer": "gold", **mart.tags},
-        metadata=metadata | ({PARTITION_COLUMN: mart.partition_column} if partitioned else {}),
+        metadata=metadata,
         partitions_def=daily_partitions(runtime.lake) if partitioned else None,
         backfill_policy=_backfill_policy(mart) if partitioned else None,
         io_manager_key=IO_MANAGER_KEY,
-        code_version=code_version,
+        code_version=version,
     )
     def compute(context: dg.AssetExecutionContext) -> Any:
         if failed := failed_inputs(context.instance, mart, _repository(context)):
@@ -126,7 +120,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with secrets_hidden(runtime.lake), Heartbeat(context.instance, context.run.run_id, beat):
             computed, metadata = computed_mart(runtime, mart, view, days)
-            lineage = recorded_lineage(context.instance, context.asset_key, code_version)
+            lineage = recorded_lineage(context.instance, context.asset_key, version)
             lineage = lineage or derived_lineage(runtime.lake.catalog.name, mart, computed.frame)
             source_now = dg.MetadataValue.timestamp(view.now)
             context.add_output_metadata({**metadata, "source_now": source_now, **lineage})

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.config import LakeConfig, SourceConfig
 from lake_assets.errors import ApplyConflict
-from lake_assets.gold.write_mart import Computed, Mode, Store, column_types, write
+from lake_assets.gold.write_mart import KEYED, Computed, Mode, Store, write
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.io_managers.run_partitions import partition_by, run_partitions
 from lake_assets.orchestration.io_managers.table_values import table_value
@@ -30,9 +30,9 @@ from lake_assets.spark.types import iceberg_type
 IO_MANAGER_KEY = "iceberg_io_manager"
 
 WRITE_MODE = "lake/write"
-"""Definition metadata: `overwrite` (by default), `append` or `upsert`."""
+"""Definition metadata: `overwrite` (by default), `append`, `upsert` or `difference`."""
 KEY = "lake/key"
-"""Definition metadata of an asset that is upserted: the names of its key's columns."""
+"""Definition metadata for `upsert` and `difference`: the names of the key's columns."""
 
 MOST_RACES = 10
 """How often a run computes again after it lost a race to another run of the same table."""
@@ -49,7 +49,8 @@ class TableIOManager(dg.IOManager):
 
     An asset returns a Spark DataFrame, or what PyArrow takes as a table: `pyarrow.Table`, `RecordBatchReader`, a
     DataFrame of pandas or Polars, a relation of DuckDB. A partitioned asset overwrites exactly the run's partitions,
-    also with zero rows; an unpartitioned one is replaced whole; by its metadata `lake/write` it appends or upserts.
+    also with zero rows; an unpartitioned one is replaced whole; by its metadata `lake/write` it appends, upserts,
+    or writes the difference.
     Either is one commit on main. Rows outside the run's partitions raise PartitionMismatch, and nothing is written.
     """
 
@@ -74,7 +75,7 @@ class TableIOManager(dg.IOManager):
     def _store(self, context: dg.OutputContext, computed: Computed) -> None:
         metadata = context.definition_metadata
         rows = run_partitions(context, metadata)
-        transforms = partition_by(context, rows, column_types(computed.columns))
+        transforms = partition_by(context, rows, computed.types)
         mode, key = _mode(context)
         store = Store(rows, transforms, mode, key)
         done = write(self._runtime, table_identifier(context.asset_key), computed, store)
@@ -135,9 +136,13 @@ def _mode(context: dg.OutputContext) -> tuple[Mode, list[str]]:
             f"{name}: {WRITE_MODE!r} is {given!r}; it must be {', '.join(list(Mode)[:-1])} or {list(Mode)[-1]}"
         )
     mode = Mode(given)
-    if mode is Mode.UPSERT and not key:
+    if mode in KEYED and not key:
         raise dg.DagsterInvariantViolationError(
-            f"{name} is upserted: name the columns of its key in metadata {KEY!r}"
+            f"{name} is written by {mode}: name the columns of its key in metadata {KEY!r}"
+        )
+    if mode is Mode.DIFFERENCE and context.has_asset_partitions:
+        raise dg.DagsterInvariantViolationError(
+            f"{name} has partitions, which {mode} does not take: set {WRITE_MODE!r} to overwrite or upsert"
         )
     return mode, [key] if isinstance(key, str) else list(key)
 

@@ -17,7 +17,7 @@ import dagster as dg
 from lake_assets.config import ContinuousConfig
 from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import SparkLost
-from lake_assets.gold.compute_mart import computed_mart
+from lake_assets.gold.compute_mart import computed_mart, mart_store
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
@@ -191,7 +191,7 @@ class Continuous:
             if view is None or not view.stale:
                 return
             computed, metadata = computed_mart(self._runtime, mart, view, None)
-            stored = write(self._runtime, mart.identifier, computed)
+            stored = write(self._runtime, mart.identifier, computed, mart_store(mart))
             # After the rows are readable, because it takes some tenths of a second.
             if mart.name not in self._lineage:
                 self._lineage[mart.name] = derived_lineage(

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, DataFrameWriterV2
 from pyspark.sql import functions as F
 
 from lake_assets.errors import ApplyConflict, RowCountMismatch
-from lake_assets.iceberg.publish import Attempt, with_properties
+from lake_assets.iceberg.publish import EVERY_ROW, Attempt, with_properties
 from lake_assets.iceberg.retention import chain
 from lake_assets.iceberg.table_io import APPLIED_AT, RESTAMP_OF, committed_at, live_rows, load_table, summary
 from lake_assets.silver.changes.reading import Reading
@@ -28,9 +28,6 @@ from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.spark.checkpoint import Observed
 from lake_assets.spark.sql import Sql, quoted, sql
-
-KEYS_VIEW = "keys_of_batch"
-EVERY_ROW = Sql("true")
 
 
 def next_position(context: BatchContext, seen: ChangeFigures) -> Position:
@@ -81,11 +78,8 @@ def delete_matching(
     context: BatchContext, current: Attempt, keys: DataFrame, matches: Sql, condition: Sql = EVERY_ROW
 ) -> None:
     """Deletes on the branch the rows `t` that meet the condition and match one of the keys `k`."""
-    keys.createOrReplaceTempView(KEYS_VIEW)
-    one_matches = sql("EXISTS (SELECT 1 FROM {keys} AS k WHERE {matches})", keys=KEYS_VIEW, matches=matches)
     with context.watch.stage("delete"):
-        delete_rows(context, current, sql("{one} AND {other}", one=condition, other=one_matches))
-    context.spark.catalog.dropTempView(KEYS_VIEW)
+        current.delete_matching(keys, matches, condition)
 
 
 def on_branch(context: BatchContext, current: Attempt) -> DataFrame:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import Mode
-from lake_assets.iceberg.publish import Attempt
+from lake_assets.iceberg.publish import EVERY_ROW, Attempt
 from lake_assets.silver.changes import scd2_versions as history
 from lake_assets.silver.changes import soft_delete
 from lake_assets.silver.changes.collapse import instant
@@ -43,7 +43,6 @@ from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
-    EVERY_ROW,
     append_rows,
     delete_matching,
     delete_rows,

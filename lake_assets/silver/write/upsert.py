@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.files.keys import FileKind
-from lake_assets.iceberg.publish import Attempt
+from lake_assets.iceberg.publish import EVERY_ROW, Attempt
 from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
 from lake_assets.silver.changes.key_states import Counts, keys_of, living
 from lake_assets.silver.changes.large_batch import batch_states, is_large
@@ -29,7 +29,6 @@ from lake_assets.silver.write.batch import REWRITE, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
-    EVERY_ROW,
     delete_matching,
     in_table_columns,
     on_branch,

@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 COLUMNS = {
     name: {column.name: column.type for column in TABLES[name].columns}
-    for name in ("stations", "trips", "station_status")
+    for name in ("stations", "trips", "station_status", "bikes", "maintenance_tickets")
 }
 COLUMNS["station_status_changes"] = {
     "_op": "string",
@@ -25,13 +25,6 @@ COLUMNS["station_status_changes"] = {
     "_sequence": "string",
     **COLUMNS["station_status"],
 }
-INPUTS = {
-    "stations": "stations",
-    "trips": "trips",
-    "status": "station_status",
-    "status_changes": "station_status_changes",
-}
-"""The table behind each name that the marts use."""
 
 
 def frame(spark: SparkSession, table: str, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
@@ -50,7 +43,7 @@ def compute(
 ) -> list[Row]:
     """The mart's rows over `rows` by table."""
     request = MartRequest(
-        inputs={name: frame(spark, INPUTS[name], rows[INPUTS[name]]) for name in mart.tables},
+        inputs={name: frame(spark, rule.table, rows[rule.table]) for name, rule in mart.tables.items()},
         now=now,
         first_day=days[0] if days else None,
         last_day=days[1] if days else None,

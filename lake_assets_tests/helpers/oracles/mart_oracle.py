@@ -133,20 +133,13 @@ def trip_revenue_daily(stations: Sequence[Row], trips: Sequence[Row], *, days: S
         if trip["ended_at"] is not None and utc_day(trip["ended_at"]) in days:
             district = districts.get(trip["start_station_id"], "unknown")
             groups[utc_day(trip["ended_at"]), district].append(trip)
-    micro = Decimal("0.000001")
     return [
         {
             "day": day,
             "district": district,
             "trips": len(members),
             "revenue": sum((trip["fare"] or Decimal(0) for trip in members), Decimal("0.00")),
-            "distance_km": float(
-                sum(
-                    Decimal(repr(trip["distance_km"])).quantize(micro, ROUND_HALF_UP)
-                    for trip in members
-                    if trip["distance_km"] is not None
-                )
-            ),
+            "distance_km": float(_kilometres(members)),
         }
         for (day, district), members in groups.items()
     ]
@@ -190,3 +183,57 @@ def racks_empty_now(
             }
         )
     return found
+
+
+def racks_to_refill(
+    stations: Sequence[Row],
+    status: Sequence[Row],
+    status_changes: Sequence[Row],
+    *,
+    now: datetime,
+    limit: timedelta,
+    within: timedelta,
+) -> list[Row]:
+    """What the mart of this name must hold."""
+    names = ("station_id", "name", "district", "empty_since", "docks_available")
+    empty = racks_empty_now(stations, status, status_changes, now=now, limit=limit, close=1)
+    return [
+        {name: rack[name] for name in names} | {"breach_at": rack["empty_since"] + limit}
+        for rack in empty
+        if rack["empty_since"] is not None and now < rack["empty_since"] + limit <= now + within
+    ]
+
+
+def bike_utilisation(
+    bikes: Sequence[Row], trips: Sequence[Row], tickets: Sequence[Row], *, every_km: int
+) -> list[Row]:
+    """What the mart of this name must hold."""
+    found = []
+    for bike in bikes:
+        number = bike["bike_id"]
+        closed = [t["closed_at"] for t in tickets if t["bike_id"] == number and t["closed_at"] is not None]
+        maintained = max(closed, default=None)
+        ridden = [trip for trip in trips if trip["bike_id"] == number and trip["ended_at"] is not None]
+        since = [trip for trip in ridden if maintained is None or trip["ended_at"] > maintained]
+        hours = sum((trip["ended_at"] - trip["started_at"] for trip in ridden), timedelta(0)) / timedelta(
+            hours=1
+        )
+        found.append(
+            {
+                "bike_id": number,
+                "model": bike["model"],
+                "status": bike["status"],
+                "trips": len(ridden),
+                "distance_km": float(_kilometres(ridden)),
+                "hours_ridden": rounded(hours),
+                "maintained_at": maintained,
+                "km_since_maintenance": float(_kilometres(since)),
+                "maintenance_due": _kilometres(since) >= every_km,
+            }
+        )
+    return found
+
+
+def _kilometres(trips: Iterable[Row]) -> Decimal:
+    given = (Decimal(repr(trip["distance_km"])) for trip in trips if trip["distance_km"] is not None)
+    return sum((distance.quantize(Decimal("0.000001"), ROUND_HALF_UP) for distance in given), Decimal(0))

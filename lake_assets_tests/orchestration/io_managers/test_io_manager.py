@@ -138,6 +138,13 @@ def test_an_unpartitioned_asset_is_replaced_whole(lake: Lake, instance: dg.Dagst
     assert table.spec().is_unpartitioned()
 
 
+def test_the_difference_is_of_the_whole_table(lake: Lake, instance: dg.DagsterInstance) -> None:
+    metadata = {PARTITION_COLUMN: "day", io_manager.WRITE_MODE: "difference", io_manager.KEY: ["id"]}
+    asset = mart("difference", lambda: frame(lake, OLD), metadata=metadata)
+    with pytest.raises(dg.DagsterInvariantViolationError, match="partitions, which difference does not take"):
+        run(lake, instance, asset, ALL)
+
+
 def test_a_write_planned_from_an_older_table_computes_again(lake: Lake, instance: dg.DagsterInstance) -> None:
     run(lake, instance, mart("race", lambda: Computed(frame(lake, OLD), COLUMNS)), ALL)
     planned = []
