@@ -7,6 +7,8 @@ finding out that a lake has nothing to do (`orchestration/lake_definitions.py`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lake_assets.checks.data_check import DataCheck
+from lake_assets.checks.lake_checks import lake_checks
 from lake_assets.config import LakeConfig
 from lake_assets.gold.at_cut import refuse_impossible_cuts
 from lake_assets.gold.mart import Mart
@@ -22,6 +24,8 @@ class Lake:
     runtime: LakeRuntime
     targets: tuple[Target, ...]
     marts: tuple[Mart, ...]
+    checks: tuple[DataCheck, ...]
+    """Those that are evaluated on a schedule or by hand."""
 
     @property
     def config(self) -> LakeConfig:
@@ -31,9 +35,10 @@ class Lake:
 def open_lake(
     config: LakeConfig, runtime: LakeRuntime | None = None, marts: Sequence[Mart] | None = None
 ) -> Lake:
-    """Resolves the marts, and the silver tables with the columns that the marts track. Raises LakeError for an unusable
-    mart."""
+    """Resolves the marts, the silver tables with the columns that the marts track, and the checks. Raises LakeError for
+    an unusable mart or check."""
     found = tuple(load_marts(config) if marts is None else marts)
     refuse_impossible_cuts(found, config)
     targets = tuple(lake_targets(config, tracked_columns(found, config)))
-    return Lake(runtime or LakeRuntime(config), targets, found)
+    checks = tuple(lake_checks(config, targets, found))
+    return Lake(runtime or LakeRuntime(config), targets, found, checks)

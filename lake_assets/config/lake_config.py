@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from lake_assets.config.automation import ContinuousConfig, MaintenanceConfig
-from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, matching, refuse
+from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, did_you_mean, matching, refuse
+from lake_assets.config.checks import FOR_GOLD, ChecksConfig, TableCheck, check_mistakes
 from lake_assets.config.consistent_cut import ConsistentCut
 from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import conflicts
@@ -141,7 +142,15 @@ class SourceConfig(Model):
         found = [
             (("tables", name), text) for name, text in (*self._name_mistakes(), *self._column_mistakes())
         ]
-        refuse([*self._conflicts(), *found, *self._task_mistakes(), *self._earlier_mistakes()])
+        refuse(
+            [
+                *self._conflicts(),
+                *found,
+                *self._task_mistakes(),
+                *self._earlier_mistakes(),
+                *self._reference_mistakes(),
+            ]
+        )
         return self
 
     def _conflicts(self) -> Iterator[Mistake]:
@@ -182,6 +191,21 @@ class SourceConfig(Model):
                     "is dms, which needs dms_task: the ARN of the replication task, of the source or of the table",
                 )
 
+    def _reference_mistakes(self) -> Iterator[Mistake]:
+        for name, table in self.tables.items():
+            for check, given in table.checks.items():
+                if (reference := given.references) is None:
+                    continue
+                at = ("tables", name, "checks", check)
+                if (parent := self.tables.get(reference.table)) is None:
+                    near = did_you_mean(reference.table, self.tables)
+                    yield at, f"refers to {reference.table}, which the source does not have{near}"
+                    continue
+                known = {column.name for column in parent.columns}
+                for column in reference.columns.values():
+                    if column not in known:
+                        yield at, f"refers to {column}, which {reference.table} does not have"
+
     def _name_mistakes(self) -> Iterator[tuple[str, str]]:
         silver_names: dict[str, str] = {}
         folded: dict[str, str] = {}
@@ -220,6 +244,17 @@ class GoldConfig(Model):
     """`.sql` files beside lake.yaml, and Python modules or `.py` files that define a `MART`: one mart each."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Passed to the marts unchanged, such as the empty-rack limit."""
+    checks: dict[str, dict[str, TableCheck]] = Field(default_factory=dict)
+    """By mart and name, checks of the mart's rows; see docs/checks.md."""
+
+    @model_validator(mode="after")
+    def _checks(self) -> "GoldConfig":
+        refuse(
+            (("checks", mart, *keys), text)
+            for mart, checks in self.checks.items()
+            for keys, text in check_mistakes(checks, FOR_GOLD)
+        )
+        return self
 
 
 class AutomationConfig(Model):
@@ -263,6 +298,7 @@ class LakeConfig(Model):
     gold: GoldConfig = GoldConfig()
     automation: AutomationConfig = AutomationConfig()
     maintenance: MaintenanceConfig = MaintenanceConfig()
+    checks: ChecksConfig = ChecksConfig()
 
     @model_validator(mode="after")
     def _source_names(self) -> "LakeConfig":

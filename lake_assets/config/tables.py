@@ -12,6 +12,14 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from lake_assets.config.base import Duration, Mistake, Model, did_you_mean, refuse
+from lake_assets.config.checks import (
+    CHECK_NAME,
+    FOR_BRONZE,
+    FOR_SILVER,
+    OF_BATCHES,
+    TableCheck,
+    check_mistakes,
+)
 from lake_assets.config.columns import Column, Columns
 from lake_assets.config.dms import DmsSettings, DmsTask, OwnSettings
 from lake_assets.config.evolution import EarlierLayout, QuarantineLimits, SchemaChanges
@@ -131,6 +139,8 @@ class Freshness(Model):
     """A file that has been in the bucket longer than this without being applied fails the check."""
     max_source_lag: Duration | None = None
     """The largest age of the newest applied source commit; None where a quiet source is normal."""
+    max_quiet: Duration | None = None
+    """The longest time without a new file of the table in the bucket; None where a quiet source is normal."""
 
 
 class TableConfig(Model):
@@ -165,6 +175,8 @@ class TableConfig(Model):
     earlier: tuple[EarlierLayout, ...] = ()
     """Oldest first."""
     quarantine: QuarantineLimits = QuarantineLimits()
+    checks: dict[str, TableCheck] = Field(default_factory=dict)
+    """By name, checks of the silver table's rows; see docs/checks.md."""
     format_version: Literal[2, 3] = 3
     dms: OwnSettings = Field(default_factory=dict)
     """Endpoint settings that differ from the source's; see `SourceConfig.settings`."""
@@ -237,9 +249,26 @@ class TableConfig(Model):
         for name in self.defaults:
             if name not in types:
                 yield ("defaults", name), f"is not a column{did_you_mean(name, types)}"
+        for keys, text in check_mistakes(self.checks, (*FOR_SILVER, *FOR_BRONZE), OF_BATCHES):
+            yield ("checks", *keys), text
+        for name, check in self.checks.items():
+            yield from self._check_mistakes(name, check, types)
         ends = [layout.until for layout in self.earlier]
         if ends != sorted(set(ends)):
             yield ("earlier",), "must be listed from the oldest to the newest"
         for shape in self.also:
             if shape not in FURTHER_SHAPES or shape is self.mode:
                 yield ("also",), f"{shape} is no further shape of a {self.mode} table"
+
+    def _check_mistakes(self, name: str, check: TableCheck, types: Mapping[str, str]) -> Iterator[Mistake]:
+        if re.fullmatch(CHECK_NAME, name) is None:
+            yield ("checks", name), "is a name in Dagster: use lower case letters, digits and _"
+        if check.of is not None:
+            yield ("checks", name), "compares a mart with its input: move it to gold.checks"
+        referring = check.references.columns if check.references is not None else ()
+        for column in (*check.unique, *referring):
+            if column not in types:
+                yield (
+                    ("checks", name),
+                    f"names {column}, which columns does not have{did_you_mean(column, types)}",
+                )

@@ -17,6 +17,7 @@ from pyiceberg.types import DateType, NestedField, PrimitiveType
 
 from lake_assets.errors import LakeError
 from lake_assets.gold.changed_days import Commit
+from lake_assets.gold.consumption import Consumption, read_consumption
 from lake_assets.iceberg.retention import chain, main_chain
 from lake_assets.iceberg.table_io import applied_at, load_table, summary
 from lake_assets.silver.table.position import read_position
@@ -90,6 +91,25 @@ def commits_since(table: Table, consumed: int | None, upto: int) -> tuple[Commit
     else:
         return None
     return tuple(reversed(commits))
+
+
+def changed_since(table: Table, consumed: int | None) -> list[Snapshot]:
+    """The retained snapshots of main after `consumed` that changed rows, the newest first; all of them for None."""
+    found: list[Snapshot] = []
+    for snapshot in main_chain(table):
+        if snapshot.snapshot_id == consumed:
+            break
+        if _commit(snapshot).changes_rows:
+            found.append(snapshot)
+    return found
+
+
+def newest_consumption(table: Table | None) -> Consumption | None:
+    """What the mart had consumed at its newest own commit; None without one."""
+    states = (
+        read_consumption(summary(snapshot)) for snapshot in (main_chain(table) if table is not None else ())
+    )
+    return next((state for state in states if state.snapshots), None)
 
 
 def _commit(snapshot: Snapshot) -> Commit:

@@ -11,6 +11,7 @@ from lake_assets.orchestration.assets.bronze_assets import IO_MANAGER_KEY as BRO
 from lake_assets.orchestration.assets.bronze_assets import bronze_specs
 from lake_assets.orchestration.assets.mart_assets import gold_assets
 from lake_assets.orchestration.assets.silver_assets import silver_assets
+from lake_assets.orchestration.checks.data_checks import check_schedules, data_checks
 from lake_assets.orchestration.io_managers.bronze_io_manager import BronzeIOManager
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, TableIOManager
 from lake_assets.orchestration.runs.continuous_job import continuous_job, continuous_sensor
@@ -32,13 +33,16 @@ def lake_definitions(config: str | Path | None = None) -> dg.Definitions:
     return build_definitions(open_lake(load_lake(None if config is None else Path(config))))
 
 
-def build_definitions(lake: Lake, progress: Progress = lambda target, stage: None) -> dg.Definitions:
-    """All Dagster definitions of a lake; `progress` is called with each table's stages as they begin."""
+def build_definitions(
+    lake: Lake, progress: Progress = lambda target, stage: None, *, checks: bool = True
+) -> dg.Definitions:
+    """All Dagster definitions of a lake; `progress` is called with each table's stages as they begin. `checks`: whether
+    the checks are among them that are evaluated on a schedule: a run of an asset executes every check of it."""
     # Single-run backfills are in beta; they compute a range of days in one run.
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
     runtime = lake.runtime
     sensors = [file_sensor(runtime, source, lake.targets, lake.marts) for source in lake.config.sources]
-    sensors.append(freshness_sensor(runtime, lake.targets))
+    sensors.append(freshness_sensor(runtime, lake.targets, lake.checks))
     if lake.marts:
         sensors.append(mart_sensor(runtime, lake.marts))
     jobs = []
@@ -53,7 +57,11 @@ def build_definitions(lake: Lake, progress: Progress = lambda target, stage: Non
             *(part for part in silver if not isinstance(part, dg.AssetChecksDefinition)),
             *gold_assets(runtime, lake.marts),
         ],
-        asset_checks=[part for part in silver if isinstance(part, dg.AssetChecksDefinition)],
+        asset_checks=[
+            *(part for part in silver if isinstance(part, dg.AssetChecksDefinition)),
+            *(data_checks(runtime, lake.checks) if checks else ()),
+        ],
+        schedules=check_schedules(lake.checks) if checks else (),
         sensors=sensors,
         jobs=jobs,
         resources={

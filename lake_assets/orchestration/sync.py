@@ -135,7 +135,7 @@ def _execute(
     tags: dict[str, str],
     show_stage: Callable[[Target, str], None] = lambda target, stage: None,
 ) -> dg.ExecuteInProcessResult:
-    job = build_definitions(lake, show_stage).resolve_implicit_global_asset_job_def()
+    job = build_definitions(lake, show_stage, checks=False).resolve_implicit_global_asset_job_def()
     return job.execute_in_process(
         instance=instance, asset_selection=list(keys), tags=tags, run_config=QUIET, raise_on_error=False
     )

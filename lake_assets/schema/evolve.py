@@ -12,11 +12,11 @@ from lake_assets.bronze.files.formats import added_names
 from lake_assets.bronze.files.parquet_columns import parquet_columns
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import Column, Policy, SchemaChanges
-from lake_assets.config.spelling import listed
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract import Contract, is_unreadable
 from lake_assets.schema.names import NO_RULES, Naming, refuse_names
 from lake_assets.schema.promotion import holds, lake_type, widens
+from lake_assets.schema.spelling import listed
 from lake_assets.spark.types import stored_type
 
 

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from lake_assets.config import Mode, name_mistake
-from lake_assets.config.spelling import key, listed, mapping
 from lake_assets.errors import TableStopped
 from lake_assets.schema.contract import Contract, Contracts, ContractVersion, is_unreadable
+from lake_assets.schema.spelling import key, listed, mapping
 
 
 @dataclass(frozen=True, slots=True)

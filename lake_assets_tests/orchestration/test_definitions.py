@@ -53,6 +53,12 @@ def gold(mart: str) -> dg.AssetKey:
 
 SILVER = [*TABLES, "station_status_changes"]
 BATCH = dg.AssetKey(["lake_ops", "bikeshare_batch"])
+DECLARED = [
+    (silver("trips"), "ended_after_start"),
+    (silver("trips"), "has_a_bike"),
+    (gold("trip_revenue_daily"), "every_finished_trip"),
+]
+"""The checks that the shipped lake.yaml declares."""
 
 
 # --- assets
@@ -130,15 +136,19 @@ def test_what_is_partitioned_by_day(graph: AssetGraph) -> None:
 # --- checks and sensors
 
 
-def test_every_silver_table_has_its_checks(definitions: dg.Definitions, graph: AssetGraph) -> None:
+def test_every_table_has_its_checks(definitions: dg.Definitions, graph: AssetGraph) -> None:
     expected = {
         dg.AssetCheckKey(silver(t), name)
         for t in SILVER
         for name in ("applied", "row_count", "quarantine", "known_rows", "freshness")
     }
-    assert set(graph.asset_check_keys) == expected | {
-        dg.AssetCheckKey(BATCH, name) for name in ("no_table_failed", "known_files")
-    }
+    expected |= {dg.AssetCheckKey(BATCH, name) for name in ("no_table_failed", "known_files")}
+    expected |= {dg.AssetCheckKey(silver(t), "not_null") for t in TABLES}
+    expected |= {dg.AssetCheckKey(silver(t), "unique_key") for t in TABLES if t != "app_events"}
+    both = [*map(bronze, TABLES), *map(gold, MARTS)]
+    expected |= {dg.AssetCheckKey(key, name) for key in both for name in ("row_count", "freshness")}
+    expected |= {dg.AssetCheckKey(key, name) for key, name in DECLARED}
+    assert set(graph.asset_check_keys) == expected
     blocking = {key.name for key in graph.asset_check_keys if graph.get_check_spec(key).blocking}
     assert blocking == {"applied", "row_count", "no_table_failed"}
     assert all(graph.get_check_spec(key).description for key in graph.asset_check_keys)

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from lake_assets.config import UNDECIDED
-from lake_assets.config.spelling import key, listed
 from lake_assets.onboarding.reflection.reflect import SourceColumn, SourceTable
+from lake_assets.schema.spelling import key, listed
 
 _SILVER_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import dagster as dg
 
+from lake_assets.checks.live_rows import counted_rows
 from lake_assets.config import Mode
 from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.table_io import load_table
@@ -21,7 +22,6 @@ from lake_assets.orchestration.assets.batch_check import FAILED_TABLES, batch_ch
 from lake_assets.orchestration.assets.silver_report import inconsistencies, turn_events
 from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.freshness_check import freshness
-from lake_assets.orchestration.checks.live_rows_check import counted_rows
 from lake_assets.orchestration.checks.silver_checks import (
     APPLIED,
     ROW_COUNT,

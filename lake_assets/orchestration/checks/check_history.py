@@ -47,6 +47,18 @@ def check_executions(
     return [CheckExecution(OUTCOME.get(record.status), _evaluated_at(instance, record)) for record in records]
 
 
+def earlier_values(
+    instance: dg.DagsterInstance, check: dg.AssetCheckKey, name: str, limit: int
+) -> list[float]:
+    """The numbers under `name` in the metadata of the newest evaluations, the newest first."""
+    records = instance.event_log_storage.get_asset_check_execution_history(
+        check, limit=limit, status=set(OUTCOME)
+    )
+    given = [record.evaluation.metadata.get(name) for record in records if record.evaluation is not None]
+    numbers = [entry.value for entry in given if isinstance(entry, dg.FloatMetadataValue)]
+    return [number for number in numbers if number is not None]
+
+
 def latest_evaluation(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> CheckExecution | None:
     """The newest execution in which the check was evaluated."""
     records = instance.event_log_storage.get_asset_check_execution_history(

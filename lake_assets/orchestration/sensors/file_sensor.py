@@ -14,6 +14,7 @@ from lake_assets.gold.mart import Mart
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
 from lake_assets.orchestration.assets.silver_assets import batch_keys
+from lake_assets.orchestration.checks.data_checks import checks_of_run
 from lake_assets.orchestration.checks.silver_checks import APPLIED
 from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
@@ -60,7 +61,7 @@ def file_sensor(
                 included = marts_to_include(
                     context.instance, runtime, source, marts, ready, context.repository_def
                 )
-                request = _request(source, targets, ready, included)
+                request = _request(source, targets, ready, included, context.repository_def)
                 return dg.SensorResult(run_requests=[request], asset_events=events)
             location = runtime.store(source).location
             summary = (
@@ -130,11 +131,17 @@ def _scan_summary(found: Discovery, location: str) -> str:
 
 
 def _request(
-    source: str, targets: Sequence[Target], ready: Sequence[Target], shared_marts: Sequence[Mart]
+    source: str,
+    targets: Sequence[Target],
+    ready: Sequence[Target],
+    shared_marts: Sequence[Mart],
+    repository: dg.RepositoryDefinition | None,
 ) -> dg.RunRequest:
-    selection = [dg.AssetKey(target.asset_key) for target in ready]
+    tables = [dg.AssetKey(target.asset_key) for target in ready]
     marts = [dg.AssetKey(mart.asset_key) for mart in shared_marts]
+    selection = [*tables, *sorted(batch_keys(source, targets, ready)), *marts]
     return dg.RunRequest(
-        asset_selection=[*selection, *sorted(batch_keys(source, targets, ready)), *marts],
+        asset_selection=selection,
+        asset_check_keys=checks_of_run(repository, selection),
         tags={SCOPE: f"silver/{source}", **RUN_TAGS, **{mart_tag(mart.name): "1" for mart in shared_marts}},
     )

@@ -6,15 +6,17 @@ Dagster has no event of (`orchestration/runs/missed_checks.py`).
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
 
+from lake_assets.checks.data_check import DataCheck
 from lake_assets.orchestration.assets.silver_assets import batch_key
 from lake_assets.orchestration.checks.check_history import latest_evaluation
+from lake_assets.orchestration.checks.data_checks import evaluation_of
 from lake_assets.orchestration.checks.freshness_check import freshness
-from lake_assets.orchestration.checks.silver_checks import FRESHNESS, freshness_evaluation
+from lake_assets.orchestration.checks.silver_checks import freshness_evaluation
 from lake_assets.orchestration.checks.stray_check import strays_evaluation
 from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.missed_checks import UnreportedPositions
@@ -28,8 +30,11 @@ REPORT_GRACE_SECONDS = 300.0
 """How long a continuous run has to report a position, besides two of its report intervals."""
 
 
-def freshness_sensor(runtime: LakeRuntime, targets: Sequence[Target]) -> dg.SensorDefinition:
-    """The sensor of all silver tables; running by default."""
+def freshness_sensor(
+    runtime: LakeRuntime, targets: Sequence[Target], checks: Sequence[DataCheck] = ()
+) -> dg.SensorDefinition:
+    """The sensor of all tables; running by default. It evaluates the checks that read no rows."""
+    cheap = [check for check in checks if not check.needs_rows]
     unreported, sources = UnreportedPositions(), sorted({target.source for target in targets})
     continuous = runtime.lake.automation.continuous
     patience = REPORT_GRACE_SECONDS + (
@@ -41,7 +46,7 @@ def freshness_sensor(runtime: LakeRuntime, targets: Sequence[Target]) -> dg.Sens
         target=dg.AssetSelection.assets(*(dg.AssetKey(target.asset_key) for target in targets)),
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Evaluates the freshness check of every silver table, also while nothing runs.",
+        description="Evaluates the freshness check of every table, also while nothing runs.",
     )
     def table_freshness(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         read_at = time.time()
@@ -54,10 +59,11 @@ def freshness_sensor(runtime: LakeRuntime, targets: Sequence[Target]) -> dg.Sens
             strays = strays_evaluation(context.instance, runtime, source, batch_key(source, 1))
             if strays is not None:
                 context.instance.report_runless_asset_event(strays)
-        evaluations = changed_evaluations(context.instance, states)
+        others = (evaluation_of(runtime, context.instance, check) for check in cheap)
+        evaluations = [*changed_evaluations(context.instance, states), *news(context.instance, others)]
         for evaluation in evaluations:
             context.instance.report_runless_asset_event(evaluation)
-        return dg.SkipReason(f"{len(evaluations)} of {many(len(targets), 'table')} evaluated")
+        return dg.SkipReason(f"{len(evaluations)} of {many(len(targets) + len(cheap), 'check')} evaluated")
 
     return table_freshness
 
@@ -67,13 +73,24 @@ def changed_evaluations(
 ) -> list[dg.AssetCheckEvaluation]:
     """Evaluations whose outcome differs from the newest one, or whose newest one is old."""
     now = datetime.now(UTC)
+    return news(
+        instance,
+        (
+            freshness_evaluation(freshness(state.target, state.position, state.logged, now))
+            for state in states
+            # `applied` reports the error; the pending files are unknown.
+            if state.error is None
+        ),
+    )
+
+
+def news(
+    instance: dg.DagsterInstance, evaluations: Iterable[dg.AssetCheckEvaluation]
+) -> list[dg.AssetCheckEvaluation]:
+    """Those whose outcome differs from the newest one of their check, or whose newest one is old."""
     found = []
-    for state in states:
-        if state.error is not None:
-            continue  # `applied` reports the error; the pending files are unknown
-        evaluation = freshness_evaluation(freshness(state.target, state.position, state.logged, now))
-        key = dg.AssetCheckKey(evaluation.asset_key, FRESHNESS)
-        last = latest_evaluation(instance, key)
+    for evaluation in evaluations:
+        last = latest_evaluation(instance, dg.AssetCheckKey(evaluation.asset_key, evaluation.check_name))
         if last is None or last.passed != evaluation.passed or time.time() - last.at > REPEAT_SECONDS:
             found.append(evaluation)
     return found

@@ -16,6 +16,7 @@ from lake_assets.gold.table_snapshots import snapshot_of_rows
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.assets.mart_assets import failed_inputs, silver_keys
 from lake_assets.orchestration.assets.mart_runs import MartRun, mart_work
+from lake_assets.orchestration.checks.data_checks import checks_of_run
 from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
 from lake_assets.orchestration.runs.retry_wait import mart_backing_off
@@ -92,7 +93,7 @@ def mart_requests(
         reasons.append(
             f"{many(len(work.unpartitioned_days), 'changed day', 'lie')} outside the partitions: see gold.start_date"
         )
-    return [_request(run) for run in work.runs], reasons
+    return [_request(run, repository) for run in work.runs], reasons
 
 
 def _kept_current(runtime: LakeRuntime, mart: Mart, run: str) -> str | None:
@@ -108,6 +109,8 @@ def _kept_current(runtime: LakeRuntime, mart: Mart, run: str) -> str | None:
     return f"{mart.identifier} is computed again in {left:.0f} s (daily_marts_every)" if left > 0 else None
 
 
-def _request(run: MartRun) -> dg.RunRequest:
+def _request(run: MartRun, repository: dg.RepositoryDefinition | None) -> dg.RunRequest:
     tags = {SCOPE: "gold", **RUN_TAGS, **{mart_tag(name): "1" for name in run.marts}, **run.tags}
-    return dg.RunRequest(asset_selection=run.keys, tags=tags)
+    return dg.RunRequest(
+        asset_selection=run.keys, asset_check_keys=checks_of_run(repository, run.keys), tags=tags
+    )

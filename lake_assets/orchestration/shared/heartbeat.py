@@ -28,14 +28,17 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
     def __enter__(self) -> "Heartbeat":
-        self._thread.start()
+        # Nobody else sees an instance in memory, and its SQLite refuses to be used by two threads at once.
+        if not self._instance.is_ephemeral:
+            self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        self._thread.join(timeout=self._interval)
+        if self._thread.is_alive():
+            self._thread.join(timeout=self._interval)
 
     def _beat(self) -> None:
         while True:

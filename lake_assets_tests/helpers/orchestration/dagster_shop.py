@@ -150,16 +150,22 @@ class Shop:
 
     def run(self, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
         """What the daemon would launch for the request, in this process."""
-        return self.materialize(request.asset_selection or (), request.tags)
+        return self.materialize(request.asset_selection or (), request.tags, checks=request.asset_check_keys)
 
     def materialize(
-        self, keys: Sequence[dg.AssetKey], tags: Any = None, partition: str | None = None
+        self,
+        keys: Sequence[dg.AssetKey],
+        tags: Any = None,
+        partition: str | None = None,
+        checks: Sequence[dg.AssetCheckKey] | None = None,
     ) -> dg.ExecuteInProcessResult:
-        """A run of these assets with their checks."""
+        """A run of these assets with these checks; None for all of their checks."""
         job = self.definitions.resolve_implicit_global_asset_job_def()
-        return job.execute_in_process(
+        of_run = job.get_subset(
+            asset_selection=set(keys), asset_check_selection=None if checks is None else set(checks)
+        )
+        return of_run.execute_in_process(
             instance=self.instance,
-            asset_selection=list(keys),
             tags=dict(tags or {}),
             partition_key=partition,
             run_config=QUIET,

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -10,7 +11,7 @@ from dagster._core.events import AssetMaterializationPlannedData
 
 from lake_assets.orchestration.runs.in_flight import LAUNCH_SECONDS, assets_in_flight
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT, Heartbeat
-from lake_assets_tests.helpers.orchestration.dagster_shop import NOTES, SALES, add_run
+from lake_assets_tests.helpers.orchestration.dagster_shop import NOTES, SALES, add_run, open_instance
 
 TIMEOUT = 60.0
 ELSEWHERE = dg.AssetKey(["another", "location"])
@@ -53,7 +54,8 @@ def test_what_counts(instance: dg.DagsterInstance, of: DagsterRunStatus, later: 
     assert status(instance, run_id) is (of if counts or finished else DagsterRunStatus.FAILURE)
 
 
-def test_a_heartbeat_keeps_a_run_alive_and_its_end_is_noticed(instance: dg.DagsterInstance) -> None:
+def test_a_heartbeat_keeps_a_run_alive_and_its_end_is_noticed(tmp_path: Path) -> None:
+    instance = open_instance(tmp_path)
     run_id = add_run(instance, [SALES], DagsterRunStatus.STARTED).run_id
     with Heartbeat(instance, run_id, 0.05):
         time.sleep(0.3)
@@ -112,6 +114,8 @@ def test_a_beat_that_cannot_be_written_does_not_end_the_run() -> None:
     beats = []
 
     class Unreachable:
+        is_ephemeral = False
+
         def add_run_tags(self, run_id: str, tags: dict[str, str]) -> None:
             beats.append(tags)
             raise ConnectionError("the database is restarting")

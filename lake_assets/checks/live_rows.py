@@ -3,6 +3,8 @@
 Here: the figures of one snapshot. Not here: the comparison (`silver/table/row_count.py`).
 """
 
+from collections.abc import Callable, Mapping
+
 from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
 
@@ -12,12 +14,16 @@ from lake_assets.silver.table.position import LOG_OFFSET
 from lake_assets.silver.table.row_count import LiveRows
 
 
-def counted_rows(table: Table | None) -> LiveRows:
-    """The rows at the head of main. All zeros for a table that does not exist or has no snapshot on main."""
+def counted_rows(
+    table: Table | None,
+    is_own: Callable[[Mapping[str, str]], bool] = lambda properties: LOG_OFFSET in properties,
+) -> LiveRows:
+    """The rows at the head of main; all zeros for a table that does not exist or has no snapshot on main. `is_own`:
+    whether a commit with these summary properties is the lake's own."""
     chain = main_chain(table) if table is not None else []
     if table is None or not chain:
         return LiveRows(committed=None, by_summary=0, by_files=0)
-    committed = next((s for s in chain if LOG_OFFSET in summary(s)), None)
+    committed = next((s for s in chain if is_own(summary(s))), None)
     files = [
         entry.data_file
         for manifest in chain[0].manifests(table.io)

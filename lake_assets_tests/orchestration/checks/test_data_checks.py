@@ -1,0 +1,314 @@
+"""The checks on a schedule: each is executed by itself in Dagster, on a lake that is right and on one that is not.
+
+Here: breaking the data behind the lake's back, by an own Spark statement or in the bucket. Not here: the checks of a
+batch (`assets/test_silver_assets.py`).
+"""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.errors import LakeError
+from lake_assets_tests.helpers.lakes.small_lakes import small_lake
+from lake_assets_tests.helpers.orchestration.dagster_shop import (
+    COLUMNS,
+    DAILY,
+    NOTES,
+    QUIET,
+    SALES,
+    STOPS,
+    TOTAL,
+    Shop,
+    days,
+    open_shop,
+)
+
+pytestmark = pytest.mark.spark
+
+LANDED = dg.AssetKey(["bronze", "shop", "sales"])
+TOTAL_KEY = dg.AssetKey(TOTAL.asset_key)
+TABLES: dict[str, Any] = {
+    "public.sales": {
+        "columns": {**COLUMNS, "name": "string not null"},
+        "primary_key": ["id"],
+        "partition_by": ["day(at)"],
+        "freshness": {"max_quiet": "1h"},
+        "checks": {
+            "allowed_names": {"rows": "name <> 'forbidden' -- by law", "blocking": True},
+            "one_name_each": {"unique": ["name"], "severity": "warn", "schedule": "30 4 * * 1"},
+            "usual_number": {"total": "count(*)", "drift": 0.5},
+            "misspelt": "nome IS NOT NULL",
+        },
+        **STOPS,
+    },
+    "public.notes": {
+        "columns": COLUMNS,
+        "primary_key": ["id"],
+        "checks": {"has_a_sale": {"references": {"table": "public.sales", "columns": {"id": "id"}}}},
+        **STOPS,
+    },
+}
+GOLD: dict[str, Any] = {
+    "start_date": "2026-03-01",
+    "checks": {"sales_total": {"all_sales": {"total": "sum(sales)", "equals": "count(*)", "of": "sales"}}},
+}
+
+
+@pytest.fixture
+def shop(spark: SparkSession, tmp_path: Path) -> Shop:
+    """Two sales and a note, in all layers."""
+    shop = open_shop(tmp_path, tables=TABLES, gold=GOLD, checks={"mart_max_pending_age": "0s"})
+    shop.change("sales", [1, 2])
+    shop.change("notes", [1])
+    shop.apply()
+    compute_marts(shop)
+    return shop
+
+
+def compute_marts(shop: Shop) -> None:
+    for request in shop.tick("marts").run_requests or ():
+        assert shop.run(request).success
+
+
+def evaluate(shop: Shop, asset: dg.AssetKey, name: str) -> dg.AssetCheckEvaluation:
+    """The check's evaluation in a run of nothing else."""
+    key = dg.AssetCheckKey(asset, name)
+    job = dg.define_asset_job("one_check", dg.AssetSelection.checks(key))
+    graph = shop.definitions.get_repository_def().asset_graph
+    run = job.resolve(asset_graph=graph).execute_in_process(
+        instance=shop.instance, run_config=QUIET, raise_on_error=False
+    )
+    (found,) = run.get_asset_check_evaluations()
+    assert found.asset_check_key == key
+    return found
+
+
+def state(evaluation: dg.AssetCheckEvaluation) -> str:
+    return str(evaluation.metadata["state"].value)
+
+
+def write(shop: Shop, statement: str) -> None:
+    """A statement of another user of the catalog."""
+    shop.lake.runtime.sessions.root().sql(statement.format(catalog=shop.lake.config.catalog.name))
+
+
+INSERT = "INSERT INTO {{catalog}}.silver_shop.{table} VALUES ({id}, {name}, timestamp '2026-03-01 10:00:00')"
+
+
+def insert(shop: Shop, table: str, key: int, name: str) -> None:
+    write(shop, INSERT.format(table=table, id=key, name=name))
+
+
+def test_a_right_lake_passes_every_check_on_the_schedule(shop: Shop) -> None:
+    repository = shop.definitions.get_repository_def()
+    assert {s.name: s.cron_schedule for s in repository.schedule_defs} == {
+        "checks": "0 3 * * *",
+        "checks_2": "30 4 * * 1",
+    }
+    run = repository.get_job("checks").execute_in_process(instance=shop.instance, run_config=QUIET)
+    evaluated = {(e.asset_key.path[0], e.check_name): e.passed for e in run.get_asset_check_evaluations()}
+    assert evaluated == {
+        ("bronze", "row_count"): True,
+        ("silver", "unique_key"): True,
+        ("silver", "not_null"): True,
+        ("silver", "allowed_names"): True,
+        ("silver", "usual_number"): True,
+        ("silver", "misspelt"): False,
+        ("silver", "has_a_sale"): True,
+        ("gold", "row_count"): True,
+        ("gold", "all_sales"): True,
+    }
+    (misspelt,) = [e for e in run.get_asset_check_evaluations() if e.check_name == "misspelt"]
+    assert "nome" in state(misspelt)
+
+
+def test_a_file_does_not_wait_for_checks_on_the_schedule(shop: Shop) -> None:
+    shop.change("sales", [3])
+    done = shop.apply()
+    names = {e.check_name for e in done.get_asset_check_evaluations()}
+    assert names == {
+        "applied",
+        "row_count",
+        "quarantine",
+        "known_rows",
+        "freshness",
+        "no_table_failed",
+        "known_files",
+    }
+    for request in shop.tick("marts").run_requests or ():
+        assert not shop.run(request).get_asset_check_evaluations()
+
+
+def test_a_repeated_key(shop: Shop) -> None:
+    insert(shop, "sales", 2, "'again'")
+    found = evaluate(shop, SALES, "unique_key")
+    assert not found.passed
+    assert state(found) == "1 value does not belong to one row only (id)."
+    assert found.metadata["examples"].value == "id=2, rows=2"
+
+
+def test_a_null_where_none_is_declared(shop: Shop) -> None:
+    write(shop, "ALTER TABLE {catalog}.silver_shop.sales ALTER COLUMN name DROP NOT NULL")
+    insert(shop, "sales", 7, "NULL")
+    found = evaluate(shop, SALES, "not_null")
+    assert not found.passed
+    assert found.metadata["examples"].value == "id=7"
+    assert evaluate(shop, SALES, "allowed_names").passed
+
+
+def test_a_condition_holds_the_marts(shop: Shop) -> None:
+    shop.change("sales", [3], name="forbidden")
+    shop.apply()
+    found = evaluate(shop, SALES, "allowed_names")
+    assert not found.passed
+    assert found.blocking
+    assert found.metadata["examples"].value == "id=3"
+    assert "waits for silver/shop/sales: allowed_names" in shop.refusal("marts")
+    shop.change("sales", [3], op="U", name="allowed")
+    shop.apply()
+    assert evaluate(shop, SALES, "allowed_names").passed
+    assert shop.tick("marts").run_requests
+
+
+def test_a_repeated_value_is_a_warning(shop: Shop) -> None:
+    shop.change("sales", [3, 4], name="same")
+    shop.apply()
+    found = evaluate(shop, SALES, "one_name_each")
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert found.metadata["examples"].value == "name=same, rows=2"
+
+
+def test_a_row_without_the_row_that_it_refers_to(shop: Shop) -> None:
+    shop.change("notes", [9])
+    shop.apply()
+    found = evaluate(shop, NOTES, "has_a_sale")
+    assert not found.passed
+    assert state(found) == "1 row does not have its row in silver_shop.sales."
+    assert found.metadata["examples"].value == "id=9"
+    shop.change("sales", [9])
+    shop.apply()
+    assert evaluate(shop, NOTES, "has_a_sale").passed
+
+
+def test_a_total_that_drifts(shop: Shop) -> None:
+    for _ in range(3):
+        assert evaluate(shop, SALES, "usual_number").passed
+    shop.change("sales", [3])
+    shop.apply()
+    assert evaluate(shop, SALES, "usual_number").passed
+    shop.change("sales", [4])
+    shop.apply()
+    found = evaluate(shop, SALES, "usual_number")
+    assert not found.passed
+    assert state(found) == "count(*) is 4, the median of 4 earlier values is 2."
+
+
+def test_a_mart_that_another_writer_has_changed(shop: Shop) -> None:
+    assert evaluate(shop, TOTAL_KEY, "all_sales").passed
+    write(shop, "INSERT INTO {catalog}.gold.sales_total VALUES (5)")
+    total, rows = evaluate(shop, TOTAL_KEY, "all_sales"), evaluate(shop, TOTAL_KEY, "row_count")
+    assert state(total) == "sum(sales) of gold.sales_total is 7, count(*) of silver_shop.sales is 2."
+    assert not total.passed
+    assert state(rows).startswith("rows after the table's newest batch: 1, now: 2.")
+    assert not rows.passed
+    shop.change("sales", [3])
+    shop.apply()
+    compute_marts(shop)
+    assert evaluate(shop, TOTAL_KEY, "all_sales").passed
+    assert evaluate(shop, TOTAL_KEY, "row_count").passed
+
+
+def test_a_mart_behind_its_inputs(shop: Shop) -> None:
+    assert evaluate(shop, TOTAL_KEY, "freshness").passed
+    shop.change("sales", [3])
+    shop.apply()
+    found = evaluate(shop, TOTAL_KEY, "freshness")
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    shop.tick("freshness")
+    record = shop.instance.event_log_storage.get_asset_check_execution_history(found.asset_check_key, limit=1)
+    assert record[0].event is not None
+    assert record[0].run_id != ""
+    (request,) = [r for r in shop.tick("marts").run_requests or () if days(r) is None]
+    shop.run(request)
+    assert evaluate(shop, TOTAL_KEY, "freshness").passed
+    assert evaluate(shop, dg.AssetKey(DAILY.asset_key), "freshness").passed is False
+
+
+def test_a_landed_file_with_other_rows(shop: Shop) -> None:
+    (file,) = (shop.folder / "bronze/public/sales").iterdir()
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:-1]))
+    found = evaluate(shop, LANDED, "row_count")
+    assert not found.passed
+    assert state(found) == f"public/sales/{file.name} had 2 rows when it was logged, it now has 1"
+    file.unlink()
+    assert evaluate(shop, LANDED, "row_count").metadata["files_gone"].value == 1
+
+
+def test_a_bucket_that_has_gone_quiet(spark: SparkSession, tmp_path: Path) -> None:
+    shop = open_shop(tmp_path, tables=TABLES)
+    file = tmp_path / "bronze" / shop.change("sales", [1])
+    os.utime(file, (time.time() - 7200,) * 2)
+    shop.apply()
+    found = evaluate(shop, LANDED, "freshness")
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert "the limit is 1:00:00" in state(found)
+    shop.change("notes", [1])
+    shop.apply()
+    assert evaluate(shop, dg.AssetKey(["bronze", "shop", "notes"]), "freshness").passed
+
+
+@pytest.mark.parametrize(
+    ("checks", "message"),
+    [
+        (
+            {"no_rule": {"severity": "warn"}},
+            "no_rule: needs one of rows, unique, references and total; found none",
+        ),
+        ({"unique_kay": {"blocking": True}}, "found none; did you mean unique_key?"),
+        ({"two": {"rows": "true", "unique": ["id"]}}, "found rows and unique"),
+        ({"unique_key": "id > 0"}, "is a check that the table has anyway: remove rows"),
+        ({"applied": "id > 0"}, "is the name of another check of the table"),
+        ({"a b": "id > 0"}, "use lower case letters, digits and _"),
+        ({"bare": {"total": "count(*)"}}, "needs something to compare with"),
+        ({"half": {"total": "count(*)", "equals": "count(*)"}}, "set both, or neither"),
+        ({"of_mart": {"total": "a", "equals": "b", "of": "c"}}, "move it to gold.checks"),
+        ({"far": {"unique": ["idd"]}}, "names idd, which columns does not have; did you mean id?"),
+        (
+            {"gone": {"references": {"table": "public.item", "columns": {"id": "id"}}}},
+            "refers to public.item, which the source does not have; did you mean public.items?",
+        ),
+        (
+            {"gone": {"references": {"table": "public.items", "columns": {"id": "ip"}}}},
+            "refers to ip, which public.items does not have",
+        ),
+        ({"late": {"rows": "true", "schedule": "daily"}}, "is not a cron schedule of five fields"),
+    ],
+)
+def test_mistakes_of_a_check(tmp_path: Path, checks: dict[str, Any], message: str) -> None:
+    table = {"columns": {"id": "long not null"}, "primary_key": ["id"], "checks": checks}
+    with pytest.raises(ValueError, match=message.replace("?", r"\?")):
+        small_lake(tmp_path, {"public.items": table})
+
+
+@pytest.mark.parametrize(
+    ("mart", "check", "message"),
+    [
+        ("sales_totl", "true", "the lake has no such mart; did you mean sales_total?"),
+        ("sales_total", {"total": "a", "equals": "b", "of": "sale"}, "sale is not an input of the mart"),
+        (
+            "sales_total",
+            {"references": {"table": "t", "columns": {"a": "b"}}},
+            "references is for silver tables",
+        ),
+    ],
+)
+def test_mistakes_of_a_marts_check(tmp_path: Path, mart: str, check: Any, message: str) -> None:
+    gold = {"checks": {mart: {"name": check}}}
+    with pytest.raises(LakeError, match=message.replace("?", r"\?")):
+        open_shop(tmp_path, gold=gold)
