@@ -10,6 +10,7 @@ from lake_assets.checks.data_check import DataCheck, Rule
 from lake_assets.checks.landed_rules import files_arrive, files_have_their_rows
 from lake_assets.checks.mart_rules import follows_its_inputs, has_its_rows
 from lake_assets.checks.row_rules import is_unique, refers_to, rows_meet
+from lake_assets.checks.source_rules import equals_source
 from lake_assets.checks.total_rules import drifts_less, equals_input
 from lake_assets.config import LakeConfig, Mode, TableCheck
 from lake_assets.config.base import did_you_mean
@@ -19,6 +20,7 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.spark.sql import joined, sql
 
 ONE_ROW_A_KEY = frozenset({Mode.CURRENT, Mode.SOFT_DELETE})
+LIKE_THE_SOURCE = frozenset({Mode.CURRENT, Mode.FULL_ROW})
 
 
 def lake_checks(lake: LakeConfig, targets: Sequence[Target], marts: Sequence[Mart]) -> list[DataCheck]:
@@ -67,6 +69,14 @@ def _silver_checks(lake: LakeConfig, target: Target, targets: Sequence[Target]) 
         description = f"No row has a NULL in a column that is declared not null: {', '.join(required)}."
         rule = rows_meet(target.identifier, known, target.key)
         yield _check(lake, target.asset_key, "not_null", description, rule, declared.get("not_null"))
+    if lake.sources[target.source].database is not None and target.mode in LIKE_THE_SOURCE:
+        description = (
+            f"The row count and the checksums of the columns are those of {target.table} in the source."
+        )
+        rule = equals_source(target)
+        yield _check(
+            lake, target.asset_key, "equals_source", description, rule, declared.get("equals_source")
+        )
     for name, settings in declared.items():
         if settings.rules:
             rule, description = _declared(lake, target, targets, settings)

@@ -14,7 +14,7 @@ from lake_assets.config.base import Duration, Mistake, Model, did_you_mean, matc
 
 CHECK_NAME = r"[a-z_][a-z0-9_]*"
 Cron = Annotated[str, matching(r"\S+( \S+){4}", "is not a cron schedule of five fields such as 0 3 * * *")]
-FOR_SILVER = ("unique_key", "not_null")
+FOR_SILVER = ("unique_key", "not_null", "equals_source")
 FOR_BRONZE = ("bronze_row_count", "bronze_freshness")
 FOR_GOLD = ("row_count", "freshness")
 """The checks that every table has. An entry with such a name sets when and how strictly the check is evaluated."""
@@ -75,6 +75,8 @@ class ChecksConfig(Model):
     """When the checks that read rows are evaluated, as cron in UTC; null: only when you execute them."""
     history: int = Field(default=14, ge=3)
     """The number of earlier values that a check with `drift` compares with."""
+    source_patience: Duration = timedelta(minutes=2)
+    """How long a difference from the source database must last to count: longer than a change is on its way."""
     mart_max_pending_age: Duration = timedelta(hours=1)
     """A change of a mart's inputs that has been in silver for longer without being in the mart fails the mart's
     `freshness`."""

@@ -108,6 +108,9 @@ class SourceConfig(Model):
     tables: dict[str, TableConfig] = Field(min_length=1)
     freshness: Freshness = Freshness()
     schema_changes: SchemaChanges = SchemaChanges()
+    database: SecretStr | None = None
+    """The source database as a SQLAlchemy URL, such as `${SHOP_DATABASE_URL}`, for the check `equals_source`: silver is
+    compared with it."""
     consistent_cut: ConsistentCut | None = None
     """Whether all silver tables of the source show the same transactions; see `config/consistent_cut.py`."""
     description: str | None = None

@@ -67,6 +67,8 @@ def _secrets(lake: LakeConfig) -> list[str]:
     for source in lake.sources.values():
         if source.s3.secret_access_key is not None:
             found.add(source.s3.secret_access_key.get_secret_value())
+        if source.database is not None:
+            found |= set(_of_address(source.database.get_secret_value()))
     found |= {str(value) for key, value in lake.spark.conf.items() if _SECRET_KEY.search(key)}
     found |= set(_IN_ADDRESS.findall(lake.spark.remote))
     return _long_enough(found)
@@ -81,7 +83,10 @@ def _of_catalog(catalog: CatalogConfig) -> Iterator[str]:
     yield from (value for key, value in catalog.properties.items() if _SECRET_KEY.search(key))
     if catalog.uri is None or catalog.type == "sqlite":
         return
-    address = catalog.uri.get_secret_value()
+    yield from _of_address(catalog.uri.get_secret_value())
+
+
+def _of_address(address: str) -> Iterator[str]:
     # A driver may repeat a part of the address, as written or decoded.
     credentials = urlsplit(address.removeprefix("jdbc:")).netloc.rpartition("@")[0].partition(":")[2]
     for secret in (credentials, *_IN_ADDRESS.findall(address)):

@@ -10,7 +10,8 @@ from pathlib import Path
 from lake_assets.commands.setup.dagster_files import place
 from lake_assets.onboarding.json_schema import SCHEMA, schema_text
 from lake_assets.onboarding.reflection.lake_yaml_text import lake_yaml, open_decisions
-from lake_assets.onboarding.reflection.reflect import SourceError, read_tables
+from lake_assets.onboarding.reflection.reflect import read_tables
+from lake_assets.storage.database_connection import SourceError
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Reads a source database's tables by SQLAlchemy's reflection, with the types that lake.yaml declares for them.
 
-Here: connecting, selecting tables, and the names of SQLAlchemy's types. Not here: converting a name (a module for each
-engine), the text of lake.yaml (`lake_yaml_text.py`). No other module gets the address or its password.
+Here: selecting tables, and the names of SQLAlchemy's types. Not here: connecting (`storage/database_connection.py`),
+converting a name (a module for each engine), the text of lake.yaml (`lake_yaml_text.py`).
 """
 
 import re
@@ -10,16 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import cast
-from urllib.parse import quote, quote_plus
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import DOMAIN
-from sqlalchemy.engine import URL, make_url
 from sqlalchemy.engine.interfaces import ReflectedColumn
 
-from lake_assets.errors import LakeError
 from lake_assets.onboarding.reflection import mysql, oracle, postgresql, sql_server
 from lake_assets.onboarding.reflection.declared import Declared, TypeName, parse_type, undecided
+from lake_assets.storage.database_connection import SourceError, backend_name, connected
 
 ENGINES: Mapping[str, tuple[str, Callable[[TypeName], Declared]]] = {
     "postgresql": ("PostgreSQL", postgresql.declared_type),
@@ -35,14 +33,6 @@ _SYSTEM_SCHEMAS = re.compile(
 )
 _CONTROL_TABLES = re.compile(r"awsdms_.*", re.IGNORECASE)
 _UNRECOGNISED = re.compile(r"Did not recognize type '(.*)' of column '(.*)'")
-
-
-EXAMPLE = "postgresql://user:password@host:5432/database"
-ESCAPE = "In its user and its password, write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25."
-
-
-class SourceError(LakeError):
-    """A source database cannot be read. The message has neither its address nor its password."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,60 +61,20 @@ def read_tables(address: str, schemas: Sequence[str] = ()) -> tuple[str, list[So
 
     `address` is a SQLAlchemy URL. Raises SourceError.
     """
-    url = _url(address)
-    if url.get_backend_name() not in ENGINES:
+    backend = backend_name(address)
+    if backend not in ENGINES:
         known = ", ".join(dict.fromkeys(name for name, _ in ENGINES.values()))
-        raise SourceError(
-            f"{url.get_backend_name()} is not a known engine: DMS's types are known for {known}."
-        )
-    if url.drivername == "postgresql":
-        url = url.set(drivername="postgresql+psycopg")  # the driver that the extra `init` brings
-    try:
-        engine = sa.create_engine(url)
-        try:
-            inspector = sa.inspect(engine)
-            wanted = list(schemas) or _own_schemas(inspector)
-            tables = [table for schema in wanted for table in _tables(inspector, engine.dialect, schema)]
-        finally:
-            engine.dispose()
-    except ModuleNotFoundError as error:
-        raise SourceError(
-            f"The driver {error.name} is not installed: pip install 'lake_assets[init]' installs PostgreSQL's; a URL "
-            "such as mysql+pymysql://… selects another one."
-        ) from None
-    except sa.exc.SQLAlchemyError as error:
-        raise SourceError(f"The database cannot be read: {_without_secrets(error, url)}") from None
+        raise SourceError(f"{backend} is not a known engine: DMS's types are known for {known}.")
+    with connected(address) as engine:
+        inspector = sa.inspect(engine)
+        wanted = list(schemas) or _own_schemas(inspector)
+        tables = [table for schema in wanted for table in _tables(inspector, engine.dialect, schema)]
     if not tables:
         raise SourceError(
             f"No tables in {', '.join(wanted) or 'any schema'}: name the schema with --schema, in the database's "
             "spelling, and see that the user may read it."
         )
-    return ENGINES[url.get_backend_name()][0], tables
-
-
-def _url(address: str) -> URL:
-    try:
-        url = make_url(address)
-    except (
-        sa.exc.ArgumentError,
-        ValueError,
-    ):  # ValueError: the port is not a number, but perhaps a part of a password
-        raise SourceError(f"The address of the database is not a URL such as {EXAMPLE}. {ESCAPE}") from None
-    # With an unescaped sign, the rest of a password would be read as the host or the database, which a driver names in
-    # its errors.
-    if "@" in address.partition("://")[2].partition("@")[2] or "@" in f"{url.host}{url.database}{url.query}":
-        raise SourceError(f"The address of the database is ambiguous. {ESCAPE}")
-    return url
-
-
-def _without_secrets(error: sa.exc.SQLAlchemyError, url: URL) -> str:
-    cause = error.orig if isinstance(error, sa.exc.DBAPIError) and error.orig is not None else error
-    text = " ".join(str(cause).split()) or type(cause).__name__
-    known = [str(secret) for secret in (url.password, *url.query.values()) if secret]
-    # A driver may repeat the secrets as they were written, still escaped.
-    for secret in sorted((*known, *map(quote_plus, known), *map(quote, known)), key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text
+    return ENGINES[backend][0], tables
 
 
 def _own_schemas(inspector: sa.Inspector) -> list[str]:

@@ -20,13 +20,12 @@ from lake_assets.onboarding.reflection.declared import Declared, undecided
 from lake_assets.onboarding.reflection.lake_yaml_text import lake_yaml
 from lake_assets.onboarding.reflection.reflect import (
     SourceColumn,
-    SourceError,
     SourceTable,
     _own_schemas,
     _tables,
-    _without_secrets,
     read_tables,
 )
+from lake_assets.storage.database_connection import SourceError, _without_secrets
 from lake_assets_tests.helpers.processes.child import ROOT
 from lake_assets_tests.helpers.servers.postgresql import PASSWORD
 

@@ -1,0 +1,73 @@
+"""Connections to a source database, by SQLAlchemy.
+
+Here: the address, the driver, and errors without secrets. Not here: what is read (`onboarding/reflection/reflect.py`,
+`checks/source_figures.py`). No other module gets the password.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import quote, quote_plus
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, make_url
+
+from lake_assets.errors import LakeError
+
+EXAMPLE = "postgresql://user:password@host:5432/database"
+ESCAPE = "In its user and its password, write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25."
+
+
+class SourceError(LakeError):
+    """A source database cannot be read. The message has neither its address nor its password."""
+
+
+def backend_name(address: str) -> str:
+    """The engine that a SQLAlchemy URL names, such as `postgresql`. Raises SourceError."""
+    return _url(address).get_backend_name()
+
+
+@contextmanager
+def connected(address: str) -> Iterator[sa.Engine]:
+    """An engine for the database at a SQLAlchemy URL, inside of the block. Raises SourceError, also for errors of the
+    database inside of the block."""
+    url = _url(address)
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")  # the driver that the extra `init` brings
+    try:
+        engine = sa.create_engine(url)
+        try:
+            yield engine
+        finally:
+            engine.dispose()
+    except ModuleNotFoundError as error:
+        raise SourceError(
+            f"The driver {error.name} is not installed: pip install 'lake_assets[init]' installs PostgreSQL's; a URL "
+            "such as mysql+pymysql://… selects another one."
+        ) from None
+    except sa.exc.SQLAlchemyError as error:
+        raise SourceError(f"The database cannot be read: {_without_secrets(error, url)}") from None
+
+
+def _url(address: str) -> URL:
+    try:
+        url = make_url(address)
+    except (
+        sa.exc.ArgumentError,
+        ValueError,
+    ):  # ValueError: the port is not a number, but perhaps a part of a password
+        raise SourceError(f"The address of the database is not a URL such as {EXAMPLE}. {ESCAPE}") from None
+    # With an unescaped sign, the rest of a password would be read as the host or the database, which a driver names in
+    # its errors.
+    if "@" in address.partition("://")[2].partition("@")[2] or "@" in f"{url.host}{url.database}{url.query}":
+        raise SourceError(f"The address of the database is ambiguous. {ESCAPE}")
+    return url
+
+
+def _without_secrets(error: sa.exc.SQLAlchemyError, url: URL) -> str:
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) and error.orig is not None else error
+    text = " ".join(str(cause).split()) or type(cause).__name__
+    known = [str(secret) for secret in (url.password, *url.query.values()) if secret]
+    # A driver may repeat the secrets as they were written, still escaped.
+    for secret in sorted((*known, *map(quote_plus, known), *map(quote, known)), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text

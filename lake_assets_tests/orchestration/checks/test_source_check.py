@@ -1,0 +1,155 @@
+"""The check of silver against a real PostgreSQL, whose rows the DMS files have.
+
+Here: one table at rest, damaged, and in motion. Not here: the other checks (`test_data_checks.py`).
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import sqlalchemy as sa
+from pydantic import SecretStr
+from pyspark.sql import SparkSession
+
+from lake_assets.checks.data_check import Outcome
+from lake_assets.checks.source_rules import equals_source
+from lake_assets_tests.helpers.orchestration.dagster_shop import QUIET, STOPS, Shop, open_shop
+
+pytestmark = pytest.mark.spark
+
+ROWS = 200
+TABLE: dict[str, Any] = {
+    "columns": {"id": "long not null", "name": "string", "at": "timestamptz"},
+    "primary_key": ["id"],
+    **STOPS,
+}
+
+
+@pytest.fixture
+def source(postgresql: str) -> Iterator[sa.Engine]:
+    """A database with 200 sales."""
+    engine = sa.create_engine(postgresql.replace("postgresql://", "postgresql+psycopg://"))
+    statements = [
+        "DROP SCHEMA IF EXISTS shop CASCADE",
+        "CREATE SCHEMA shop",
+        "CREATE TABLE shop.sales (id bigint PRIMARY KEY, name varchar(20), at timestamptz)",
+        f"INSERT INTO shop.sales SELECT n, 'n' || n, '2026-03-01 10:00:00Z' FROM generate_series(1, {ROWS}) n",
+    ]
+    execute(engine, *statements)
+    yield engine
+    execute(engine, "DROP SCHEMA shop CASCADE")
+    engine.dispose()
+
+
+def execute(engine: sa.Engine, *statements: str) -> None:
+    with engine.begin() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+
+
+@pytest.fixture
+def shop(spark: SparkSession, source: sa.Engine, postgresql: str, tmp_path: Path) -> Shop:
+    """A lake with the rows of the source."""
+    shop = open_shop(
+        tmp_path,
+        marts=(),
+        tables={"shop.sales": TABLE},
+        source={"database": postgresql},
+        checks={"source_patience": "0s"},
+    )
+    land(shop, range(1, ROWS + 1))
+    shop.apply()
+    return shop
+
+
+def land(shop: Shop, ids: Any) -> None:
+    path = Path(shop.change("sales", list(ids)))
+    (shop.folder / "bronze/shop/sales").mkdir(parents=True, exist_ok=True)
+    (shop.folder / "bronze" / path).rename(shop.folder / "bronze/shop/sales" / path.name)
+
+
+def evaluate(shop: Shop, sleep: Callable[[float], None] = lambda seconds: None) -> Outcome:
+    (target,) = shop.lake.targets
+    return equals_source(target, sleep)(shop.lake.runtime, ())
+
+
+def write(shop: Shop, statement: str) -> None:
+    table = f"{shop.lake.config.catalog.name}.silver_shop.sales"
+    shop.lake.runtime.sessions.root().sql(statement.format(table=table))
+
+
+def test_the_same_rows_in_dagster(shop: Shop) -> None:
+    job = shop.definitions.get_repository_def().get_job("checks")
+    run = job.execute_in_process(instance=shop.instance, run_config=QUIET)
+    (found,) = [e for e in run.get_asset_check_evaluations() if e.check_name == "equals_source"]
+    assert found.passed
+    assert found.metadata["slices_equal"].value == 51
+    assert found.asset_key == dg.AssetKey(["silver", "shop", "sales"])
+
+
+@pytest.mark.parametrize(
+    ("statement", "difference"),
+    [
+        ("UPDATE {table} SET name = 'longer' WHERE id = 77", "id 76 to 79: length(name) differs"),
+        (
+            "UPDATE {table} SET name = NULL WHERE id = 77",
+            "id 76 to 79: count(name) differs: 4 in the source, 3 in silver",
+        ),
+        ("UPDATE {table} SET at = at + INTERVAL 1 SECOND WHERE id = 77", "id 76 to 79: max(at) differs"),
+        (
+            "DELETE FROM {table} WHERE id >= 196",
+            "id 196 to 199: count(*) differs: 4 in the source, 0 in silver",
+        ),
+        ("UPDATE {table} SET id = 178 WHERE id = 77", "id 76 to 79: sum(id) differs"),
+    ],
+)
+def test_rows_that_differ(shop: Shop, statement: str, difference: str) -> None:
+    write(shop, statement)
+    found = evaluate(shop)
+    assert not found.passed
+    assert difference in found.figures["differences"].splitlines()
+    assert found.figures["slices_equal"] == 51 - found.figures["slices_different"]
+
+
+def test_a_change_that_is_on_its_way(shop: Shop, source: sa.Engine) -> None:
+    execute(source, f"INSERT INTO shop.sales VALUES ({ROWS + 1}, 'n{ROWS + 1}', '2026-03-01 10:00:00Z')")
+    assert not evaluate(shop).passed
+
+    def arrive(seconds: float) -> None:
+        if shop.files != 2:
+            land(shop, [ROWS + 1])
+            shop.apply()
+
+    assert evaluate(shop, arrive) == Outcome(
+        True,
+        "51 slices of keys equal shop.sales in the source.",
+        {"slices_equal": 51, "slices_different": 0, "slices_moving": 0},
+    )
+
+
+def test_a_source_that_does_not_rest(shop: Shop, source: sa.Engine) -> None:
+    write(shop, "UPDATE {table} SET name = 'other' WHERE id = 8")
+
+    def sell(seconds: float) -> None:
+        execute(source, "UPDATE shop.sales SET name = name || 'x' WHERE id = 150")
+
+    sell(0)
+    found = evaluate(shop, sell)
+    assert found.figures["slices_moving"] == 1
+    assert found.figures["slices_different"] == 1
+    assert found.figures["differences"].startswith("id 8 to 11: length(name)")
+
+
+def test_a_database_that_refuses_shows_no_secret(shop: Shop) -> None:
+    config = shop.lake.config
+    wrong = "postgresql://owner:w0ng-secret@/postgres?host=/nowhere"
+    damaged = config.sources["shop"].model_copy(update={"database": SecretStr(wrong)})
+    shop.lake.runtime.lake = config.model_copy(update={"sources": {"shop": damaged}})
+    (check,) = [check for check in shop.lake.checks if check.name == "equals_source"]
+    found = check.evaluate(shop.lake.runtime)
+    assert not found.passed
+    assert "The database cannot be read" in found.state
+    assert "w0ng-secret" not in found.state
+    assert "w0ng-secret" not in repr(shop.lake.runtime.lake)
