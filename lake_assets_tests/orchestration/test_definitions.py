@@ -55,7 +55,7 @@ SILVER = [*TABLES, "station_status_changes"]
 BATCH = dg.AssetKey(["lake_ops", "bikeshare_batch"])
 DECLARED = [
     (silver("trips"), "ended_after_start"),
-    (silver("trips"), "has_a_bike"),
+    (silver("trips"), "has_its_station"),
     (gold("trip_revenue_daily"), "every_finished_trip"),
 ]
 """The checks that the shipped lake.yaml declares."""
