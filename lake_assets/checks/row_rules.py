@@ -27,11 +27,11 @@ def rows_meet(identifier: str, condition: str, key: Sequence[str]) -> Rule:
 
     def broken(tables: Tables) -> Sql:
         return sql(
-            "SELECT {shown} FROM ({table}) WHERE NOT ({condition})",
+            # A comment at the end of the condition must not swallow the bracket.
+            "SELECT {shown} FROM ({table}) WHERE NOT ({condition}\n)",
             shown=_columns(key) or Sql("1 AS row"),
             table=tables[identifier],
-            # A comment at the end of the condition must not swallow the bracket.
-            condition=Sql(f"{condition}\n"),
+            condition=Sql(condition),
         )
 
     return _rule([identifier], broken, "row", "meet", "the condition")

@@ -72,7 +72,7 @@ def drifts_less(identifier: str, total: str, share: float) -> Rule:
 
 def _value(runtime: LakeRuntime, identifier: str, snapshot: int, aggregate: str) -> Any:
     rows = table_at(runtime.lake.catalog.name, identifier, snapshot)
-    query = sql("SELECT {aggregate} FROM ({rows})", aggregate=Sql(f"{aggregate}\n"), rows=rows)
+    query = sql("SELECT {aggregate}\n FROM ({rows})", aggregate=Sql(aggregate), rows=rows)
     (row,) = runtime.sessions.root().sql(query).collect()
     return row[0]
 
