@@ -8,13 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from pyspark.sql import SparkSession
 
 from lake_assets.config import Column
 from lake_assets.spark.sql import Sql, joined, quoted, sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession  # a sync with nothing pending does not import it
 
 WHOLE = ("int", "long")
 LENGTH = {"oracle": "length", "mssql": "len"}
@@ -60,7 +62,7 @@ def figures_at_source(
 
 
 def figures_in_silver(
-    spark: SparkSession, rows: Sql, columns: Sequence[Column], slices: Slices | None
+    spark: "SparkSession", rows: Sql, columns: Sequence[Column], slices: Slices | None
 ) -> dict[int, Figures]:
     """The same of the rows of a query in Spark."""
     of: dict[str, Sql] = {"count(*)": Sql("count(*)")}
