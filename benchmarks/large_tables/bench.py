@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.large_tables.contenders import TextbookMerge, TooSlow
@@ -31,6 +32,7 @@ class Bench:
     lake: Lake
     spark: SparkSession
     results: Results
+    server: psutil.Process
 
     @property
     def catalog(self) -> str:
@@ -43,7 +45,7 @@ class Bench:
     def measured(self, batch: Callable[[Sequence[Path]], None], files: Sequence[Path]) -> Measured:
         """A contender's `load` or `apply`: its seconds, and what is new in the warehouse."""
         warehouse = self.folder / "warehouse"
-        before = sizes(warehouse)
+        before, worked = sizes(warehouse), self._processor()
         began = time.perf_counter()
         try:
             batch(files)
@@ -51,7 +53,12 @@ class Bench:
             return NOT_MEASURED
         seconds = time.perf_counter() - began
         changes = sum(file.stat().st_size for file in files)
-        return Measured.of(seconds, changes, before, sizes(warehouse))
+        return Measured.of(seconds, self._processor() - worked, changes, before, sizes(warehouse))
+
+    def _processor(self) -> float:
+        """Seconds that the processors have worked for the server and this process."""
+        times = self.server.cpu_times()
+        return float(times.user + times.system) + time.process_time()
 
     def warm_up(self) -> None:
         """Has the server compile Spark's reader and Iceberg's writer, before the first contender."""
@@ -85,7 +92,7 @@ def opened(name: str, given: Namespace, tables: Iterable[str] = ("items",)) -> I
         pid = server.start().pid
         try:
             with lake.runtime.sessions.isolated() as spark:
-                yield Bench(folder, lake, spark, results)
+                yield Bench(folder, lake, spark, results, psutil.Process(pid))
             results.end(pid)
         finally:
             server.stop()

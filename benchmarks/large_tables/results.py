@@ -29,6 +29,8 @@ class Measured:
     """One batch of one contender."""
 
     seconds: float
+    processor: float
+    """Seconds of the processors, which other work on the machine hardly changes."""
     files: int
     """Data files and delete files."""
     snapshots: int
@@ -39,15 +41,22 @@ class Measured:
     """Bytes of the batch's files."""
 
     @classmethod
-    def of(cls, seconds: float, changes: int, before: Mapping[Path, int], after: Mapping[Path, int]) -> Self:
+    def of(
+        cls,
+        seconds: float,
+        processor: float,
+        changes: int,
+        before: Mapping[Path, int],
+        after: Mapping[Path, int],
+    ) -> Self:
         """From the sizes of the warehouse's files."""
         new = after.keys() - before.keys()
         files = sum(_is_data(path) for path in new)
         snapshots = sum(_is_snapshot(path) for path in new)
-        return cls(seconds, files, snapshots, sum(after[path] for path in new), changes)
+        return cls(seconds, processor, files, snapshots, sum(after[path] for path in new), changes)
 
 
-NOT_MEASURED = Measured(math.nan, 0, 0, 0, 0)
+NOT_MEASURED = Measured(math.nan, math.nan, 0, 0, 0, 0)
 
 
 def sizes(folder: Path) -> dict[Path, int]:
@@ -96,6 +105,9 @@ class Results:
         """A contender's time to that of this package: above 1, this package is faster."""
         return self.seconds(workload, contender) / self.seconds(workload, PRODUCT)
 
+    def _processor(self, workload: str, contender: str) -> float:
+        return statistics.median(batch.processor for batch in self._batches[workload, contender])
+
     def figures(self) -> list[dict[str, Any]]:
         """For each workload and contender, this package first; without those that were not measured."""
         measured = [key for key in self._batches if not math.isnan(self.seconds(*key))]
@@ -113,6 +125,10 @@ class Results:
             "seconds": [round(batch.seconds, 3) for batch in batches],
             "median": round(self.seconds(workload, contender), 3),
             "ratio": round(self.ratio(workload, contender), 3),
+            "processor": round(self._processor(workload, contender), 3),
+            "processor_ratio": round(
+                self._processor(workload, contender) / self._processor(workload, PRODUCT), 3
+            ),
             "data_files": middle(batch.files for batch in batches),
             "snapshots": middle(batch.snapshots for batch in batches),
             "bytes_written": middle(batch.written for batch in batches),
@@ -126,11 +142,13 @@ class Results:
     def table(self) -> str:
         """Markdown, a line for each workload and contender."""
         lines = [
-            "\n| workload | contender | s | ratio | data files | snapshots | bytes per byte of changes |",
-            "|---|---|---|---|---|---|---|",
+            "\n| workload | contender | s | ratio | processor s | ratio | data files | snapshots "
+            "| bytes per byte of changes |",
+            "|---|---|---|---|---|---|---|---|---|",
         ]
         for one in self.figures():
             cells = [one["workload"], one["contender"], f"{one['median']:.2f}", f"{one['ratio']:.2f}"]
+            cells += [f"{one['processor']:.2f}", f"{one['processor_ratio']:.2f}"]
             cells += [f"{one['data_files']:,}", f"{one['snapshots']:,}"]
             lines.append(f"| {' | '.join(cells)} | {one['bytes_per_byte_of_changes']:,.1f} |")
         return "\n".join(lines)

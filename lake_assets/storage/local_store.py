@@ -36,6 +36,10 @@ class LocalStore:
     def left_out(self) -> Mapping[str, str]:
         return dict(self._left_out)
 
+    @property
+    def has_free_ranges(self) -> bool:
+        return True
+
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[StoredObject]:
         if self._root.exists() and not self._root.is_dir():
             raise StoreError(f"{self.location} is a file, not a folder: correct the source's location.")

@@ -62,6 +62,10 @@ class S3Store:
     def left_out(self) -> Mapping[str, str]:
         return {}
 
+    @property
+    def has_free_ranges(self) -> bool:
+        return False
+
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[StoredObject]:
         request: dict[str, Any] = {"Bucket": self._bucket, "Prefix": self._prefix + prefix}
         if start_after:

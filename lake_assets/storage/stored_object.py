@@ -50,6 +50,11 @@ class ObjectStore(Protocol):
         circle."""
         ...
 
+    @property
+    def has_free_ranges(self) -> bool:
+        """Whether reading many parts of an object costs no more than reading them at once."""
+        ...
+
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[StoredObject]:
         """The objects whose keys start with `prefix` and are above `start_after`, in the order of their keys."""
         ...

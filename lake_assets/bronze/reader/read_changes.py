@@ -17,6 +17,7 @@ from pyspark.sql.types import StringType, StructType
 from lake_assets.bronze.files.formats import Layout, added_names, contract_layout, file_layout
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.files.parquet_columns import ParquetColumn, parquet_columns, spark_name
+from lake_assets.bronze.files.parquet_values import DmsFigures, dms_figures
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.reader.file_facts import file_facts
 from lake_assets.bronze.reader.headerless import (
@@ -59,6 +60,7 @@ def read_changes(
     dms: DmsSettings,
     partial: bool = False,
     explain: bool = False,
+    checked: bool = False,
 ) -> DataFrame:
     """The rows of `files`, one per DMS row, none dropped; from a transaction file, those of the table `name`
     (`schema.table`).
@@ -70,12 +72,13 @@ def read_changes(
     table with a key `_before` struct of the key columns before an update (NULL where DMS wrote none); with
     csv_no_sup_value also `_unsupplied`, an array of the names of columns whose values the source did not supply. An
     insert without all its values is bad, and so is an update unless the caller can use it (`partial`). With `explain`,
-    `_bad` names all faults of a row, with the values (see `typed_rows`). Structs, because a source column may have any
+    `_bad` names all faults of a row, with the values (see `typed_rows`). `checked`: `checked_figures` has found every
+    operation, time and sequence usable. Structs, because a source column may have any
     name. Spark reads regular files of one layout together; this process reads irregular files, files that contain a
     change of the source's columns, and many small files, record by record (`strict_rows.py`). Raises TableStopped when
     a file's columns do not fit the contract, UnreadableFile for a file that is too large to be read in this process.
     """
-    batch = _Batch(spark, store, name, table, dms, explain)
+    batch = _Batch(spark, store, name, table, dms, explain, checked)
     mixed: list[tuple[LoggedFile, LayoutsByRow]] = []
     parquet: dict[Hashable, list[LoggedFile]] = defaultdict(list)
     texts: list[LoggedFile] = []
@@ -100,6 +103,23 @@ def read_changes(
     return changes if dms.csv_no_sup_value is None else _without_partial_rows(changes, partial)
 
 
+def checked_figures(
+    store: ObjectStore, files: Sequence[LoggedFile], *, name: str, table: TableConfig, dms: DmsSettings
+) -> list[DmsFigures] | None:
+    """The figures of each of some Parquet files whose operations, times and sequences are all usable, so that Spark
+    need not check them; None for other files. Raises TableStopped when a file's columns do not fit the contract."""
+    found: list[DmsFigures] = []
+    for file in files:
+        if file.format != "parquet":
+            return None
+        layout, types, then = _parquet_layout(name, file, table, dms)
+        figures = dms_figures(store, file, layout, types, then)
+        if figures is None:
+            return None
+        found.append(figures)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Batch:
     """Reads files of one table."""
@@ -110,6 +130,7 @@ class _Batch:
     table: TableConfig
     dms: DmsSettings
     explain: bool
+    checked: bool
 
     def text_changes(
         self, files: Sequence[LoggedFile], layout: Layout, among: LayoutsByRow | None = None
@@ -122,23 +143,13 @@ class _Batch:
     def parquet_changes(self, files: Sequence[LoggedFile]) -> DataFrame:
         """The changes of Parquet files of one kind, time and schema."""
         first = files[0]
-        era = self.table.era(first.written_at)
-        then = self.table.settings_in(era, self.dms)
+        layout, types, then = _parquet_layout(self.name, first, self.table, self.dms)
         columns = parquet_columns(first.columns or ())
-        layout = file_layout(
-            name=self.name,
-            key=first.key,
-            kind=first.kind,
-            found=[column.name for column in columns],
-            table=self.table,
-            dms=then,
-        )
         _refuse_unreadable(self.name, first.key, columns)
         schema = read_schema(columns)
         raw = self.spark.read.schema(schema).options(**READ_OPTIONS).parquet(*self._paths(files))
-        types = {today: column.arrow for today, column in zip(layout.columns, columns, strict=True)}
         rows = _parquet(raw, schema, layout, checked_as_values(then))
-        return self._typed(rows, first.kind, replace(layout, era=era), types)
+        return self._typed(rows, first.kind, layout, types)
 
     def by_layout(self, files: Sequence[LoggedFile]) -> list[tuple[Layout, list[LoggedFile]]]:
         """Text files in groups of one format, kind and layout. Where several layouts are possible, the files' values
@@ -209,7 +220,9 @@ class _Batch:
         self, rows: DataFrame, kind: FileKind, layout: Layout, types: Mapping[str, str] | None
     ) -> DataFrame:
         then = self._settings(layout)
-        return typed_rows(rows, kind, layout, types, self.table, then, explain=self.explain)
+        return typed_rows(
+            rows, kind, layout, types, self.table, then, explain=self.explain, checked=self.checked
+        )
 
     def _settings(self, layout: Layout) -> DmsSettings:
         """The settings of the layout's time."""
@@ -217,6 +230,20 @@ class _Batch:
 
     def _paths(self, files: Sequence[LoggedFile]) -> list[str]:
         return [literal_path(self.store.spark_uri(file.path)) for file in files]
+
+
+def _parquet_layout(
+    name: str, file: LoggedFile, table: TableConfig, dms: DmsSettings
+) -> tuple[Layout, dict[str, str], DmsSettings]:
+    """The layout of a Parquet file, the Arrow types of its columns by their present names, and the settings of its
+    time."""
+    era = table.era(file.written_at)
+    then = table.settings_in(era, dms)
+    columns = parquet_columns(file.columns or ())
+    found = [column.name for column in columns]
+    layout = file_layout(name=name, key=file.key, kind=file.kind, found=found, table=table, dms=then)
+    types = {today: column.arrow for today, column in zip(layout.columns, columns, strict=True)}
+    return replace(layout, era=era), types, then
 
 
 def _named_layout(

@@ -45,11 +45,13 @@ def typed_rows(
     dms: DmsSettings,
     *,
     explain: bool = False,
+    checked: bool = False,
 ) -> DataFrame:
     """The changes as `reader.read_changes` describes them. `rows` have the fields `_0`, `_1`… of the layout's columns,
     and `_file`, `_row`, `_bad`; for CSV with a no-supplemental-value marker also `_unsupplied`; `types` are the Arrow
     names of the fields' Parquet types by column (`string` for JSON), None for the text of a CSV file. `explain`: `_bad`
-    names every fault of a row with its value, rather than the first fault; for the few rows that are shown."""
+    names every fault of a row with its value, rather than the first fault; for the few rows that are shown.
+    `checked`: all operations, times and sequences are known to be usable."""
     rows, fields = _with_absent_columns(rows, layout, table)
     file = _File(kind, fields, types, table, dms, explain)
     rows = rows.withColumn("_op", _operation(file))
@@ -57,19 +59,13 @@ def typed_rows(
     before, lost_before = _before(file)
     rows, untimed = _commit_time(rows, file)
     own_sequence, unsortable = _own_sequence(file)
-    faults = [
-        _unknown_operation(),
-        *lost,
-        *lost_before,
-        *_nulls(file, images),
-        *_unidentified(file, before),
-        *untimed,
-        *unsortable,
-    ]
+    faults = [*lost, *lost_before, *_nulls(file, images), *_unidentified(file, before)]
+    if not checked:
+        faults = [_unknown_operation(), *faults, *untimed, *unsortable]
     return rows.select(
         "_op",
         "_commit_ts",
-        _sequence(file, own_sequence).alias("_sequence"),
+        _sequence(file, own_sequence, checked=checked).alias("_sequence"),
         "_file",
         "_row",
         (_all_reasons(faults) if explain else _reason(faults)).alias("_bad"),
@@ -290,6 +286,8 @@ def _reason(faults: Sequence[Fault]) -> Column:
     Neither part is nested: an expression a thousand levels deep overflows Spark's stack.
     """
     bad = F.col("_bad")
+    if not faults:
+        return bad
     reasons = (F.when(fault, reason) for fault, reason in faults)
     any_fault = F.greatest(F.lit(False), *(fault for fault, _ in faults))
     return F.when(any_fault, F.coalesce(bad, *reasons)).otherwise(bad)
@@ -367,11 +365,13 @@ def _unreadable(column: ColumnConfig, value: Column, image: Column, reason: Colu
     return lost, reason
 
 
-def _sequence(file: _File, own: Column | None) -> Column:
+def _sequence(file: _File, own: Column | None, *, checked: bool) -> Column:
     """A string by which the table's changes sort: DMS's own sequence where there is one; else, in the same form, 16
     digits of the commit time (else of the flush time in the file's name) down to centiseconds, and zeros."""
     if file.kind is FileKind.LOAD:
         return F.lit("")
+    if checked and own is not None:
+        return own
     if file.has(file.dms.timestamp_column_name):
         # Not date_format: it formats an instant in the session's zone.
         digits = F.rpad(

@@ -14,6 +14,7 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.files.parquet_values import DmsFigures
 from lake_assets.bronze.reader.typed_rows import SYNTHETIC_TAIL
 from lake_assets.silver.table.change_events import (
     COMMIT_DIGITS,
@@ -28,20 +29,25 @@ from lake_assets.silver.table.change_events import (
 from lake_assets.spark.checkpoint import Observed
 
 
-def observe_changes(changes: DataFrame) -> tuple[DataFrame, Observed]:
-    """The same rows, and the observation that counts them while they are computed, without a second read."""
+def observe_changes(changes: DataFrame, checked: DmsFigures | None = None) -> tuple[DataFrame, Observed]:
+    """The same rows, and the observation that counts them while they are computed, without a second read. `checked`:
+    the figures that are known already."""
     seen = Observed()
-    bad = F.col("_bad").isNotNull()
+    counts = [
+        F.count(F.lit(1)).alias("rows"),
+        F.count_if(F.col("_bad").isNotNull()).alias("bad_rows"),
+    ]
+    if checked is not None:
+        return seen.on(changes, *counts), seen
     observed = seen.on(
         changes,
-        F.count(F.lit(1)).alias("rows"),
+        *counts,
         *(F.count_if(F.col("_op") == op).alias(f"op_{op}") for op in "IUD"),
         # Full-load rows have the empty sequence; the lowest one that counts is that of a change.
         F.min(F.when(F.col("_sequence") != "", F.col("_sequence"))).alias("min_sequence"),
         F.max("_sequence").alias("max_sequence"),
         F.max(F.unix_micros("_commit_ts")).alias("max_commit_micros"),
         F.min(F.when(F.col("_sequence") != "", F.unix_micros("_commit_ts"))).alias("min_commit_micros"),
-        F.count_if(bad).alias("bad_rows"),
     )
     return observed, seen
 
@@ -52,17 +58,25 @@ def observe_used(changes: DataFrame) -> tuple[DataFrame, Observed]:
     return used.on(changes, F.count(F.lit(1)).alias("rows")), used
 
 
-def figures(changes: Observed, used: Observed) -> ChangeFigures:
+def figures(changes: Observed, used: Observed, checked: DmsFigures | None = None) -> ChangeFigures:
     """The figures of observations whose rows have been read. Blocks until they are known."""
-    seen = changes.get
-    micros, first = seen["max_commit_micros"], seen["min_commit_micros"]
+    seen, known = changes.get, checked
+    if known is None:
+        micros, first = seen["max_commit_micros"], seen["min_commit_micros"]
+        known = DmsFigures(
+            by_op={op: seen[f"op_{op}"] for op in "IUD"},
+            min_sequence=seen["min_sequence"] or "",
+            max_sequence=seen["max_sequence"] or "",
+            min_commit_ts=None if first is None else instant(first),
+            max_commit_ts=None if micros is None else instant(micros),
+        )
     return ChangeFigures(
         rows=seen["rows"],
-        by_op={op: seen[f"op_{op}"] for op in "IUD"},
-        min_sequence=seen["min_sequence"] or "",
-        max_sequence=seen["max_sequence"] or "",
-        max_commit_ts=None if micros is None else instant(micros),
-        min_commit_ts=None if first is None else instant(first),
+        by_op=dict(known.by_op),
+        min_sequence=known.min_sequence,
+        max_sequence=known.max_sequence,
+        max_commit_ts=known.max_commit_ts,
+        min_commit_ts=known.min_commit_ts,
         used=used.get["rows"],
         bad_rows=seen["bad_rows"],
     )
@@ -147,7 +161,7 @@ def collapse(found: DataFrame, key: Sequence[str], *, applied_commit: str = "") 
     key that loses a row in a transaction of which a part, up to `applied_commit`, was applied before. And an image may
     lack columns.
     """
-    keys, commit = key_columns(key), _commit()
+    keys, commit = key_columns(key), commit_of_sequence("_order._sequence")
     image = F.struct("_tombstone", "_image", commit.alias("_commit"))
     states = found.groupBy(*keys).agg(
         F.max_by(image, F.col("_order")).alias("_last"),
@@ -161,5 +175,6 @@ def collapse(found: DataFrame, key: Sequence[str], *, applied_commit: str = "") 
     return states.select(*keys, "_last._tombstone", "_last._image", "_first", doubtful.alias("_doubtful"))
 
 
-def _commit() -> Column:
-    return F.substring("_order._sequence", 1, COMMIT_DIGITS)
+def commit_of_sequence(name: str) -> Column:
+    """The commit time in a column of sequences, as digits."""
+    return F.substring(name, 1, COMMIT_DIGITS)

@@ -6,17 +6,19 @@ here: writing the changes (`silver/write/upsert.py`, `silver/write/append_only_t
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial, reduce
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.files.parquet_values import DmsFigures
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_missing_rows
 from lake_assets.bronze.reader.places import in_places, placed, plain
-from lake_assets.bronze.reader.read_changes import read_changes
+from lake_assets.bronze.reader.read_changes import checked_figures, read_changes
 from lake_assets.config import Mode
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.images import to_current_contract
@@ -30,6 +32,8 @@ from lake_assets.storage.object_store import ObjectStore
 
 ONE_TASK_BYTES = 2 * 2**20
 """One task reads all files if they have no more bytes in total."""
+LARGE = 50_000
+"""Rows of a large batch: reading and writing so many takes longer than further jobs, or a look at the files before."""
 
 
 class Reading:
@@ -44,14 +48,23 @@ class Reading:
         parts: Sequence[Part],
         contracts: Contracts,
         cut: RowCut = ALL_ROWS,
+        whole: "Reading | None" = None,
     ) -> None:
-        """`parts`: of files with their own row counts, at least one; rows outside the cut are left out. Raises
-        TableStopped when a file's columns do not fit the contract."""
+        """`parts`: of files with their own row counts, at least one; rows outside the cut are left out. `whole`: a
+        reading of these and further parts. Raises TableStopped when a file's columns do not fit the contract."""
         self._table = target.table
         self._store = store
+        self._target = target
+        self._contracts = contracts
         self.parts = parts
         self.cut = cut
-        self._frames = partial(self._grouped, spark, target, contracts)
+        self._figures: dict[int, DmsFigures] | None = None
+        """By offset, if all of the files have been checked."""
+        if whole is not None:
+            self._figures = whole._figures
+        elif self._may_be_checked():
+            self._figures = self._checked_figures()
+        self._frames = partial(self._grouped, spark)
         self._groups = self._frames()
         self._all = reduce(_union, (rows.drop("_place") for _, rows in self._groups))
         if sum(part.file.size for part in parts) <= ONE_TASK_BYTES:
@@ -62,68 +75,89 @@ class Reading:
         self._sides: Observed | None = None
         if cut is not ALL_ROWS:
             self.changes, self._sides = observe_sides(self._all)
-        observed, self._observation = observe_changes(self.changes)
+        observed, self._observation = observe_changes(self.changes, self._checked)
         self.good, self._used = observe_used(observed.filter(F.col("_bad").isNull()))
         """The usable changes, as `bronze.reader` describes them."""
 
-    def _grouped(
-        self, spark: SparkSession, target: Target, contracts: Contracts, *, explain: bool = False
-    ) -> "list[tuple[Sequence[LoggedFile], DataFrame]]":
-        """Groups of files that are read in the same way, with their rows."""
-        store, cut = self._store, self.cut
-        groups: dict[tuple[int, frozenset[str], str, bool], dict[str, list[Part]]] = defaultdict(dict)
-        for part in self.parts:
-            version = contracts.at(part.file.offset)
-            # Single rows of a file may be read beside the same file without them.
-            which = "only" if part.only is not None else "without" if part.without else "all"
-            gone, reopened = version.contract.gone_at(part.file.written_at), part.file.offset in cut.reopened
-            group = groups[version.number, gone, which, reopened]
-            group.setdefault(part.file.path, []).append(part)
-        found: list[tuple[Sequence[LoggedFile], DataFrame]] = []
-        for version in contracts.versions:
-            for (number, gone, which, reopened), by_path in groups.items():
-                if number == version.number:
-                    files = [parts[0].file for parts in by_path.values()]
-                    rows = self._read(spark, target, files, contracts, version, gone, explain=explain)
-                    if which != "all":
-                        places = {
-                            store.spark_uri(path): {
-                                place for part in parts for place in (part.only or part.without)
-                            }
-                            for path, parts in by_path.items()
-                        }
-                        rows = in_places(spark, rows, places, others=which == "without")
-                    if cut is not ALL_ROWS:
-                        rows = rows.withColumn("_side", cut.side(reopened=reopened))
-                    found.append((files, rows))
+    def _may_be_checked(self) -> bool:
+        """Whether the files are worth a look before Spark reads them, and are read whole."""
+        whole = all(part.only is None and not part.without for part in self.parts)
+        return whole and self.cut is ALL_ROWS and self.is_large
+
+    def _checked_figures(self) -> dict[int, DmsFigures] | None:
+        found: dict[int, DmsFigures] = {}
+        for group in self._file_groups():
+            contract = group.version.contract
+            table = contract.table(self._target.config, group.gone)
+            figures = checked_figures(
+                self._store, group.files, name=self._table, table=table, dms=contract.dms
+            )
+            if figures is None:
+                return None
+            found |= {file.offset: one for file, one in zip(group.files, figures, strict=True)}
         return found
 
-    def _read(
-        self,
-        spark: SparkSession,
-        target: Target,
-        files: Sequence[LoggedFile],
-        contracts: Contracts,
-        version: ContractVersion,
-        gone: frozenset[str],
-        *,
-        explain: bool,
-    ) -> DataFrame:
-        contract = version.contract
-        table = contract.table(target.config, gone)
+    @property
+    def _checked(self) -> DmsFigures | None:
+        """The figures of all parts, if their files have been checked."""
+        if self._figures is None:
+            return None
+        return sum((self._figures[part.file.offset] for part in self.parts), DmsFigures())
+
+    def _file_groups(self) -> "list[_FileGroup]":
+        """The files that are read in the same way, by the version of their contract."""
+        groups: dict[tuple[int, frozenset[str], str, bool], dict[str, list[Part]]] = defaultdict(dict)
+        for part in self.parts:
+            version = self._contracts.at(part.file.offset)
+            # Single rows of a file may be read beside the same file without them.
+            which = "only" if part.only is not None else "without" if part.without else "all"
+            gone = version.contract.gone_at(part.file.written_at)
+            reopened = part.file.offset in self.cut.reopened
+            group = groups[version.number, gone, which, reopened]
+            group.setdefault(part.file.path, []).append(part)
+        return [
+            _FileGroup(version, gone, which, reopened, by_path)
+            for version in self._contracts.versions
+            for (number, gone, which, reopened), by_path in groups.items()
+            if number == version.number
+        ]
+
+    def _grouped(
+        self, spark: SparkSession, *, explain: bool = False
+    ) -> "list[tuple[Sequence[LoggedFile], DataFrame]]":
+        """Groups of files that are read in the same way, with their rows."""
+        store = self._store
+        found: list[tuple[Sequence[LoggedFile], DataFrame]] = []
+        for group in self._file_groups():
+            rows = self._read(spark, group, explain=explain)
+            if group.which != "all":
+                places = {
+                    store.spark_uri(path): {place for part in parts for place in (part.only or part.without)}
+                    for path, parts in group.by_path.items()
+                }
+                rows = in_places(spark, rows, places, others=group.which == "without")
+            if self.cut is not ALL_ROWS:
+                rows = rows.withColumn("_side", self.cut.side(reopened=group.reopened))
+            found.append((group.files, rows))
+        return found
+
+    def _read(self, spark: SparkSession, group: "_FileGroup", *, explain: bool) -> DataFrame:
+        contract, target, contracts = group.version.contract, self._target, self._contracts
+        table = contract.table(target.config, group.gone)
         changes = read_changes(
             spark,
             self._store,
-            files,
+            group.files,
             name=target.table,
             table=table,
             dms=contract.dms,
             partial=target.mode is Mode.CURRENT,
             explain=explain,
+            checked=self._figures is not None,
         )
         if contract.columns == target.image_columns:
             return changes
-        names = contracts.names_today(version.number, drops=target.schema_changes.dropped == "drop")
+        names = contracts.names_today(group.version.number, drops=target.schema_changes.dropped == "drop")
         return to_current_contract(
             changes, contract.columns, names, target.image_columns, target.matched_by, target.config.defaults
         )
@@ -137,6 +171,10 @@ class Reading:
         """Those in the plan of `good`."""
         own = (self._observation, self._used)
         return own if self._sides is None else (self._sides, *own)
+
+    @property
+    def is_large(self) -> bool:
+        return self.rows_counted >= LARGE
 
     @property
     def rows_counted(self) -> int:
@@ -165,7 +203,7 @@ class Reading:
     def figures(self) -> ChangeFigures:
         """The figures observed while `good` was computed; blocks until then. Raises RowCountMismatch when the files
         hold more or fewer rows by their own count."""
-        seen = figures(self._observation, self._used)
+        seen = figures(self._observation, self._used, self._checked)
         if self._sides is not None:
             again = (part.rows for part in self.parts if part.file.offset in self.cut.reopened)
             seen = with_sides(seen, self._sides, read_before=sum(again))
@@ -175,6 +213,22 @@ class Reading:
                 counted[self._store.spark_uri(part.file.path)] += part.rows
             stop_for_missing_rows(self._table, counted, self._all)
         return seen
+
+
+@dataclass(frozen=True, slots=True)
+class _FileGroup:
+    """Parts that are read in the same way."""
+
+    version: ContractVersion
+    gone: frozenset[str]
+    which: str
+    """`all` rows of each file, `only` some, or all `without` some."""
+    reopened: bool
+    by_path: Mapping[str, Sequence[Part]]
+
+    @property
+    def files(self) -> list[LoggedFile]:
+        return [parts[0].file for parts in self.by_path.values()]
 
 
 def _union(one: DataFrame, other: DataFrame) -> DataFrame:

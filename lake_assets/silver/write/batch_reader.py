@@ -77,7 +77,7 @@ class BatchReader:
     def of_kind(self, reading: Reading, kind: FileKind) -> Reading | None:
         """The reading of only the files of this kind; None without any."""
         parts = [part for part in reading.parts if part.file.kind is kind]
-        return self._reading(parts, reading.cut) if parts else None
+        return self._reading(parts, reading.cut, reading) if parts else None
 
     def read_again(self, files: Sequence[LoggedFile], cut: RowCut | None = None) -> Reading | None:
         """Reads records that were applied before, by default all of their rows up to the batch's cut; leaves out files
@@ -129,11 +129,11 @@ class BatchReader:
         tables = context.runtime.lake.sources[context.target.source].tables
         return counted(context.store, file, context.contracts.at(file.offset).contract.dms, tables)
 
-    def _reading(self, parts: Sequence[Part], cut: RowCut) -> Reading:
+    def _reading(self, parts: Sequence[Part], cut: RowCut, whole: Reading | None = None) -> Reading:
         context = self.context
         files = dated((part.file for part in parts), context.logged)
         parts = [replace(part, file=file) for part, file in zip(parts, files, strict=True)]
-        return Reading(context.spark, context.store, context.target, parts, context.contracts, cut)
+        return Reading(context.spark, context.store, context.target, parts, context.contracts, cut, whole)
 
 
 def _up_to(cut: datetime | None) -> RowCut:

@@ -19,11 +19,10 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.iceberg.publish import EVERY_ROW, Attempt
 from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
 from lake_assets.silver.changes.key_states import Counts, keys_of, living
-from lake_assets.silver.changes.large_batch import batch_states, is_large
+from lake_assets.silver.changes.large_batch import batch_states
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_days import all_days, touched_days
 from lake_assets.silver.table.change_events import UPDATED, commit_of
-from lake_assets.silver.table.position import BATCH
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import REWRITE, Written
 from lake_assets.silver.write.batch_context import BatchContext
@@ -50,8 +49,7 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
     context = reader.context
     position, target = context.position, context.target
     with context.watch.stage("read"):
-        commit, inserts = commit_of(position.max_sequence), _only_inserted(context)
-        delta, counts = batch_states(target, reading, applied_commit=commit, only_inserts=inserts)
+        delta, counts = batch_states(target, reading, applied_commit=commit_of(position.max_sequence))
     reader.check(reading)
     if reader.recomputes_keys:
         delta, counts = replayed(reader, reading, delta, counts)
@@ -82,7 +80,7 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
 
 def replace_table(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Writes a full load and the CDC that belongs to it: the whole table."""
-    if is_large(reading) and any(part.file.kind is FileKind.LOAD for part in reading.parts):
+    if reading.is_large and any(part.file.kind is FileKind.LOAD for part in reading.parts):
         return write_large_load(reader, reading, current)
     context, target = reader.context, reader.context.target
     with context.watch.stage("read"):
@@ -108,13 +106,6 @@ def is_small(context: BatchContext) -> bool:
         return False
     size = int(summary(current_snapshot(context.table)).get("total-files-size", "-1"))
     return 0 <= size < context.runtime.lake.automation.rewrite_below_mb * 2**20
-
-
-def _only_inserted(context: BatchContext) -> bool:
-    """Whether the table's last batch had only inserts."""
-    last = summary(current_snapshot(context.table))
-    figures = [last.get(f"{BATCH}{name}") for name in ("kind", "rows-updated", "rows-deleted")]
-    return figures == ["cdc", "0", "0"]
 
 
 def _are_all_new(context: BatchContext, counts: Counts) -> bool:

@@ -190,6 +190,7 @@ class Bucket:
     """An object store with versions and times of one's choice."""
 
     location = "memory"
+    has_free_ranges = True
 
     def __init__(self):
         self.objects, self.after_listing, self.left_out = {}, None, {}

@@ -14,11 +14,13 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.reader.read_changes import checked_figures
 from lake_assets.silver.apply.rebuild import rebuild
-from lake_assets.silver.changes import large_batch
+from lake_assets.silver.changes import large_batch, reading
+from lake_assets.silver.changes.collapse import collapse
 from lake_assets.silver.write import large_load
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -30,7 +32,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @pytest.fixture(autouse=True)
 def all_large() -> Iterator[None]:
-    with patch.object(large_batch, "LARGE", 1):
+    with patch.object(reading, "LARGE", 1):
         yield
 
 
@@ -113,7 +115,7 @@ def test_new_keys_are_appended_and_known_ones_replaced(shop: Bench) -> None:
 
 
 @pytest.mark.parametrize("key", ["long", "string"])
-def test_inserts_after_inserts_are_not_sorted(
+def test_keys_with_one_change_are_not_sorted(
     new_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     table = {"columns": {"id": f"{key} not null", "v": "string"}, "primary_key": ["id"]}
@@ -128,14 +130,13 @@ def test_inserts_after_inserts_are_not_sorted(
         (batch,) = shop.apply()["items"]
         return [batch.strategy]
 
-    inserted(1, 2)
-
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("nothing repeats")
 
     with monkeypatch.context() as patched:
         patched.setattr(large_batch, "collapse", refuse)
         patched.setattr(large_batch, "state_of", refuse)
+        inserted(1, 2)
         assert inserted(3, 4) == (["append"] if key == "long" else ["delete_and_append"])
         inserted(4, 5)
     inserted(6, 6)
@@ -188,6 +189,78 @@ def test_a_key_may_move_among_others_that_stay(shop: Bench) -> None:
     rows = [clock.change("U", {"id": 9, "v": "a"}, {"id": 1}), clock.change("U", {"id": 2, "v": "c"})]
     assert applied(shop, cdc_file("public.items", NOON + timedelta(minutes=1), rows)) == ["delete_and_append"]
     assert values(shop) == {9: "a", 2: "c"}
+
+
+def test_only_keys_that_repeat_are_sorted(shop: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_batch, "MOST_REPEATED", 1)
+    sorted_keys: list[int] = []
+
+    def seen(events: DataFrame, *given: Any, **more: Any) -> DataFrame:
+        sorted_keys.extend(row["_key_0"] for row in events.select("_key_0").collect())
+        return collapse(events, *given, **more)
+
+    monkeypatch.setattr(large_batch, "collapse", seen)
+    clock = Clock()
+    applied(shop, loaded({1: "a", 2: "b", 3: "c", 4: "d"}))
+    several = [("U", 2, "x"), ("U", 2, "y"), ("I", 5, "e"), ("D", 5, "e"), ("D", 3, "c"), ("I", 3, "again")]
+    single = [("U", 1, "z"), ("D", 4, "d"), ("I", 6, "f"), ("U", 7, "not there")]
+    shop.put(changed(clock, *several, *single))
+    (batch,) = shop.apply()["items"]
+    assert sorted(sorted_keys) == [2, 2, 3, 3, 5, 5]
+    assert values(shop) == {1: "z", 2: "y", 3: "again", 6: "f", 7: "not there"}
+    assert (batch.keys, batch.rows_written, batch.rows_removed, batch.unseen_updates) == (7, 5, 4, 1)
+
+
+def test_deletes_of_an_applied_transaction_are_settled(shop: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A swap of two keys whose second half arrives later: the deletes are of the older rows."""
+    clock = Clock()
+    applied(shop, loaded({1: "a", 2: "b"}))
+    first = clock.change("I", {"id": 3, "v": "new"})
+    second = {**clock.change("D", {"id": 3, "v": "new"}), "change_seq": first["change_seq"][:-1] + "9"}
+    second["commit_ts"] = first["commit_ts"]
+    applied(shop, cdc_file("public.items", NOON + timedelta(minutes=20), [first]))
+    applied(shop, cdc_file("public.items", NOON + timedelta(minutes=21), [second]))
+    assert values(shop) == {1: "a", 2: "b"}
+
+
+def figures_of(batch: Any) -> dict[str, Any]:
+    kept = ("rows_read", "by_op", "keys", "rows_written", "rows_removed", "rows_quarantined", "min_sequence")
+    position = batch.position
+    return {name: getattr(batch, name) for name in kept} | {
+        "sequence": position.max_sequence,
+        "commit": position.max_commit_ts,
+        "first": batch.first_commit_at,
+    }
+
+
+@pytest.mark.parametrize("unusable", [False, True])
+def test_files_checked_before_spark_reads_them_give_the_same_figures(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unusable: bool
+) -> None:
+    found = []
+    for here in (True, False):
+        folder = tmp_path / str(here)
+        folder.mkdir()
+        shop, clock = InFormat("parquet", folder, {"public.items": ITEMS}, sections=NEVER), Clock()
+        checks: list[bool] = []
+
+        def check(*given: Any, here: bool = here, checks: list[bool] = checks, **more: Any) -> Any:
+            result = checked_figures(*given, **more) if here else None
+            checks.append(result is not None)
+            return result
+
+        monkeypatch.setattr(reading, "checked_figures", check)
+        shop.put(loaded({1: "a", 2: "b"}))
+        file = changed(clock, ("U", 1, "x"), ("D", 2, "b"), ("I", 3, "c"), ("U", 3, "d"))
+        if unusable:
+            file.rows[1]["Op"] = "X"  # type: ignore[index]
+        shop.apply()
+        shop.put(file)
+        (batch,) = shop.apply()["items"]
+        assert checks == [here, here and not unusable]
+        found.append((figures_of(batch), values(shop)))
+    assert found[0] == found[1]
+    assert found[0][0]["rows_quarantined"] == unusable
 
 
 NUMBERS = [0, 1, 63, 64, -1, -64, 2**31 - 1, -(2**31), 64, -1]
