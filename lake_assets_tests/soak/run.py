@@ -11,7 +11,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -23,7 +23,7 @@ from lake_assets.errors import TableStopped
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
-from lake_assets.silver.changes import large_batch, reading
+from lake_assets.silver.changes import reading
 from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.processes.faults import Killed
 from lake_assets_tests.soak import bucket as storage
@@ -149,14 +149,8 @@ def run(seed: int, without: Collection[str] = (), folder: Path | None = None) ->
 
 
 def as_large(seed: int) -> AbstractContextManager[object]:
-    """Has every second history applied by the strategies for large batches; half of these sort only the keys that
-    repeat, however many do."""
-    patches = ExitStack()
-    if seed // 2 % 2:
-        patches.enter_context(patch.object(reading, "LARGE", 1))
-    if seed // 4 % 2:
-        patches.enter_context(patch.object(large_batch, "MOST_REPEATED", 1))
-    return patches
+    """Has every second history applied by the strategies for large batches."""
+    return patch.object(reading, "LARGE", 1 if seed // 2 % 2 else reading.LARGE)
 
 
 def _live(history: History, folder: Path, outcome: Outcome) -> None:

@@ -1,35 +1,34 @@
 """The states of a batch's keys; a large batch takes another way.
 
-To find the state of a key, Spark sorts its changes, and most keys of a batch have only one. So the changes of a large
-batch are computed first, and then its keys are counted: only the changes of keys that repeat are sorted. To make two
-events of an update that changes its key, Spark would make an array of each change and explode it, which takes as long
-as reading the changes. Few updates do that, so they are counted, too. Here: that. Not here: the rule of a key's state
-(`collapse.py`). DataFrame API only.
+To find the last change of each key, Spark sorts whole images. So the changes of a large batch are computed first, and
+then the last change of each key is found by numbers alone, if each change has a sequence of its own and no update moves
+its key. Most keys have only one change. To make two events of an update that changes its key, Spark would make an array
+of each change and explode it, which takes as long as reading the changes: only the few such updates are treated so.
+Here: that. Not here: the rule of a key's state (`collapse.py`). DataFrame API only.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.reader.typed_rows import has_own_sequence
 from lake_assets.silver.changes.collapse import collapse, commit_of_sequence, events, is_key_move, move_events
 from lake_assets.silver.changes.key_states import (
     Counts,
     broadcast_if_few,
     counted,
     key_range,
-    observe_states,
     state_of,
 )
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.table.change_events import DELETED, UPDATED, key_columns
+from lake_assets.silver.table.change_events import DELETED, INSERTED, UPDATED, key_columns
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.spark.sql import quoted, sql
 
-MOST_REPEATED = 1 / 8
-"""The share of a batch's rows up to which its repeated keys are sorted apart: if more repeat, all are sorted."""
+OPERATIONS, KIND_NUMBERS = (INSERTED, UPDATED, DELETED), "123"
+"""Digits behind a sequence that stand for the operations I, U and D."""
 BLOCK = "_block"
 
 
@@ -39,20 +38,22 @@ def batch_states(target: Target, reading: Reading, *, applied_commit: str = "") 
         return counted(target, state_of(target, reading.good, applied_commit=applied_commit), reading)
     seen = Observed()
     figures = [
-        *_by_operation(),
+        F.count(F.lit(1)).alias("rows"),
+        F.count_if(F.col("_op") == DELETED).alias("deletes"),
+        F.count_if(F.col("_op") == UPDATED).alias("updates"),
         F.count_if("_moves").alias("moves"),
         F.count_if(_is_doubtful(applied_commit)).alias("doubtful"),
+        F.count_if(~has_own_sequence(F.col("_sequence"))).alias("unordered"),
         *key_range(target, F.col("_key_0")),
     ]
     changes = reading.checkpointed(seen.on(_changes(target, reading), *figures), seen)
     found = seen.get
-    if not found["moves"] and not found["doubtful"]:
-        keys = key_columns(target.key)
-        several, number = repeated_keys(changes.select(*keys), keys)
-        if number <= found["rows"] * MOST_REPEATED:
-            return _mostly_single(target, changes, seen, broadcast_if_few(several, number), number)
-    states = _events(target, changes, has_moves=bool(found["moves"]))
-    return counted(target, collapse(states, target.key, applied_commit=applied_commit))
+    if not found["moves"] and not found["doubtful"] and not found["unordered"]:
+        states = _last_by_sequence(target, changes, seen)
+        if states is not None:
+            return states
+    every = _events(target, changes, has_moves=bool(found["moves"]))
+    return counted(target, collapse(every, target.key, applied_commit=applied_commit))
 
 
 def _changes(target: Target, reading: Reading) -> DataFrame:
@@ -66,12 +67,6 @@ def _changes(target: Target, reading: Reading) -> DataFrame:
     if not target.before_images:
         return good.select(*wanted).withColumns(keys | {"_moves": F.lit(False)})
     return good.select(*wanted, "_before").withColumns(keys | {"_moves": is_key_move(target.key)})
-
-
-def _by_operation() -> list[Column]:
-    """The numbers of changes, of deletes among them, and of updates."""
-    deletes, updates = (F.count_if(F.col("_op") == op) for op in (DELETED, UPDATED))
-    return [F.count(F.lit(1)).alias("rows"), deletes.alias("deletes"), updates.alias("updates")]
 
 
 def _is_doubtful(applied_commit: str) -> Column:
@@ -88,40 +83,59 @@ def _events(target: Target, changes: DataFrame, *, has_moves: bool) -> DataFrame
     return others.unionByName(move_events(changes.filter("_moves"), target.key))
 
 
-def _mostly_single(
-    target: Target, changes: DataFrame, seen: Observed, several: DataFrame, number: int
-) -> tuple[DataFrame, Counts]:
-    """The states of the computed changes, whose figures are `seen`. `several`: the `number` keys with several."""
-    figures = seen.get
+def _last_by_sequence(target: Target, changes: DataFrame, seen: Observed) -> tuple[DataFrame, Counts] | None:
+    """The states of the computed changes, whose figures are `seen`, and theirs: by the rule of `collapse`, for changes
+    of which each has a sequence of its own and keeps its key. None if the last sequence of a key is there twice."""
+    figures, keys = seen.get, key_columns(target.key)
     rows, deletes, updates = (int(figures[name]) for name in ("rows", "deletes", "updates"))
-    ends = {"lowest": figures["lowest"], "highest": figures["highest"]}
-    keys = key_columns(target.key)
+    several, number, theirs = _several(changes, keys)
     if not number:
-        counts = Counts(rows, rows - deletes, 0, updates + deletes, updates, **ends)
-        return _single(changes, keys), counts
-    inside, observed = Observed(), Observed()
-    theirs = inside.on(changes.join(several, on=keys, how="left_semi"), *_by_operation())
-    states = collapse(events(theirs, target.key, before_images=False), target.key)
-    states = checkpointed(observe_states(target, states, observed), (observed, inside))
-    found, own = inside.get, Counts.of(observed)
-    rows, deletes, updates = rows - found["rows"], deletes - found["deletes"], updates - found["updates"]
-    counts = replace(
-        own,
-        keys=own.keys + rows,
-        rows=own.rows + rows - deletes,
-        present=own.present + updates + deletes,
-        updated=own.updated + updates,
-        **ends,
-    )
-    return _single(changes.join(several, on=keys, how="left_anti"), keys).unionByName(states), counts
+        ends = figures["lowest"], figures["highest"]
+        return _states(changes, keys), Counts(rows, rows - deletes, 0, updates + deletes, updates, *ends)
+    joined = changes.join(broadcast_if_few(several, number), on=keys, how="left")
+    is_last = F.col("_last").isNull() | (F.col("_sequence") == F.col("_last"))
+    states, counts = counted(target, _states(joined.filter(is_last), keys))
+    return (states, counts) if counts.keys == rows - theirs + number else None
 
 
-def _single(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The states of keys with one change each, as `collapse`."""
-    tombstone, no = F.col("_op") == DELETED, F.lit(False)
-    return changes.select(
-        *keys, tombstone.alias("_tombstone"), "_image", F.col("_op").alias("_first"), no.alias("_doubtful")
+def _several(changes: DataFrame, keys: Sequence[str]) -> tuple[DataFrame, int, int]:
+    """The keys with several changes, computed: with the sequence of the last one, `_last`, the operation of the first
+    one, `_first`, and `_doubtful` as `collapse`; their number, and that of their changes.
+
+    The sequence is a number here, with its operation as the last digit: so Spark hashes, and need not sort.
+    """
+    kind = F.translate("_op", "".join(OPERATIONS), KIND_NUMBERS)
+    place = F.concat("_sequence", kind).try_cast("decimal(38, 0)")
+    ordered = changes.select(*keys, place.alias("_place"), (F.col("_op") == INSERTED).alias("_inserts"))
+    found = ordered.groupBy(*keys).agg(
+        F.count(F.lit(1)).alias("_times"),
+        F.max("_place").cast("string").alias("_last"),
+        F.min("_place").cast("string").alias("_first"),
+        F.max(F.when(F.col("_inserts"), F.col("_place"))).cast("string").alias("_arrived"),
     )
+    lost = F.translate(F.right("_last", F.lit(1)), KIND_NUMBERS, "".join(OPERATIONS)) == DELETED
+    same_commit = commit_of_sequence("_arrived") == commit_of_sequence("_last")
+    several = found.filter("_times > 1").select(
+        *keys,
+        F.expr("left(_last, length(_last) - 1)").alias("_last"),
+        F.translate(F.right("_first", F.lit(1)), KIND_NUMBERS, "".join(OPERATIONS)).alias("_first"),
+        F.coalesce(lost & same_commit, F.lit(False)).alias("_doubtful"),
+        "_times",
+    )
+    observed = Observed()
+    counts = F.count(F.lit(1)).alias("keys"), F.coalesce(F.sum("_times"), F.lit(0)).alias("changes")
+    done = checkpointed(observed.on(several, *counts), [observed])
+    return done.drop("_times"), int(observed.get["keys"]), int(observed.get["changes"])
+
+
+def _states(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """The states of keys by the last change of each, as `collapse`; `changes` may have some of the columns of
+    `_several`."""
+    first, doubtful = F.col("_op"), F.lit(False)
+    if "_first" in changes.columns:
+        first, doubtful = F.coalesce("_first", first), F.coalesce("_doubtful", doubtful)
+    tombstone = (F.col("_op") == DELETED).alias("_tombstone")
+    return changes.select(*keys, tombstone, "_image", first.alias("_first"), doubtful.alias("_doubtful"))
 
 
 def repeated_keys(rows: DataFrame, names: Sequence[str]) -> tuple[DataFrame, int]:

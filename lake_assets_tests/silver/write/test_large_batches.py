@@ -14,13 +14,12 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.reader.read_changes import checked_figures
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.changes import large_batch, reading
-from lake_assets.silver.changes.collapse import collapse
 from lake_assets.silver.write import large_load
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -191,24 +190,55 @@ def test_a_key_may_move_among_others_that_stay(shop: Bench) -> None:
     assert values(shop) == {9: "a", 2: "c"}
 
 
-def test_only_keys_that_repeat_are_sorted(shop: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_batch, "MOST_REPEATED", 1)
-    sorted_keys: list[int] = []
+def test_the_last_change_of_a_key_is_found_by_its_sequence(
+    shop: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("every change has a sequence of its own")
 
-    def seen(events: DataFrame, *given: Any, **more: Any) -> DataFrame:
-        sorted_keys.extend(row["_key_0"] for row in events.select("_key_0").collect())
-        return collapse(events, *given, **more)
-
-    monkeypatch.setattr(large_batch, "collapse", seen)
     clock = Clock()
-    applied(shop, loaded({1: "a", 2: "b", 3: "c", 4: "d"}))
-    several = [("U", 2, "x"), ("U", 2, "y"), ("I", 5, "e"), ("D", 5, "e"), ("D", 3, "c"), ("I", 3, "again")]
-    single = [("U", 1, "z"), ("D", 4, "d"), ("I", 6, "f"), ("U", 7, "not there")]
-    shop.put(changed(clock, *several, *single))
+    applied(shop, loaded({1: "a", 2: "b", 3: "c", 4: "d", 8: "h"}))
+    changes = [("U", 2, "x"), ("U", 1, "z"), ("U", 2, "y"), ("I", 5, "e"), ("D", 5, "e"), ("D", 3, "c")]
+    changes += [
+        ("D", 4, "d"),
+        ("I", 6, "f"),
+        ("U", 7, "new"),
+        ("U", 9, "p"),
+        ("U", 9, "q"),
+        ("I", 3, "again"),
+    ]
+    file = changed(clock, *changes, ("U", 8, "i"), ("D", 8, "i"))
+    shop.put(replace(file, rows=file.rows[::-1]))  # the order in the file does not count
+    with monkeypatch.context() as patched:
+        patched.setattr(large_batch, "collapse", refuse)
+        (batch,) = shop.apply()["items"]
+    assert values(shop) == {1: "z", 2: "y", 3: "again", 6: "f", 7: "new", 9: "q"}
+    assert (batch.keys, batch.rows_written, batch.rows_removed, batch.unseen_updates) == (9, 6, 5, 2)
+
+
+def test_changes_that_are_there_twice_are_sorted(shop: Bench) -> None:
+    clock = Clock()
+    applied(shop, loaded({1: "a", 2: "b", 3: "c"}))
+    file = changed(clock, ("U", 1, "x"), ("D", 2, "b"), ("U", 3, "y"), ("U", 3, "z"), ("I", 4, "d"))
+    again = replace(file, key=file.key.replace(".csv", "1.csv"), rows=file.rows)
+    shop.put(file, again)
     (batch,) = shop.apply()["items"]
-    assert sorted(sorted_keys) == [2, 2, 3, 3, 5, 5]
-    assert values(shop) == {1: "z", 2: "y", 3: "again", 6: "f", 7: "not there"}
-    assert (batch.keys, batch.rows_written, batch.rows_removed, batch.unseen_updates) == (7, 5, 4, 1)
+    assert values(shop) == {1: "x", 3: "z", 4: "d"}
+    assert (batch.rows_read, batch.keys, batch.rows_written) == (10, 4, 3)
+
+
+@pytest.mark.parametrize("reuses", [False, True])
+def test_a_key_that_is_taken_again_in_its_last_transaction_is_settled(shop: Bench, *, reuses: bool) -> None:
+    """A row moves to a key by a delete and an insert; then the delete of the key's older row follows."""
+    clock = Clock()
+    applied(shop, loaded({1: "a", 2: "b"}))
+    rows = [clock.change("D", {"id": 1, "v": "a"}), clock.change("I", {"id": 2, "v": "a"})]
+    rows += [clock.change("D", {"id": 2, "v": "b"})] if reuses else []
+    for number, row in enumerate(rows):
+        row["commit_ts"] = rows[0]["commit_ts"]
+        row["change_seq"] = rows[0]["change_seq"][:16] + f"{number + 1:019d}"
+    applied(shop, cdc_file("public.items", NOON + timedelta(minutes=20), rows))
+    assert values(shop) == {2: "a"}
 
 
 def test_deletes_of_an_applied_transaction_are_settled(shop: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
