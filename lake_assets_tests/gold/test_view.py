@@ -1,7 +1,7 @@
 """What a look at the tables makes stale, over tables that PyIceberg writes: no Spark.
 
-Here: metadata that real histories have seldom. Not here: the decision over summaries (`test_changed_days.py`), silver
-as the engine writes it (`test_incremental.py`).
+Here: metadata that real histories have seldom. Not here: the decision over summaries (`test_changed_periods.py`),
+silver as the engine writes it (`test_incremental.py`).
 """
 
 from collections import Counter
@@ -22,10 +22,12 @@ from lake_assets.config import GoldConfig, parse_column
 from lake_assets.errors import LakeError
 from lake_assets.gold.consumption import Consumption, fingerprint
 from lake_assets.gold.mart import Follow, Input, Mart
+from lake_assets.gold.periods.grain import Grain
 from lake_assets.gold.registry import tracked_columns
 from lake_assets.gold.sql_mart import SqlQuery
 from lake_assets.gold.table_snapshots import LoadedTables, column_bounds
 from lake_assets.gold.view import MartView, mart_view
+from lake_assets.silver.table.targets import Tracked
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 
 ARROW = {
@@ -175,7 +177,7 @@ def test_without_bounds_every_partition_there_is(catalog: Catalog) -> None:
     """As of columns beyond the hundredth, of which Iceberg keeps none."""
     trips = create(catalog, "trips", **{"write.metadata.metrics.default": "none"})
     append(trips, {"id": 1, "at": at(5)})
-    assert column_bounds(trips, head(catalog)["silver_shop.trips"], "at") is None
+    assert column_bounds(trips, head(catalog)["silver_shop.trips"], "at", Grain.DAY) is None
     assert numbers(view(catalog)) == list(range(1, 10))
 
 
@@ -377,7 +379,10 @@ def test_silver_tracks_the_columns_it_is_not_partitioned_by(tmp_path: Path) -> N
     rules += [Input("shop", "trips_changes", Follow.DAY_ONWARDS, "_commit_ts")]
     rules += [Input("shop", "trips_changes", Follow.DAY, "ended")]
     found = tracked_columns([mart(*rules), mart(rules[0])], lake_config(tmp_path, TABLES))
-    assert found == {("shop", "trips"): ("Closed", "ended")}
+    assert found == {
+        ("shop", "trips"): Tracked(days=("Closed", "ended")),
+        ("shop", "trips_changes"): Tracked(days=("ended",)),
+    }
 
 
 @pytest.mark.parametrize(
@@ -391,7 +396,7 @@ def test_silver_tracks_the_columns_it_is_not_partitioned_by(tmp_path: Path) -> N
         ),
         (
             Input("shop", "trips", Follow.DAY, "id"),
-            r"which is long: days need one of timestamptz, timestamp, date",
+            r"which is long: partitions by day need one of timestamptz, timestamp, date",
         ),
     ],
 )

@@ -1,0 +1,1 @@
+"""The hours, days, weeks or months of marts, and which of them have changed."""
