@@ -1,7 +1,7 @@
 """A mart's DataFrame over its inputs at the snapshots of one view, and how and with which properties it is stored.
 
 Here: both, for all callers. Not here: what a mart computes, when (`orchestration/assets/mart_runs.py`), reading and
-storing tables, which is the IO manager's (`table_frame.py`, `write_mart.py`).
+storing tables, which is the IO manager's (`partition_rows.py`, `write_mart.py`).
 """
 
 from collections.abc import Callable

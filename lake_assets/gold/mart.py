@@ -1,7 +1,7 @@
 """What a mart is: its inputs, how its partitions follow from theirs, and the function that computes it.
 
 Here: the declaration that every mart module fills in as `MART`. Not here: Dagster
-(`orchestration/assets/mart_assets.py`), finding the periods that changed (`periods/changed_periods.py`), writing
+(`orchestration/assets/mart_assets.py`), finding the periods that changed (`changed_periods.py`), writing
 (`write_mart.py`).
 """
 

@@ -13,9 +13,9 @@ from types import ModuleType
 
 from lake_assets.config import LakeConfig, Mode
 from lake_assets.errors import LakeError
+from lake_assets.gold.changed_periods import WITHIN
 from lake_assets.gold.consumption import fingerprint
 from lake_assets.gold.mart import Input, Mart
-from lake_assets.gold.periods.changed_periods import WITHIN
 from lake_assets.gold.periods.grain import Grain
 from lake_assets.gold.sql_mart import SqlQuery, sql_mart
 from lake_assets.silver.table.targets import Target, Tracked, lake_targets

@@ -1,7 +1,7 @@
 """The snapshots and periods of the lake's tables, read from their metadata by PyIceberg, without Spark.
 
 Here: fetching summaries, file bounds, partitions. Not here: the decisions from them
-(`periods/changed_periods.py`, `view.py`).
+(`changed_periods.py`, `view.py`).
 """
 
 import contextlib
@@ -17,8 +17,8 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import DateType, NestedField, PrimitiveType
 
 from lake_assets.errors import LakeError
+from lake_assets.gold.changed_periods import WITHIN, Commit
 from lake_assets.gold.consumption import Consumption, read_consumption
-from lake_assets.gold.periods.changed_periods import WITHIN, Commit
 from lake_assets.gold.periods.grain import Grain, Period, Periods
 from lake_assets.iceberg.retention import chain, main_chain
 from lake_assets.iceberg.table_io import applied_at, load_table, summary

@@ -1,6 +1,6 @@
 """One fixed view of a mart's inputs: their snapshots, the mart's "now", and the stale periods.
 
-Here: applying the decisions of `periods/changed_periods.py` to `LoadedTables`. The sensor requests runs by
+Here: applying the decisions of `changed_periods.py` to `LoadedTables`. The sensor requests runs by
 the same view by which a run records what it has consumed, so that the two cannot disagree. Not here: reading tables
 (`table_snapshots.py`).
 """
@@ -14,9 +14,9 @@ from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.config import GoldConfig
 from lake_assets.gold.at_cut import newest_cut
+from lake_assets.gold.changed_periods import Changed, changed_periods, ends, gap_to, spread_onwards
 from lake_assets.gold.consumption import Consumption, fingerprint, read_consumption
 from lake_assets.gold.mart import Follow, Input, Mart
-from lake_assets.gold.periods.changed_periods import Changed, changed_periods, ends, gap_to, spread_onwards
 from lake_assets.gold.periods.grain import Grain, Period, Periods, hull, span
 from lake_assets.gold.registry import code_version
 from lake_assets.gold.table_snapshots import (

@@ -1,7 +1,7 @@
 """A backfill from the command line: partitions of a mart are computed again, in chunks, in this process.
 
 The assets that the UI shows are run and reported to the same Dagster instance. Here: the chunks. Not here: what makes
-the partitions pending (`gold/periods/requested_periods.py`).
+the partitions pending (`rounds/requested_periods.py`).
 """
 
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ import dagster as dg
 from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.periods.grain import Period, between
-from lake_assets.gold.periods.requested_periods import request_periods
 from lake_assets.lake import Lake
 from lake_assets.orchestration.assets.mart_assets import failed_inputs
 from lake_assets.orchestration.assets.mart_runs import MartRun, within_partitions
 from lake_assets.orchestration.sync import execute_assets, failure_of
+from lake_assets.rounds.requested_periods import request_periods
 
 
 def backfill(

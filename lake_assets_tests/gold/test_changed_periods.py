@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lake_assets.gold.changed_periods import Changed, Commit, changed_periods, gap_to, spread_onwards
 from lake_assets.gold.mart import Follow, Input
-from lake_assets.gold.periods.changed_periods import Changed, Commit, changed_periods, gap_to, spread_onwards
 from lake_assets.gold.periods.grain import (
     Grain,
     Period,

@@ -1,1 +1,1 @@
-"""The hours, days, weeks or months of marts, and which of them have changed."""
+"""The hours, days, weeks and months that the partitions of marts are."""

@@ -1,7 +1,7 @@
 """Periods: the hours, days, weeks or months that are the partitions of a mart.
 
 Times are UTC, so that every period has its usual length, also where clocks are changed. A period is named by its
-beginning: a date, or for an hour a time. Not here: which periods have changed (`changed_periods.py`). Pure.
+beginning: a date, or for an hour a time. Not here: which periods have changed (`gold/changed_periods.py`). Pure.
 """
 
 from collections.abc import Iterable

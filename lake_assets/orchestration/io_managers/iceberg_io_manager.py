@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.config import LakeConfig, SourceConfig
 from lake_assets.errors import ApplyConflict
-from lake_assets.gold.table_frame import table_frame
+from lake_assets.gold.partition_rows import table_frame
 from lake_assets.gold.write_mart import KEYED, Computed, Mode, Store, write
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.io_managers.run_partitions import partition_by, run_partitions

@@ -12,8 +12,7 @@ import dagster as dg
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 
-from lake_assets.gold.partition_rows import PartitionRows
-from lake_assets.gold.table_frame import table_frame
+from lake_assets.gold.partition_rows import PartitionRows, table_frame
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.cut_tags import cut_tags
 

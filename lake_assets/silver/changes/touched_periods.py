@@ -2,7 +2,7 @@
 
 If a trip's end is corrected to another day, the mart's days of the old and of the new end change. Only while the batch
 is applied are both cheap to find. Here: finding them. Not here: what marts make of them
-(`gold/periods/changed_periods.py`). Days and hours are UTC.
+(`gold/changed_periods.py`). Days and hours are UTC.
 """
 
 from collections.abc import Iterable
