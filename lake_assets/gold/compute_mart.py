@@ -33,7 +33,8 @@ def mart_store(mart: Mart, periods: tuple[Period, Period] | None) -> Store:
     grain, column = mart.partitions, mart.partition_column
     keys = (grain.key(first), grain.key(last))
     rows = ColumnRows(column, keys, grain.window(first, last))
-    transform = f"hour({column})" if grain is Grain.HOUR else column
+    is_date = any(each.name == column and each.type == "date" for each in mart.columns)
+    transform = column if is_date else f"{'hour' if grain is Grain.HOUR else 'day'}({column})"
     return Store(PartitionRows(((rows,),), " to ".join(keys)), (transform,))
 
 
