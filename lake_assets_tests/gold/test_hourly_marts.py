@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.demo.marts.station_hourly import MART
 from lake_assets.gold.periods.grain import Grain, between
+from lake_assets.gold.table_snapshots import periods_held
 from lake_assets_tests.helpers.lakes.bike_lake import BikeLake, at, status
 from lake_assets_tests.helpers.lakes.mart_frames import in_order
 from lake_assets_tests.helpers.oracles import mart_oracle as oracle
@@ -105,4 +106,6 @@ def test_hours_over_a_change_of_clocks(spark: SparkSession, tmp_path: Path, in_b
     assert bikes.apply("station_status", "station_status_changes").success
     assert hours(bikes) == [("2024-03-31-03:00", "2024-03-31-05:00")], "from the hour that was not over"
     compute(bikes)
+    table = bikes.lake.runtime.catalog.load_table("gold.station_hourly")
+    assert periods_held(table, "hour", Grain.HOUR) == set(files(bikes))
     bikes.instance.dispose()

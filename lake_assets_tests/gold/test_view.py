@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
-from pyiceberg.transforms import HourTransform, IdentityTransform
+from pyiceberg.transforms import IdentityTransform
 
 from lake_assets.config import GoldConfig, parse_column
 from lake_assets.errors import LakeError
@@ -292,7 +292,8 @@ def computed_hours(catalog: Catalog, found: MartView, pending: Periods = frozens
     if not catalog.table_exists("gold.mart"):
         table = catalog.create_table("gold.mart", schema)
         with table.update_spec() as spec:
-            spec.add_field("hour", HourTransform(), "hour_hour")
+            # PyIceberg does not write by the transform that the engine uses.
+            spec.add_field("hour", IdentityTransform(), "hour")
     state = Consumption(found.snapshots, pending, found.now, found.settings, found.span, Grain.HOUR)
     table = catalog.load_table("gold.mart")
     rows = pa.table({"hour": [hour for hour in found.work if hour not in pending]}, schema=schema)

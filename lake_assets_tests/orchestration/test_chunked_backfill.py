@@ -96,10 +96,11 @@ def test_a_thousand_partitions_in_chunks_killed_and_continued(
     assert versions(bikes) == [2] * HOURS
 
     bikes.restart([versioned(3)])
-    done = list(backfill(bikes.lake, bikes.instance, "versions", first, last, CHUNK))
-    assert [number for _, _, number in done] == [300, 300, 300, 100]
-    assert (done[0][0], done[-1][1]) == (first, last)
-    assert versions(bikes) == [3] * HOURS
+    third = Grain.HOUR.key(at(1, "02:00"))
+    done = list(backfill(bikes.lake, bikes.instance, "versions", first, third, 2))
+    assert [number for _, _, number in done] == [2, 1]
+    assert (done[0][0], done[-1][1]) == (first, third)
+    assert versions(bikes) == [3] * 3 + [2] * (HOURS - 3)
     assert bikes.work().runs == ()
 
 
