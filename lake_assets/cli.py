@@ -18,6 +18,7 @@ from lake_assets.commands.mend.mending_cli import detach, full_load, recover, re
 from lake_assets.commands.mend.quarantine_cli import quarantine
 from lake_assets.commands.mend.rebuild_cli import rebuild, replay
 from lake_assets.commands.options import AsJson, Table, lake_of, print_json
+from lake_assets.commands.run.backfill_cli import backfill
 from lake_assets.commands.run.demo_cli import demo, generate_history
 from lake_assets.commands.run.maintain_cli import maintain
 from lake_assets.commands.run.spark_cli import spark
@@ -49,6 +50,7 @@ app.command()(restore)
 app.command()(recover)
 app.command()(detach)
 app.command()(maintain)
+app.command()(backfill)
 app.command()(advise)
 app.command()(board)
 app.command()(report)

@@ -30,7 +30,7 @@ DECIDING = {
     "silver.plan.full_load_gate",
     "silver.plan.ambiguous_parts",
     "silver.plan.planner",
-    "gold.changed_days",
+    "gold.changed_periods",
 }
 HEAVY = {"pyspark", "py4j", "dagster", "boto3", "botocore"}
 

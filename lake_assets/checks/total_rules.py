@@ -32,7 +32,7 @@ def equals_input(mart: Mart, total: str, of: str, expected: str) -> Rule:
         if newest is None or state is None:
             return Outcome(True, "The mart has no rows yet.")
         if state.pending:
-            days = many(len(state.pending), "day")
+            days = many(len(state.pending), state.grain)
             return Outcome(True, f"Not compared: {days} of the mart are still to be computed.")
         consumed = state.snapshots[input_table]
         of_input = load_table(runtime.catalog, input_table)

@@ -1,48 +1,67 @@
-"""A mart's DataFrame over its inputs at the snapshots of one view, and the properties of its commit.
+"""A mart's DataFrame over its inputs at the snapshots of one view, and how and with which properties it is stored.
 
-Here: both, and by which mode the rows are stored, for all callers. Not here: what a mart computes, when
-(`orchestration/assets/mart_runs.py`), storing it (`gold/write_mart.py`).
+Here: both, for all callers. Not here: what a mart computes, when (`orchestration/assets/mart_runs.py`), reading and
+storing tables, which is the IO manager's (`partition_rows.py`, `write_mart.py`).
 """
 
-from datetime import date, datetime
-from typing import Any
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from lake_assets.gold.consumption import Consumption
 from lake_assets.gold.mart import Mart, MartRequest
+from lake_assets.gold.partition_rows import ColumnRows, PartitionRows
+from lake_assets.gold.periods.grain import Grain, Period, beginning
 from lake_assets.gold.view import MartView
 from lake_assets.gold.write_mart import WHOLE, Computed, Mode, Store
-from lake_assets.iceberg.table_io import table_at
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.batch_latency import oldest
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
-def mart_store(mart: Mart) -> Store:
-    """How the rows of an unpartitioned mart are stored."""
-    return Store(mode=Mode.DIFFERENCE, key=mart.key) if mart.key else WHOLE
+Read = Callable[[str, int | None], "DataFrame"]
+"""Reads the table of an identifier at a snapshot."""
+
+
+def mart_store(mart: Mart, periods: tuple[Period, Period] | None) -> Store:
+    """How the rows of a mart's partitions from first to last are stored; None for an unpartitioned mart."""
+    if periods is None:
+        return Store(mode=Mode.DIFFERENCE, key=mart.key) if mart.key else WHOLE
+    first, last = periods
+    assert mart.partition_column is not None, "a mart with periods has partitions"
+    grain, column = mart.partitions, mart.partition_column
+    keys = (grain.key(first), grain.key(last))
+    rows = ColumnRows(column, keys, grain.window(first, last))
+    is_date = any(each.name == column and each.type == "date" for each in mart.columns)
+    transform = column if is_date else f"{'hour' if grain is Grain.HOUR else 'day'}({column})"
+    return Store(PartitionRows(((rows,),), " to ".join(keys)), (transform,))
 
 
 def computed_mart(
-    runtime: LakeRuntime, mart: Mart, view: MartView, days: tuple[date, date] | None
+    runtime: LakeRuntime, read: Read, mart: Mart, view: MartView, periods: tuple[Period, Period] | None
 ) -> tuple[Computed, dict[str, Any]]:
-    """The plan of a mart's rows in the `days` (None for an unpartitioned mart), and metadata about it."""
-    spark, catalog = runtime.sessions.root(), runtime.lake.catalog.name
+    """The plan of a mart's rows in its partitions from first to last (None for an unpartitioned mart), and metadata
+    about it."""
     request = MartRequest(
         inputs={
-            name: spark.sql(table_at(catalog, rule.identifier, view.snapshots[rule.identifier]))
-            for name, rule in mart.tables.items()
+            name: read(rule.identifier, view.snapshots[rule.identifier]) for name, rule in mart.tables.items()
         },
         now=view.now,
-        first_day=days[0] if days else None,
-        last_day=days[1] if days else None,
+        first_day=beginning(periods[0]).date() if periods else None,
+        last_day=mart.partitions.last_day(periods[1]) if periods else None,
         settings=runtime.lake.gold.settings,
+        hours=(beginning(periods[0]), beginning(periods[1]))
+        if periods and mart.partitions is Grain.HOUR
+        else None,
     )
-    computed = [day for day in view.work if days is not None and days[0] <= day <= days[1]]
+    computed = [period for period in view.work if periods is not None and periods[0] <= period <= periods[1]]
     metadata = {
         "days_still_pending": len(view.work) - len(computed),
         "consumed": {table: str(snapshot) for table, snapshot in view.snapshots.items()},
     }
     pending = frozenset(view.work) - frozenset(computed)
-    state = Consumption(view.snapshots, pending, view.now, view.settings, view.span)
+    state = Consumption(view.snapshots, pending, view.now, view.settings, view.span, mart.partitions)
     frame = mart.compute(request)
 
     def latency(shown: datetime) -> dict[str, float]:
@@ -50,6 +69,11 @@ def computed_mart(
         return passage.metadata() if passage is not None else {}
 
     done = Computed(
-        frame, mart.columns, properties=state.properties(), latency=latency, planned_from=view.mart_snapshot
+        frame,
+        mart.columns,
+        properties=state.properties(),
+        latency=latency,
+        planned_from=view.mart_snapshot,
+        store=mart_store(mart, periods),
     )
     return done, metadata

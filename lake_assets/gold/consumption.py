@@ -9,10 +9,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
-from lake_assets.gold.changed_days import format_days, parse_days
+from lake_assets.gold.periods.grain import Grain, Periods, format_periods, parse_periods
 
 PREFIX = "lake.mart."
 CONSUMED = f"{PREFIX}consumed."
@@ -28,38 +28,43 @@ class Consumption:
 
     snapshots: Mapping[str, int] = field(default_factory=dict)
     """By silver table, the snapshot up to which the changes are in the mart or in `pending`."""
-    pending: frozenset[date] = frozenset()
+    pending: Periods = frozenset()
     now: datetime | None = None
     """The source's last commit at that time, UTC."""
     settings: str = ""
-    """`MartView.settings` with which its days were computed, except for the pending ones."""
-    span: frozenset[date] = frozenset()
-    """First and last day of all work lists so far. Days that a user requested do not count."""
+    """`MartView.settings` with which its periods were computed, except for the pending ones."""
+    span: Periods = frozenset()
+    """First and last period of all work lists so far. Those that a user requested do not count."""
+    grain: Grain = Grain.DAY
+    """Of `pending` and `span`."""
 
     def properties(self) -> dict[str, str]:
         """The summary properties of a mart's commit."""
         found = {f"{CONSUMED}{table}": str(snapshot) for table, snapshot in sorted(self.snapshots.items())}
-        found[PENDING] = format_days(self.pending)
+        found[PENDING] = format_periods(self.grain, self.pending)
         if self.now is not None:
             found[NOW] = self.now.isoformat()
         if self.settings:
             found[SETTINGS] = self.settings
         if self.span:
-            found[SPAN] = f"{min(self.span)},{max(self.span)}"
+            found[SPAN] = format_periods(self.grain, self.span)
         return found
 
 
 def read_consumption(summary: Mapping[str, str]) -> Consumption:
     """From the summary of a mart's commit; empty for a summary without these properties."""
     now = summary.get(NOW)
+    grain, span = parse_periods(summary.get(SPAN, ""))
+    of_pending, pending = parse_periods(summary.get(PENDING, ""))
     return Consumption(
         snapshots={
             key.removeprefix(CONSUMED): int(v) for key, v in summary.items() if key.startswith(CONSUMED)
         },
-        pending=parse_days(summary.get(PENDING, "")),
+        pending=pending,
         now=datetime.fromisoformat(now) if now else None,
         settings=summary.get(SETTINGS, ""),
-        span=parse_days(summary.get(SPAN, "")),
+        span=span,
+        grain=of_pending if pending else grain,
     )
 
 

@@ -1,19 +1,20 @@
-"""What a mart is: its inputs, how its days follow from theirs, and the function that computes it.
+"""What a mart is: its inputs, how its partitions follow from theirs, and the function that computes it.
 
 Here: the declaration that every mart module fills in as `MART`. Not here: Dagster
-(`orchestration/assets/mart_assets.py`), finding the days that changed (`changed_days.py`), writing
-(`orchestration/io_managers/iceberg_io_manager.py`).
+(`orchestration/assets/mart_assets.py`), finding the periods that changed (`changed_periods.py`), writing
+(`write_mart.py`).
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from lake_assets.config import Column
+from lake_assets.gold.periods.grain import Grain
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 
 class Follow(StrEnum):
-    """Which of the mart's days a change of an input concerns."""
+    """Which of the mart's partitions a change of an input concerns. Names with DAY and with PARTITION mean the same:
+    for a mart by hour, the hour."""
 
     DAY = "day"
     """A change concerns the day of its `column`: that of the old image and that of the new one."""
@@ -29,6 +31,9 @@ class Follow(StrEnum):
     """As DAY, and every later day up to the source's last commit: a state lasts until the next change."""
     EVERY_DAY = "every_day"
     """Any change concerns every day, such as that of a dimension whose current rows are read."""
+    PARTITION = "day"
+    PARTITION_ONWARDS = "day_onwards"
+    EVERY_PARTITION = "every_day"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,8 @@ class MartRequest:
     last_day: date | None
     settings: Mapping[str, Any]
     """`gold.settings` of lake.yaml."""
+    hours: tuple[datetime, datetime] | None = None
+    """For a mart by hour, the first and the last hour to compute, UTC, both included."""
 
     @property
     def days(self) -> tuple[date, date]:
@@ -73,14 +80,18 @@ class MartRequest:
         assert self.last_day is not None, "only a partitioned mart has days"
         return self.first_day, self.last_day
 
+    @property
+    def window(self) -> tuple[datetime, datetime]:
+        """The first instant to compute, and the exclusive end, UTC."""
+        return Grain.DAY.window(*self.days) if self.hours is None else Grain.HOUR.window(*self.hours)
+
     def within(self, moment: str) -> "SparkColumn":
-        """Whether a timestamp column lies in the days to compute; a range of instants, by which Iceberg skips
+        """Whether a timestamp column lies in the partitions to compute; a range of instants, by which Iceberg skips
         partitions and files."""
         # Imported here, because planning a mart needs no Spark.
         from pyspark.sql import functions as F
 
-        first, last = self.days
-        start, end = (F.lit(day).cast("timestamp") for day in (first, last + timedelta(days=1)))
+        start, end = (F.lit(time.isoformat()).cast("timestamp") for time in self.window)
         return (F.col(moment) >= start) & (F.col(moment) < end)
 
 
@@ -91,19 +102,22 @@ class Mart:
     name: str
     description: str
     inputs: Mapping[str, tuple[Input, ...] | Input]
-    """By the name under which `compute` gets them; several Inputs of one table if the days follow several columns."""
+    """By the name under which `compute` gets them; several Inputs of one table if partitions follow several columns."""
     columns: tuple[Column, ...]
     compute: Callable[[MartRequest], "DataFrame"]
     at_cut: bool = False
     """Whether it reads its inputs at the newest consistent cut of their source, so that it sees a transaction over
     several tables whole or not at all, with the delay of `consistent_cut`; else it reads each at its head."""
     partition_column: str | None = "day"
-    """A date column, one partition a day; None for an unpartitioned mart."""
+    """The column that says in which partition a row is: the first day of the partition as a date, or for a mart by hour
+    the hour's beginning as a timestamptz. None for an unpartitioned mart."""
+    partitions: Grain = Grain.DAY
+    """What one partition is: an hour, a day, a week from Monday on, or a month; UTC."""
     key: tuple[str, ...] = ()
     """The columns that identify a row of an unpartitioned mart: only rows that differ are written. By default all rows
     are replaced."""
     days_per_run: int | None = None
-    """How many days one run of a backfill computes at most; None for all days of a range in one run."""
+    """How many partitions one run of a backfill computes at most; None for all those of a range in one run."""
     recompute_on_new_code: bool = False
     """Whether any change of its module or `.sql` file makes all of its rows stale, a comment included."""
     settings: type[BaseModel] | None = None
@@ -116,6 +130,11 @@ class Mart:
             raise ValueError(f"{self.name} has a key, which is for marts with partition_column=None")
         if unknown := set(self.key) - {column.name for column in self.columns}:
             raise ValueError(f"{self.name} has no column {', '.join(sorted(unknown))}, which its key names")
+        kind = next((c.type for c in self.columns if c.name == self.partition_column), None)
+        if self.partitions is Grain.HOUR and kind != "timestamptz":
+            raise ValueError(
+                f"{self.name} has partitions by hour: its partition_column must be one of its columns, a timestamptz"
+            )
 
     @property
     def identifier(self) -> str:

@@ -6,7 +6,7 @@ the latency of silver (`silver/table/batch_latency.py`).
 
 from itertools import pairwise
 
-from lake_assets.gold.changed_days import Commit
+from lake_assets.gold.changed_periods import Commit
 from lake_assets.gold.consumption import PREFIX, read_consumption
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import LoadedTables, commits_since

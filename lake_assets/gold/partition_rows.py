@@ -1,6 +1,7 @@
-"""The rows of some of an asset's partitions, as a condition for Spark and for PyIceberg.
+"""Rows of a table: those of some partitions, as a condition for Spark and for PyIceberg, and reading them into Spark.
 
-Here: that translation. Not here: which partitions a run has (`orchestration/io_managers/run_partitions.py`).
+Here: that translation, and the one way in which marts and the IO manager read a table. Not here: which partitions a run
+has (`orchestration/io_managers/run_partitions.py`), writing (`write_mart.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, In, LessThan, Or
 
 from lake_assets.errors import PartitionMismatch
+from lake_assets.iceberg.table_io import table_at
+from lake_assets.runtime import LakeRuntime
+from lake_assets.spark.sql import quoted, table_address
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
 DATE, STAMPS = "date", ("timestamp", "timestamptz")
 
@@ -84,10 +88,30 @@ class PartitionRows:
         return _joined(Or, [_joined(And, [_pyiceberg(rows, kinds) for rows in part]) for part in self.parts])
 
 
+def table_frame(
+    runtime: LakeRuntime,
+    identifier: str,
+    snapshot_id: int | None,
+    *,
+    columns: Sequence[str] = (),
+    rows: PartitionRows | None = None,
+    kinds: Mapping[str, str] | None = None,
+) -> "DataFrame":
+    """The table at a snapshot, or at its head for None, not computed yet: all columns or some, all rows or those of
+    some partitions. `kinds`: Iceberg types by column, for `rows`."""
+    spark, catalog = runtime.sessions.root(), runtime.lake.catalog.name
+    if snapshot_id is None:
+        frame = spark.table(table_address(catalog, identifier))
+    else:
+        frame = spark.sql(table_at(catalog, identifier, snapshot_id))
+    if rows is not None:
+        frame = frame.filter(rows.in_spark(kinds or {}))
+    return frame.select(*map(quoted, columns)) if columns else frame
+
+
 def _spark(rows: ColumnRows, kinds: Mapping[str, str]) -> "Column":
     from pyspark.sql import functions as F
 
-    from lake_assets.spark.sql import quoted
     from lake_assets.spark.types import spark_type
 
     column, kind = F.col(quoted(rows.column)), rows.kind(kinds)

@@ -13,17 +13,22 @@ from types import ModuleType
 
 from lake_assets.config import LakeConfig, Mode
 from lake_assets.errors import LakeError
+from lake_assets.gold.changed_periods import WITHIN
 from lake_assets.gold.consumption import fingerprint
-from lake_assets.gold.mart import Mart
+from lake_assets.gold.mart import Input, Mart
+from lake_assets.gold.periods.grain import Grain
 from lake_assets.gold.sql_mart import SqlQuery, sql_mart
-from lake_assets.silver.table.targets import lake_targets
+from lake_assets.silver.table.targets import Target, Tracked, lake_targets
 
 FORMER_NAMES = {
     f"lake_assets.gold.{name}": f"lake_assets.demo.marts.{name}"
     for name in ("racks_empty_now", "station_daily", "trip_revenue_daily")
 }
 """Former modules of marts, which an older lake.yaml may name."""
-DAY_TYPES = ("timestamptz", "timestamp", "date")
+HOUR_TYPES = ("timestamptz", "timestamp")
+DAY_TYPES = (*HOUR_TYPES, "date")
+TRACKED_MODES = (Mode.CURRENT, Mode.CHANGE_LOG, Mode.APPEND_LOG)
+"""Those whose batches name what they touch."""
 
 
 def load_marts(lake: LakeConfig) -> list[Mart]:
@@ -81,11 +86,12 @@ def _from_file(path: str) -> ModuleType:
     return module
 
 
-def tracked_columns(marts: Sequence[Mart], lake: LakeConfig) -> dict[tuple[str, str], tuple[str, ...]]:
-    """By (source, silver table), the columns whose touched days silver must record in its commits: those that a mart
-    follows and by which the table is not partitioned. Raises LakeError for inputs that the lake does not have."""
+def tracked_columns(marts: Sequence[Mart], lake: LakeConfig) -> dict[tuple[str, str], Tracked]:
+    """By (source, silver table), the columns whose touched days or hours silver must record in its commits: those that
+    a mart follows, and by which the table is not partitioned finely enough. Raises LakeError for inputs that the lake
+    does not have."""
     targets = {(target.source, target.name): target for target in lake_targets(lake)}
-    wanted: dict[tuple[str, str], set[str]] = {}
+    wanted: dict[tuple[str, str], tuple[set[str], set[str]]] = {}
     for mart in marts:
         for rule in mart.rules:
             target = targets.get((rule.source, rule.table))
@@ -93,12 +99,22 @@ def tracked_columns(marts: Sequence[Mart], lake: LakeConfig) -> dict[tuple[str, 
                 raise LakeError(f"{mart.identifier} reads {rule.identifier}, which lake.yaml does not have.")
             if rule.column is None:
                 continue
-            types = {column.name: column.type for column in target.columns}
-            if types.get(rule.column) not in DAY_TYPES:
-                raise LakeError(
-                    f"{mart.identifier} follows {rule.column} of {rule.identifier}, which is "
-                    f"{types.get(rule.column, 'no column of it')}: days need one of {', '.join(DAY_TYPES)}."
-                )
-            if f"day({rule.column})" not in target.partition_by and target.mode is Mode.CURRENT:
-                wanted.setdefault((rule.source, rule.table), set()).add(rule.column)
-    return {key: tuple(sorted(columns)) for key, columns in wanted.items()}
+            _require_time(mart, rule, target)
+            named = {f"{transform}({rule.column})" for transform in WITHIN[mart.partitions]}
+            if not named & set(target.partition_by) and target.mode in TRACKED_MODES:
+                days, hours = wanted.setdefault((rule.source, rule.table), (set(), set()))
+                (hours if mart.partitions is Grain.HOUR else days).add(rule.column)
+    return {
+        key: Tracked(days=tuple(sorted(days)), hours=tuple(sorted(hours)))
+        for key, (days, hours) in wanted.items()
+    }
+
+
+def _require_time(mart: Mart, rule: Input, target: Target) -> None:
+    allowed = HOUR_TYPES if mart.partitions is Grain.HOUR else DAY_TYPES
+    kind = {column.name: column.type for column in target.columns}.get(str(rule.column), "no column of it")
+    if kind not in allowed:
+        raise LakeError(
+            f"{mart.identifier} follows {rule.column} of {rule.identifier}, which is {kind}: partitions by "
+            f"{mart.partitions} need one of {', '.join(allowed)}."
+        )

@@ -17,6 +17,7 @@ from lake_assets.config.columns import Columns
 from lake_assets.config.config_file import Keys, mistakes_of
 from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
+from lake_assets.gold.periods.grain import Grain
 from lake_assets.spark.sql import quoted
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Query, Table
 
 HEADER = re.compile(r"\s*/\*(.*?)\*/", re.DOTALL)
-DAYS = ("first_day", "last_day")
+PARTITIONS = ("first_day", "last_day", "start", "end")
 SILVER = "silver_"
 
 Problem = tuple[int, str]
@@ -33,17 +34,20 @@ Names = Annotated[
     tuple[str, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)
 ]
 
+Followed = Literal["day", "day_onwards", "partition", "partition_onwards"]
+
 
 class Header(Model):
     """The declarations of a mart in the header of its `.sql` file; see the fields of `Mart`."""
 
     description: str
     columns: Columns
-    follow: dict[str, dict[Literal["day", "day_onwards"], Names]] = {}  # noqa: RUF012  (a field)
-    """By table, the columns that the mart's days follow. Other tables concern every day."""
+    follow: dict[str, dict[Followed, Names]] = {}  # noqa: RUF012  (a field)
+    """By table, the columns that the mart's partitions follow. Other tables concern every partition."""
     settings: dict[str, bool | int | float | str] = {}  # noqa: RUF012  (a field)
     """The keys of `gold.settings` that are parameters of the query, with their defaults."""
     partition_column: str | None = "day"
+    partitions: Grain = Grain.DAY
     at_cut: bool = False
     key: Names = ()
     days_per_run: int | None = None
@@ -76,6 +80,8 @@ class SqlQuery:
             "last_day": request.last_day,
             "now": request.now,
         }
+        if request.first_day is not None:
+            given["start"], given["end"] = request.window
         frames = {f"table_{n}": request.inputs[table] for n, table in enumerate(self.tables)}
         arguments = {name: given[name] for name in self.parameters}
         try:
@@ -202,7 +208,7 @@ def _table_problems(text: str, references: Sequence["Table"], header: Header) ->
 
 
 def _query_problems(query: str, tree: "Query", header: Header) -> Iterator[Problem]:
-    known = {"now", *header.settings, *(DAYS if header.partition_column is not None else ())}
+    known = {"now", *header.settings, *(PARTITIONS if header.partition_column is not None else ())}
     for name in _parameters(tree):
         if name not in known:
             there = ", ".join(sorted(known))
@@ -236,6 +242,8 @@ def _rules(table: str, header: Header) -> tuple[Input, ...] | Input:
     source, _, name = table.removeprefix(SILVER).partition(".")
     followed = header.follow.get(table, {})
     rules = [
-        Input(source, name, Follow(kind), column) for kind, columns in followed.items() for column in columns
+        Input(source, name, Follow[kind.upper()], column)
+        for kind, columns in followed.items()
+        for column in columns
     ]
     return tuple(rules) or Input(source, name)

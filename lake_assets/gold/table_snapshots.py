@@ -1,11 +1,12 @@
-"""The snapshots and days of the lake's tables, read from their metadata by PyIceberg, without Spark.
+"""The snapshots and periods of the lake's tables, read from their metadata by PyIceberg, without Spark.
 
-Here: fetching summaries, file bounds, partitions. Not here: the decisions from them (`changed_days.py`, `view.py`).
+Here: fetching summaries, file bounds, partitions. Not here: the decisions from them
+(`changed_periods.py`, `view.py`).
 """
 
 import contextlib
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyiceberg.catalog import Catalog
@@ -16,13 +17,14 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import DateType, NestedField, PrimitiveType
 
 from lake_assets.errors import LakeError
-from lake_assets.gold.changed_days import Commit
+from lake_assets.gold.changed_periods import WITHIN, Commit
 from lake_assets.gold.consumption import Consumption, read_consumption
+from lake_assets.gold.periods.grain import Grain, Period, Periods
 from lake_assets.iceberg.retention import chain, main_chain
 from lake_assets.iceberg.table_io import applied_at, load_table, summary
 from lake_assets.silver.table.position import read_position
 
-EPOCH = date(1970, 1, 1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LoadedTables:
@@ -116,45 +118,51 @@ def _commit(snapshot: Snapshot) -> Commit:
     return Commit(snapshot.summary.operation.value if snapshot.summary else "unknown", summary(snapshot))
 
 
-def partitioned_by_day(table: Table, column: str | None) -> bool:
-    """Whether the table is partitioned by the day of the column, so that its commits name their days."""
+def naming_transform(table: Table, column: str | None, grain: Grain) -> str | None:
+    """The transform by which the table partitions the column, so that its commits name the periods that they touch;
+    None if there is none."""
     if column is None:
-        return False
+        return None
     source_id = table.schema().find_field(column).field_id
-    return any(f.source_id == source_id and str(f.transform) == "day" for f in table.spec().fields)
+    found = (str(field.transform) for field in table.spec().fields if field.source_id == source_id)
+    return next((transform for transform in found if transform in WITHIN[grain]), None)
 
 
-def days_held(table: Table | None, partition_column: str) -> frozenset[date]:
+def periods_held(table: Table | None, partition_column: str, grain: Grain) -> Periods:
     """The partitions of a mart that have rows."""
     if table is None or table.current_snapshot() is None:
         return frozenset()
-    return frozenset(row["partition"][partition_column] for row in table.inspect.partitions().to_pylist())
+    source_id = table.schema().find_field(partition_column).field_id
+    (name,) = (field.name for field in table.spec().fields if field.source_id == source_id)
+    values = (row["partition"][name] for row in table.inspect.partitions().to_pylist())
+    # The value of Iceberg's transform `hour` is a number.
+    return frozenset(grain.of(EPOCH + timedelta(hours=v) if isinstance(v, int) else v) for v in values)
 
 
-def column_bounds(table: Table, snapshot_id: int, column: str) -> frozenset[date] | None:
-    """First and last UTC days of a timestamp or date column in a snapshot's files; empty for a column without values.
-    Deleted rows count, which costs at most some extra days. None when a file has no bounds: beyond the hundredth column
-    of a table Iceberg keeps none."""
+def column_bounds(table: Table, snapshot_id: int, column: str, grain: Grain) -> Periods | None:
+    """The periods of the first and last values of a timestamp or date column in a snapshot's files; empty for a column
+    without values. Deleted rows count, which costs at most some extra periods. None when a file has no bounds: beyond
+    the hundredth column of a table Iceberg keeps none."""
     field = table.schema().find_field(column)
-    found: set[date] = set()
+    found: set[Period] = set()
     for task in table.scan(snapshot_id=snapshot_id).plan_files():
         bounds = _file_bounds(task.file, field)
         if bounds is None:
             return None
-        found |= bounds
+        found |= set(map(grain.of, bounds))
     return frozenset(found)
 
 
-def _file_bounds(file: DataFile, field: NestedField) -> set[date] | None:
+def _file_bounds(file: DataFile, field: NestedField) -> set[datetime] | None:
     ends = [(bounds or {}).get(field.field_id) for bounds in (file.lower_bounds, file.upper_bounds)]
-    given = {_day(field, end) for end in ends if end is not None}
+    given = {_time(field, end) for end in ends if end is not None}
     nulls = (file.null_value_counts or {}).get(field.field_id)
     return None if not given and nulls != file.record_count else given
 
 
-def _day(field: NestedField, bound: bytes) -> date:
+def _time(field: NestedField, bound: bytes) -> datetime:
     assert isinstance(field.field_type, PrimitiveType), "only timestamps and dates are followed"
     value: Any = from_bytes(field.field_type, bound)
-    return EPOCH + timedelta(
-        days=value if isinstance(field.field_type, DateType) else value // 86_400_000_000
+    return EPOCH + (
+        timedelta(days=value) if isinstance(field.field_type, DateType) else timedelta(microseconds=value)
     )

@@ -1,36 +1,30 @@
-"""One fixed view of a mart's inputs: their snapshots, the mart's "now", and the stale days.
+"""One fixed view of a mart's inputs: their snapshots, the mart's "now", and the stale periods.
 
-Here: applying the decisions of `changed_days.py` to `LoadedTables`. The sensor requests runs by the same view by which
-a run records what it has consumed, so that the two cannot disagree. Not here: reading tables (`table_snapshots.py`).
+Here: applying the decisions of `changed_periods.py` to `LoadedTables`. The sensor requests runs by
+the same view by which a run records what it has consumed, so that the two cannot disagree. Not here: reading tables
+(`table_snapshots.py`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import date, datetime
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.config import GoldConfig
 from lake_assets.gold.at_cut import newest_cut
-from lake_assets.gold.changed_days import (
-    Changed,
-    changed_days,
-    ends,
-    gap_to,
-    hull,
-    span,
-    spread_onwards,
-)
+from lake_assets.gold.changed_periods import Changed, changed_periods, ends, gap_to, spread_onwards
 from lake_assets.gold.consumption import Consumption, fingerprint, read_consumption
 from lake_assets.gold.mart import Follow, Input, Mart
+from lake_assets.gold.periods.grain import Grain, Period, Periods, hull, span
 from lake_assets.gold.registry import code_version
 from lake_assets.gold.table_snapshots import (
     LoadedTables,
     column_bounds,
     commits_since,
-    days_held,
-    partitioned_by_day,
+    naming_transform,
+    periods_held,
     snapshot_of_rows,
 )
 from lake_assets.iceberg.table_io import current_snapshot, summary
@@ -46,16 +40,17 @@ class MartView:
     """The source's last commit, or the cut, UTC."""
     mart_snapshot: int | None
     """The mart's snapshot from which the work list was planned."""
-    work: tuple[date, ...]
-    """Days to be computed, in order; empty for an unpartitioned mart."""
+    work: tuple[Period, ...]
+    """Periods to be computed, in order; empty for an unpartitioned mart."""
     settings: str
-    """Fingerprint of `gold.settings`, and of the code of a mart with `recompute_on_new_code`."""
+    """Fingerprint of `gold.settings`, of partitions other than days, and of the code of a mart with
+    `recompute_on_new_code`."""
     stale: bool
     """Whether there is anything to compute."""
     changes: tuple[Mapping[str, str], ...] = ()
     """Summaries of the commits that the mart has not consumed, as far as they are known."""
-    span: frozenset[date] = frozenset()
-    """First and last day of the inputs' data; see `Consumption.span`."""
+    span: Periods = frozenset()
+    """First and last period of the inputs' data; see `Consumption.span`."""
 
 
 def mart_view(loaded: LoadedTables, mart: Mart, gold: GoldConfig) -> MartView | None:
@@ -71,28 +66,33 @@ def mart_view(loaded: LoadedTables, mart: Mart, gold: GoldConfig) -> MartView | 
     newest = snapshot_of_rows(target)
     consumed = read_consumption(summary(newest))
     changed, changes = _unconsumed(mart, tables, snapshots, consumed)
-    settings = fingerprint(gold.settings)
+    settings, grain = fingerprint(gold.settings), mart.partitions
+    if grain is not Grain.DAY:
+        settings = fingerprint({"settings": settings, "partitions": grain})
+    if consumed.grain is not grain:
+        # Its partitions were others, so that all of them are computed anew.
+        consumed = replace(consumed, pending=frozenset(), span=frozenset(), grain=grain)
     if mart.recompute_on_new_code:
         settings = fingerprint({"settings": settings, "code": code_version(mart)})
     as_before = consumed.settings == settings and not _has_new_columns(mart, target, newest)
     if mart.partition_column is None:
         stale = any(changed.values()) or consumed.now != now or not as_before
         return MartView(snapshots, now, mart_snapshot, (), settings, stale, changes)
-    today, column = now.date(), mart.partition_column
+    current, column = grain.of(now), mart.partition_column
     own = consumed.span
     if not as_before or any(found.every for found in changed.values()):
-        days = _every_day(mart, tables, snapshots, today, gold.start_date)
-        own = span(days, today)
-        # Added one by one: a day before all data, which a user has requested, does not extend the range.
-        days |= days_held(target, column)
+        periods = _every_period(mart, tables, snapshots, current, grain.of(gold.start_date))
+        own = span(periods, current)
+        # Added one by one: one before all data, which a user has requested, does not extend the range.
+        periods |= periods_held(target, column, grain)
     else:
-        days = _days(changed, consumed, now)
-        if days - consumed.pending:
+        periods = _touched(grain, changed, consumed, now)
+        if periods - consumed.pending:
             # Commits of an earlier version do not name a span.
-            own = own or span(days_held(target, column), today)
-            days |= gap_to(own, days, today)
-            own = span(own | days, today)
-    work = tuple(sorted(consumed.pending | days))
+            own = own or span(periods_held(target, column, grain), current)
+            periods |= gap_to(grain, own, periods, current)
+            own = span(own | periods, current)
+    work = tuple(sorted(consumed.pending | periods))
     return MartView(snapshots, now, mart_snapshot, work, settings, bool(work), changes, own)
 
 
@@ -130,35 +130,37 @@ def _unconsumed(
     for rule in mart.rules:
         table = tables[rule.identifier]
         commits = commits_since(table, consumed.snapshots.get(rule.identifier), snapshots[rule.identifier])
-        by_partition = partitioned_by_day(table, rule.column)
-        changed[rule] = changed_days(rule, commits, by_partition=by_partition)
+        transform = naming_transform(table, rule.column, mart.partitions)
+        changed[rule] = changed_periods(rule, commits, mart.partitions, transform=transform)
         changes[rule.identifier] = [commit.summary for commit in commits or ()]
     return changed, tuple(summary for found in changes.values() for summary in found)
 
 
-def _days(changed: Mapping[Input, Changed], consumed: Consumption, now: datetime) -> frozenset[date]:
-    found: frozenset[date] = frozenset()
+def _touched(grain: Grain, changed: Mapping[Input, Changed], consumed: Consumption, now: datetime) -> Periods:
+    found: Periods = frozenset()
+    until = grain.of(consumed.now) if consumed.now else None
     for rule, touched in changed.items():
         if rule.follow is Follow.DAY_ONWARDS and (touched or consumed.now != now):
-            found |= spread_onwards(touched.days, consumed.now.date() if consumed.now else None, now.date())
+            found |= spread_onwards(grain, touched.periods, until, grain.of(now))
         else:
-            found |= touched.days
+            found |= touched.periods
     return found
 
 
-def _every_day(
+def _every_period(
     mart: Mart,
     tables: Mapping[str, Table],
     snapshots: Mapping[str, int],
-    now: date,
-    first_partition: date,
-) -> frozenset[date]:
-    """All days from the first to the last day of the inputs' rows."""
-    found: set[date] = set()
+    now: Period,
+    first_partition: Period,
+) -> Periods:
+    """All periods from the first to the last one of the inputs' rows."""
+    found: set[Period] = set()
     for rule in mart.rules:
         if rule.column is not None:
-            bounds = column_bounds(tables[rule.identifier], snapshots[rule.identifier], rule.column)
+            table, snapshot = tables[rule.identifier], snapshots[rule.identifier]
+            bounds = column_bounds(table, snapshot, rule.column, mart.partitions)
             found |= ends(bounds, first_partition, now)
             if rule.follow is Follow.DAY_ONWARDS and found:
                 found.add(now)
-    return hull(found, now)
+    return hull(mart.partitions, found, now)

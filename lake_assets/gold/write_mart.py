@@ -82,6 +82,8 @@ class Computed:
     planned_from: int | object | None = NOT_PLANNED
     """Snapshot id, or None for a table without one: the write is refused if the table has moved since. By default
     the write starts from the table's head."""
+    store: Store | None = None
+    """How it is stored, if what has computed it decides that."""
 
     @property
     def types(self) -> dict[str, str]:
@@ -89,13 +91,16 @@ class Computed:
         return {column.name: column.type for column in self.columns}
 
 
-def write(runtime: LakeRuntime, identifier: str, computed: Computed, store: Store = WHOLE) -> dict[str, Any]:
+def write(
+    runtime: LakeRuntime, identifier: str, computed: Computed, store: Store | None = None
+) -> dict[str, Any]:
     """Stores the frame by one commit on main; returns metadata about it. Creates the table if there is none.
 
     Raises PartitionMismatch for rows outside the partitions, KeyMismatch for rows whose key is NULL or not unique,
     ColumnMismatch for columns that are not the table's, and ApplyConflict when another process has written to the table
     since the plan: nothing is written then.
     """
+    store = store or computed.store or WHOLE
     _require_columns(
         f"{identifier}: the computed frame", computed.frame.columns, computed, "Correct either one."
     )

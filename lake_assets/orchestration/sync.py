@@ -76,7 +76,7 @@ def _apply(
     keys = [dg.AssetKey(target.asset_key) for target in ready] + sorted(
         key for name in lake.config.sources for key in batch_keys(name, lake.targets, ready)
     )
-    run = _execute(lake, instance, keys, {}, show_stage)
+    run = execute_assets(lake, instance, keys, {}, show_stage)
     by_key = {dg.AssetKey(target.asset_key): target.identifier for target in ready}
     for key, metadata in _materialized(run):
         if key in by_key:
@@ -93,7 +93,7 @@ def _apply(
             if not evaluation.passed:
                 result.failed[by_key[evaluation.asset_key]] = str(evaluation.metadata["error"].value)
     for key in set(by_key) - reported:
-        result.failed[by_key[key]] = _failure(run) or "its run ended before the table had its turn"
+        result.failed[by_key[key]] = failure_of(run) or "its run ended before the table had its turn"
 
 
 def _compute_marts(lake: Lake, instance: dg.DagsterInstance, result: SyncResult, bar: Progress) -> None:
@@ -114,13 +114,13 @@ def _compute_marts(lake: Lake, instance: dg.DagsterInstance, result: SyncResult,
         for run in runs:
             attempted.add(run)
             bar.stage("gold", ", ".join(run.marts))
-            executed = _execute(lake, instance, run.keys, run.tags)
+            executed = execute_assets(lake, instance, run.keys, run.tags)
             done = {key.path[-1]: metadata for key, metadata in _materialized(executed)}
             result.marts |= done
             for mart in run.marts:
                 bar.done("gold")
                 if mart not in done:
-                    result.failed[f"gold.{mart}"] = _failure(executed) or "its run ended without it"
+                    result.failed[f"gold.{mart}"] = failure_of(executed) or "its run ended without it"
 
 
 def _blocked(instance: dg.DagsterInstance, mart: Any) -> str | None:
@@ -128,13 +128,14 @@ def _blocked(instance: dg.DagsterInstance, mart: Any) -> str | None:
     return f"{mart.identifier} waits for {', '.join(failed)}" if failed else None
 
 
-def _execute(
+def execute_assets(
     lake: Lake,
     instance: dg.DagsterInstance,
     keys: Sequence[dg.AssetKey],
     tags: dict[str, str],
     show_stage: Callable[[Target, str], None] = lambda target, stage: None,
 ) -> dg.ExecuteInProcessResult:
+    """Runs assets in this process."""
     job = build_definitions(lake, show_stage, checks=False).resolve_implicit_global_asset_job_def()
     return job.execute_in_process(
         instance=instance, asset_selection=list(keys), tags=tags, run_config=QUIET, raise_on_error=False
@@ -149,7 +150,7 @@ def _materialized(run: dg.ExecuteInProcessResult) -> list[tuple[dg.AssetKey, dic
     ]
 
 
-def _failure(run: dg.ExecuteInProcessResult) -> str | None:
+def failure_of(run: dg.ExecuteInProcessResult) -> str | None:
     """The innermost cause of the first failed step, in one line."""
     for event in run.all_events:
         if event.is_step_failure:

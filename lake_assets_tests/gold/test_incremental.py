@@ -2,7 +2,7 @@
 
 Here: files in several rounds through real runs; after each one the marts must equal everything computed anew from
 silver, and the requested days must be the touched ones. The lake is shared and every test begins with nothing to do, on
-days of its own. Not here: what a day's rows are (`test_marts.py`), the decision alone (`test_changed_days.py`).
+days of its own. Not here: what a day's rows are (`test_marts.py`), the decision alone (`test_changed_periods.py`).
 """
 
 import random
@@ -129,7 +129,7 @@ def test_a_kill_between_two_runs_of_a_list_loses_nothing(bikes: BikeLake) -> Non
     commit(bikes, *(("trips", "U", {"trip_id": n, "fare": "7.00"}) for n in (1, 2, 7)))
     bikes.apply("trips")
     assert bikes.requested() == {DAILY: days(1, 2, 7, TODAY), REVENUE: days(1, 2, 7), EMPTY_NOW: None}
-    (second,) = (run for run in bikes.work().runs if run.days == (date(2024, 3, 7), date(2024, 3, 7)))
+    (second,) = (run for run in bikes.work().runs if run.periods == (date(2024, 3, 7), date(2024, 3, 7)))
     assert set(second.marts) == {DAILY, REVENUE}, "marts that need the same days share a run"
     assert bikes.run(second).success
     # Killed here, and Dagster's storage lost. Meanwhile another change has come.
@@ -144,7 +144,7 @@ def test_a_kill_between_two_runs_of_a_list_loses_nothing(bikes: BikeLake) -> Non
 def test_silver_moves_between_the_plan_and_the_run(bikes: BikeLake) -> None:
     commit(bikes, *trips_changed("U", {"trip_id": 2, "fare": "1.00"}))
     bikes.apply("trips")
-    planned = [run for run in bikes.work().runs if run.days == (date(2024, 3, 2), date(2024, 3, 2))]
+    planned = [run for run in bikes.work().runs if run.periods == (date(2024, 3, 2), date(2024, 3, 2))]
     commit(bikes, *trips_changed("U", {"trip_id": 2, "ended_at": at(9, "08:30")}))
     bikes.apply("trips")
     for run in planned:
@@ -172,7 +172,7 @@ def test_two_runs_of_one_mart_at_once(bikes: BikeLake) -> None:
         [replace(TRIP_REVENUE_DAILY, compute=revenue), *bikes.lake.marts[:1], *bikes.lake.marts[2:]]
     )
     assert bikes.run(first).success
-    assert computed == [first.days, second.days, first.days]
+    assert computed == [first.periods, second.periods, first.periods]
     assert bikes.requested() == {DAILY: days(TODAY), EMPTY_NOW: None}
     bikes.restart()
     bikes.compute()

@@ -18,6 +18,7 @@ from lake_assets.demo.compare import source_rows
 from lake_assets.demo.marts.racks_empty_now import MART as RACKS_EMPTY_NOW
 from lake_assets.demo.marts.racks_to_refill import MART as RACKS_TO_REFILL
 from lake_assets.demo.marts.station_daily import MART as STATION_DAILY
+from lake_assets.demo.marts.station_hourly import MART as STATION_HOURLY
 from lake_assets.demo.marts.trip_revenue_daily import MART as TRIP_REVENUE_DAILY
 from lake_assets.demo.replay import read_files
 from lake_assets.demo.source.bike_schema import TABLES
@@ -27,6 +28,7 @@ from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 from lake_assets_tests.helpers.oracles import mart_oracle as oracle
 from lake_assets_tests.helpers.oracles.demo_history import END, make_history
 
+MEMBER_ACTIVITY = load_mart(str(Path(marts.__file__).with_name("member_activity_weekly.sql")))
 BIKE_UTILISATION = load_mart(str(Path(marts.__file__).with_name("bike_utilisation.sql")))
 LIMIT = timedelta(minutes=30)
 CLOSE = 0.7
@@ -370,6 +372,78 @@ def test_a_bike_is_due_by_the_kilometres_since_its_maintenance(session: SparkSes
     assert found == oracle.bike_utilisation(*rows.values(), every_km=10)
 
 
+def test_an_hour_of_a_station(session: SparkSession) -> None:
+    """Partial hours, a deleted station, an hour that is not over; hours asked for one by one are the same."""
+
+    def state(changed: Row, station: int, docks: int) -> Row:
+        return changed | {"station_id": station, "docks_available": docks}
+
+    changes = [
+        *(state(load(1, "10:15", 4), 1, 0), state(change(1, "10:45", 0), 1, 4)),
+        state(change(1, "12:30", 2), 1, 2),
+        *(state(load(1, "10:15", 1), 2, 1), state(change(1, "11:00", None, "D"), 2, 0)),
+    ]
+    rows, now = {"station_status_changes": changes}, at(1, "13:20")
+    hours = [at(1, f"{hour:02d}:00") for hour in range(9, 15)]
+    found = in_order(
+        compute(session, STATION_HOURLY, rows, now, hours=(hours[0], hours[-1])), "hour", "station_id"
+    )
+    names = ("minutes_known", "minutes_with_bikes", "minutes_with_docks", "mean_bikes")
+    assert {(row["hour"].hour, row["station_id"]): tuple(row[name] for name in names) for row in found} == {
+        (10, 1): (45.0, 30.0, 15.0, 2.667),
+        (10, 2): (45.0, 45.0, 45.0, 1.0),
+        (11, 1): (60.0, 0.0, 60.0, 0.0),
+        (12, 1): (60.0, 30.0, 60.0, 1.0),
+        (13, 1): (20.0, 20.0, 20.0, 2.0),
+    }
+    assert found == in_order(oracle.station_hourly(changes, now=now, hours=hours), "hour", "station_id")
+    for hour in hours[1:5]:
+        alone = compute(session, STATION_HOURLY, rows, now, hours=(hour, hour))
+        assert in_order(alone, "station_id") == [row for row in found if row["hour"] == hour]
+
+
+def test_a_week_of_members_has_no_small_groups(session: SparkSession) -> None:
+    """Six days before a Monday, a deleted member, and a plan that one member has."""
+
+    def ride(number: int, member: int, start: tuple[int, str], minutes: int | None) -> Row:
+        begun = at(*start)
+        return trip(
+            start, None, trip_id=number, member_id=member, distance_km=None if minutes is None else 1.5
+        ) | {"ended_at": None if minutes is None else begun + timedelta(minutes=minutes)}
+
+    rows = {
+        "trips": [
+            *(ride(1, 1, (3, "23:59"), 30), ride(2, 2, (4, "00:00"), 30), ride(3, 2, (5, "10:00"), None)),
+            *(ride(4, 1, (5, "12:00"), 60), ride(5, 3, (5, "12:00"), 60), ride(6, 9, (5, "12:00"), 60)),
+        ],
+        "members": [
+            {
+                "member_id": number,
+                "plan": "day" if number == 3 else "year",
+                "email": "e",
+                "full_name": "n",
+                "joined_at": at(1),
+            }
+            for number in (1, 2, 3)
+        ],
+    }
+    weeks = (date(2024, 2, 26), date(2024, 3, 10))
+    found = compute(session, MEMBER_ACTIVITY, rows, NOW, weeks, least_members=2)
+    assert found == [
+        {
+            "week": date(2024, 3, 4),
+            "plan": "year",
+            "members": 2,
+            "trips": 2,
+            "hours_ridden": 1.5,
+            "distance_km": 3.0,
+        }
+    ]
+    assert {column.name for column in MEMBER_ACTIVITY.columns}.isdisjoint(
+        {"member_id", "email", "full_name", "phone", "birth_date", "note"}
+    )
+
+
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
     """The source's rows at the end of a small history, and every change of station_status."""
@@ -384,7 +458,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
             }
             for values in truth[name]
         ]
-        for name in ("stations", "trips", "station_status", "bikes", "maintenance_tickets")
+        for name in ("stations", "trips", "station_status", "bikes", "maintenance_tickets", "members")
     }
     loaded, changes = read_files(history.folder, "station_status", history.settings)
     tables["station_status_changes"] = [
@@ -400,7 +474,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
 
 
 def test_a_simulated_history(session: SparkSession, simulated: dict[str, list[Row]]) -> None:
-    stations, trips, status, bikes, tickets, changes = simulated.values()
+    stations, trips, status, bikes, tickets, members, changes = simulated.values()
     now = max(row["_commit_ts"] for row in changes)
     days = oracle.days_from(END.date() - timedelta(days=3), END.date())
     window = (days[0], days[-1])
@@ -424,3 +498,16 @@ def test_a_simulated_history(session: SparkSession, simulated: dict[str, list[Ro
     assert in_order(found, "bike_id") == in_order(expected, "bike_id")
     assert {row["maintenance_due"] for row in found} == {True, False}
     assert any(row["maintained_at"] for row in found)
+
+    hours = [oracle.midnight(days[0]) + timedelta(hours=n) for n in range(24 * len(days))]
+    found = compute(session, STATION_HOURLY, simulated, now, hours=(hours[0], hours[-1]))
+    expected = oracle.station_hourly(changes, now=now, hours=hours)
+    assert in_order(found, "hour", "station_id") == in_order(expected, "hour", "station_id")
+    assert any(0 < row["minutes_with_bikes"] < row["minutes_known"] for row in found)
+
+    weeks = [date(2026, 2, 23), date(2026, 3, 2)]
+    found = compute(session, MEMBER_ACTIVITY, simulated, now, (weeks[0], END.date()), least_members=20)
+    expected = oracle.member_activity_weekly(trips, members, weeks=weeks, least=20)
+    assert in_order(found, "week", "plan") == in_order(expected, "week", "plan")
+    every = oracle.member_activity_weekly(trips, members, weeks=weeks, least=1)
+    assert 0 < len(found) < len(every), "small groups are left out"

@@ -1,5 +1,5 @@
 """Marts by chance: changes arrive out of order while processes die; after each round the marts are what plain Python
-says, days that no change concerns keep their files, and a mart computed anew from nothing has the same rows.
+says, partitions that no change concerns keep their files, and a mart computed anew from nothing has the same rows.
 
 Here: one lake, on which every seed continues where the one before it has ended. Not here: chosen situations
 (`test_incremental.py`), silver itself (`silver/test_random_histories.py`). `LAKE_HISTORIES=0:100` runs a hundred seeds.
@@ -9,24 +9,25 @@ import contextlib
 import os
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.config import parse_column
 from lake_assets.gold.compute_mart import computed_mart
 from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
-from lake_assets.gold.partition_rows import ColumnRows, PartitionRows
+from lake_assets.gold.periods.grain import Grain, Period, beginning, between
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
-from lake_assets.gold.write_mart import Store, write
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.orchestration.assets.mart_runs import MartRun, mart_work
+from lake_assets.orchestration.io_managers.iceberg_io_manager import TableIOManager
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -46,7 +47,8 @@ COLUMNS = {
     "paid": "long not null",
 }
 TABLE = {"columns": COLUMNS, "primary_key": ["id"], "partition_by": ["day(began)"]}
-FIRST_DAY, DAYS = date(2026, 3, 1), 8
+FIRST_DAY, DAYS = date(2026, 3, 27), 8
+"""The clocks of Europe change, a week and a month begin."""
 REBUILT_EVERY = 4
 
 Row = dict[str, Any]
@@ -90,7 +92,58 @@ TOTAL = Mart(
     columns=(parse_column("day", "date not null"), parse_column("begun", "long not null")),
     compute=total,
 )
+
+
+def moved_by(grain: Grain) -> Mart:
+    """As MOVED, with partitions of this length."""
+
+    def compute(request: MartRequest) -> DataFrame:
+        rents, no = request.inputs["rents"], F.lit(0)
+        kind = "timestamp" if grain is Grain.HOUR else "date"
+
+        def part(column: str) -> Column:
+            return F.date_trunc(grain, column).cast(kind).alias("part")
+
+        began = rents.filter(request.within("began")).select(
+            part("began"), F.lit(1).alias("begun"), no.alias("paid")
+        )
+        ended = rents.filter(request.within("ended")).select(part("ended"), no.alias("begun"), "paid")
+        return (
+            began.union(ended).groupBy("part").agg(F.sum("begun").alias("begun"), F.sum("paid").alias("paid"))
+        )
+
+    kind = "timestamptz" if grain is Grain.HOUR else "date"
+    columns = (parse_column("part", f"{kind} not null"), *MOVED.columns[1:])
+    return replace(
+        MOVED,
+        name=f"rents_by_{grain}",
+        columns=columns,
+        compute=compute,
+        partition_column="part",
+        partitions=grain,
+    )
+
+
+def total_by_hour(request: MartRequest) -> DataFrame:
+    """Rents that had begun by the end of an hour."""
+    first, last = (F.lit(hour.isoformat()).cast("timestamp") for hour in request.hours or ())
+    hour = F.expr("INTERVAL 1 HOUR")
+    hours = F.explode(F.sequence(first, last, hour)).alias("part")
+    each = request.inputs["rents"].sparkSession.range(1).select(hours)
+    until = each.join(request.inputs["rents"].select("began"), F.col("began") < F.col("part") + hour)
+    return until.groupBy("part").agg(F.count(F.lit(1)).alias("begun"))
+
+
 MARTS = (MOVED, TOTAL)
+HOURLY_TOTAL = replace(
+    TOTAL,
+    name="rents_total_by_hour",
+    columns=(parse_column("part", "timestamptz not null"), TOTAL.columns[1]),
+    compute=total_by_hour,
+    partition_column="part",
+    partitions=Grain.HOUR,
+)
+OTHERS = tuple(moved_by(grain) for grain in (Grain.HOUR, Grain.WEEK, Grain.MONTH))
 
 
 @dataclass
@@ -98,7 +151,7 @@ class Rents:
     """A lake with two marts on a table, its source, and the files of it that have not arrived yet."""
 
     bench: Bench
-    clock: Clock = field(default_factory=lambda: Clock(datetime(2026, 3, 9, tzinfo=UTC)))
+    clock: Clock = field(default_factory=lambda: Clock(datetime(2026, 4, 4, tzinfo=UTC)))
     rows: dict[int, Row] = field(default_factory=dict)
     held: list[DmsFile] = field(default_factory=list)
 
@@ -135,17 +188,13 @@ class Rents:
 
     def run(self, run: MartRun) -> None:
         """Computes what was requested."""
-        assert run.days is not None
-        lake, (first, last) = self.bench.lake, run.days
-        window = (midnight(first), midnight(last + timedelta(days=1)))
-        store = Store(PartitionRows(((ColumnRows("day", (), window),),), f"{first} to {last}"), ["day"])
+        lake, tables = self.bench.lake, TableIOManager(self.bench.lake.runtime)
         for mart in lake.marts:
             if mart.name in run.marts:
                 view = mart_view(LoadedTables(lake.runtime.catalog), mart, lake.config.gold)
                 assert view is not None
-                write(
-                    lake.runtime, mart.identifier, computed_mart(lake.runtime, mart, view, run.days)[0], store
-                )
+                computed, _ = computed_mart(lake.runtime, tables.read, mart, view, run.periods)
+                tables.store(mart.identifier, computed)
 
     def compute_some(self, random: Random) -> None:
         """Some of the runs that are needed, in any order, until the process dies in one of them, or does not."""
@@ -165,24 +214,35 @@ class Rents:
         return mart_work(self.bench.lake.runtime, self.bench.lake.marts).runs
 
     def stored(self, mart: Mart) -> list[Row]:
-        """The mart's rows by day."""
+        """The mart's rows in the order of its partitions."""
         rows = self.bench.lake.runtime.catalog.load_table(mart.identifier).scan().to_arrow().to_pylist()
-        return sorted(rows, key=lambda row: row["day"])
+        return sorted(rows, key=lambda row: row[mart.partition_column])
 
-    def files(self, mart: Mart) -> dict[date, set[str]]:
-        """The mart's data files by day."""
-        found: dict[date, set[str]] = defaultdict(set)
+    def files(self, mart: Mart) -> dict[Period, set[str]]:
+        """The mart's data files by partition."""
+        length = timedelta(hours=1) if mart.partitions is Grain.HOUR else timedelta(days=1)
+        found: dict[Period, set[str]] = defaultdict(set)
         for task in self.bench.lake.runtime.catalog.load_table(mart.identifier).scan().plan_files():
-            found[date(1970, 1, 1) + timedelta(days=task.file.partition[0])].add(task.file.file_path)
+            start = datetime(1970, 1, 1, tzinfo=UTC) + task.file.partition[0] * length
+            assert mart.partitions.of(start) in (start, start.date()), "a partition is a whole period"
+            found[mart.partitions.of(start)].add(task.file.file_path)
         return found
 
 
 @pytest.fixture(scope="module")
 def rents(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rents:
-    """One rent, in silver and both marts."""
-    bench = Bench(tmp_path_factory.mktemp("rents"), {RENTS: TABLE})
-    bench.tracked = {"rents": ("ended",)}
-    bench.lake = open_lake(bench.lake.config, marts=MARTS)
+    return rents_with(tmp_path_factory.mktemp("rents"), MARTS)
+
+
+@pytest.fixture(scope="module")
+def others(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rents:
+    return rents_with(tmp_path_factory.mktemp("others"), (*OTHERS, HOURLY_TOTAL))
+
+
+def rents_with(folder: Path, marts: Sequence[Mart]) -> Rents:
+    """One rent, in silver and the marts."""
+    bench = Bench(folder, {RENTS: TABLE})
+    bench.lake = open_lake(bench.lake.config, marts=marts)
     bench.put(load_file(RENTS, [{"id": 100, "began": midnight(FIRST_DAY), "ended": None, "paid": 1}]))
     bench.apply()
     found = Rents(bench)
@@ -192,22 +252,8 @@ def rents(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rent
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
 def test_marts_are_what_their_inputs_say(rents: Rents, seed: int) -> None:
-    random = Random(seed)
-    before, files = rents.truth(), rents.files(MOVED)
-    arrived = rents.arrive(random)
-    turn_with_a_chance_of_death(rents.bench, random)
-    rents.bench.apply()
-    rents.compute_some(random)
-    rents.bench.lake = rents.bench.reopened()
-    rents.compute()
+    a_round(rents, seed, [MOVED])
     assert_marts(rents)
-
-    changed = {change["id"] for change in arrived}
-    concerned = days_of(changed, [*before, *rents.truth(), *rents.changes()])
-    untouched = {day: paths for day, paths in files.items() if day not in concerned}
-    after = rents.files(MOVED)
-    assert {day: after.get(day) for day in untouched} == untouched
-
     if seed % REBUILT_EVERY == 0:
         for mart in MARTS:
             rents.bench.lake.runtime.catalog.drop_table(mart.identifier)
@@ -215,10 +261,65 @@ def test_marts_are_what_their_inputs_say(rents: Rents, seed: int) -> None:
         assert_marts(rents)
 
 
-def days_of(keys: Collection[int], rows: Iterable[Mapping[str, Any]]) -> set[date]:
-    """All days of the rows with these keys."""
-    days = (row.get(column) for row in rows if row["id"] in keys for column in ("began", "ended"))
-    return {day.date() for day in days if day is not None}
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + max(1, COUNT // 4)))
+def test_marts_by_hour_week_and_month(others: Rents, seed: int) -> None:
+    a_round(others, seed, OTHERS)
+    assert_others(others)
+    if seed % REBUILT_EVERY == 1:
+        for mart in (*OTHERS, HOURLY_TOTAL):
+            others.bench.lake.runtime.catalog.drop_table(mart.identifier)
+        others.compute()
+        assert_others(others)
+
+
+def a_round(rents: Rents, seed: int, exact: Sequence[Mart]) -> None:
+    """Changes arrive, and are applied and computed. Of the marts `exact`, partitions that no change concerns keep their
+    files."""
+    random = Random(seed)
+    before, files = rents.truth(), {mart.name: rents.files(mart) for mart in exact}
+    arrived = rents.arrive(random)
+    turn_with_a_chance_of_death(rents.bench, random)
+    rents.bench.apply()
+    rents.compute_some(random)
+    rents.bench.lake = rents.bench.reopened()
+    rents.compute()
+    changed = {change["id"] for change in arrived}
+    times = times_of(changed, [*before, *rents.truth(), *rents.changes()])
+    for mart in exact:
+        concerned = set(map(mart.partitions.of, times))
+        untouched = {part: paths for part, paths in files[mart.name].items() if part not in concerned}
+        after = rents.files(mart)
+        assert {part: after.get(part) for part in untouched} == untouched, mart.name
+
+
+def times_of(keys: Collection[int], rows: Iterable[Mapping[str, Any]]) -> set[datetime]:
+    """All times of the rows with these keys."""
+    times = (row.get(column) for row in rows if row["id"] in keys for column in ("began", "ended"))
+    return {time for time in times if time is not None}
+
+
+def assert_others(rents: Rents) -> None:
+    """The marts by hour, week and month have the rows that the arrived files give."""
+    rows = rents.truth()
+    for mart in OTHERS:
+        of = mart.partitions.of
+        begun, paid = Counter(of(row["began"]) for row in rows), Counter[Period]()
+        for row in rows:
+            if row["ended"] is not None:
+                paid[of(row["ended"])] += row["paid"]
+        assert [(row["part"], row["begun"], row["paid"]) for row in rents.stored(mart)] == [
+            (part, begun[part], paid[part]) for part in sorted({*begun, *map(of, ended_of(rows))})
+        ], mart.name
+    began = [row["began"] for row in rows]
+    now = max([*(change["commit_ts"] for change in rents.changes()), *began])
+    hours = between(Grain.HOUR, Grain.HOUR.of(min(began)), Grain.HOUR.of(now))
+    assert [(row["part"], row["begun"]) for row in rents.stored(HOURLY_TOTAL)] == [
+        (hour, sum(other < beginning(Grain.HOUR.after(hour)) for other in began)) for hour in hours
+    ]
+
+
+def ended_of(rows: Iterable[Row]) -> list[datetime]:
+    return [row["ended"] for row in rows if row["ended"] is not None]
 
 
 def assert_marts(rents: Rents) -> None:

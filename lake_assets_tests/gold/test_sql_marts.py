@@ -96,7 +96,7 @@ MISTAKES = {
     ),
     "no description": (GOOD.replace("description", "descripton"), 2, "descripton: is not a known key"),
     "an unknown type": (GOOD.replace("named: string", "named: text"), 7, "'text' is not a type"),
-    "an unknown kind": (GOOD.replace("{day:", "{days:"), 4, "expected 'day' or 'day_onwards'"),
+    "an unknown kind": (GOOD.replace("{day:", "{days:"), 4, "expected 'day', 'day_onwards', 'partition'"),
     "no SQL": (GOOD.replace("price >", "price > ("), 13, "is not SQL near"),
     "a quote without its end": (GOOD.replace("'{}'", "'{}"), 1, "a quote or a comment has no end"),
     "no query": (GOOD[: GOOD.index("SELECT")] + "DELETE FROM silver_shop.items", 1, "one statement"),

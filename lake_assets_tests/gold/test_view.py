@@ -1,7 +1,7 @@
 """What a look at the tables makes stale, over tables that PyIceberg writes: no Spark.
 
-Here: metadata that real histories have seldom. Not here: the decision over summaries (`test_changed_days.py`), silver
-as the engine writes it (`test_incremental.py`).
+Here: metadata that real histories have seldom. Not here: the decision over summaries (`test_changed_periods.py`),
+silver as the engine writes it (`test_incremental.py`).
 """
 
 from collections import Counter
@@ -22,10 +22,12 @@ from lake_assets.config import GoldConfig, parse_column
 from lake_assets.errors import LakeError
 from lake_assets.gold.consumption import Consumption, fingerprint
 from lake_assets.gold.mart import Follow, Input, Mart
+from lake_assets.gold.periods.grain import Grain, Periods
 from lake_assets.gold.registry import tracked_columns
 from lake_assets.gold.sql_mart import SqlQuery
 from lake_assets.gold.table_snapshots import LoadedTables, column_bounds
 from lake_assets.gold.view import MartView, mart_view
+from lake_assets.silver.table.targets import Tracked
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 
 ARROW = {
@@ -175,7 +177,7 @@ def test_without_bounds_every_partition_there_is(catalog: Catalog) -> None:
     """As of columns beyond the hundredth, of which Iceberg keeps none."""
     trips = create(catalog, "trips", **{"write.metadata.metrics.default": "none"})
     append(trips, {"id": 1, "at": at(5)})
-    assert column_bounds(trips, head(catalog)["silver_shop.trips"], "at") is None
+    assert column_bounds(trips, head(catalog)["silver_shop.trips"], "at", Grain.DAY) is None
     assert numbers(view(catalog)) == list(range(1, 10))
 
 
@@ -274,6 +276,69 @@ def test_new_code_concerns_every_day_of_a_mart_that_says_so(catalog: Catalog) ->
         computed(catalog, Consumption(head(catalog), frozenset(), NOW, before.settings), at(4).date())
         assert numbers(view(catalog, replace(old, recompute_on_new_code=recompute))) == []
         assert numbers(view(catalog, replace(new, recompute_on_new_code=recompute))) == expected
+
+
+HOURLY = replace(
+    DAILY,
+    columns=(parse_column("hour", "timestamptz"),),
+    partition_column="hour",
+    partitions=Grain.HOUR,
+)
+
+
+def computed_hours(catalog: Catalog, found: MartView, pending: Periods = frozenset()) -> None:
+    """The mart by hour as the run of the view leaves it."""
+    schema = pa.schema([("hour", pa.timestamp("us", tz="UTC"))])
+    if not catalog.table_exists("gold.mart"):
+        table = catalog.create_table("gold.mart", schema)
+        with table.update_spec() as spec:
+            # PyIceberg does not write by the transform that the engine uses.
+            spec.add_field("hour", IdentityTransform(), "hour")
+    state = Consumption(found.snapshots, pending, found.now, found.settings, found.span, Grain.HOUR)
+    table = catalog.load_table("gold.mart")
+    rows = pa.table({"hour": [hour for hour in found.work if hour not in pending]}, schema=schema)
+    table.append(rows, snapshot_properties=state.properties())
+
+
+def work(catalog: Catalog, of: Mart) -> list[Any]:
+    found = view(catalog, of)
+    assert found is not None
+    return list(found.work)
+
+
+def test_hours_that_changed_those_up_to_them_and_pending_ones(catalog: Catalog) -> None:
+    trips = create(catalog, "trips")
+    append(trips, {"id": 1, "at": at(5, 3)}, {"id": 2, "at": at(5, 6)})
+    first = view(catalog, HOURLY)
+    assert first is not None
+    assert list(first.work) == [at(5, hour) for hour in (3, 4, 5, 6)]
+    computed_hours(catalog, first, pending=frozenset({at(5, 4)}))
+    assert work(catalog, HOURLY) == [at(5, 4)]
+    append(trips, {"id": 3, "at": at(5, 9)}, **{"lake.touched-hours.at": "2024-03-05T06,2024-03-05T09"})
+    assert work(catalog, HOURLY) == [at(5, hour) for hour in (4, 6, 7, 8, 9)]
+    append(trips, {"id": 4, "at": at(5, 7)})
+    assert work(catalog, HOURLY) == [at(5, hour) for hour in range(3, 10)], "it names days only"
+
+
+@pytest.mark.parametrize(
+    ("grain", "expected"),
+    [(Grain.WEEK, [date(2024, 2, 26), date(2024, 3, 4)]), (Grain.MONTH, [date(2024, 3, 1)])],
+)
+def test_partitions_of_another_length_are_all_stale(
+    catalog: Catalog, grain: Grain, expected: list[date]
+) -> None:
+    append(create(catalog, "trips"), {"id": 1, "at": at(3)}, {"id": 2, "at": at(5)})
+    pending = frozenset({at(2).date()})
+    computed(catalog, Consumption(head(catalog), pending, NOW), at(3).date(), at(5).date())
+    assert numbers(view(catalog)) == [2]
+    longer = replace(DAILY, partitions=grain)
+    assert work(catalog, longer) == expected
+    state = view(catalog, longer)
+    assert state is not None
+    computed(
+        catalog, Consumption(state.snapshots, frozenset(), NOW, state.settings, state.span, grain), *expected
+    )
+    assert work(catalog, longer) == []
 
 
 def test_what_somebody_else_wrote_to_the_mart_makes_it_unknown(catalog: Catalog) -> None:
@@ -377,7 +442,10 @@ def test_silver_tracks_the_columns_it_is_not_partitioned_by(tmp_path: Path) -> N
     rules += [Input("shop", "trips_changes", Follow.DAY_ONWARDS, "_commit_ts")]
     rules += [Input("shop", "trips_changes", Follow.DAY, "ended")]
     found = tracked_columns([mart(*rules), mart(rules[0])], lake_config(tmp_path, TABLES))
-    assert found == {("shop", "trips"): ("Closed", "ended")}
+    assert found == {
+        ("shop", "trips"): Tracked(days=("Closed", "ended")),
+        ("shop", "trips_changes"): Tracked(days=("ended",)),
+    }
 
 
 @pytest.mark.parametrize(
@@ -391,7 +459,7 @@ def test_silver_tracks_the_columns_it_is_not_partitioned_by(tmp_path: Path) -> N
         ),
         (
             Input("shop", "trips", Follow.DAY, "id"),
-            r"which is long: days need one of timestamptz, timestamp, date",
+            r"which is long: partitions by day need one of timestamptz, timestamp, date",
         ),
     ],
 )

@@ -4,6 +4,7 @@ The marts' code has changed, so that only a backfill computes the old days again
 marts are in the end. Not here: which days the sensor requests (`sensors/test_mart_sensor.py`).
 """
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -32,7 +33,10 @@ AT_ONCE, BY_DAY = MARTS = ("rides_at_once", "rides_by_day")
 MODULES = [f"lake_assets_tests.helpers.marts.{mart}" for mart in MARTS]
 
 
-@pytest.mark.parametrize("days", [12, pytest.param(400, marks=pytest.mark.timeout(7200))])
+LONG = int(os.environ.get("LAKE_BACKFILL_DAYS", "400"))
+
+
+@pytest.mark.parametrize("days", [12, pytest.param(LONG, marks=pytest.mark.timeout(7200))])
 def test_killed_backfills_beside_a_feed(tmp_path: Path, days: int) -> None:
     """kill -9 of one run of each backfill; of the long one later also of Dagster, Spark and all."""
     (tmp_path / VERSION).write_text("1")
@@ -59,10 +63,16 @@ def test_killed_backfills_beside_a_feed(tmp_path: Path, days: int) -> None:
             assert dev.wait("end", by_day.ended, 60 * days) == at_once.ended() == "COMPLETED_FAILED"
             assert (at_once.count(), by_day.count()) == (1, days)
             assert runs_of_sensor(dev) > before, "the marts have not waited for the end"
+            took = by_day.seconds()
+            print(
+                f"{days} days: a run for each took {took[len(took) // 2]:.1f} s (median), {sum(took):.0f} s in all"
+            )
             for killed in (at_once, by_day):
                 again = killed.failed_again()
                 assert dev.wait("end", again.ended) == "COMPLETED_SUCCESS"
                 assert again.count() == killed.count("FAILURE")
+                if killed is at_once:
+                    print(f"{days} days: one run for all of them took {again.seconds()[0]:.1f} s")
         wait_for_marts(dev, lake)
         assert_rides(dev, lake, version=2)
 

@@ -18,17 +18,8 @@ def empty_spells(status_changes: DataFrame, now: datetime) -> DataFrame:
     `status_changes` is the change log of station_status up to any point; an open spell ends at `now`. A deleted station
     is not empty.
     """
-    # Without a sequence column, the changes of one commit have no order: the one with the most bikes is last, so that
-    # every computation gives the same result.
-    in_time = Window.partitionBy("station_id").orderBy("_commit_ts", "_sequence", "bikes_available")
-    states = _observed(status_changes).select(
-        "station_id",
-        F.col("_commit_ts").alias("since"),
-        ((F.col("_op") != "D") & (F.col("bikes_available") == 0)).alias("empty"),
-        F.lead("_commit_ts").over(in_time).alias("next"),
-    )
-    # Inside a transaction a station may have any state: only the commit's last one was visible.
-    states = states.filter(F.col("next").isNull() | (F.col("next") != F.col("since")))
+    empty = F.col("known") & (F.col("bikes_available") == 0)
+    states = rack_states(status_changes).withColumn("empty", empty)
     turns = Window.partitionBy("station_id").orderBy("since")
     states = states.withColumn("was_empty", F.lag("empty", 1, False).over(turns))
     states = states.filter(F.col("empty") != F.col("was_empty"))
@@ -39,6 +30,24 @@ def empty_spells(status_changes: DataFrame, now: datetime) -> DataFrame:
         F.coalesce("until", F.greatest(F.lit(now), "since")).alias("ended_at"),
         F.col("until").isNull().alias("open"),
     )
+
+
+def rack_states(status_changes: DataFrame) -> DataFrame:
+    """Each station's states as `station_id`, `since` and `next` (NULL for the last one), `known` (false while it is
+    deleted), `bikes_available`, `docks_available`; of a commit the last one."""
+    # Without a sequence column, the changes of one commit have no order: the one with the most bikes is last, so that
+    # every computation gives the same result.
+    in_time = Window.partitionBy("station_id").orderBy("_commit_ts", "_sequence", "bikes_available")
+    states = _observed(status_changes).select(
+        "station_id",
+        F.col("_commit_ts").alias("since"),
+        (F.col("_op") != "D").alias("known"),
+        "bikes_available",
+        "docks_available",
+        F.lead("_commit_ts").over(in_time).alias("next"),
+    )
+    # Inside a transaction a station may have any state: only the commit's last one was visible.
+    return states.filter(F.col("next").isNull() | (F.col("next") != F.col("since")))
 
 
 def _observed(status_changes: DataFrame) -> DataFrame:

@@ -14,7 +14,7 @@ from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import LakeConfig
 from lake_assets.orchestration.shared.asset_keys import bronze_key
 from lake_assets.orchestration.shared.asset_metadata import column_schema
-from lake_assets.orchestration.shared.day_partitions import daily_partitions
+from lake_assets.orchestration.shared.time_partitions import daily_partitions
 from lake_assets.words import many
 
 IO_MANAGER_KEY = "bronze_io_manager"

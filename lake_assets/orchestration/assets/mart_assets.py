@@ -5,7 +5,6 @@ Here: the asset of a mart, which refuses inputs whose blocking check failed. Not
 """
 
 from collections.abc import Iterable
-from datetime import date
 from typing import Any
 
 import dagster as dg
@@ -23,13 +22,13 @@ from lake_assets.orchestration.checks.silver_checks import BLOCKING
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, KEY, WRITE_MODE
 from lake_assets.orchestration.io_managers.run_partitions import PARTITION_COLUMN
 from lake_assets.orchestration.shared.asset_metadata import table_metadata
-from lake_assets.orchestration.shared.day_partitions import daily_partitions
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
+from lake_assets.orchestration.shared.time_partitions import mart_partitions
 from lake_assets.runtime import LakeRuntime
 
 
 def gold_assets(runtime: LakeRuntime, marts: Iterable[Mart]) -> list[dg.AssetsDefinition]:
-    """One asset for each mart, partitioned by day if the mart is."""
+    """One asset for each mart, partitioned by time if the mart is."""
     return [_mart_asset(runtime, mart) for mart in marts]
 
 
@@ -95,9 +94,11 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         owners=list(mart.owners),
         tags={"layer": "gold", **mart.tags},
         metadata=metadata,
-        partitions_def=daily_partitions(runtime.lake) if partitioned else None,
+        partitions_def=mart_partitions(runtime.lake, mart.partitions) if partitioned else None,
         backfill_policy=_backfill_policy(mart) if partitioned else None,
         io_manager_key=IO_MANAGER_KEY,
+        # Its inputs are no parameters: it reads all of them at the snapshots of one view.
+        required_resource_keys={IO_MANAGER_KEY},
         code_version=version,
     )
     def compute(context: dg.AssetExecutionContext) -> Any:
@@ -112,14 +113,14 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
             raise dg.Failure(
                 f"{mart.identifier}: an input has no rows yet; apply its files first.", allow_retries=False
             )
-        days = None
+        tables, periods = getattr(context.resources, IO_MANAGER_KEY), None
         if partitioned:
             keys = context.partition_key_range
-            days = (date.fromisoformat(keys.start), date.fromisoformat(keys.end))
+            periods = mart.partitions.of_key(keys.start), mart.partitions.of_key(keys.end)
         # This heartbeat covers the planning; the IO manager's covers computing and writing the rows.
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with secrets_hidden(runtime.lake), Heartbeat(context.instance, context.run.run_id, beat):
-            computed, metadata = computed_mart(runtime, mart, view, days)
+            computed, metadata = computed_mart(runtime, tables.read, mart, view, periods)
             lineage = recorded_lineage(context.instance, context.asset_key, version)
             lineage = lineage or derived_lineage(runtime.lake.catalog.name, mart, computed.frame)
             source_now = dg.MetadataValue.timestamp(view.now)

@@ -1,20 +1,20 @@
-"""The runs that bring gold up to date: one for each contiguous range of days, for all marts that need it.
+"""The runs that bring gold up to date: one for each contiguous range of partitions, for all marts that need it.
 
 Here: planning the runs, for the sensor and for `sync`. Not here: submitting them.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 
 import dagster as dg
 
 from lake_assets.config import LakeConfig
-from lake_assets.gold.changed_days import stretches
 from lake_assets.gold.mart import Mart
+from lake_assets.gold.periods.grain import Grain, Period, beginning, stretches
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
-from lake_assets.orchestration.shared.day_partitions import daily_partitions
+from lake_assets.orchestration.shared.time_partitions import mart_partitions
 from lake_assets.runtime import LakeRuntime
 
 RANGE_START = "dagster/asset_partition_range_start"
@@ -23,10 +23,12 @@ RANGE_END = "dagster/asset_partition_range_end"
 
 @dataclass(frozen=True, slots=True)
 class MartRun:
-    """One run: marts that are computed over the same days, or unpartitioned marts, without days."""
+    """One run: marts that are computed over the same partitions, or unpartitioned marts, without periods."""
 
     marts: tuple[str, ...]
-    days: tuple[date, date] | None
+    periods: tuple[Period, Period] | None
+    """The first and the last, both included."""
+    grain: Grain = Grain.DAY
 
     @property
     def keys(self) -> list[dg.AssetKey]:
@@ -34,10 +36,10 @@ class MartRun:
 
     @property
     def tags(self) -> dict[str, str]:
-        """The range tags by which Dagster computes all the days in one run."""
-        if self.days is None:
+        """The range tags by which Dagster computes all the partitions in one run."""
+        if self.periods is None:
             return {}
-        return {RANGE_START: self.days[0].isoformat(), RANGE_END: self.days[1].isoformat()}
+        return {RANGE_START: self.grain.key(self.periods[0]), RANGE_END: self.grain.key(self.periods[1])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def mart_work(
     runtime: LakeRuntime, marts: Sequence[Mart], refuse: Callable[[Mart], str | None] = lambda mart: None
 ) -> MartWork:
     """Runs that bring the stale marts up to date. `refuse` may return a reason to leave a stale mart out."""
-    by_days: dict[tuple[date, date] | None, list[str]] = {}
+    by_periods: dict[tuple[Grain, tuple[Period, Period] | None], list[str]] = {}
     outside: set[date] = set()
     reasons = []
     loaded = LoadedTables(runtime.catalog)
@@ -67,21 +69,25 @@ def mart_work(
             reasons.append(reason)
             continue
         if mart.partition_column is None:
-            by_days.setdefault(None, []).append(mart.name)
+            by_periods.setdefault((Grain.DAY, None), []).append(mart.name)
             continue
-        inside = within_partitions(runtime.lake, view.work)
-        outside |= set(view.work) - set(inside)
-        for stretch in stretches(inside):
-            by_days.setdefault(stretch, []).append(mart.name)
-    # Unpartitioned marts are first: they show the present.
-    ordered = sorted(by_days.items(), key=lambda item: (item[0] is not None, item[0] or (date.min, date.min)))
-    runs = tuple(MartRun(tuple(names), days) for days, names in ordered)
-    return MartWork(runs, tuple(sorted(outside)), tuple(reasons))
+        inside = within_partitions(runtime.lake, view.work, mart.partitions)
+        outside |= {beginning(period).date() for period in set(view.work) - set(inside)}
+        for stretch in stretches(mart.partitions, inside):
+            by_periods.setdefault((mart.partitions, stretch), []).append(mart.name)
+    runs = [MartRun(tuple(names), periods, grain) for (grain, periods), names in by_periods.items()]
+    return MartWork(tuple(sorted(runs, key=_turn)), tuple(sorted(outside)), tuple(reasons))
 
 
-def within_partitions(lake: LakeConfig, days: Sequence[date]) -> list[date]:
-    """The days that have a partition: one unknown partition would fail a whole sensor tick."""
-    partitions = daily_partitions(lake)
-    last = partitions.get_last_partition_key()
-    end = date.fromisoformat(last) if last is not None else date.min
-    return [day for day in days if lake.gold.start_date <= day <= end]
+def _turn(run: MartRun) -> tuple[bool, datetime, Grain]:
+    """Unpartitioned marts are first: they show the present."""
+    return run.periods is not None, beginning(run.periods[0] if run.periods else date.min), run.grain
+
+
+def within_partitions(lake: LakeConfig, periods: Sequence[Period], grain: Grain = Grain.DAY) -> list[Period]:
+    """The periods that have a partition: one unknown partition would fail a whole sensor tick."""
+    last = mart_partitions(lake, grain).get_last_partition_key()
+    if last is None:
+        return []
+    first, end = grain.of(lake.gold.start_date), grain.of_key(last)
+    return [period for period in periods if first <= period <= end]

@@ -19,7 +19,7 @@ from lake_assets.config import Mode
 from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.assets.batch_check import FAILED_TABLES, batch_check
-from lake_assets.orchestration.assets.silver_report import inconsistencies, turn_events
+from lake_assets.orchestration.assets.silver_report import inconsistencies, state_metadata, turn_events
 from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.freshness_check import freshness
 from lake_assets.orchestration.checks.silver_checks import (
@@ -37,6 +37,7 @@ from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_
 from lake_assets.orchestration.shared.asset_keys import bronze_key
 from lake_assets.orchestration.shared.asset_metadata import same_columns, table_metadata
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
+from lake_assets.orchestration.shared.run_tags import SCOPE
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.apply.turn import Progress
@@ -176,6 +177,19 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
             # Logged rather than yielded: a failed blocking check that is yielded stops the whole step, and the
             # materialization of a table that failed after a batch would let marts be computed from it.
             context.log_event(event)
+    up_to_date = not result.batches and result.error is None and result.position.snapshot_id is not None
+    if up_to_date and _is_wanted_below(context):
+        # Dagster skips a step of the run that needs a table for which nothing is yielded.
+        metadata = {"files": 0, **state_metadata(result.position)}
+        yield dg.MaterializeResult(dg.AssetKey(result.target.asset_key), metadata=metadata)
+
+
+def _is_wanted_below(context: dg.AssetExecutionContext) -> bool:
+    """Whether a user has started the run for other assets, too, which are to be computed even if nothing is pending."""
+    selected = context.run.asset_selection
+    if SCOPE in context.run.tags:
+        return False
+    return selected is None or any(key.path[0] not in ("silver", "lake_ops") for key in selected)
 
 
 def _evaluate_checks_only(

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.config import LakeConfig, SourceConfig
 from lake_assets.errors import ApplyConflict
+from lake_assets.gold.partition_rows import table_frame
 from lake_assets.gold.write_mart import KEYED, Computed, Mode, Store, write
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.io_managers.run_partitions import partition_by, run_partitions
@@ -52,10 +53,21 @@ class TableIOManager(dg.IOManager):
     also with zero rows; an unpartitioned one is replaced whole; by its metadata `lake/write` it appends, upserts,
     or writes the difference.
     Either is one commit on main. Rows outside the run's partitions raise PartitionMismatch, and nothing is written.
+
+    Marts read by `read`, because they need all of their inputs at the snapshots of one view. Where a mart is no step of
+    a run, as in the continuous run, it is stored by `store`.
     """
 
     def __init__(self, runtime: LakeRuntime) -> None:
         self._runtime = runtime
+
+    def read(self, identifier: str, snapshot_id: int | None) -> DataFrame:
+        """The table `identifier` at a snapshot; at its head for None."""
+        return table_frame(self._runtime, identifier, snapshot_id)
+
+    def store(self, identifier: str, computed: Computed, store: Store | None = None) -> dict[str, Any]:
+        """Stores the frame in the table `identifier` by one commit, and returns metadata about it; see `write`."""
+        return write(self._runtime, identifier, computed, store)
 
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
         """Raises PartitionMismatch, KeyMismatch and ColumnMismatch; a run that lost a race to another run computes
@@ -73,13 +85,12 @@ class TableIOManager(dg.IOManager):
                 raise dg.RetryRequested(MOST_RACES, wait) from error
 
     def _store(self, context: dg.OutputContext, computed: Computed) -> None:
-        metadata = context.definition_metadata
-        rows = run_partitions(context, metadata)
-        transforms = partition_by(context, rows, computed.types)
-        mode, key = _mode(context)
-        store = Store(rows, transforms, mode, key)
-        done = write(self._runtime, table_identifier(context.asset_key), computed, store)
-        context.add_output_metadata(done)
+        store = computed.store
+        if store is None:
+            rows = run_partitions(context, context.definition_metadata)
+            transforms = partition_by(context, rows, computed.types)
+            store = Store(rows, transforms, *_mode(context))
+        context.add_output_metadata(self.store(table_identifier(context.asset_key), computed, store))
 
     def _plain(self, obj: object) -> Computed:
         frame = _frame(self._runtime.sessions.root(), obj)

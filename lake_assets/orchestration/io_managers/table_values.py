@@ -11,13 +11,10 @@ from typing import Any
 import dagster as dg
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
-from pyspark.sql import DataFrame, SparkSession
 
-from lake_assets.gold.partition_rows import PartitionRows
-from lake_assets.iceberg.table_io import table_at
+from lake_assets.gold.partition_rows import PartitionRows, table_frame
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.cut_tags import cut_tags
-from lake_assets.spark.sql import quoted, table_address
 
 COLUMNS = "columns"
 """Metadata of an input: the names of the columns to read; by default all."""
@@ -46,7 +43,7 @@ def table_value(
     columns, snapshot_id = _columns(identifier, table, metadata), _snapshot(identifier, table, metadata)
     kinds = {field.name: str(field.field_type) for field in table.schema().fields}
     if name == SPARK:
-        return _in_spark(runtime.sessions.root(), runtime, identifier, snapshot_id, columns, rows, kinds)
+        return table_frame(runtime, identifier, snapshot_id, columns=columns, rows=rows, kinds=kinds)
     if name not in _CONVERSIONS:
         known = ", ".join(["pyspark.sql.DataFrame", *_CONVERSIONS, "pyiceberg.table.Table"])
         raise dg.DagsterInvariantViolationError(
@@ -66,25 +63,6 @@ def _type_name(wanted: Any) -> str:
         return SPARK
     package = wanted.__module__.split(".")[0].lstrip("_")
     return SPARK if package == SPARK else f"{package}.{wanted.__name__}"
-
-
-def _in_spark(
-    spark: SparkSession,
-    runtime: LakeRuntime,
-    identifier: str,
-    snapshot_id: int | None,
-    columns: Sequence[str],
-    rows: PartitionRows | None,
-    kinds: Mapping[str, str],
-) -> DataFrame:
-    catalog = runtime.lake.catalog.name
-    if snapshot_id is None:
-        frame = spark.table(table_address(catalog, identifier))
-    else:
-        frame = spark.sql(table_at(catalog, identifier, snapshot_id))
-    if rows is not None:
-        frame = frame.filter(rows.in_spark(kinds))
-    return frame.select(*map(quoted, columns)) if columns else frame
 
 
 def _columns(identifier: str, table: Table, metadata: Mapping[str, Any]) -> Sequence[str]:

@@ -11,6 +11,7 @@ import dagster as dg
 
 from lake_assets.config import ContinuousConfig
 from lake_assets.gold.mart import Mart
+from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY
 from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.runs.in_flight import unfinished_runs
 from lake_assets.orchestration.runs.retry_wait import starts_backing_off
@@ -42,10 +43,14 @@ def continuous_job(
 
     @dg.op(
         name=f"keep_{source}_current",
+        required_resource_keys={IO_MANAGER_KEY},
         description=f"Applies the new files of {source} at once, and refreshes the marts that show the present.",
     )
     def keep_current(context: dg.OpExecutionContext) -> None:
-        rounds = Continuous(runtime, source, targets, marts, context.instance, settings=settings)
+        tables = getattr(context.resources, IO_MANAGER_KEY)
+        rounds = Continuous(
+            runtime, source, targets, marts, context.instance, settings=settings, tables=tables
+        )
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with Heartbeat(context.instance, context.run_id, beat):
             events = _run_rounds(context, rounds, settings)

@@ -17,17 +17,17 @@ import dagster as dg
 from lake_assets.config import ContinuousConfig
 from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import SparkLost
-from lake_assets.gold.compute_mart import computed_mart, mart_store
+from lake_assets.gold.compute_mart import computed_mart
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
-from lake_assets.gold.write_mart import write
 from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.iceberg.table_maintenance import Maintained
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
 from lake_assets.orchestration.assets.mart_lineage import Lineage, derived_lineage
 from lake_assets.orchestration.assets.silver_report import Event, inconsistencies, turn_events
+from lake_assets.orchestration.io_managers.iceberg_io_manager import TableIOManager
 from lake_assets.rounds.arrivals import Arrivals
 from lake_assets.rounds.backoff import Backoff, Failures
 from lake_assets.rounds.maintenance import MaintenanceSchedule
@@ -70,8 +70,11 @@ class Continuous:
         instance: dg.DagsterInstance,
         clock: Callable[[], float] = time.monotonic,
         settings: ContinuousConfig | None = None,
+        tables: TableIOManager | None = None,
     ) -> None:
+        """`tables`: the IO manager by which marts are read and stored; by default the lake's own."""
         self._runtime = runtime
+        self._tables = tables or TableIOManager(runtime)
         runtime.branches = KeptBranches(runtime.lake.maintenance.abandoned_after)
         self._source = source
         self._targets = [target for target in targets if target.source == source]
@@ -190,8 +193,8 @@ class Continuous:
             view = mart_view(loaded, mart, self._runtime.lake.gold)
             if view is None or not view.stale:
                 return
-            computed, metadata = computed_mart(self._runtime, mart, view, None)
-            stored = write(self._runtime, mart.identifier, computed, mart_store(mart))
+            computed, metadata = computed_mart(self._runtime, self._tables.read, mart, view, None)
+            stored = self._tables.store(mart.identifier, computed)
             # After the rows are readable, because it takes some tenths of a second.
             if mart.name not in self._lineage:
                 self._lineage[mart.name] = derived_lineage(

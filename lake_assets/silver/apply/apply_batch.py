@@ -19,7 +19,7 @@ from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.touched_days import all_days
+from lake_assets.silver.changes.touched_periods import all_touched
 from lake_assets.silver.write.append_only_tables import append, replace_log
 from lake_assets.silver.write.batch import REWRITE, BatchResult, Written
 from lake_assets.silver.write.batch_context import BatchContext
@@ -113,7 +113,7 @@ def _empty(context: BatchContext, current: Attempt) -> Written:
     if context.position.snapshot_id is not None:
         with context.watch.stage("delete"):
             delete_rows(context, current)
-    return Written("delete", touched=all_days(context.target))
+    return Written("delete", touched=all_touched(context.target))
 
 
 def _committed(reader: BatchReader, current: Attempt, written: Written) -> BatchResult:

@@ -25,8 +25,10 @@ CUT = "lake.cut"
 CUT_WAITING = "lake.cut-waiting"
 TOUCHED_DAYS = "lake.touched-days."
 """Prefix; the rest is a column's name in lower case, the value days such as `2026-03-01,2026-03-02` or `all`."""
+TOUCHED_HOURS = "lake.touched-hours."
+"""As TOUCHED_DAYS, with hours such as `2026-03-01T05`, UTC."""
 ALL = "all"
-"""The value for every day."""
+"""The value for every day or hour."""
 UNKNOWN_ROWS = "lake.unknown-rows"
 BATCH = "lake.batch."
 """Prefix of the batch's own figures."""
@@ -35,12 +37,13 @@ NO_CHANGES = "none"
 
 # If another writer has changed rows since the batch, a re-stamp with the batch's touched days would claim that no other
 # days were touched.
-SILVER = StampRule(LOG_OFFSET, below_changes=True, not_repeated=(TOUCHED_DAYS,))
+SILVER = StampRule(LOG_OFFSET, below_changes=True, not_repeated=(TOUCHED_DAYS, TOUCHED_HOURS))
 
 
-def touched_days_property(column: str) -> str:
-    """The summary property for one column, in lower case, because Spark's writer options ignore case."""
-    return f"{TOUCHED_DAYS}{column.lower()}"
+def touched_property(kind: str, column: str) -> str:
+    """The summary property of TOUCHED_DAYS or TOUCHED_HOURS for one column, in lower case, because Spark's writer
+    options ignore case."""
+    return f"{kind}{column.lower()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,18 @@ from lake_assets.spark.sql import Sql, joined, quoted, sql
 
 
 @dataclass(frozen=True, slots=True)
+class Tracked:
+    """Columns of a silver table of which each commit must name the touched days or hours, because a mart's partitions
+    follow them."""
+
+    days: tuple[str, ...] = ()
+    hours: tuple[str, ...] = ()
+
+
+UNTRACKED = Tracked()
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """One silver table, computed from one source table's DMS files."""
 
@@ -43,8 +55,7 @@ class Target:
     """Whether some of its files may have before images."""
     may_be_partial: bool = False
     """Whether updates in some of its files may lack columns, which `_unsupplied` names."""
-    track_days: tuple[str, ...] = ()
-    """Timestamp columns whose touched days each commit must name, because a mart's days follow them."""
+    tracked: Tracked = UNTRACKED
 
     @property
     def namespace(self) -> str:
@@ -126,10 +137,10 @@ class Target:
 
 
 def source_targets(
-    name: str, source: SourceConfig, track_days: Mapping[str, tuple[str, ...]] | None = None
+    name: str, source: SourceConfig, tracked: Mapping[str, Tracked] | None = None
 ) -> list[Target]:
-    """The silver tables of one source; `track_days` maps a silver table's name to its columns to track."""
-    tracked = track_days or {}
+    """The silver tables of one source; `tracked` maps a silver table's name to its columns to track."""
+    wanted = tracked or {}
     targets = []
     for table, config in source.tables.items():
         base = config.name or table.split(".")[1].lower()
@@ -145,7 +156,7 @@ def source_targets(
                     dms=source.settings(table),
                     freshness=config.freshness or source.freshness,
                     schema_changes=_policies(config, source),
-                    track_days=tracked.get(silver, ()),
+                    tracked=wanted.get(silver, UNTRACKED),
                 )
             )
     return targets
@@ -159,15 +170,13 @@ def _policies(config: TableConfig, source: SourceConfig) -> SchemaChanges:
     return policies
 
 
-def lake_targets(
-    lake: LakeConfig, track_days: Mapping[tuple[str, str], tuple[str, ...]] | None = None
-) -> list[Target]:
-    """Every silver table of the lake; `track_days` maps (source, silver table) to the columns to track."""
-    tracked = track_days or {}
+def lake_targets(lake: LakeConfig, tracked: Mapping[tuple[str, str], Tracked] | None = None) -> list[Target]:
+    """Every silver table of the lake; `tracked` maps (source, silver table) to the columns to track."""
+    wanted = tracked or {}
     return [
         target
         for name, source in lake.sources.items()
         for target in source_targets(
-            name, source, {table: columns for (owner, table), columns in tracked.items() if owner == name}
+            name, source, {table: columns for (owner, table), columns in wanted.items() if owner == name}
         )
     ]

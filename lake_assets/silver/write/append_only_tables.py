@@ -21,6 +21,7 @@ from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.reading import Reading
+from lake_assets.silver.changes.touched_periods import touched_by_rows
 from lake_assets.silver.plan.lateness import is_late
 from lake_assets.silver.plan.rewritten import former_content, rewritten
 from lake_assets.silver.table.change_events import ChangeFigures
@@ -66,7 +67,10 @@ def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
                 delta = _not_applied(reader, reading, delta)
             delta = checkpointed(delta)
             rows = delta.count()
-    return Written(strategy="append", keys=seen.used, rows=rows, images=_columns(context.target, delta))
+    images = _columns(context.target, delta)
+    with context.watch.stage("touched_periods"):
+        touched = touched_by_rows(context.target, images)
+    return Written(strategy="append", keys=seen.used, rows=rows, images=images, touched=touched)
 
 
 def refuse_changes(target: Target, reading: Reading, seen: ChangeFigures) -> None:

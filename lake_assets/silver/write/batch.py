@@ -43,7 +43,7 @@ class Written:
     versions: int = 0
     """For a table that keeps former rows, the images from which its rows were computed, the table's own included."""
     touched: Mapping[str, str] = field(default_factory=dict)
-    """Per tracked column the days of old and new images, as the summary has them."""
+    """The summary properties that name the days and hours of old and new images in tracked columns."""
     followed: int = 0
     """Keys among `keys` that no change of the batch names, but from which its rows moved."""
     taken_back: int = 0

@@ -18,9 +18,9 @@ from lake_assets.iceberg.publish import EVERY_ROW, Attempt, with_properties
 from lake_assets.iceberg.retention import chain
 from lake_assets.iceberg.table_io import APPLIED_AT, RESTAMP_OF, committed_at, live_rows, load_table, summary
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.touched_days import all_days
+from lake_assets.silver.changes.touched_periods import all_touched
 from lake_assets.silver.table.change_events import ChangeFigures
-from lake_assets.silver.table.position import Position, touched_days_property
+from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.row_count import RowCounts, row_count_problem
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import REWRITE, BatchResult, Written
@@ -115,7 +115,7 @@ def overwrite(
         strategy="overwrite",
         keys=seen.used,
         rows=int(counted.get["rows"]),
-        touched=all_days(context.target),
+        touched=all_touched(context.target),
     )
 
 
@@ -167,8 +167,7 @@ def repeat_position(context: BatchContext, current: Attempt, result: BatchResult
 
 
 def _properties(result: BatchResult, written: Written) -> dict[str, str]:
-    properties = result.position.properties() | result.properties()
-    return properties | {touched_days_property(column): days for column, days in written.touched.items()}
+    return {**result.position.properties(), **result.properties(), **written.touched}
 
 
 def count_rows(

@@ -17,7 +17,7 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.collapse import order_of_change
 from lake_assets.silver.changes.key_states import table_image
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.touched_days import all_days
+from lake_assets.silver.changes.touched_periods import all_touched
 from lake_assets.silver.table.change_events import UPDATED
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.append_only_tables import each_once
@@ -56,7 +56,7 @@ def replace_rows(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
         images=_copies(changed),
         replaced=figures["replaced"],
         versions=figures["rows"],
-        touched=all_days(context.target),
+        touched=all_touched(context.target),
         unmatched=figures["unmatched"],
     )
 

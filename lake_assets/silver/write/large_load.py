@@ -21,7 +21,7 @@ from lake_assets.silver.changes.key_states import (
 )
 from lake_assets.silver.changes.large_batch import batch_states, repeated_keys, repeated_numbers
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.touched_days import all_days
+from lake_assets.silver.changes.touched_periods import all_touched
 from lake_assets.silver.table.change_events import DELETED, INSERTED, UPDATED, ChangeFigures, key_columns
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import Written
@@ -45,7 +45,7 @@ def write_large_load(reader: BatchReader, reading: Reading, current: Attempt) ->
         several, number = _several(reader.context, load, current, seen)
     if changes is None and not number:
         reader.check(reading, seen)
-        return Written("overwrite", keys=seen.used, rows=rows, touched=all_days(target))
+        return Written("overwrite", keys=seen.used, rows=rows, touched=all_touched(target))
     with context.watch.stage("read"):
         delta, counts = _states(target, load if number else None, several, changes)
     seen = seen if changes is None else seen + changes.figures()
@@ -61,7 +61,7 @@ def write_large_load(reader: BatchReader, reading: Reading, current: Attempt) ->
         keys=rows + counts.keys,
         rows=rows + counts.rows,
         images=living(delta),
-        touched=all_days(target),
+        touched=all_touched(target),
         followed=counts.followed,
         taken_back=taken_back,
     )

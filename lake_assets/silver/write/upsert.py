@@ -21,7 +21,7 @@ from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
 from lake_assets.silver.changes.key_states import Counts, keys_of, living
 from lake_assets.silver.changes.large_batch import batch_states
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.touched_days import all_days, touched_days
+from lake_assets.silver.changes.touched_periods import all_touched, touched_by_keys
 from lake_assets.silver.table.change_events import UPDATED, commit_of
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import REWRITE, Written
@@ -55,8 +55,8 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
         delta, counts = replayed(reader, reading, delta, counts)
     elif counts.doubtful:
         delta, counts = settled_in_order(reader, reading, delta, counts)
-    with context.watch.stage("touched_days"):
-        touched = touched_days(context.address, position.snapshot_id, target, delta)
+    with context.watch.stage("touched_periods"):
+        touched = touched_by_keys(context.address, position.snapshot_id, target, delta)
     context.stage("write")
     written = Written(
         strategy="delete_and_append",
@@ -95,7 +95,7 @@ def replace_table(reader: BatchReader, reading: Reading, current: Attempt) -> Wr
         keys=counts.keys,
         rows=counts.rows,
         followed=counts.followed,
-        touched=all_days(target),
+        touched=all_touched(target),
     )
 
 

@@ -17,6 +17,7 @@ from lake_assets.config import TableConfig
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.table.targets import Tracked
 from lake_assets.silver.write.batch import BatchResult, TableResult
 from lake_assets_tests.helpers.files.dms_files import DmsFile, csv_bytes, parquet_bytes, put, transactions_csv
 from lake_assets_tests.helpers.lakes.small_lakes import DMS, small_lake
@@ -114,7 +115,9 @@ class Bench:
         """One scan of the bucket and one turn of every table; results by silver name."""
         self.look()
         targets = [
-            replace(target, track_days=self.tracked.get(target.name, ()))
+            replace(target, tracked=Tracked(days=self.tracked[target.name]))
+            if target.name in self.tracked
+            else target
             for target in self.lake.targets
             if only is None or target.name in only
         ]

@@ -192,13 +192,13 @@ class BikeLake:
         found: dict[str, set[date] | None] = {}
         for run in self.work().runs:
             for name in run.marts:
-                if run.days is None:
+                if run.periods is None:
                     found[name] = None
                 else:
                     own = found.setdefault(name, set())
                     assert own is not None
-                    assert own.isdisjoint(oracle.days_from(*run.days)), "a day is requested once"
-                    own.update(oracle.days_from(*run.days))
+                    assert own.isdisjoint(oracle.days_from(*run.periods)), "a day is requested once"
+                    own.update(oracle.days_from(*run.periods))
         return found
 
     def run(self, run: MartRun, keys: Sequence[dg.AssetKey] | None = None) -> dg.ExecuteInProcessResult:

@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 COLUMNS = {
     name: {column.name: column.type for column in TABLES[name].columns}
-    for name in ("stations", "trips", "station_status", "bikes", "maintenance_tickets")
+    for name in ("stations", "trips", "station_status", "bikes", "maintenance_tickets", "members")
 }
 COLUMNS["station_status_changes"] = {
     "_op": "string",
@@ -39,15 +39,17 @@ def compute(
     rows: Mapping[str, Sequence[Row]],
     now: datetime,
     days: tuple[date, date] | None = None,
+    hours: tuple[datetime, datetime] | None = None,
     **settings: Any,
 ) -> list[Row]:
     """The mart's rows over `rows` by table."""
     request = MartRequest(
         inputs={name: frame(spark, rule.table, rows[rule.table]) for name, rule in mart.tables.items()},
         now=now,
-        first_day=days[0] if days else None,
-        last_day=days[1] if days else None,
+        first_day=days[0] if days else hours[0].date() if hours else None,
+        last_day=days[1] if days else hours[1].date() if hours else None,
         settings=settings,
+        hours=hours,
     )
     return python_rows(mart.compute(request))
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 Row = dict[str, Any]
 MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
 
 
 class Spell(NamedTuple):
@@ -43,6 +44,11 @@ def rounded(minutes: float) -> float:
 
 def station_spells(changes: Iterable[Row]) -> dict[int, list[Spell]]:
     """The spells of each station in order, from the change log of station_status."""
+    return {station: _spells(states) for station, states in station_states(changes).items()}
+
+
+def station_states(changes: Iterable[Row]) -> dict[int, dict[datetime, Row]]:
+    """By station and time, the row of the state from then on, in order."""
     by_station: dict[int, list[Row]] = defaultdict(list)
     for row in changes:
         by_station[row["station_id"]].append(row)
@@ -52,12 +58,12 @@ def station_spells(changes: Iterable[Row]) -> dict[int, list[Spell]]:
         for number, stamp in enumerate(stamps):
             loads[number].append(stamp)
     starts = sorted(min(stamps) for stamps in loads.values())
-    return {station: _spells(rows, starts) for station, rows in by_station.items()}
+    return {station: _states(rows, starts) for station, rows in by_station.items()}
 
 
-def _spells(rows: list[Row], load_starts: list[datetime]) -> list[Spell]:
+def _states(rows: list[Row], load_starts: list[datetime]) -> dict[datetime, Row]:
     rows = sorted(rows, key=lambda row: (row["_commit_ts"], row["_sequence"]))
-    states: dict[datetime, bool] = {}
+    states: dict[datetime, Row] = {}
     changed: datetime | None = None
     for row in rows:
         at = row["_commit_ts"]
@@ -68,15 +74,83 @@ def _spells(rows: list[Row], load_starts: list[datetime]) -> list[Spell]:
                 continue
         else:
             changed = at
-        states[at] = row["_op"] != "D" and row["bikes_available"] == 0
+        states[at] = row
+    return states
+
+
+def _spells(states: dict[datetime, Row]) -> list[Spell]:
     spells: list[Spell] = []
-    for at, empty in states.items():
+    for at, row in states.items():
+        empty = row["_op"] != "D" and row["bikes_available"] == 0
         is_open = bool(spells) and spells[-1].until is None
         if empty and not is_open:
             spells.append(Spell(at, None))
         elif not empty and is_open:
             spells[-1] = Spell(spells[-1].since, at)
     return spells
+
+
+def station_hourly(status_changes: Sequence[Row], *, now: datetime, hours: Sequence[datetime]) -> list[Row]:
+    """What the mart of this name must hold."""
+    found = []
+    for station, states in station_states(status_changes).items():
+        ends = [*list(states)[1:], None]
+        lasting = [
+            (since, end or max(now, since), row)
+            for (since, row), end in zip(states.items(), ends, strict=True)
+        ]
+        for hour in hours:
+            parts = [
+                (min(until, hour + HOUR) - max(since, hour), row)
+                for since, until, row in lasting
+                if since < hour + HOUR and until > hour and row["_op"] != "D"
+            ]
+            parts = [(lasts, row) for lasts, row in parts if lasts > timedelta(0)]
+            if parts:
+                known = sum((lasts for lasts, _ in parts), timedelta(0))
+                with_bikes = (lasts for lasts, row in parts if row["bikes_available"] > 0)
+                with_docks = (lasts for lasts, row in parts if row["docks_available"] > 0)
+                bikes = sum((lasts * row["bikes_available"] for lasts, row in parts), timedelta(0))
+                found.append(
+                    {
+                        "hour": hour,
+                        "station_id": station,
+                        "minutes_known": rounded(known / MINUTE),
+                        "minutes_with_bikes": rounded(sum(with_bikes, timedelta(0)) / MINUTE),
+                        "minutes_with_docks": rounded(sum(with_docks, timedelta(0)) / MINUTE),
+                        "mean_bikes": rounded(bikes / known),
+                    }
+                )
+    return found
+
+
+def member_activity_weekly(
+    trips: Sequence[Row], members: Sequence[Row], *, weeks: Sequence[date], least: int
+) -> list[Row]:
+    """What the mart of this name must hold; `weeks` by their Mondays."""
+    plans = {member["member_id"]: member["plan"] for member in members}
+    groups: dict[tuple[date, str], list[Row]] = defaultdict(list)
+    for trip in trips:
+        day = utc_day(trip["started_at"])
+        week = day - timedelta(days=day.weekday())
+        if trip["ended_at"] is not None and trip["member_id"] in plans and week in weeks:
+            groups[week, plans[trip["member_id"]]].append(trip)
+    found = []
+    for (week, plan), ridden in groups.items():
+        riders = {trip["member_id"] for trip in ridden}
+        time = sum((trip["ended_at"] - trip["started_at"] for trip in ridden), timedelta(0))
+        if len(riders) >= least:
+            found.append(
+                {
+                    "week": week,
+                    "plan": plan,
+                    "members": len(riders),
+                    "trips": len(ridden),
+                    "hours_ridden": rounded(time / HOUR),
+                    "distance_km": float(_kilometres(ridden)),
+                }
+            )
+    return found
 
 
 def station_daily(

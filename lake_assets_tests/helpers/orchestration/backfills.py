@@ -46,6 +46,13 @@ class Backfill:
         found = self.dev.query(f"{{runsOrError(filter: {self._condition(*statuses)}){wanted}}}")
         return int(found["runsOrError"]["count"])
 
+    def seconds(self) -> list[float]:
+        """How long each of its successful runs took, in order."""
+        wanted = "{... on Runs{results{startTime endTime}}}"
+        condition = self._condition("SUCCESS")
+        runs = self.dev.query(f"{{runsOrError(filter: {condition}){wanted}}}")["runsOrError"]["results"]
+        return sorted(run["endTime"] - run["startTime"] for run in runs)
+
     def _condition(self, *statuses: str) -> str:
         tags = f'tags: [{{key: "{BACKFILL}", value: "{self.key}"}}]'
         return f"{{{tags}, statuses: [{', '.join(statuses)}]}}" if statuses else f"{{{tags}}}"

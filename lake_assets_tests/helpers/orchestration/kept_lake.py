@@ -1,5 +1,6 @@
 """A lake with a mart, which the continuous run keeps current."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,16 @@ ITEMS_NOW = Mart(
 class Kept:
     """A lake with two tables and a mart that is kept current."""
 
-    def __init__(self, folder: Path, **automation: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        marts: Sequence[Mart] = (ITEMS_NOW,),
+        notes: Mapping[str, Any] = TABLE,
+        **automation: Any,
+    ) -> None:
         sections = {"automation": {"continuous": True, **automation}}
-        self.bench = Bench(folder, {ITEMS: TABLE, NOTES: TABLE}, sections=sections)
-        self.bench.lake = open_lake(self.bench.lake.config, marts=(ITEMS_NOW,))
+        self.bench = Bench(folder, {ITEMS: TABLE, NOTES: notes}, sections=sections)
+        self.bench.lake = open_lake(self.bench.lake.config, marts=marts)
         self.instance = dg.DagsterInstance.ephemeral()
         self.clock, self.now = Clock(), 0.0
         lake = self.bench.lake
@@ -48,7 +55,11 @@ class Kept:
 
     def put(self, table: str, *numbers: int) -> None:
         """A file with new rows of these keys."""
-        rows = [self.clock.change("I", {"id": number, "v": "new"}) for number in numbers]
+        self.change(table, *(("I", {"id": number, "v": "new"}) for number in numbers))
+
+    def change(self, table: str, *changes: tuple[str, dict[str, Any]]) -> None:
+        """A file with changes, as operation and values."""
+        rows = [self.clock.change(op, values) for op, values in changes]
         self.bench.put(cdc_file(table, self.clock.now, rows))
 
     def items(self) -> int:

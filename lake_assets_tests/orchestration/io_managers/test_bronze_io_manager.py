@@ -18,7 +18,7 @@ from lake_assets.config import S3Config
 from lake_assets.orchestration.assets.bronze_assets import IO_MANAGER_KEY, bronze_specs
 from lake_assets.orchestration.io_managers.bronze_io_manager import BronzeIOManager
 from lake_assets.orchestration.lake_definitions import Lake
-from lake_assets.orchestration.shared.day_partitions import daily_partitions
+from lake_assets.orchestration.shared.time_partitions import daily_partitions
 from lake_assets.rounds import arrivals
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets_tests.helpers.files.dms_files import DmsFile, csv_bytes, put

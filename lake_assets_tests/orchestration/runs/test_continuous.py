@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from lake_assets.config import ContinuousConfig
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.publish import KeptBranches
+from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, TableIOManager
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.orchestration.runs.continuous_job import alive_runs, continuous_job, continuous_sensor
 from lake_assets.orchestration.runs.continuous_run import Continuous
@@ -35,6 +36,12 @@ from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, NOTES, TABL
 from lake_assets_tests.helpers.processes.child import output_of, run_python
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def resources(runtime: LakeRuntime) -> dict[str, Any]:
+    """What the job needs, and takes from Dagster's definitions in a deployment."""
+    return {IO_MANAGER_KEY: TableIOManager(runtime)}
+
 
 BRIEF = ContinuousConfig(hand_over_after=timedelta(seconds=1), report_every=timedelta(0))
 
@@ -162,7 +169,7 @@ def test_the_job_hands_over_and_tells_what_it_did(kept: Kept, tmp_path: Path) ->
     kept.put(ITEMS, 1, 2, 3)
     # A run of an instance in memory has no heartbeat.
     with open_instance(tmp_path / "dagster") as instance:
-        run = job.execute_in_process(instance=instance)
+        run = job.execute_in_process(instance=instance, resources=resources(lake.runtime))
         assert run.success
         record = instance.get_run_record_by_id(run.run_id)
         assert record is not None
@@ -185,7 +192,7 @@ def test_a_terminated_run_tells_what_it_has_applied(kept: Kept, monkeypatch: pyt
     job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, settings)
     kept.put(ITEMS, 1)
     with pytest.raises(DagsterExecutionInterruptedError):
-        job.execute_in_process(instance=kept.instance)
+        job.execute_in_process(instance=kept.instance, resources=resources(lake.runtime))
     assert (
         kept.instance.get_latest_materialization_event(dg.AssetKey(["silver", "shop", "items"])) is not None
     )

@@ -1,29 +1,28 @@
-"""Which days a stretch of silver commits concerns, as tables of cases over summaries written by hand.
+"""Which periods a stretch of silver commits concerns, as tables of cases over summaries written by hand.
 
 Not here: summaries that real commits carry, and what is computed for the days (`test_incremental.py`).
 """
 
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lake_assets.gold.changed_days import (
-    Changed,
-    Commit,
-    changed_days,
-    days_between,
-    format_days,
-    gap_to,
+from lake_assets.gold.changed_periods import Changed, Commit, changed_periods, gap_to, spread_onwards
+from lake_assets.gold.mart import Follow, Input
+from lake_assets.gold.periods.grain import (
+    Grain,
+    Period,
+    beginning,
+    between,
+    format_periods,
     hull,
-    parse_days,
+    parse_periods,
     span,
-    spread_onwards,
     stretches,
 )
-from lake_assets.gold.mart import Follow, Input
 
 STARTED = Input("shop", "trips", Follow.DAY, "started_at")
 ONWARDS = Input("shop", "status_changes", Follow.DAY_ONWARDS, "_commit_ts")
@@ -110,7 +109,7 @@ BY_PARTITION = {
 def test_days_of_a_table_partitioned_by_them(name: str) -> None:
     commits, expected = BY_PARTITION[name]
     stretch = [Commit(operation, summary) for operation, summary in commits]
-    assert changed_days(STARTED, stretch, by_partition=True) == expected
+    assert changed_periods(STARTED, stretch, Grain.DAY, transform="day") == expected
 
 
 BY_BATCH = {
@@ -156,14 +155,14 @@ BY_BATCH = {
 def test_days_that_each_batch_names(name: str) -> None:
     commits, expected = BY_BATCH[name]
     stretch = [Commit(operation, summary) for operation, summary in commits]
-    assert changed_days(STARTED, stretch, by_partition=False) == expected
+    assert changed_periods(STARTED, stretch, Grain.DAY, transform=None) == expected
 
 
 def test_the_property_of_a_column_with_capitals_is_found() -> None:
     """Spark's writer options know no case, so that the summary has it in lower case."""
     rule = Input("shop", "trips", Follow.DAY, "EndedAt")
     summary = {"lake.log-offset": "7", "added-records": "1", "lake.touched-days.endedat": "2024-03-04"}
-    assert changed_days(rule, [Commit("append", summary)], by_partition=False) == on(4)
+    assert changed_periods(rule, [Commit("append", summary)], Grain.DAY, transform=None) == on(4)
 
 
 DIMENSIONS = {
@@ -180,14 +179,15 @@ DIMENSIONS = {
 def test_a_dimension_concerns_every_day_or_none(name: str) -> None:
     commits, expected = DIMENSIONS[name]
     stretch = [Commit(operation, summary) for operation, summary in commits]
-    for by_partition in (True, False):
-        assert changed_days(DIMENSION, stretch, by_partition=by_partition) == expected
+    for transform in ("day", None):
+        assert changed_periods(DIMENSION, stretch, Grain.DAY, transform=transform) == expected
 
 
 @pytest.mark.parametrize("rule", [STARTED, ONWARDS, DIMENSION])
-@pytest.mark.parametrize("by_partition", [True, False])
-def test_without_a_chain_of_commits_everything_counts_as_changed(rule: Input, by_partition: bool) -> None:
-    assert changed_days(rule, None, by_partition=by_partition) == EVERY
+@pytest.mark.parametrize("transform", ["day", None])
+def test_without_a_chain_of_commits_everything_counts_as_changed(rule: Input, transform: str | None) -> None:
+    for grain in Grain:
+        assert changed_periods(rule, None, grain, transform=transform) == EVERY
 
 
 SPREADS = {
@@ -207,16 +207,18 @@ SPREADS = {
 @pytest.mark.parametrize("name", SPREADS)
 def test_a_state_lasts_until_the_next_change(name: str) -> None:
     touched, consumed, until, expected = SPREADS[name]
-    found = spread_onwards(map(day, touched), None if consumed is None else day(consumed), day(until))
+    found = spread_onwards(
+        Grain.DAY, map(day, touched), None if consumed is None else day(consumed), day(until)
+    )
     assert sorted(found) == [day(number) for number in expected]
 
 
 def test_hull_takes_a_marker_for_what_it_is() -> None:
     marker, birth = date(9999, 12, 31), date(1, 1, 1)
-    assert hull([day(3), day(5), marker, birth], day(5)) == {day(3), day(4), day(5), marker, birth}
-    assert hull([marker], day(5)) == {marker}
-    assert hull([], day(5)) == set()
-    assert len(hull([day(3), day(3) + timedelta(days=360)], day(5))) == 361
+    assert hull(Grain.DAY, [day(3), day(5), marker, birth], day(5)) == {day(3), day(4), day(5), marker, birth}
+    assert hull(Grain.DAY, [marker], day(5)) == {marker}
+    assert hull(Grain.DAY, [], day(5)) == set()
+    assert len(hull(Grain.DAY, [day(3), day(3) + timedelta(days=360)], day(5))) == 361
     assert span([day(3), day(5), day(4), marker, birth], day(5)) == {day(3), day(5)}
     assert span([marker], day(5)) == set()
 
@@ -237,30 +239,110 @@ GAPS = {
 @pytest.mark.parametrize("name", GAPS)
 def test_quiet_days_up_to_new_ones_are_computed_too(name: str) -> None:
     had, days, expected = GAPS[name]
-    found = gap_to(frozenset(map(day, had)), list(map(day, days)), day(9))
+    found = gap_to(Grain.DAY, frozenset(map(day, had)), list(map(day, days)), day(9))
     assert sorted(found - set(map(day, days))) == [day(number) for number in expected]
 
 
 def test_stretches_are_contiguous_over_the_end_of_a_month() -> None:
     days = [day(1, 4), day(30), day(31), day(4, 4), day(29)]
-    assert stretches(days) == [(day(29), day(1, 4)), (day(4, 4), day(4, 4))]
-    assert stretches([]) == []
-    assert format_days(days) == "2024-03-29..2024-04-01,2024-04-04"
+    assert stretches(Grain.DAY, days) == [(day(29), day(1, 4)), (day(4, 4), day(4, 4))]
+    assert stretches(Grain.DAY, []) == []
+    assert format_periods(Grain.DAY, days) == "2024-03-29..2024-04-01,2024-04-04"
 
 
-some_days = st.frozensets(
-    st.dates(date(2023, 11, 1), date(2024, 4, 1)) | st.sampled_from([date.min, date.max]), max_size=80
+some_times = st.frozensets(
+    st.integers(0, 152 * 24 * 60).map(
+        lambda minute: datetime(2023, 11, 1, tzinfo=UTC) + timedelta(minutes=minute)
+    )
+    | st.sampled_from([beginning(date.min), beginning(date.max)]),
+    max_size=80,
 )
 
 
-@given(some_days)
-def test_days_survive_a_summary(days: frozenset[date]) -> None:
-    assert parse_days(format_days(days)) == days
-    assert parse_days(",".join(sorted(day.isoformat() for day in days))) == days
+@given(some_times, st.sampled_from(Grain))
+def test_periods_survive_a_summary(times: frozenset[datetime], grain: Grain) -> None:
+    periods = frozenset(map(grain.of, times))
+    assert parse_periods(format_periods(grain, periods)) == (grain if periods else Grain.DAY, periods)
+    assert {grain.of_key(grain.key(period)) for period in periods} == periods
 
 
-@given(some_days)
-def test_stretches_hold_exactly_the_days_and_do_not_touch(days: frozenset[date]) -> None:
-    found = stretches(days)
-    assert {day for first, last in found for day in days_between(first, last)} == days
-    assert all(before[1] + timedelta(days=1) < after[0] for before, after in pairwise(found))
+@given(some_times, st.sampled_from(Grain))
+def test_stretches_hold_exactly_the_periods_and_do_not_touch(
+    times: frozenset[datetime], grain: Grain
+) -> None:
+    periods = frozenset(map(grain.of, times))
+    found = stretches(grain, periods)
+    assert {period for first, last in found for period in between(grain, first, last)} == periods
+    assert all(grain.after(before[1]) < after[0] for before, after in pairwise(found))
+
+
+@given(some_times, st.sampled_from(Grain))
+def test_a_time_lies_in_its_period_alone(times: frozenset[datetime], grain: Grain) -> None:
+    for moment in times - {beginning(date.max)}:
+        period = grain.of(moment)
+        start, end = grain.window(period, period)
+        assert start <= moment < end
+        assert grain.of(end) == grain.after(period)
+        assert grain.of(end - timedelta(microseconds=1)) == period
+        assert grain.last_day(period) == (end - timedelta(microseconds=1)).date()
+
+
+def hour(day: int, number: int) -> datetime:
+    return datetime(2024, 3, day, number, tzinfo=UTC)
+
+
+def touched(kind: str, value: str) -> Summary:
+    return {"lake.log-offset": "7", "added-records": "1", f"lake.touched-{kind}.started_at": value}
+
+
+FINER: dict[str, tuple[Grain, str | None, Summary, list[Period] | None]] = {
+    # the mart's grain, the transform by which silver is partitioned, a summary, the periods
+    "hours by hours": (
+        Grain.HOUR,
+        "hour",
+        {"added-records": "1", "partitions.started_at_hour=2024-03-31-01": ""},
+        [hour(31, 1)],
+    ),
+    "days by hours": (
+        Grain.DAY,
+        "hour",
+        {"added-records": "1", "partitions.started_at_hour=2024-03-31-01": ""},
+        [day(31)],
+    ),
+    "weeks by days": (Grain.WEEK, "day", partitions("2024-03-03", "2024-03-04"), [day(26, 2), day(4)]),
+    "months by days": (Grain.MONTH, "day", partitions("2024-02-29", "2024-03-31"), [day(1, 2), day(1)]),
+    "months by months": (
+        Grain.MONTH,
+        "month",
+        {"added-records": "1", "partitions.started_at_month=2024-03": ""},
+        [day(1)],
+    ),
+    "hours that a batch names": (
+        Grain.HOUR,
+        None,
+        touched("hours", "2024-03-04T05,2024-03-15T23"),
+        [hour(4, 5), hour(15, 23)],
+    ),
+    "weeks of the days that a batch names": (
+        Grain.WEEK,
+        None,
+        touched("days", "2024-03-04,2024-03-10,2024-03-11"),
+        [day(4), day(11)],
+    ),
+    "a batch from before the hours were tracked": (Grain.HOUR, None, touched("days", "2024-03-04"), None),
+}
+
+
+@pytest.mark.parametrize("name", FINER)
+def test_periods_that_are_no_days(name: str) -> None:
+    grain, transform, summary, expected = FINER[name]
+    found = changed_periods(STARTED, [Commit("append", summary)], grain, transform=transform)
+    assert found == (EVERY if expected is None else Changed(frozenset(expected)))
+
+
+@pytest.mark.parametrize(("first", "last"), [(30, 31), (26, 27)], ids=["spring in Berlin", "all hours"])
+def test_where_clocks_change_a_day_has_its_24_hours(first: int, last: int) -> None:
+    hours = between(Grain.HOUR, hour(first, 0), hour(last, 23))
+    assert len(hours) == 48
+    assert stretches(Grain.HOUR, hours) == [(hour(first, 0), hour(last, 23))]
+    assert format_periods(Grain.HOUR, hours) == f"hour:2024-03-{first}T00..2024-03-{last}T23"

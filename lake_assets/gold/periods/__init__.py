@@ -1,0 +1,1 @@
+"""The hours, days, weeks and months that the partitions of marts are."""

@@ -1,0 +1,70 @@
+"""A backfill from the command line: partitions of a mart are computed again, in chunks, in this process.
+
+The assets that the UI shows are run and reported to the same Dagster instance. Here: the chunks. Not here: what makes
+the partitions pending (`rounds/requested_periods.py`).
+"""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from lake_assets.errors import LakeError
+from lake_assets.gold.mart import Mart
+from lake_assets.gold.periods.grain import Period, between
+from lake_assets.lake import Lake
+from lake_assets.orchestration.assets.mart_assets import failed_inputs
+from lake_assets.orchestration.assets.mart_runs import MartRun, within_partitions
+from lake_assets.orchestration.sync import execute_assets, failure_of
+from lake_assets.rounds.requested_periods import request_periods
+
+
+def backfill(
+    lake: Lake, instance: dg.DagsterInstance, name: str, first: str, last: str, chunk: int | None = None
+) -> Iterator[tuple[str, str, int]]:
+    """Computes the partitions from first to last again, at most `chunk` of them in a run; yields the first and last key
+    of each chunk and its number once it is stored. What is left when the process ends stays pending: the next `sync` or
+    the sensor computes it. Raises LakeError for partitions that there are not, and when a chunk fails."""
+    mart = _mart(lake, name)
+    periods = _periods(lake, mart, first, last)
+    if failed := failed_inputs(instance, mart):
+        raise LakeError(
+            f"{mart.identifier} is not computed while a check of its inputs fails: {', '.join(failed)}."
+        )
+    request_periods(lake.runtime, mart, periods[0], periods[-1])
+    for start in range(0, len(periods), chunk or len(periods)):
+        part = periods[start : start + (chunk or len(periods))]
+        run = MartRun((mart.name,), (part[0], part[-1]), mart.partitions)
+        executed = execute_assets(lake, instance, run.keys, run.tags)
+        if not executed.success:
+            raise LakeError(
+                f"{mart.identifier}: the partitions from {mart.partitions.key(part[0])} on are not computed: "
+                f"{failure_of(executed) or 'the run ended without them'}. They are pending; `lake-assets sync` "
+                "computes them."
+            )
+        yield mart.partitions.key(part[0]), mart.partitions.key(part[-1]), len(part)
+
+
+def _mart(lake: Lake, name: str) -> Mart:
+    by_name = {mart.name: mart for mart in lake.marts if mart.partition_column is not None}
+    if (mart := by_name.get(name.removeprefix("gold.").removeprefix("gold/"))) is None:
+        raise LakeError(
+            f"There is no mart {name} with partitions; there are {', '.join(sorted(by_name)) or 'none'}."
+        )
+    return mart
+
+
+def _periods(lake: Lake, mart: Mart, first: str, last: str) -> list[Period]:
+    grain = mart.partitions
+    try:
+        periods = between(grain, *(grain.of(grain.of_key(key)) for key in (first, last)))
+    except ValueError as error:
+        raise LakeError(
+            f"{first} and {last} must be keys of partitions by {grain}, such as "
+            f"{grain.key(grain.of(lake.config.gold.start_date))}."
+        ) from error
+    if not periods or within_partitions(lake.config, periods, grain) != periods:
+        raise LakeError(
+            f"{mart.identifier} has no partitions from {first} to {last}: the first one is "
+            f"{grain.key(grain.of(lake.config.gold.start_date))} (gold.start_date), the last one the present {grain}."
+        )
+    return periods
