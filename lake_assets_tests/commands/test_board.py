@@ -137,7 +137,13 @@ def test_the_board_shows_the_racks_and_refreshes_itself(
 
 
 def evaluated(
-    instance: dg.DagsterInstance, name: str, *, passed: bool, severity: str = "ERROR", **metadata: str
+    instance: dg.DagsterInstance,
+    name: str,
+    *,
+    passed: bool,
+    severity: str = "ERROR",
+    description: str | None = None,
+    **metadata: str,
 ) -> None:
     """Dagster's storage has the evaluation of a check of the trips."""
     instance.report_runless_asset_event(
@@ -146,6 +152,7 @@ def evaluated(
             check_name=name,
             passed=passed,
             severity=dg.AssetCheckSeverity[severity],
+            description=description,
             metadata=metadata,
         )
     )
@@ -176,7 +183,7 @@ def test_the_board_shows_the_checks_that_fail_and_the_alarms(
             assert "No check fails, of 1 evaluated." in shown("checks")
             assert "2 not sent." in shown("alarms")
             assert "Rack 2 is empty.\tracks_empty_now\tnot yet" in shown("alarms")
-            evaluated(instance, "freshness", passed=False, severity="WARN", problem="a file waits")
+            evaluated(instance, "freshness", passed=False, severity="WARN", description="a file waits")
             evaluated(instance, "unique_key", passed=False, problem=SCRIPT)
             send_alarms(lake.runtime, AlarmLog(lake.runtime.catalog))
             until(browser, lambda: "2 of 2 checks fail." in shown("checks"))

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from lake_assets.lake import Lake
-from lake_assets.orchestration.checks.check_history import latest_evaluation
+from lake_assets.orchestration.checks.check_history import latest_evaluations
 from lake_assets.orchestration.checks.silver_checks import check_specs
 
 
@@ -31,20 +31,17 @@ def check_outcomes(lake: Lake, instance: dg.DagsterInstance) -> list[CheckOutcom
     """The outcomes, failures first; without the checks that Dagster has no evaluation of."""
     keys = [spec.key for target in lake.targets for spec in check_specs(target)]
     keys += [dg.AssetCheckKey(dg.AssetKey(check.asset_key), check.name) for check in lake.checks]
-    found = []
-    for key in keys:
-        if (newest := latest_evaluation(instance, key)) is None:
-            continue
-        found.append(
-            CheckOutcome(
-                key.asset_key.to_user_string(),
-                key.name,
-                bool(newest.passed),
-                newest.is_warning,
-                datetime.fromtimestamp(newest.at, UTC),
-                newest.problem,
-            )
+    found = [
+        CheckOutcome(
+            key.asset_key.to_user_string(),
+            key.name,
+            bool(newest.passed),
+            newest.is_warning,
+            datetime.fromtimestamp(newest.at, UTC),
+            newest.problem or newest.description,
         )
+        for key, newest in latest_evaluations(instance, keys).items()
+    ]
     return sorted(
         found, key=lambda outcome: (outcome.passed, outcome.is_warning, outcome.table, outcome.name)
     )
