@@ -7,6 +7,7 @@ finding out that a lake has nothing to do (`orchestration/lake_definitions.py`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lake_assets.alarms.due_alarms import refuse_impossible_alarms
 from lake_assets.checks.data_check import DataCheck
 from lake_assets.checks.lake_checks import lake_checks
 from lake_assets.config import LakeConfig
@@ -36,9 +37,10 @@ def open_lake(
     config: LakeConfig, runtime: LakeRuntime | None = None, marts: Sequence[Mart] | None = None
 ) -> Lake:
     """Resolves the marts, the silver tables with the columns that the marts track, and the checks. Raises LakeError for
-    an unusable mart or check."""
+    an unusable mart, alarm or check."""
     found = tuple(load_marts(config) if marts is None else marts)
     refuse_impossible_cuts(found, config)
+    refuse_impossible_alarms(found, config)
     targets = tuple(lake_targets(config, tracked_columns(found, config)))
     checks = tuple(lake_checks(config, targets, found))
     return Lake(runtime or LakeRuntime(config), targets, found, checks)

@@ -15,9 +15,13 @@ from lake_assets.spark.preflight import free_port
 from lake_assets.spark.session import SparkSessions
 from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
 from lake_assets_tests.helpers.lakes.small_lakes import SPARK, lake_config
+from lake_assets_tests.helpers.processes.child import java_options
 from lake_assets_tests.helpers.servers.dms_task import Dms, replication_task
 from lake_assets_tests.helpers.servers.postgresql import postgresql_server
 from lake_assets_tests.helpers.servers.s3 import ACCESS, resource, s3_server
+
+# Every Spark that a test starts reads it: in this process, as a Spark Connect server, in processes of its own.
+os.environ["SPARK_SUBMIT_OPTS"] = java_options()
 
 
 @pytest.hookimpl(trylast=True)
@@ -60,11 +64,8 @@ def _embedded() -> Iterator[SparkSession]:
         .config("spark.jars.excludes", S3_EXCLUDES)
         .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
         .config("spark.driver.memory", "2g")
-        # Short work on two cores, shared by two of these: the second compiler and a parallel collector only cost.
-        .config(
-            "spark.driver.extraJavaOptions",
-            "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        )
+        # Short work on two cores, shared by two of these: a parallel collector only costs.
+        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "OFF")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from lake_assets.config.automation import ContinuousConfig, MaintenanceConfig
+from lake_assets.config.automation import AlarmsConfig, ContinuousConfig, MaintenanceConfig
 from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, did_you_mean, matching, refuse
 from lake_assets.config.checks import FOR_GOLD, ChecksConfig, TableCheck, check_mistakes
 from lake_assets.config.consistent_cut import ConsistentCut
@@ -302,6 +302,7 @@ class LakeConfig(Model):
     automation: AutomationConfig = AutomationConfig()
     maintenance: MaintenanceConfig = MaintenanceConfig()
     checks: ChecksConfig = ChecksConfig()
+    alarms: AlarmsConfig = AlarmsConfig()
 
     @model_validator(mode="after")
     def _source_names(self) -> "LakeConfig":

@@ -69,6 +69,15 @@ def _secrets(lake: LakeConfig) -> list[str]:
             found.add(source.s3.secret_access_key.get_secret_value())
         if source.database is not None:
             found |= set(_of_address(source.database.get_secret_value()))
+    if lake.alarms.webhook is not None:
+        address = lake.alarms.webhook.get_secret_value()
+        parts = urlsplit(address)
+        # The path and the query are where a webhook's token is, and drivers repeat them without the host.
+        found |= {
+            address,
+            f"{parts.path}?{parts.query}" if parts.query else parts.path,
+            *_of_address(address),
+        }
     found |= {str(value) for key, value in lake.spark.conf.items() if _SECRET_KEY.search(key)}
     found |= set(_IN_ADDRESS.findall(lake.spark.remote))
     return _long_enough(found)

@@ -15,6 +15,7 @@ from lake_assets.orchestration.checks.data_checks import check_schedules, data_c
 from lake_assets.orchestration.io_managers.bronze_io_manager import BronzeIOManager
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, TableIOManager
 from lake_assets.orchestration.runs.continuous_job import continuous_job, continuous_sensor
+from lake_assets.orchestration.sensors.alarm_sensor import alarm_sensor
 from lake_assets.orchestration.sensors.file_sensor import file_sensor
 from lake_assets.orchestration.sensors.freshness_sensor import freshness_sensor
 from lake_assets.orchestration.sensors.mart_sensor import mart_sensor
@@ -45,6 +46,8 @@ def build_definitions(
     sensors.append(freshness_sensor(runtime, lake.targets, lake.checks))
     if lake.marts:
         sensors.append(mart_sensor(runtime, lake.marts))
+    if lake.config.alarms.webhook is not None and lake.config.alarms.marts:
+        sensors.append(alarm_sensor(runtime))
     jobs = []
     if (continuous := lake.config.automation.continuous) is not None:
         for source in lake.config.sources:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import dagster as dg
 import pyarrow as pa
 import pytest
 import uvicorn
@@ -21,13 +22,17 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 from starlette.applications import Starlette
 
+from lake_assets.alarms.alarm_log import AlarmLog
+from lake_assets.alarms.send_alarms import send_alarms
 from lake_assets.commands.board.board import content
 from lake_assets.commands.board.serve_board import board_app
-from lake_assets.lake import Lake
+from lake_assets.config.automation import AlarmsConfig
+from lake_assets.lake import Lake, open_lake
 from lake_assets.spark.preflight import free_port
 from lake_assets_tests.helpers.lakes.bike_lake import BikeLake, Row, station, status
 from lake_assets_tests.helpers.lakes.command_lake import call, command_lake
 from lake_assets_tests.helpers.servers.chromium import headless_chromium
+from lake_assets_tests.helpers.servers.webhook import webhook_server
 
 STATIONS, STATUS = "silver_bikeshare.stations", "silver_bikeshare.station_status"
 EMPTY_NOW = "gold.racks_empty_now"
@@ -131,6 +136,74 @@ def test_the_board_shows_the_racks_and_refreshes_itself(
     assert browser.get_log("browser") == []
 
 
+def evaluated(
+    instance: dg.DagsterInstance,
+    name: str,
+    *,
+    passed: bool,
+    severity: str = "ERROR",
+    description: str | None = None,
+    **metadata: str,
+) -> None:
+    """Dagster's storage has the evaluation of a check of the trips."""
+    instance.report_runless_asset_event(
+        dg.AssetCheckEvaluation(
+            asset_key=dg.AssetKey(["silver", "bikeshare", "trips"]),
+            check_name=name,
+            passed=passed,
+            severity=dg.AssetCheckSeverity[severity],
+            description=description,
+            metadata=metadata,
+        )
+    )
+
+
+def with_alarms(folder: Path, webhook: str | None) -> Lake:
+    """A lake whose racks raise alarms."""
+    found = BikeLake(folder).lake.config
+    declared = {"key": ["station_id"], "spell": "empty_since", "text": "Rack {station_id} is empty."}
+    alarms = AlarmsConfig.model_validate({"webhook": webhook, "marts": {"racks_empty_now": declared}})
+    return open_lake(found.model_copy(update={"alarms": alarms}))
+
+
+@pytest.mark.browser
+def test_the_board_shows_the_checks_that_fail_and_the_alarms(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    with webhook_server() as webhook, dg.instance_for_test() as instance:
+        lake = with_alarms(tmp_path, webhook.address)
+        write(lake, EMPTY_NOW, [empty(2, 31), empty(3, 25)])
+        evaluated(instance, "unique_key", passed=True)
+        with served(board_app(lambda: content(lake, instance=instance), refresh=0.5)) as address:
+            browser.get(address)
+
+            def shown(section: str) -> str:
+                return str(browser.execute_script(f"return document.querySelector('.{section}').innerText"))
+
+            assert "No check fails, of 1 evaluated." in shown("checks")
+            assert "2 not sent." in shown("alarms")
+            assert "Rack 2 is empty.\tracks_empty_now\tnot yet" in shown("alarms")
+            evaluated(instance, "freshness", passed=False, severity="WARN", description="a file waits")
+            evaluated(instance, "unique_key", passed=False, problem=SCRIPT)
+            send_alarms(lake.runtime, AlarmLog(lake.runtime.catalog))
+            until(browser, lambda: "2 of 2 checks fail." in shown("checks"))
+            until(browser, lambda: "not sent" not in shown("alarms"))
+            rows = browser.find_elements(By.CSS_SELECTOR, ".checks tbody tr")
+            assert [row.get_attribute("class") for row in rows] == ["breach", "close"]
+            assert SCRIPT in rows[0].text
+            assert "a file waits" in rows[1].text
+            assert browser.title == "lake_assets board", "no reason of a check runs as a script"
+            assert shown("alarms").count("Rack ") == 2
+            assert browser.get_log("browser") == []
+
+
+def test_the_board_names_a_missing_webhook(tmp_path: Path) -> None:
+    lake = with_alarms(tmp_path, None)
+    assert "No alarm has been raised" in content(lake)
+    write(lake, EMPTY_NOW, [empty(2, 31)])
+    assert "lake.yaml has no <code>alarms.webhook</code>" in content(lake)
+
+
 @pytest.mark.browser
 def test_a_narrow_screen_needs_no_scrolling_sideways(browser: webdriver.Chrome, address: str) -> None:
     size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
@@ -180,4 +253,6 @@ def test_a_report_of_a_lake_without_the_demonstration(tmp_path: Path) -> None:
     text = written.read_text()
     assert "shop.items" in text
     assert "Racks" not in text
+    assert "Alarms" not in text
+    assert "Dagster has no evaluation of a check yet" in text
     assert "<script" not in text

@@ -1,4 +1,4 @@
-"""The board: racks, tables, latency, quarantine as HTML.
+"""The board: racks, tables, latency, checks, alarms, quarantine as HTML.
 
 Here: the parts that every lake has, read from its tables without Spark. Not here: the demonstration's racks
 (`demo/marts/rack_board.py`), the web server (`serve_board.py`), computing the figures (`commands/show/`).
@@ -8,10 +8,12 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jinja2 import Environment, FileSystemLoader
 
+from lake_assets.alarms.alarm_log import AlarmLog
+from lake_assets.alarms.send_alarms import unsent_alarms
 from lake_assets.commands.show.latency import of_table
 from lake_assets.commands.show.status import status
 from lake_assets.config.secrets import hidden_in
@@ -22,8 +24,11 @@ from lake_assets.lake import Lake
 from lake_assets.spark.causes import root_cause
 from lake_assets.words import span
 
+if TYPE_CHECKING:
+    import dagster as dg
+
 MOST_ROWS = 10
-"""Quarantined rows that are listed; `lake-assets quarantine list` has all."""
+"""Quarantined rows that are listed, of which `lake-assets quarantine list` has all; and alarms."""
 
 FOLDER = Path(__file__).parent
 TEMPLATES = Environment(loader=FileSystemLoader(FOLDER), autoescape=True)
@@ -33,9 +38,9 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-def content(lake: Lake, now: datetime | None = None) -> str:
+def content(lake: Lake, now: datetime | None = None, instance: "dg.DagsterInstance | None" = None) -> str:
     """The HTML inside the page's `main`. A part or mart that cannot be read is named with the reason; the others are
-    shown. `now`: UTC, by default the present."""
+    shown. `now`: UTC, by default the present. `instance`: has the outcomes of the checks."""
     now = now or datetime.now(UTC)
     problems = dict[str, str]()
 
@@ -56,11 +61,35 @@ def content(lake: Lake, now: datetime | None = None) -> str:
         racks=part("racks", lambda: rack_section(lake, now)),
         tables=part("tables", lambda: status(lake)),
         marts=marts,
+        checks=part("checks", lambda: _checks(lake, instance)),
+        alarms=part("alarms", lambda: _alarms(lake)),
         held=part("quarantine", lambda: lake.runtime.quarantine.open()[::-1]),
         most=MOST_ROWS,
         problems=problems,
         now=now,
     )
+
+
+def _checks(lake: Lake, instance: "dg.DagsterInstance | None") -> Any:
+    if instance is None:
+        return None
+    # Dagster's import takes longer than the whole page.
+    from lake_assets.orchestration.checks.check_outcomes import check_outcomes
+
+    return check_outcomes(lake, instance)
+
+
+def _alarms(lake: Lake) -> dict[str, Any] | None:
+    if not lake.config.alarms.marts:
+        return None
+    log = AlarmLog(lake.runtime.catalog)
+    unsent, problems = unsent_alarms(lake.runtime, log)
+    return {
+        "unsent": unsent,
+        "problems": problems,
+        "sent": list(log.sent().values())[::-1],
+        "webhook": lake.config.alarms.webhook is not None,
+    }
 
 
 def page(content: str, refresh: float | None) -> str:

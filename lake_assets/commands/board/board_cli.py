@@ -20,17 +20,20 @@ def board(
     ] = "127.0.0.1",
     refresh: Annotated[float, typer.Option(help="Seconds between two refreshes.", min=0.5)] = 2.0,
 ) -> None:
-    """Serve a page that shows empty racks, tables, latency and quarantine, and refreshes itself."""
+    """Serve a page that shows empty racks, tables, latency, checks, alarms and quarantine, and refreshes itself."""
     import uvicorn
 
     from lake_assets.commands.board.board import content
     from lake_assets.commands.board.serve_board import board_app
+    from lake_assets.orchestration.instance import dagster_instance
     from lake_assets.spark.preflight import check_port
 
     lake = lake_of(context)
     check_port(port, "the board", host=host)
     messages().print(f"The board is on http://{host}:{port}; Ctrl-C stops it.")
-    uvicorn.run(board_app(lambda: content(lake), refresh), host=host, port=port, log_level="warning")
+    with dagster_instance(context.obj.absolute().parent) as instance:
+        app = board_app(lambda: content(lake, instance=instance), refresh)
+        uvicorn.run(app, host=host, port=port, log_level="warning")
 
 
 def report(
@@ -39,6 +42,10 @@ def report(
 ) -> None:
     """Write what the board shows now to an HTML file."""
     from lake_assets.commands.board.board import content, page
+    from lake_assets.orchestration.instance import dagster_instance
 
-    output.write_text(page(content(lake_of(context)), refresh=None), encoding="utf-8")
+    # Opening the instance may change the working directory.
+    lake, target = lake_of(context), output.absolute()
+    with dagster_instance(context.obj.absolute().parent) as instance:
+        target.write_text(page(content(lake, instance=instance), refresh=None), encoding="utf-8")
     messages().print(f"{output} is written.")

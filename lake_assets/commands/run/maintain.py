@@ -9,6 +9,7 @@ from functools import partial
 
 from pyiceberg.table import Table
 
+from lake_assets.alarms import alarm_log
 from lake_assets.bronze.log import file_log, file_log_maintenance
 from lake_assets.iceberg import findings
 from lake_assets.iceberg.ops_maintenance import maintain_small_table
@@ -23,6 +24,7 @@ OPS: dict[str, Callable[[Table], None]] = {
     f"{NAMESPACE}.quarantine": maintain_small_table,
     f"{NAMESPACE}.contracts": maintain_small_table,
     f"{NAMESPACE}.{findings.NAME}": maintain_small_table,
+    f"{NAMESPACE}.{alarm_log.NAME}": maintain_small_table,
 }
 
 

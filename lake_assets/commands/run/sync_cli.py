@@ -21,6 +21,8 @@ err = messages()
 
 def run_sync(path: Path, source: str | None, table: str | None, gold: bool, layers: bool = False) -> int:
     """Applies pending files, of one source or table if given, and prints the result. Returns the exit code."""
+    from lake_assets.alarms.alarm_log import AlarmLog
+    from lake_assets.alarms.send_alarms import send_alarms
     from lake_assets.commands.run.opening import opened
     from lake_assets.commands.run.progress import ProgressBar
     from lake_assets.rounds.pending_work import find_work
@@ -30,6 +32,7 @@ def run_sync(path: Path, source: str | None, table: str | None, gold: bool, laye
     with ProgressBar(err) as bar:
         work = find_work(lake, source=source, table=table, gold=gold, progress=bar)
         result = work.result if work.idle else _do(path, lake, work, bar)
+    alarms = send_alarms(lake.runtime, AlarmLog(lake.runtime.catalog))
     if not result.nothing_pending:
         from lake_assets.commands.show.show import show_sync
 
@@ -40,6 +43,10 @@ def run_sync(path: Path, source: str | None, table: str | None, gold: bool, laye
         err.print(f"{name}: {reason}")
     for note in result.notes:
         err.print(f"note: {note}")
+    if alarms.sent:
+        err.print(f"{many(len(alarms.sent), 'alarm', 'were')} sent.")
+    for problem in alarms.problems:
+        err.print(f"alarms: {problem}")
     for name, reason in sorted((result.failed | result.unlisted).items()):
         err.print(f"{name} failed: ", style="bold", end="")
         err.print(reason)

@@ -4,6 +4,7 @@ Here: reading evaluations. Not here: making them. The only module that uses Dags
 has no public name.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import dagster as dg
@@ -37,6 +38,8 @@ class CheckExecution:
     """Why the evaluation failed, from the metadata of `applied` or `row_count`."""
     is_warning: bool = False
     """Whether the evaluation has the severity WARN, with which no check blocks."""
+    description: str | None = None
+    """The evaluation in a sentence."""
 
 
 def check_executions(
@@ -64,11 +67,29 @@ def latest_evaluation(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> 
     records = instance.event_log_storage.get_asset_check_execution_history(
         check, limit=1, status=set(OUTCOME)
     )
-    if not records:
-        return None
-    (newest,) = records
-    warns = newest.evaluation is not None and newest.evaluation.severity is dg.AssetCheckSeverity.WARN
-    return CheckExecution(OUTCOME[newest.status], _evaluated_at(instance, newest), _problem(newest), warns)
+    return _evaluation(instance, records[0]) if records else None
+
+
+def latest_evaluations(
+    instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey]
+) -> dict[dg.AssetCheckKey, CheckExecution]:
+    """As `latest_evaluation` for each of the checks, by one query for most of them."""
+    records = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks)
+    found = {
+        # The newest execution of a check may be under way.
+        check: _evaluation(instance, record)
+        if record.status in OUTCOME
+        else latest_evaluation(instance, check)
+        for check, record in records.items()
+    }
+    return {check: newest for check, newest in found.items() if newest is not None}
+
+
+def _evaluation(instance: dg.DagsterInstance, record: AssetCheckExecutionRecord) -> CheckExecution:
+    warns = record.evaluation is not None and record.evaluation.severity is dg.AssetCheckSeverity.WARN
+    sentence = record.evaluation.description if record.evaluation is not None else None
+    at = _evaluated_at(instance, record)
+    return CheckExecution(OUTCOME[record.status], at, _problem(record), warns, sentence)
 
 
 def _problem(record: AssetCheckExecutionRecord) -> str | None:

@@ -36,7 +36,7 @@ TINY = {
     **COMPILED,
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Of a process that starts a Spark of its own; as in `conftest.py`.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
 }
 """A dozen rows are done before the code that Spark would compile for them is. What is compiled is seen by the tests of
 `bronze`, and by those of the demonstration, which compare thousands of changes with their source."""

@@ -164,7 +164,9 @@ def write_lake(folder: Path, start: datetime, marts: Sequence[str] = ()) -> None
     tables = lake["sources"]["bikeshare"]["tables"]
     lake["sources"]["bikeshare"]["tables"] = {f"public.{name}": tables[f"public.{name}"] for name in KEPT}
     lake["gold"]["start_date"] = start.date()
-    lake["gold"]["marts"] = list(marts) or lake["gold"]["marts"]
+    if marts:
+        lake["gold"]["marts"] = list(marts)
+        del lake["alarms"]  # of a mart that is not among them
     lake["spark"]["conf"] = {"spark.driver.memory": "1g", **TINY}
     lake["automation"] = {"heartbeat_interval": "1s", "heartbeat_timeout": "12s", "backoff_base": "1s"}
     (folder / "lake.yaml").write_text(yaml.safe_dump(lake, sort_keys=False))
