@@ -14,16 +14,20 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.config import LakeConfig, SourceConfig
 from lake_assets.errors import ApplyConflict
 from lake_assets.gold.write_mart import KEYED, Computed, Mode, Store, write
+from lake_assets.iceberg.newest_rows import added_by_partition
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.io_managers.run_partitions import partition_by, run_partitions
 from lake_assets.orchestration.io_managers.table_values import table_value
+from lake_assets.orchestration.shared.asset_metadata import grouped
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
+from lake_assets.orchestration.shared.preview import preview
 from lake_assets.runtime import LakeRuntime
 from lake_assets.spark.types import iceberg_type
 
@@ -33,6 +37,19 @@ WRITE_MODE = "lake/write"
 """Definition metadata: `overwrite` (by default), `append`, `upsert` or `difference`."""
 KEY = "lake/key"
 """Definition metadata for `upsert` and `difference`: the names of the key's columns."""
+
+SHOWN = (
+    "rows_written",
+    "partitions",
+    "latency_commit_to_table_seconds",
+    "seconds",
+    "source_now",
+    "days_still_pending",
+    "consumed",
+)
+"""What a materialization shows at once."""
+SHOW_ROWS = "lake/preview"
+"""Definition metadata: False, if events must show no rows of the table."""
 
 MOST_RACES = 10
 """How often a run computes again after it lost a race to another run of the same table."""
@@ -78,8 +95,14 @@ class TableIOManager(dg.IOManager):
         transforms = partition_by(context, rows, computed.types)
         mode, key = _mode(context)
         store = Store(rows, transforms, mode, key)
-        done = write(self._runtime, table_identifier(context.asset_key), computed, store)
-        context.add_output_metadata(done)
+        identifier = table_identifier(context.asset_key)
+        done = write(self._runtime, identifier, computed, store)
+        shown = preview(self._runtime, identifier, show=metadata.get(SHOW_ROWS, True))
+        context.add_output_metadata(grouped(done, SHOWN) | shown)
+        if rows is not None and mode is Mode.OVERWRITE:
+            _count_partitions(
+                context, load_table(self._runtime.catalog, identifier), int(done["snapshot_id"])
+            )
 
     def _plain(self, obj: object) -> Computed:
         frame = _frame(self._runtime.sessions.root(), obj)
@@ -102,6 +125,17 @@ class TableIOManager(dg.IOManager):
         rows = run_partitions(context, upstream.definition_metadata if upstream is not None else {})
         wanted = context.dagster_type.typing_type
         return table_value(self._runtime, identifier, table, wanted, rows, context.definition_metadata)
+
+
+def _count_partitions(context: dg.OutputContext, table: Table | None, snapshot_id: int) -> None:
+    """Reports the rows of each of the run's partitions, where Iceberg's partitions are Dagster's."""
+    keys = set(context.asset_partition_keys)
+    counts = added_by_partition(table, snapshot_id) if table is not None else None
+    if counts is None or not set(counts) <= keys:
+        return  # Iceberg's partitions are others
+    for key in keys:
+        rows = {"dagster/partition_row_count": counts.get(key, 0)}
+        context.step_context.add_asset_metadata(rows, context.asset_key, key)
 
 
 def _frame(spark: SparkSession, obj: Any) -> DataFrame:
