@@ -21,7 +21,7 @@ from lake_assets.commands.setup.advise import (
     estimate,
     lists_a_scan,
 )
-from lake_assets.commands.setup.measured_rates import measured
+from lake_assets.commands.show.measured_rates import measured
 from lake_assets_tests.helpers.files.records import logged
 
 DAY = 86_400

@@ -44,7 +44,7 @@ def advise(
     from dataclasses import replace
 
     from lake_assets.commands.setup.advise import Workload, knobs_of
-    from lake_assets.commands.setup.measured_rates import measured
+    from lake_assets.commands.show.measured_rates import measured
 
     lake = lake_of(context)
     name = source or next(iter(lake.config.sources))
@@ -74,7 +74,7 @@ def advise(
         )
     out.print(
         "The bold line has the current settings; each line below changes one of them. DMS is its CdcMaxBatchInterval, "
-        "pause that between two rounds or evaluations; kept are the commits of a busy table. Seconds are for half of "
+        "pause that between two rounds or evaluations. Seconds are for half of "
         "the changes: the worst take twice as long. Dollars are for requests to S3 (Standard, us-east-1), without "
         "storage and Spark. These are estimates; lake-assets latency shows measurements."
     )
@@ -86,7 +86,7 @@ def _estimates(source: str, work: "Workload", knobs: "Knobs") -> RichTable:
     table = table_of(
         [estimate(work, setting) for setting in alternatives(knobs)],
         _COLUMNS,
-        left=["path", "pause", "cores"],
+        left=["path", "pause", "CPU"],
         title=(
             f"{source}: {many(work.tables, 'table')}, {work.busy} with {work.changes:.3g} "
             f"{'change' if work.changes == 1 else 'changes'} a second, "
@@ -102,13 +102,12 @@ _COLUMNS: Mapping[str, "Callable[[Estimate], str]"] = {
     "DMS": lambda row: f"{row.knobs.batch_interval:.3g} s",
     "path": lambda row: "continuous" if row.knobs.continuous else "sensor",
     "pause": lambda row: f"{row.knobs.interval:g} s",
-    "cores": lambda row: str(row.knobs.cores),
+    "CPU": lambda row: str(row.knobs.cores),
     "commit to file": lambda row: f"{row.to_file:,.1f} s",
     "file to silver": lambda row: f"{row.to_silver:,.1f} s",
     "to mart": lambda row: f"+{row.to_mart:,.1f} s",
     "files a day": lambda row: f"{row.files_a_day:,.0f}",
     "commits a day": lambda row: f"{row.commits_a_day:,.0f}",
-    "kept": lambda row: f"{row.snapshots:,.0f}",
     "lists a day": lambda row: f"{row.lists_a_day:,.0f}",
     "$ a month": lambda row: f"{row.dollars_a_month:,.0f}",
 }

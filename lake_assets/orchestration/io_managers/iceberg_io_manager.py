@@ -21,7 +21,7 @@ from lake_assets.config import Column as ColumnConfig
 from lake_assets.config import LakeConfig, SourceConfig
 from lake_assets.errors import ApplyConflict
 from lake_assets.gold.write_mart import KEYED, Computed, Mode, Store, write
-from lake_assets.iceberg.newest_rows import added_by_partition
+from lake_assets.iceberg.file_io.newest_rows import added_by_partition
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.io_managers.run_partitions import partition_by, run_partitions
 from lake_assets.orchestration.io_managers.table_values import table_value

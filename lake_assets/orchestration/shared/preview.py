@@ -1,6 +1,7 @@
 """The rows that an event shows: some of those that the table's newest commit has added.
 
-Here: their text. Not here: reading them (`iceberg/newest_rows.py`). Every value that is shown passes `shown_value`.
+Here: their text; every value that is shown passes `shown_value`. Not here: reading them
+(`iceberg/file_io/newest_rows.py`).
 """
 
 import logging
@@ -8,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from lake_assets.iceberg.newest_rows import newest_rows
+from lake_assets.iceberg.file_io.newest_rows import newest_rows
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.runtime import LakeRuntime
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from lake_assets.demo.marts.station_daily import MART as STATION_DAILY
 from lake_assets.gold.registry import load_mart
 from lake_assets.iceberg.file_io.local_io import LocalFirstIO
-from lake_assets.iceberg.newest_rows import newest_rows
+from lake_assets.iceberg.file_io.newest_rows import newest_rows
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.shared.links import CODE, FILES, bucket_link, code_link
 from lake_assets.orchestration.shared.preview import LONGEST, PREVIEW, rows_as_markdown, shown_value

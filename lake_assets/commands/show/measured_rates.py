@@ -1,6 +1,6 @@
 """What a source's files say of its workload, for `lake-assets advise`.
 
-Here: the rates of the newest day, by the file log alone. Pure. Not here: the estimates (`advise.py`).
+Here: the rates of the newest day, by the file log alone. Pure. Not here: the estimates (`commands/setup/advise.py`).
 """
 
 from collections import defaultdict
