@@ -199,7 +199,7 @@ def test_120_tables_are_three_steps(tmp_path: Path) -> None:
 
 def test_a_lake_without_marts_has_no_mart_sensor(tmp_path: Path) -> None:
     repository = build_definitions(small_lake(tmp_path)).get_repository_def()
-    assert {sensor.name for sensor in repository.sensor_defs} == {"shop_files", "freshness"}
+    assert {sensor.name for sensor in repository.sensor_defs} == {"shop_files", "freshness", "old_runs"}
 
 
 def test_two_sources_have_a_sensor_and_a_batch_each(tmp_path: Path) -> None:
@@ -207,7 +207,12 @@ def test_two_sources_have_a_sensor_and_a_batch_each(tmp_path: Path) -> None:
     depot = one.sources["shop"].model_copy(update={"location": str(tmp_path / "depot")})
     both = one.model_copy(update={"sources": {**one.sources, "depot": depot}})
     graph = build_definitions(open_lake(both)).get_repository_def()
-    assert {sensor.name for sensor in graph.sensor_defs} == {"shop_files", "depot_files", "freshness"}
+    assert {sensor.name for sensor in graph.sensor_defs} == {
+        "shop_files",
+        "depot_files",
+        "freshness",
+        "old_runs",
+    }
     keys = set(graph.asset_graph.get_all_asset_keys())
     assert {dg.AssetKey(["lake_ops", "shop_batch"]), dg.AssetKey(["lake_ops", "depot_batch"])} <= keys
 

@@ -87,7 +87,8 @@ class _Reports:
         self._runtime = runtime
         self._source = source
         self._unreported = UnreportedFiles(runtime, source)
-        self._days = DayTotals(runtime.file_log, source)
+        self._days: DayTotals | None = None
+        """Made by the first report: defining the sensor opens no catalog."""
         self._reported: float | None = None
         """When events were last returned, by the monotonic clock."""
 
@@ -101,6 +102,7 @@ class _Reports:
         files = self._unreported.take(instance)
         if files:
             self._reported = now
+        self._days = self._days or DayTotals(self._runtime.file_log, self._source)
         return landed_events(self._runtime.lake, self._source, files, self._days)
 
 
