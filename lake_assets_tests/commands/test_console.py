@@ -63,7 +63,7 @@ def test_tables(printed: StringIO) -> None:
     show.show_status(out, [status_of(STRANGE)])
     show.show_comparison(out, [compared(STRANGE)])
     text = printed.getvalue()
-    assert text.count(STRANGE) == 17
+    assert text.count(STRANGE) == 19
     assert "⚠" not in text
 
 
