@@ -24,13 +24,13 @@ import psutil
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.commands.show.latency import Spread
 from lake_assets.config import LakeConfig, parse_column
 from lake_assets.gold.mart import Input, Mart, MartRequest
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.orchestration.runs.continuous_run import Continuous, Round
 from lake_assets.rounds.maintenance import maintain_silver
+from lake_assets.silver.table.batch_latency import Spread
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.write.batch import TableResult
 from lake_assets.spark.connect_server import ConnectServer

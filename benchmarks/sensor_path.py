@@ -23,12 +23,12 @@ import yaml
 from rich.console import Console
 
 from benchmarks.latency import MART, Feed, lake_config
-from lake_assets.commands.show.latency import Spread, latency
+from lake_assets.commands.show.latency import latency
 from lake_assets.commands.show.show import show_latency
 from lake_assets.config.config_file import load_lake
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.orchestration.lake_definitions import open_lake
-from lake_assets.silver.table.batch_latency import passages
+from lake_assets.silver.table.batch_latency import Spread, passages
 from lake_assets.spark.preflight import free_port
 
 TABLES, KEYS = 5, 2000

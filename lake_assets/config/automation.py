@@ -31,6 +31,12 @@ class MaintenanceConfig(Model):
     remove_orphan_files_after: Duration | None = None
     """Files in a table's folder that are older and that no snapshot references are deleted; never, if None."""
 
+    keep_runs: Duration | None = timedelta(days=1)
+    """How long Dagster keeps the lake's own runs that succeeded, with their events; for ever, if None. A run that holds
+    the newest materialization of a table or a partition stays."""
+    keep_failed_runs: Duration | None = timedelta(days=14)
+    """The same, of runs that failed or were canceled."""
+
     @model_validator(mode="after")
     def _consistent(self) -> "MaintenanceConfig":
         if self.keep_for_marts < self.keep_snapshots:

@@ -264,6 +264,12 @@ class AutomationConfig(Model):
     poll_interval: Duration = timedelta(seconds=0.5)
     poll_window: Duration = timedelta(seconds=4)
     """How long one sensor tick waits for a new file; below the daemon's 5 s loop, so that no tick is late."""
+    bronze_every: Duration = timedelta(seconds=30)
+    """The shortest interval between two reports of landed files to Dagster: each is an event for each table, and stays
+    for ever."""
+    preview_rows: int = Field(default=10, ge=0, le=100)
+    """The number of a commit's rows that its event shows in Dagster; 0: none, so that no value gets into Dagster's
+    storage. See also `preview` of a table."""
     heartbeat_interval: Duration = timedelta(seconds=5)
     heartbeat_timeout: Duration = timedelta(seconds=60)
     backoff_base: Duration = timedelta(seconds=15)

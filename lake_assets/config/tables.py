@@ -183,6 +183,10 @@ class TableConfig(Model):
     never: tuple[Literal["updated", "deleted"], ...] = ()
     """Operations that never happen at the source, so that an endpoint that does not write them loses nothing."""
     description: str | None = None
+    preview: bool = True
+    """Whether events in Dagster show some of the table's rows; see `automation.preview_rows`."""
+    comments: dict[str, str] = Field(default_factory=dict)
+    """By column, what it means: Iceberg's and Dagster's description of it."""
     owners: tuple[str, ...] = ()
     tags: dict[str, str] = Field(default_factory=dict)
 
@@ -246,6 +250,9 @@ class TableConfig(Model):
                 yield ("renamed_from", new), f"is not a column{did_you_mean(new, types)}"
             elif old in types:
                 yield ("renamed_from", new), f"is renamed from {old}, which columns still has"
+        for name in self.comments:
+            if name not in types:
+                yield ("comments", name), f"is not a column{did_you_mean(name, types)}"
         for name in self.defaults:
             if name not in types:
                 yield ("defaults", name), f"is not a column{did_you_mean(name, types)}"

@@ -122,6 +122,10 @@ class Mart:
     """Whether any change of its module or `.sql` file makes all of its rows stale, a comment included."""
     settings: type[BaseModel] | None = None
     """The keys of `gold.settings` that it reads, for `lake-assets validate`; None if the mart does not declare them."""
+    comments: Mapping[str, str] = field(default_factory=dict)
+    """By column, what it means, for Dagster."""
+    preview: bool = True
+    """Whether events in Dagster show some of its rows; see `automation.preview_rows`."""
     owners: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
 

@@ -52,6 +52,8 @@ class Header(Model):
     key: Names = ()
     days_per_run: int | None = None
     recompute_on_new_code: bool = False
+    comments: dict[str, str] = {}  # noqa: RUF012  (a field)
+    preview: bool = True
     owners: tuple[str, ...] = ()
     tags: dict[str, str] = {}  # noqa: RUF012  (a field)
 

@@ -129,6 +129,7 @@ def write(
         "dagster/row_count": live_rows(summary(current_snapshot(stored))),
         "rows_written": int(published.get("added-records", "0")),
         "snapshot_id": str(snapshot_id),
+        "seconds": round(time.perf_counter() - start, 3),
         "seconds_compute": round(computed_seconds, 3),
         "seconds_write": round(time.perf_counter() - start - computed_seconds, 3),
         **computed.latency(shown),

@@ -54,8 +54,9 @@ def create_table(
     columns: Iterable[Column],
     partition_by: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
+    comments: Mapping[str, str] | None = None,
 ) -> None:
-    """Creates `namespace.table` unless it exists; safe when two processes do so at once."""
+    """Creates `namespace.table` unless it exists; safe when two processes do so at once. `comments`: by column."""
     ensure_namespace(catalog, identifier.split(".")[0])
     given = {"format-version": "3", **TABLE_PROPERTIES, **(properties or {})}
     partitions = joined(", ", map(partition_ddl, partition_by))
@@ -63,17 +64,19 @@ def create_table(
         sql(
             "CREATE TABLE IF NOT EXISTS {table} ({columns}) USING iceberg {partitioned} TBLPROPERTIES ({properties})",
             table=table_address(catalog.name, identifier),
-            columns=joined(", ", map(column_ddl, columns)),
+            columns=joined(", ", (column_ddl(c, (comments or {}).get(c.name)) for c in columns)),
             partitioned=sql("PARTITIONED BY ({partitions})", partitions=partitions) if partitions else Sql(),
             properties=joined(", ", (_property(name, value) for name, value in sorted(given.items()))),
         )
     )
 
 
-def column_ddl(column: Column) -> Sql:
+def column_ddl(column: Column, comment: str | None = None) -> Sql:
     """One column as Spark's DDL takes it."""
-    plain = sql("{column} {type}", column=column.name, type=spark_type(column.type))
-    return sql("{plain} NOT NULL", plain=plain) if column.required else plain
+    text = sql("{column} {type}", column=column.name, type=spark_type(column.type))
+    if column.required:
+        text = sql("{text} NOT NULL", text=text)
+    return sql("{text} COMMENT {comment}", text=text, comment=literal(comment)) if comment else text
 
 
 def partition_ddl(transform: str) -> Sql:
@@ -102,6 +105,11 @@ def set_property(name: str, value: str) -> Sql:
 def added_column(name: str, declared: str) -> Sql:
     """The clause of ALTER TABLE that adds a column."""
     return sql("ADD COLUMN {column} {type}", column=name, type=spark_type(declared))
+
+
+def commented_column(name: str, comment: str) -> Sql:
+    """The clause of ALTER TABLE that sets a column's comment."""
+    return sql("ALTER COLUMN {column} COMMENT {comment}", column=name, comment=literal(comment))
 
 
 def relaxed_column(name: str) -> Sql:

@@ -15,6 +15,7 @@ from lake_assets.orchestration.checks.data_checks import check_schedules, data_c
 from lake_assets.orchestration.io_managers.bronze_io_manager import BronzeIOManager
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, TableIOManager
 from lake_assets.orchestration.runs.continuous_job import continuous_job, continuous_sensor
+from lake_assets.orchestration.runs.run_retention import retention_sensor
 from lake_assets.orchestration.sensors.alarm_sensor import alarm_sensor
 from lake_assets.orchestration.sensors.file_sensor import file_sensor
 from lake_assets.orchestration.sensors.freshness_sensor import freshness_sensor
@@ -41,9 +42,12 @@ def build_definitions(
     the checks are among them that are evaluated on a schedule: a run of an asset executes every check of it."""
     # Single-run backfills are in beta; they compute a range of days in one run.
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
+    # As are links to code.
+    warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*CodeReference.*")
     runtime = lake.runtime
     sensors = [file_sensor(runtime, source, lake.targets, lake.marts) for source in lake.config.sources]
     sensors.append(freshness_sensor(runtime, lake.targets, lake.checks))
+    sensors.append(retention_sensor(lake.config.maintenance))
     if lake.marts:
         sensors.append(mart_sensor(runtime, lake.marts))
     if lake.config.alarms.webhook is not None and lake.config.alarms.marts:

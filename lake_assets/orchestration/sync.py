@@ -12,6 +12,7 @@ from typing import Any
 
 import dagster as dg
 
+from lake_assets.bronze.log.day_totals import DayTotals
 from lake_assets.lake import Lake
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.mart_assets import failed_inputs
@@ -19,6 +20,8 @@ from lake_assets.orchestration.assets.mart_runs import MartRun, mart_work
 from lake_assets.orchestration.assets.silver_assets import batch_keys
 from lake_assets.orchestration.checks.silver_checks import APPLIED
 from lake_assets.orchestration.lake_definitions import build_definitions
+from lake_assets.orchestration.shared.asset_metadata import figures_of
+from lake_assets.orchestration.shared.run_tags import OWN
 from lake_assets.rounds.pending_work import PendingWork, Progress, SyncResult, find_work, set_aside_sentence
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.causes import root_cause_in
@@ -49,7 +52,8 @@ def sync(
     work = work or find_work(lake, source=source, table=table, gold=gold, progress=bar)
     result = work.result
     for name, found in work.found.items():
-        for event in landed_events(lake.config, name, found.logged):
+        days = DayTotals(lake.runtime.file_log, name)
+        for event in landed_events(lake.config, name, found.logged, days):
             instance.report_runless_asset_event(event)
     start = time.perf_counter()
     if work.ready:
@@ -83,7 +87,7 @@ def _apply(
             result.applied[by_key[key]] = metadata
     by_name = {target.identifier: target for target in ready}
     for name, metadata in sorted(result.applied.items()):
-        rows, files = metadata["rows_quarantined"], metadata["files_quarantined"]
+        rows, files = metadata.get("rows_quarantined", 0), metadata.get("files_quarantined", 0)
         if sentence := set_aside_sentence(name, by_name[name].table, rows, files):
             result.set_aside.append(sentence)
     reported = set()
@@ -138,13 +142,17 @@ def execute_assets(
     """Runs assets in this process."""
     job = build_definitions(lake, show_stage, checks=False).resolve_implicit_global_asset_job_def()
     return job.execute_in_process(
-        instance=instance, asset_selection=list(keys), tags=tags, run_config=QUIET, raise_on_error=False
+        instance=instance,
+        asset_selection=list(keys),
+        tags={OWN: "1", **tags},
+        run_config=QUIET,
+        raise_on_error=False,
     )
 
 
 def _materialized(run: dg.ExecuteInProcessResult) -> list[tuple[dg.AssetKey, dict[str, Any]]]:
     return [
-        (event.asset_key, {key: value.value for key, value in event.materialization.metadata.items()})
+        (event.asset_key, figures_of(event.materialization.metadata))
         for event in run.get_asset_materialization_events()
         if event.asset_key is not None
     ]

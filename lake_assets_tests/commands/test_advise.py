@@ -3,6 +3,7 @@
 Here: the figures, and the command. Not here: whether the measured parts are still true (`benchmarks/latency.py`).
 """
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from lake_assets.commands.setup.advise import (
     estimate,
     lists_a_scan,
 )
+from lake_assets.commands.show.measured_rates import measured
+from lake_assets_tests.helpers.files.records import logged
 
 DAY = 86_400
 WORK = Workload(tables=10, busy=5, changes=10)
@@ -84,9 +87,28 @@ def test_the_command_reads_the_lake(tmp_path: Path) -> None:
     told = runner.invoke(app, ["--config", str(path), "advise", "--batch-interval", "10", "--files", "99"])
     assert told.exit_code == 0, told.output
     assert "shop: 7 tables, 7 with 1 change a second, 99 files in the bucket" in told.output
-    first = next(line for line in told.output.splitlines() if line.startswith("│"))
-    cells = [cell.strip() for cell in first.strip("│").split("│")]
+    lines = told.output.splitlines()
+    first = lines[next(place for place, line in enumerate(lines) if "───" in line) + 1]
+    cells = re.split(r"\s{2,}", first.strip())
     assert cells[:4] == ["10 s", "continuous", "5 s", "2"]
     assert cells[6] == "+0.4 s"
     wrong = runner.invoke(app, ["--config", str(path), "advise", "--source", "else"])
     assert wrong.exit_code != 0
+
+
+def test_the_workload_is_measured_unless_it_is_given() -> None:
+    log = [
+        logged(2 * step + place, f"{table}/{step}.csv", minute=step / 6, table=table, rows=20, size=2_000)
+        for step in range(31)
+        for place, table in ((1, "trips"), (2, "bikes"))
+    ]
+    rates = measured(log)
+    assert rates is not None
+    assert (rates.files, rates.busy, rates.row_bytes, rates.file_every) == (62, 2, 100, 10.0)
+    assert rates.changes == pytest.approx(31 * 20 / 300)
+    # Of the newest day only, and not of full loads.
+    early = logged(100, "members/1.csv", minute=-3 * 24 * 60, table="members", rows=1_000_000)
+    load = logged(101, "members/LOAD1.csv", table="members", rows=1_000_000)
+    assert measured([*log, early, load]) == rates
+    assert measured(log[:5]) is None
+    assert measured([]) is None

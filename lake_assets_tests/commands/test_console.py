@@ -63,7 +63,7 @@ def test_tables(printed: StringIO) -> None:
     show.show_status(out, [status_of(STRANGE)])
     show.show_comparison(out, [compared(STRANGE)])
     text = printed.getvalue()
-    assert text.count(STRANGE) == 17
+    assert text.count(STRANGE) == 19
     assert "⚠" not in text
 
 
@@ -113,7 +113,7 @@ def test_maintain(
     monkeypatch.setattr(opening, "opened", lambda *arguments: lake)
     monkeypatch.setattr(maintaining, "maintain", lambda *arguments: [done])
     with pytest.raises(typer.Exit):
-        maintain_cli.maintain(SimpleNamespace(obj=None))  # type: ignore[arg-type]
+        maintain_cli.maintain(SimpleNamespace(obj=tmp_path / "lake.yaml"))  # type: ignore[arg-type]
     assert printed.getvalue().count(STRANGE) == 1
     assert capsys.readouterr().err.count(STRANGE) == 2
 

@@ -142,7 +142,7 @@ def test_every_table_has_its_checks(definitions: dg.Definitions, graph: AssetGra
         for t in SILVER
         for name in ("applied", "row_count", "quarantine", "known_rows", "freshness")
     }
-    expected |= {dg.AssetCheckKey(BATCH, name) for name in ("no_table_failed", "known_files")}
+    expected |= {dg.AssetCheckKey(BATCH, name) for name in ("every_table_applied", "known_files")}
     expected |= {dg.AssetCheckKey(silver(t), "not_null") for t in TABLES}
     expected |= {dg.AssetCheckKey(silver(t), "unique_key") for t in TABLES if t != "app_events"}
     both = [*map(bronze, TABLES), *map(gold, MARTS)]
@@ -150,14 +150,14 @@ def test_every_table_has_its_checks(definitions: dg.Definitions, graph: AssetGra
     expected |= {dg.AssetCheckKey(key, name) for key, name in DECLARED}
     assert set(graph.asset_check_keys) == expected
     blocking = {key.name for key in graph.asset_check_keys if graph.get_check_spec(key).blocking}
-    assert blocking == {"applied", "row_count", "no_table_failed"}
+    assert blocking == {"applied", "row_count", "every_table_applied"}
     assert all(graph.get_check_spec(key).description for key in graph.asset_check_keys)
 
 
 def test_sensors_run_by_default(definitions: dg.Definitions) -> None:
     repository = definitions.get_repository_def()
     sensors = {sensor.name: sensor for sensor in repository.sensor_defs}
-    assert set(sensors) == {"bikeshare_files", "marts", "freshness"}
+    assert set(sensors) == {"bikeshare_files", "bikeshare_stays_current", "marts", "freshness", "old_runs"}
     for sensor in sensors.values():
         assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
         assert sensor.description
@@ -165,7 +165,7 @@ def test_sensors_run_by_default(definitions: dg.Definitions) -> None:
     targets = {
         name: repository.get_job(str(sensor.job_name)).asset_layer.selected_asset_keys
         for name, sensor in sensors.items()
-        if name != "freshness"
+        if name in ("bikeshare_files", "marts")
     }
     files = {*map(silver, SILVER), BATCH, gold("racks_empty_now")}
     assert targets == {"bikeshare_files": files, "marts": {*map(gold, MARTS)}}
@@ -189,7 +189,7 @@ def test_120_tables_are_three_steps(tmp_path: Path) -> None:
         "silver_shop_3": 21,
     }
     assert {
-        check.asset_key.path[-1] for check in graph.asset_check_keys if check.name == "no_table_failed"
+        check.asset_key.path[-1] for check in graph.asset_check_keys if check.name == "every_table_applied"
     } == {
         "shop_batch",
         "shop_batch_2",
@@ -199,7 +199,7 @@ def test_120_tables_are_three_steps(tmp_path: Path) -> None:
 
 def test_a_lake_without_marts_has_no_mart_sensor(tmp_path: Path) -> None:
     repository = build_definitions(small_lake(tmp_path)).get_repository_def()
-    assert {sensor.name for sensor in repository.sensor_defs} == {"shop_files", "freshness"}
+    assert {sensor.name for sensor in repository.sensor_defs} == {"shop_files", "freshness", "old_runs"}
 
 
 def test_two_sources_have_a_sensor_and_a_batch_each(tmp_path: Path) -> None:
@@ -207,7 +207,12 @@ def test_two_sources_have_a_sensor_and_a_batch_each(tmp_path: Path) -> None:
     depot = one.sources["shop"].model_copy(update={"location": str(tmp_path / "depot")})
     both = one.model_copy(update={"sources": {**one.sources, "depot": depot}})
     graph = build_definitions(open_lake(both)).get_repository_def()
-    assert {sensor.name for sensor in graph.sensor_defs} == {"shop_files", "depot_files", "freshness"}
+    assert {sensor.name for sensor in graph.sensor_defs} == {
+        "shop_files",
+        "depot_files",
+        "freshness",
+        "old_runs",
+    }
     keys = set(graph.asset_graph.get_all_asset_keys())
     assert {dg.AssetKey(["lake_ops", "shop_batch"]), dg.AssetKey(["lake_ops", "depot_batch"])} <= keys
 

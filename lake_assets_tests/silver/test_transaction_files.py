@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.bronze.log.day_totals import DayTotals
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets_tests.helpers.files.dms_files import (
@@ -264,7 +265,8 @@ def test_bronze_events_are_of_the_configured_tables(bench: Bench) -> None:
     bench.put(transaction_file(minutes(0), rows))
     bench.look()
     config = bench.lake.config
-    events = landed_events(config, "shop", bench.lake.runtime.file_log.files("shop"))
+    log = bench.lake.runtime.file_log
+    events = landed_events(config, "shop", log.files("shop"), DayTotals(log, "shop"))
     assert [
         (e.asset_key.path[-1], e.metadata["dagster/partition_row_count"].value, e.metadata["files"].value)
         for e in events

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lake_assets.commands.show.console import messages, results, table_of
+from lake_assets.words import many
 
 if TYPE_CHECKING:
     from lake_assets.iceberg.table_maintenance import Maintained
@@ -21,10 +22,13 @@ def maintain(
         str | None, typer.Option(help="Only this table: schema.table, or the silver table's name.")
     ] = None,
 ) -> None:
-    """Rewrite small files, expire snapshots, and drop branches of killed processes. Batches may run meanwhile."""
+    """Rewrite small files, expire snapshots, drop branches of killed processes, and delete old runs from Dagster's
+    history. Batches may run meanwhile."""
     from lake_assets.commands.run.maintain import maintain as maintained
     from lake_assets.commands.run.opening import opened
     from lake_assets.config.secrets import hidden_in
+    from lake_assets.orchestration.instance import dagster_instance
+    from lake_assets.orchestration.runs.run_retention import OldRuns
     from lake_assets.spark.causes import root_cause
 
     lake = opened(context.obj, source, table)
@@ -36,6 +40,10 @@ def maintain(
             err.print(f"{done.table} failed: ", style="bold", end="")
             err.print(hidden_in(lake.config, root_cause(done.error)))
     results().print(table_of(outcomes, _COLUMNS, breaks_names=True))
+    if source is None and table is None:
+        with dagster_instance(context.obj.absolute().parent) as instance:
+            deleted = OldRuns(lake.config.maintenance).delete_all(instance)
+        results().print(f"{many(deleted, 'old run')} deleted from Dagster's history.")
     raise typer.Exit(1 if any(done.error is not None for done in outcomes) else 0)
 
 

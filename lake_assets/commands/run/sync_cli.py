@@ -53,14 +53,14 @@ def run_sync(path: Path, source: str | None, table: str | None, gold: bool, laye
     if layers:
         from lake_assets.commands.show.show import show_layers
 
-        silver = sum(data["rows_read"] for data in result.applied.values())
-        written = sum(data["rows_written"] for data in result.marts.values())
+        silver = sum(data.get("rows_read", 0) for data in result.applied.values())
+        written = sum(data.get("rows_written", 0) for data in result.marts.values())
         show_layers(
             out,
             result,
             {
                 "bronze": (sum(result.files.values()), sum(result.file_rows.values())),
-                "silver": (sum(data["files"] for data in result.applied.values()), silver),
+                "silver": (sum(data.get("files", 0) for data in result.applied.values()), silver),
                 "gold": (None, written),
             },
         )

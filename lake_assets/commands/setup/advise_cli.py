@@ -8,7 +8,7 @@ from rich.table import Table as RichTable
 
 from lake_assets.commands.options import lake_of
 from lake_assets.commands.show.console import results, table_of
-from lake_assets.words import many
+from lake_assets.words import many, span
 
 if TYPE_CHECKING:
     from lake_assets.commands.setup.advise import Estimate, Knobs, Workload
@@ -16,14 +16,19 @@ if TYPE_CHECKING:
 
 def advise(
     context: typer.Context,
-    changes: Annotated[float, typer.Option(help="Changes a second of each busy table.", min=0.0)] = 1.0,
-    busy: Annotated[
-        int | None, typer.Option(help="Tables that change all the time; all by default.", min=1)
+    changes: Annotated[
+        float | None, typer.Option(help="Changes a second of each busy table; as measured, or 1.", min=0.0)
     ] = None,
-    row_bytes: Annotated[int, typer.Option(help="Bytes of a row in a file.", min=1)] = 200,
+    busy: Annotated[
+        int | None, typer.Option(help="Tables that change all the time; as measured, or all.", min=1)
+    ] = None,
+    row_bytes: Annotated[
+        int | None, typer.Option(help="Bytes of a row in a file; as measured, or 200.", min=1)
+    ] = None,
     batch_interval: Annotated[
-        float, typer.Option(help="DMS's CdcMaxBatchInterval, seconds.", min=1.0)
-    ] = 60.0,
+        float | None,
+        typer.Option(help="DMS's CdcMaxBatchInterval, seconds; as measured, or 60.", min=1.0),
+    ] = None,
     min_file_kb: Annotated[float, typer.Option(help="DMS's CdcMinFileSize, kB.", min=1.0)] = 32_000.0,
     files: Annotated[
         int | None, typer.Option(help="Files in the bucket; by default, as many as were logged.")
@@ -33,10 +38,13 @@ def advise(
         str | None, typer.Option(help="A source of lake.yaml; the first one by default.")
     ] = None,
 ) -> None:
-    """Estimate latency, files, commits and S3 requests for some settings of DMS and the lake."""
+    """Estimate latency, files, commits and S3 requests for some settings of DMS and the lake.
+
+    What is not given is measured: from the change files that the log has of the newest day."""
     from dataclasses import replace
 
     from lake_assets.commands.setup.advise import Workload, knobs_of
+    from lake_assets.commands.show.measured_rates import measured
 
     lake = lake_of(context)
     name = source or next(iter(lake.config.sources))
@@ -45,14 +53,30 @@ def advise(
     config = lake.config.sources[name]
     known = len(lake.runtime.file_log.newest(name)) if files is None else files
     tables = len(config.tables)
-    work = Workload(tables, min(busy or tables, tables), changes, row_bytes, known)
-    knobs = replace(knobs_of(lake.config, config, batch_interval, min_file_kb), cores=cores)
+    rates = measured(lake.runtime.file_log.files(name))
+    work = Workload(
+        tables,
+        min(busy or (rates.busy if rates else tables), tables),
+        changes if changes is not None else rates.changes if rates else 1.0,
+        row_bytes or (rates.row_bytes if rates else 200),
+        known,
+    )
+    interval = batch_interval or (rates.file_every if rates else 60.0)
+    knobs = replace(knobs_of(lake.config, config, interval, min_file_kb), cores=cores)
     out = results()
     out.print(_estimates(name, work, knobs))
+    if rates is not None:
+        out.print(
+            f"Measured in {many(rates.files, 'change file')} of {span(rates.seconds)}: in "
+            f"{many(rates.busy, 'table')} a change every {1 / rates.changes:.3g} s each, "
+            f"{many(rates.row_bytes, 'byte')} a row, a table's next file after {rates.file_every:.3g} s. Options "
+            "replace these figures."
+        )
     out.print(
-        "The bold line has the current settings; each line below changes one of them. Seconds are for half of the "
-        "changes: the worst take twice as long. Dollars are for requests to S3 (Standard, us-east-1), without storage "
-        "and Spark. These are estimates; lake-assets latency shows measurements."
+        "The bold line has the current settings; each line below changes one of them. DMS is its CdcMaxBatchInterval, "
+        "pause that between two rounds or evaluations. Seconds are for half of "
+        "the changes: the worst take twice as long. Dollars are for requests to S3 (Standard, us-east-1), without "
+        "storage and Spark. These are estimates; lake-assets latency shows measurements."
     )
 
 
@@ -62,9 +86,9 @@ def _estimates(source: str, work: "Workload", knobs: "Knobs") -> RichTable:
     table = table_of(
         [estimate(work, setting) for setting in alternatives(knobs)],
         _COLUMNS,
-        left=["path", "interval", "cores"],
+        left=["path", "pause", "CPU"],
         title=(
-            f"{source}: {many(work.tables, 'table')}, {work.busy} with {work.changes:g} "
+            f"{source}: {many(work.tables, 'table')}, {work.busy} with {work.changes:.3g} "
             f"{'change' if work.changes == 1 else 'changes'} a second, "
             f"{many(work.files, 'file')} in the bucket"
         ),
@@ -75,16 +99,15 @@ def _estimates(source: str, work: "Workload", knobs: "Knobs") -> RichTable:
 
 
 _COLUMNS: Mapping[str, "Callable[[Estimate], str]"] = {
-    "CdcMaxBatchInterval": lambda row: f"{row.knobs.batch_interval:g} s",
+    "DMS": lambda row: f"{row.knobs.batch_interval:.3g} s",
     "path": lambda row: "continuous" if row.knobs.continuous else "sensor",
-    "interval": lambda row: f"{row.knobs.interval:g} s",
-    "cores": lambda row: str(row.knobs.cores),
-    "commit to file": lambda row: f"{row.to_file:,.1f} s",
-    "file to silver": lambda row: f"{row.to_silver:,.1f} s",
+    "pause": lambda row: f"{row.knobs.interval:g} s",
+    "CPU": lambda row: str(row.knobs.cores),
+    "commit\nto file": lambda row: f"{row.to_file:,.1f} s",
+    "file to\nsilver": lambda row: f"{row.to_silver:,.1f} s",
     "to mart": lambda row: f"+{row.to_mart:,.1f} s",
-    "files a day": lambda row: f"{row.files_a_day:,.0f}",
-    "commits a day": lambda row: f"{row.commits_a_day:,.0f}",
-    "snapshots": lambda row: f"{row.snapshots:,.0f}",
-    "lists a day": lambda row: f"{row.lists_a_day:,.0f}",
-    "$ a month": lambda row: f"{row.dollars_a_month:,.2f}",
+    "files\na day": lambda row: f"{row.files_a_day:,.0f}",
+    "commits\na day": lambda row: f"{row.commits_a_day:,.0f}",
+    "lists\na day": lambda row: f"{row.lists_a_day:,.0f}",
+    "$ a\nmonth": lambda row: f"{row.dollars_a_month:,.0f}",
 }

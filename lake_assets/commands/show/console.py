@@ -8,12 +8,13 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 T = TypeVar("T")
 
-WIDE = 150
+WIDE = 100
 """The width in characters of a table that goes to a file or a pipe."""
 
 
@@ -34,15 +35,21 @@ def table_of(
     title: str | None = None,
     *,
     breaks_names: bool = False,
+    optional: Collection[str] = (),
 ) -> Table:
     """A table with a line for each row. `columns`: by title, the function that returns a row's text. The first column
-    and those of `left` are left-aligned, the others right-aligned. `breaks_names`: the first column may wrap."""
-    table = Table(title=title, title_justify="left")
-    for number, name in enumerate(columns):
+    and those of `left` are left-aligned, the others right-aligned. `breaks_names`: the first column may wrap.
+    `optional`: columns that are left out if every row has nothing or 0 there."""
+    lines = [{name: text_of(row) for name, text_of in columns.items()} for row in rows]
+    shown = [name for name in columns if name not in optional or {line[name] for line in lines} - {"", "0"}]
+    table = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False
+    )
+    for number, name in enumerate(shown):
         is_text = number == 0 or name in left
         table.add_column(
             name, justify="left" if is_text else "right", no_wrap=number == 0 and not breaks_names
         )
-    for row in rows:
-        table.add_row(*(text_of(row) for text_of in columns.values()))
+    for line in lines:
+        table.add_row(*(line[name] for name in shown))
     return table

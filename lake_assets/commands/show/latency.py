@@ -7,34 +7,14 @@ Here: the figures over the snapshots that the tables still have. Not here: the f
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from statistics import quantiles
 
 from lake_assets.gold.mart_latency import mart_passages
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.lake import Lake
-from lake_assets.silver.table.batch_latency import Passage, passages
+from lake_assets.silver.table.batch_latency import Passage, Spread, passages
 
 BOUNDS = (0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 """Upper bounds of the histogram's bars, in seconds; the last bar has the values above."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Quantiles, in seconds."""
-
-    p50: float
-    p90: float
-    p99: float
-    max: float
-
-    @classmethod
-    def of(cls, values: Iterable[float | None]) -> "Spread | None":
-        """The quantiles of the values; None without values."""
-        found = sorted(value for value in values if value is not None)
-        if not found:
-            return None
-        cuts = quantiles(found, n=100, method="inclusive") if len(found) > 1 else found * 99
-        return cls(*(round(value, 2) for value in (cuts[49], cuts[89], cuts[98], found[-1])))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,25 +9,29 @@ from rich.console import Console
 from rich.table import Table
 
 from lake_assets.commands.show.console import table_of
-from lake_assets.commands.show.latency import BOUNDS, Spread, TableLatency
+from lake_assets.commands.show.latency import BOUNDS, TableLatency
 from lake_assets.commands.show.status import TableStatus
 from lake_assets.demo.compare import TableComparison
 from lake_assets.rounds.pending_work import SyncResult
+from lake_assets.silver.table.batch_latency import Spread
 from lake_assets.words import many, span
+
+ROOMY = 140
+"""Characters of a console from which on a table's last batch is shown, too."""
 
 
 def show_sync(console: Console, result: SyncResult) -> None:
     """Files and rows per layer, then what each table and mart did."""
     if result.applied:
         rows = [{"name": name, **data} for name, data in sorted(result.applied.items())]
-        console.print(table_of(rows, _APPLIED))
+        console.print(table_of(rows, _APPLIED, optional=("I", "U", "D", "set aside", "lag")))
     if result.marts:
         rows = [{"name": name, **data} for name, data in sorted(result.marts.items())]
         console.print(table_of(rows, _COMPUTED, left=["partitions"]))
 
 
 def _count(key: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda row: f"{row[key]:,}"
+    return lambda row: f"{row.get(key, 0):,}"
 
 
 def _lag(row: Mapping[str, Any]) -> str:
@@ -42,9 +46,9 @@ _APPLIED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "I": _count("rows_inserted"),
     "U": _count("rows_updated"),
     "D": _count("rows_deleted"),
-    "set aside": lambda row: f"{row['rows_quarantined'] + row['files_quarantined']:,}",
+    "set aside": lambda row: f"{row.get('rows_quarantined', 0) + row.get('files_quarantined', 0):,}",
     "rows now": _count("dagster/row_count"),
-    "seconds": lambda row: f"{row['seconds']:.1f}",
+    "seconds": lambda row: f"{row.get('seconds', 0):.1f}",
     "lag": _lag,
 }
 _COMPUTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
@@ -52,7 +56,7 @@ _COMPUTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "rows written": _count("rows_written"),
     "rows now": _count("dagster/row_count"),
     "partitions": lambda row: str(row.get("partitions", "")),
-    "seconds": lambda row: f"{row['seconds_compute'] + row['seconds_write']:.1f}",
+    "seconds": lambda row: f"{row.get('seconds', 0):.1f}",
 }
 
 
@@ -103,22 +107,39 @@ def show_rows(console: Console, title: str, rows: Sequence[dict[str, Any]], colu
 
 
 def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
-    """A line per silver table."""
+    """A line per silver table; without its last batch where that has no room. Of a lake with one source, the tables'
+    names are without it."""
+    one = len({line.source for line in statuses}) == 1
     columns: dict[str, Callable[[TableStatus], str]] = {
-        "table": lambda line: line.table.removeprefix("silver_"),
-        "state": lambda line: line.state if line.reason is None else f"{line.state}: {line.reason}",
+        "table": lambda line: (
+            line.table.partition(".")[2] or line.table if one else line.table.removeprefix("silver_")
+        ),
+        "state": lambda line: line.state,
         "rows": lambda line: f"{line.rows:,}",
         "position": lambda line: str(line.position),
-        "pending files": lambda line: str(line.pending_files),
+        "pending": lambda line: str(line.pending_files),
         "set aside": lambda line: f"{line.quarantined:,}",
         "lag": lambda line: "" if line.lag_seconds is None else span(line.lag_seconds),
-        "latency": lambda line: (
-            "" if line.latency is None else f"{line.latency.p50:,.1f} / {line.latency.p99:,.1f} s"
+        "latency, s": lambda line: (
+            "" if line.latency is None else f"{line.latency.p50:,.1f} / {line.latency.p99:,.1f}"
         ),
-        "last batch": lambda line: _last_batch(line.last_batch) if line.last_batch else "",
-        "applied at": lambda line: line.last_applied or "",
     }
-    console.print(table_of(statuses, columns, left=["state", "last batch", "applied at"]))
+    if console.width >= ROOMY:
+        columns |= {
+            "last batch": lambda line: _last_batch(line.last_batch) if line.last_batch else "",
+            "applied at": lambda line: line.last_applied or "",
+        }
+    console.print(
+        table_of(
+            statuses,
+            columns,
+            left=["state", "last batch", "applied at"],
+            optional=["set aside", "lag", "latency, s"],
+        )
+    )
+    for line in statuses:
+        if line.reason is not None:
+            console.print(f"{line.table}: {line.state}: {line.reason}")
 
 
 def _last_batch(batch: Mapping[str, str]) -> str:

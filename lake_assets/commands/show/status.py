@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from lake_assets.bronze.quarantine.quarantine_log import Held
 from lake_assets.bronze.scan.strays import Strays
 from lake_assets.bronze.scan.vanished import before, still_vanished
-from lake_assets.commands.show.latency import Spread
 from lake_assets.config import LakeConfig
 from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.restamp import stamped_snapshot
@@ -21,7 +20,7 @@ from lake_assets.rounds.pending_work import set_aside_sentence
 from lake_assets.silver.apply.failures import Failure, failure_of, failures
 from lake_assets.silver.plan.planner import State
 from lake_assets.silver.plan.table_state import TableState, table_states
-from lake_assets.silver.table.batch_latency import passages
+from lake_assets.silver.table.batch_latency import Spread, passages
 from lake_assets.silver.table.position import BATCH, SILVER
 from lake_assets.silver.table.unknown_rows import unknown_rows_sentence
 from lake_assets.spark.causes import root_cause

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from lake_assets.config import UNDECIDED
 from lake_assets.onboarding.reflection.reflect import SourceColumn, SourceTable
-from lake_assets.schema.spelling import key, listed
+from lake_assets.schema.spelling import key, listed, value
 
 _SILVER_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
@@ -90,6 +90,11 @@ def _table(table: SourceTable, names: dict[tuple[str, str], str | None]) -> Iter
         yield f"        mode: {UNDECIDED}"
     yield "        columns:"
     yield from map(_column, table.columns)
+    if any(column.comment for column in table.columns):
+        yield "        comments:                         # of the source's columns"
+        for column in table.columns:
+            if column.comment:
+                yield f"          {key(column.name)}: {value(' '.join(column.comment.split()))}"
 
 
 def _column(column: SourceColumn) -> str:

@@ -42,6 +42,8 @@ class SourceColumn:
     name: str
     declared: Declared
     required: bool
+    comment: str | None = None
+    """What the source's own comment says of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ def _tables(inspector: sa.Inspector, dialect: sa.Dialect, schema: str) -> Iterat
                     spelt(column["name"]),
                     _declared(column, unknown.get(column["name"]), dialect, domains),
                     required=column["name"] in required or column["name"] in key,
+                    comment=column.get("comment"),
                 )
                 for column in columns
             ),

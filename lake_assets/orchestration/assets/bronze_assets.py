@@ -10,10 +10,12 @@ from collections.abc import Iterable, Sequence
 import dagster as dg
 
 from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.day_totals import DayTotals, Landed
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import LakeConfig
 from lake_assets.orchestration.shared.asset_keys import bronze_key
 from lake_assets.orchestration.shared.asset_metadata import column_schema
+from lake_assets.orchestration.shared.links import bucket_link
 from lake_assets.orchestration.shared.time_partitions import daily_partitions
 from lake_assets.words import many
 
@@ -39,7 +41,8 @@ def bronze_specs(lake: LakeConfig) -> list[dg.AssetSpec]:
             tags={"layer": "bronze", "source": name, **config.tags},
             metadata={
                 "dagster/uri": f"{source.location.rstrip('/')}/{table.replace('.', '/')}",
-                "dagster/column_schema": column_schema(config.columns),
+                "dagster/column_schema": column_schema(config.columns, config.comments),
+                **bucket_link(f"{source.location.rstrip('/')}/{table.replace('.', '/')}", source.s3.endpoint),
             },
         ).with_io_manager_key(IO_MANAGER_KEY)
         for name, source in lake.sources.items()
@@ -53,9 +56,10 @@ def capture_day(file: LoggedFile) -> str:
 
 
 def landed_events(
-    lake: LakeConfig, source_name: str, logged: Iterable[LoggedFile]
+    lake: LakeConfig, source_name: str, logged: Iterable[LoggedFile], days: DayTotals
 ) -> list[dg.AssetMaterialization]:
-    """One event per table and day for newly logged files: files, rows, bytes, first and last key.
+    """One event per table and day for newly logged files: files, rows and bytes of the whole day so far, since the UI
+    shows a partition's newest event; and the number, the rows, the first and the last key of the new files.
 
     Tables that lake.yaml does not name get no event, though the log has their shares of transaction files. Rows are
     counted in the files; `files_uncounted` is the number of files that the scan did not count because of their size.
@@ -73,20 +77,21 @@ def landed_events(
             asset_key=bronze_key(source_name, source, table),
             partition=day,
             description=f"{many(len(files), 'file')} of {table} landed",
-            metadata=_landed(files),
+            metadata=_metadata(files, days.of(table, day)),
         )
         for (table, day), files in sorted(groups.items(), key=lambda group: group[1][-1].offset)
     ]
 
 
-def _landed(files: Sequence[LoggedFile]) -> dict[str, dg.MetadataValue]:
-    uncounted = sum(file.rows is None for file in files)
+def _metadata(files: Sequence[LoggedFile], day: Landed) -> dict[str, dg.MetadataValue]:
     return {
-        "files": dg.MetadataValue.int(len(files)),
-        "dagster/partition_row_count": dg.MetadataValue.int(sum(file.rows or 0 for file in files)),
-        "bytes": dg.MetadataValue.int(sum(file.size for file in files)),
+        "dagster/partition_row_count": dg.MetadataValue.int(day.rows),
+        "files": dg.MetadataValue.int(day.files),
+        "bytes": dg.MetadataValue.int(day.bytes),
+        **({"files_uncounted": dg.MetadataValue.int(day.uncounted)} if day.uncounted else {}),
+        "new_files": dg.MetadataValue.int(len(files)),
+        "new_rows": dg.MetadataValue.int(Landed.of(files).rows),
         "first_key": dg.MetadataValue.text(files[0].key),
         "last_key": dg.MetadataValue.text(files[-1].key),
         LAST_OFFSET: dg.MetadataValue.int(files[-1].offset),
-        **({"files_uncounted": dg.MetadataValue.int(uncounted)} if uncounted else {}),
     }

@@ -19,10 +19,17 @@ from lake_assets.gold.write_mart import Mode
 from lake_assets.orchestration.assets.mart_lineage import derived_lineage, recorded_lineage
 from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.silver_checks import BLOCKING
-from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, KEY, WRITE_MODE
+from lake_assets.orchestration.io_managers.iceberg_io_manager import (
+    IO_MANAGER_KEY,
+    KEY,
+    SHOW_ROWS,
+    SHOWN,
+    WRITE_MODE,
+)
 from lake_assets.orchestration.io_managers.run_partitions import PARTITION_COLUMN
-from lake_assets.orchestration.shared.asset_metadata import table_metadata
+from lake_assets.orchestration.shared.asset_metadata import grouped, table_metadata
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
+from lake_assets.orchestration.shared.links import code_link
 from lake_assets.orchestration.shared.time_partitions import mart_partitions
 from lake_assets.runtime import LakeRuntime
 
@@ -78,7 +85,8 @@ def _backfill_policy(mart: Mart) -> dg.BackfillPolicy:
 
 def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
     partitioned = mart.partition_column is not None
-    metadata = table_metadata(runtime.lake, mart.identifier, mart.columns)
+    metadata = table_metadata(runtime.lake, mart.identifier, mart.columns, mart.comments) | code_link(mart)
+    metadata[SHOW_ROWS] = mart.preview
     if partitioned:
         metadata[PARTITION_COLUMN] = mart.partition_column
     if mart.key:
@@ -124,7 +132,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
             lineage = recorded_lineage(context.instance, context.asset_key, version)
             lineage = lineage or derived_lineage(runtime.lake.catalog.name, mart, computed.frame)
             source_now = dg.MetadataValue.timestamp(view.now)
-            context.add_output_metadata({**metadata, "source_now": source_now, **lineage})
+            context.add_output_metadata(grouped({**metadata, "source_now": source_now, **lineage}, SHOWN))
             return computed
 
     return compute

@@ -15,7 +15,10 @@ import dagster as dg
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.scan.vanished import before
 from lake_assets.orchestration.checks.silver_checks import turn_evaluations
+from lake_assets.orchestration.shared.asset_metadata import grouped
+from lake_assets.orchestration.shared.preview import preview
 from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.table.batch_latency import Spread
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.write.batch import OPERATIONS, TableResult
 from lake_assets.words import many
@@ -23,6 +26,24 @@ from lake_assets.words import many
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 POSITION = "position"
 """Metadata: the offset up to which the table has applied its files."""
+SHOWN = {
+    POSITION,
+    "newest_commit",
+    "lag_seconds",
+    "latency_p50_seconds",
+    "latency_p99_seconds",
+    *(f"rows_{name}" for name in OPERATIONS.values()),
+    "rows_quarantined",
+    "files_quarantined",
+    "unseen_updates",
+    "unmatched",
+    "rows_behind_cut",
+    "consistent_cut",
+    "rows_waiting_for_cut",
+    "schema_changes",
+    "seconds",
+}
+"""What a materialization shows at once, where it is not zero."""
 
 
 def state_metadata(position: Position) -> dict[str, Any]:
@@ -49,6 +70,7 @@ def turn_events(runtime: LakeRuntime, result: TableResult, now: datetime) -> Ite
     yield from vanished_observations(result, logged)
     if result.batches:
         metadata = materialization_metadata(result, now)
+        metadata |= preview(runtime, target.identifier, show=target.config.preview)
         yield dg.AssetMaterialization(dg.AssetKey(target.asset_key), metadata=metadata)
     yield from turn_evaluations(result, logged, runtime.quarantine.open(target.identifier), now)
 
@@ -99,7 +121,9 @@ def inconsistencies(result: TableResult) -> Iterator[str]:
 
 
 def materialization_metadata(result: TableResult, now: datetime) -> dict[str, Any]:
-    """Figures over all the batches of one turn. The lag is `now` minus the newest applied source commit, in seconds."""
+    """Figures over all the batches of one turn. The lag is `now` minus the newest applied source commit, in seconds.
+    The latency is that of each batch's oldest change, from the source's commit (without commit times, from the file).
+    """
     batches = result.batches
     seconds: Counter[str] = Counter()
     by_op: Counter[str] = Counter()
@@ -107,7 +131,7 @@ def materialization_metadata(result: TableResult, now: datetime) -> dict[str, An
         seconds.update(batch.seconds)
         by_op.update(batch.by_op)
     newest = result.position.max_commit_ts
-    metadata: dict[str, Any] = {
+    figures: dict[str, Any] = {
         **state_metadata(result.position),
         "rows_read": sum(b.rows_read for b in batches),
         **{f"rows_{name}": by_op[op] for op, name in OPERATIONS.items()},
@@ -128,12 +152,14 @@ def materialization_metadata(result: TableResult, now: datetime) -> dict[str, An
         **{f"seconds_{stage}": round(value, 3) for stage, value in sorted(seconds.items())},
     }
     if result.position.cut is not None:
-        metadata["rows_behind_cut"] = sum(b.rows_behind_cut for b in batches)
+        figures["rows_behind_cut"] = sum(b.rows_behind_cut for b in batches)
     if changes := [change for batch in batches for change in batch.schema_changes]:
-        metadata["schema_changes"] = "\n".join(changes)
+        figures["schema_changes"] = "\n".join(changes)
     if ways := [batch.passage for batch in batches if batch.passage is not None]:
         slowest = max(ways, key=lambda way: way.from_file)
-        metadata |= slowest.metadata()
+        figures |= slowest.metadata()
+        took = Spread.of(way.from_file if way.from_commit is None else way.from_commit for way in ways)
+        figures |= {"latency_p50_seconds": took.p50, "latency_p99_seconds": took.p99} if took else {}
     if newest is not None:
-        metadata["lag_seconds"] = round((now - newest).total_seconds(), 3)
-    return metadata
+        figures["lag_seconds"] = round((now - newest).total_seconds(), 3)
+    return grouped(figures, SHOWN)

@@ -12,6 +12,7 @@ import dagster as dg
 from lake_assets.checks.data_check import VALUE, DataCheck, Outcome
 from lake_assets.orchestration.checks.check_history import earlier_values
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
+from lake_assets.orchestration.shared.run_tags import OWN
 from lake_assets.runtime import LakeRuntime
 
 ON_SCHEDULE = "lake/on_schedule"
@@ -63,6 +64,7 @@ def check_schedules(checks: Sequence[DataCheck]) -> list[dg.ScheduleDefinition]:
             dg.ScheduleDefinition(
                 name=name,
                 job=job,
+                tags={OWN: "1"},
                 cron_schedule=cron,
                 execution_timezone="UTC",
                 default_status=dg.DefaultScheduleStatus.RUNNING,

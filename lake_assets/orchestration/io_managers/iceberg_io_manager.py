@@ -14,6 +14,7 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.config import Column as ColumnConfig
@@ -21,10 +22,13 @@ from lake_assets.config import LakeConfig, SourceConfig
 from lake_assets.errors import ApplyConflict
 from lake_assets.gold.partition_rows import table_frame
 from lake_assets.gold.write_mart import KEYED, Computed, Mode, Store, write
+from lake_assets.iceberg.file_io.newest_rows import added_by_partition
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.io_managers.run_partitions import partition_by, run_partitions
 from lake_assets.orchestration.io_managers.table_values import table_value
+from lake_assets.orchestration.shared.asset_metadata import grouped
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
+from lake_assets.orchestration.shared.preview import preview
 from lake_assets.runtime import LakeRuntime
 from lake_assets.spark.types import iceberg_type
 
@@ -34,6 +38,19 @@ WRITE_MODE = "lake/write"
 """Definition metadata: `overwrite` (by default), `append`, `upsert` or `difference`."""
 KEY = "lake/key"
 """Definition metadata for `upsert` and `difference`: the names of the key's columns."""
+
+SHOWN = (
+    "rows_written",
+    "partitions",
+    "latency_commit_to_table_seconds",
+    "seconds",
+    "source_now",
+    "days_still_pending",
+    "consumed",
+)
+"""What a materialization shows at once."""
+SHOW_ROWS = "lake/preview"
+"""Definition metadata: False, if events must show no rows of the table."""
 
 MOST_RACES = 10
 """How often a run computes again after it lost a race to another run of the same table."""
@@ -85,12 +102,18 @@ class TableIOManager(dg.IOManager):
                 raise dg.RetryRequested(MOST_RACES, wait) from error
 
     def _store(self, context: dg.OutputContext, computed: Computed) -> None:
-        store = computed.store
+        metadata, store = context.definition_metadata, computed.store
         if store is None:
-            rows = run_partitions(context, context.definition_metadata)
+            rows = run_partitions(context, metadata)
             transforms = partition_by(context, rows, computed.types)
             store = Store(rows, transforms, *_mode(context))
-        context.add_output_metadata(self.store(table_identifier(context.asset_key), computed, store))
+        identifier = table_identifier(context.asset_key)
+        done = self.store(identifier, computed, store)
+        shown = preview(self._runtime, identifier, show=metadata.get(SHOW_ROWS, True))
+        context.add_output_metadata(grouped(done, SHOWN) | shown)
+        if store.partitions is not None and store.mode is Mode.OVERWRITE:
+            table = load_table(self._runtime.catalog, identifier)
+            _count_partitions(context, table, int(done["snapshot_id"]))
 
     def _plain(self, obj: object) -> Computed:
         frame = _frame(self._runtime.sessions.root(), obj)
@@ -113,6 +136,17 @@ class TableIOManager(dg.IOManager):
         rows = run_partitions(context, upstream.definition_metadata if upstream is not None else {})
         wanted = context.dagster_type.typing_type
         return table_value(self._runtime, identifier, table, wanted, rows, context.definition_metadata)
+
+
+def _count_partitions(context: dg.OutputContext, table: Table | None, snapshot_id: int) -> None:
+    """Reports the rows of each of the run's partitions, where Iceberg's partitions are Dagster's."""
+    keys = set(context.asset_partition_keys)
+    counts = added_by_partition(table, snapshot_id) if table is not None else None
+    if counts is None or not set(counts) <= keys:
+        return  # Iceberg's partitions are others
+    for key in keys:
+        rows = {"dagster/partition_row_count": counts.get(key, 0)}
+        context.step_context.add_asset_metadata(rows, context.asset_key, key)
 
 
 def _frame(spark: SparkSession, obj: Any) -> DataFrame:

@@ -10,7 +10,9 @@ from pathlib import Path
 import psutil
 from dagster import DagsterRun
 
-PROCESS = "lake_assets/process"
+from lake_assets.orchestration.shared.run_tags import HIDDEN
+
+PROCESS = f"{HIDDEN}process"
 """Run tag: the run's id (re-executing a run copies its tags), and its process's machine, id and start time."""
 SERVER = "lake_assets.orchestration.launcher.fork_server"
 """The command line of each such process contains it."""

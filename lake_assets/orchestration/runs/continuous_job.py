@@ -16,6 +16,7 @@ from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.runs.in_flight import unfinished_runs
 from lake_assets.orchestration.runs.retry_wait import starts_backing_off
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
+from lake_assets.orchestration.shared.run_tags import RUN_TAGS
 from lake_assets.rounds.backoff import Backoff
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.targets import Target
@@ -119,7 +120,7 @@ def continuous_sensor(runtime: LakeRuntime, source: str, job: dg.JobDefinition) 
         wait = starts_backing_off(context.instance, job.name, Backoff.of(runtime.lake.automation))
         if wait > 0:
             return dg.SkipReason(f"the last run died young; the next one is requested in {wait:.0f} s")
-        return dg.RunRequest(tags={"dagster/max_retries": "0"})
+        return dg.RunRequest(tags=RUN_TAGS)
 
     return stays_current
 

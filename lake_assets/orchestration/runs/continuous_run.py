@@ -6,6 +6,7 @@ of one source, and their events for Dagster. Not here: the job and its sensor (`
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 
 import dagster as dg
 
+from lake_assets.bronze.log.day_totals import DayTotals
 from lake_assets.config import ContinuousConfig
 from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import SparkLost
@@ -27,7 +29,9 @@ from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
 from lake_assets.orchestration.assets.mart_lineage import Lineage, derived_lineage
 from lake_assets.orchestration.assets.silver_report import Event, inconsistencies, turn_events
-from lake_assets.orchestration.io_managers.iceberg_io_manager import TableIOManager
+from lake_assets.orchestration.io_managers.iceberg_io_manager import SHOWN, TableIOManager
+from lake_assets.orchestration.shared.asset_metadata import grouped
+from lake_assets.orchestration.shared.preview import preview
 from lake_assets.rounds.arrivals import Arrivals
 from lake_assets.rounds.backoff import Backoff, Failures
 from lake_assets.rounds.maintenance import MaintenanceSchedule
@@ -41,6 +45,10 @@ from lake_assets.spark.causes import full_traceback, root_cause
 from lake_assets.spark.session import process_lost, server_lost
 from lake_assets.storage.object_store import StoreError
 from lake_assets.words import many
+
+PASSES_EVERY = 600.0
+"""Seconds after which a check that still passes is reported again: five checks of each table with every report would be
+most of Dagster's history."""
 
 logger = logging.getLogger(__name__)
 
@@ -83,12 +91,15 @@ class Continuous:
         self._maintenance = MaintenanceSchedule(runtime, self._targets, marts, settings or ContinuousConfig())
         self._arrivals = Arrivals(runtime, source)
         self._unreported = UnreportedFiles(runtime, source)
+        self._days = DayTotals(runtime.file_log, source)
         self._turns = Turns(runtime)
         self._failures = Failures(Backoff.of(runtime.lake.automation), clock)
         self._results: dict[str, TableResult] = {}
         """By table, the result that has not been reported yet."""
         self._refreshed: dict[str, tuple[int, dict[str, Any]]] = {}
         """By mart, the number of refreshes since the last report, and the newest metadata."""
+        self._passed: dict[tuple[dg.AssetKey, str], float] = {}
+        """By check that passed when it was last reported, when that was."""
         self._lineage: dict[str, Lineage] = {}
         self._dead: Exception | None = None
         """The error that showed that the Spark of this process has died."""
@@ -146,18 +157,33 @@ class Continuous:
 
     def events(self) -> Iterator[Event]:
         """The events since the last call: one for each table, with the sums of its batches, and one for each mart."""
-        yield from landed_events(self._runtime.lake, self._source, self._unreported.take(self._instance))
+        unreported = self._unreported.take(self._instance)
+        yield from landed_events(self._runtime.lake, self._source, unreported, self._days)
         results, self._results = self._results, {}
         now = datetime.now(UTC)
         for result in results.values():
-            yield from turn_events(self._runtime, result, now)
+            yield from filter(self._is_news, turn_events(self._runtime, result, now))
         refreshed, self._refreshed = self._refreshed, {}
         for mart in self._marts:
             if mart.name in refreshed:
                 times, metadata = refreshed[mart.name]
+                shown = preview(self._runtime, mart.identifier, show=mart.preview)
                 yield dg.AssetMaterialization(
-                    dg.AssetKey(mart.asset_key), metadata={**metadata, "refreshed": times}
+                    dg.AssetKey(mart.asset_key),
+                    metadata={**metadata, **shown, "refreshed": times},
                 )
+
+    def _is_news(self, event: Event) -> bool:
+        """Whether Dagster needs the event: not a check that passes as it did in the same run, some minutes ago."""
+        if not isinstance(event, dg.AssetCheckEvaluation):
+            return True
+        check, now = (event.asset_key, event.check_name), time.monotonic()
+        if event.passed and now - self._passed.get(check, -math.inf) < PASSES_EVERY:
+            return False
+        self._passed.pop(check, None)
+        if event.passed:
+            self._passed[check] = now
+        return True
 
     def _seconds_left(self, target: Target) -> float:
         return self._failures.seconds_left(target.identifier)
@@ -210,12 +236,15 @@ class Continuous:
         times = self._refreshed.get(mart.name, (0, {}))[0]
         self._refreshed[mart.name] = (
             times + 1,
-            {
-                **metadata,
-                "source_now": dg.MetadataValue.timestamp(view.now),
-                **stored,
-                **self._lineage[mart.name],
-            },
+            grouped(
+                {
+                    **metadata,
+                    "source_now": dg.MetadataValue.timestamp(view.now),
+                    **stored,
+                    **self._lineage[mart.name],
+                },
+                SHOWN,
+            ),
         )
         self._maintenance.committed(mart.identifier)
         done.marts += 1

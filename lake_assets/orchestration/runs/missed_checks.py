@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import dagster as dg
 from dagster._core.storage.event_log.base import AssetEntry
 
-from lake_assets.orchestration.assets.silver_report import POSITION, state_metadata
+from lake_assets.orchestration.assets.silver_report import POSITION, SHOWN, state_metadata
 from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.freshness_check import freshness
 from lake_assets.orchestration.checks.silver_checks import (
@@ -24,6 +24,7 @@ from lake_assets.orchestration.checks.silver_checks import (
     state_evaluation,
 )
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
+from lake_assets.orchestration.shared.asset_metadata import grouped
 from lake_assets.silver.plan.planner import State
 from lake_assets.silver.plan.table_state import TableState
 
@@ -79,7 +80,7 @@ def _found(instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState) ->
         dg.AssetMaterialization(
             key,
             description="Found in the lake: no run of this instance has reported it.",
-            metadata=state_metadata(state.position),
+            metadata=grouped(state_metadata(state.position), SHOWN),
         ),
         state_evaluation(state, latest_evaluation(instance, dg.AssetCheckKey(key, APPLIED))),
         published_row_count(state.target),

@@ -5,10 +5,12 @@ the present that read them (`orchestration/runs/marts_in_silver_runs.py`), unles
 under way. It needs neither a cursor nor run keys: deleting Dagster's storage loses and repeats nothing.
 """
 
+import time
 from collections.abc import Callable, Sequence
 
 import dagster as dg
 
+from lake_assets.bronze.log.day_totals import DayTotals
 from lake_assets.bronze.scan.discovery import Discovery
 from lake_assets.gold.mart import Mart
 from lake_assets.orchestration.assets.bronze_assets import landed_events
@@ -40,7 +42,7 @@ def file_sensor(
     batches = batch_keys(source, targets, own)
     shared_marts = [dg.AssetKey(mart.asset_key) for mart in marts if can_share_run(mart, source)]
     watch = ArrivalWatch(source_scan(runtime, source))
-    unreported = UnreportedFiles(runtime, source)
+    reports = _Reports(runtime, source)
 
     @dg.sensor(
         name=f"{source}_files",
@@ -55,7 +57,7 @@ def file_sensor(
 
         def evaluate() -> dg.SensorResult:
             found = watch.poll(automation.poll_window.total_seconds())
-            events = landed_events(runtime.lake, source, unreported.take(context.instance))
+            events = reports.due_events(context.instance)
             ready, reasons = ready_targets(context.instance, runtime, own)
             if ready:
                 included = marts_to_include(
@@ -76,6 +78,32 @@ def file_sensor(
         return poll(evaluate, automation)
 
     return files
+
+
+class _Reports:
+    """The events of landed files, at intervals: they stay in Dagster for ever."""
+
+    def __init__(self, runtime: LakeRuntime, source: str) -> None:
+        self._runtime = runtime
+        self._source = source
+        self._unreported = UnreportedFiles(runtime, source)
+        self._days: DayTotals | None = None
+        """Made by the first report: defining the sensor opens no catalog."""
+        self._reported: float | None = None
+        """When events were last returned, by the monotonic clock."""
+
+    def due_events(self, instance: dg.DagsterInstance) -> list[dg.AssetMaterialization]:
+        """The events that are due now. The continuous run reports its source's files itself."""
+        now, pause = time.monotonic(), self._runtime.lake.automation.bronze_every.total_seconds()
+        if self._reported is not None and now - self._reported < pause:
+            return []
+        if alive_runs(instance, self._runtime, [self._source]):
+            return []
+        files = self._unreported.take(instance)
+        if files:
+            self._reported = now
+        self._days = self._days or DayTotals(self._runtime.file_log, self._source)
+        return landed_events(self._runtime.lake, self._source, files, self._days)
 
 
 def source_scan(runtime: LakeRuntime, source: str) -> Callable[[], Discovery]:

@@ -1,21 +1,70 @@
-"""Definition metadata that every asset of the lake carries in the same form."""
+"""Metadata that every asset of the lake carries in the same form: of its definition, and of its events."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
 
 from lake_assets.config import Column, LakeConfig
+from lake_assets.orchestration.shared.links import bucket_link
 from lake_assets.spark.catalog_conf import warehouse_uri
 
+NONE: Mapping[str, str] = MappingProxyType({})
+DETAILS = "details"
+"""Metadata of an event: the figures that the UI shows only when the entry is expanded."""
+STAGES = "seconds_by_stage"
+STAGE = "seconds_"
+"""How the name of a stage's seconds begins."""
 
-def table_metadata(lake: LakeConfig, identifier: str, columns: Iterable[Column]) -> dict[str, Any]:
-    """Under Dagster's names: table name (catalog.namespace.table), address, kind of storage, columns."""
+
+def grouped(figures: Mapping[str, Any], shown: Collection[str]) -> dict[str, Any]:
+    """An event's metadata: the figures of `shown` and Dagster's own one by one, so that the UI plots them; the seconds
+    of the stages in one entry, and all others in DETAILS. Figures that are zero are left out."""
+    chosen: dict[str, Any] = {}
+    stages: dict[str, Any] = {}
+    details: dict[str, Any] = {}
+    for name, value in figures.items():
+        if name.startswith("dagster/") or (name in shown and not _is_nothing(value)):
+            chosen[name] = value
+        elif _is_nothing(value):
+            continue
+        elif name.startswith(STAGE):
+            stages[name.removeprefix(STAGE)] = value
+        else:
+            details[name] = value
+    if stages:
+        chosen[STAGES] = dg.MetadataValue.json(stages)
+    if details:
+        chosen[DETAILS] = dg.MetadataValue.json(details)
+    return chosen
+
+
+def figures_of(metadata: Mapping[str, dg.MetadataValue[Any]]) -> dict[str, Any]:
+    """All figures of an event that was `grouped`, by their names before; those that were zero are missing."""
+    found = {name: value.value for name, value in metadata.items() if name not in (DETAILS, STAGES)}
+    for group, prefix in ((STAGES, STAGE), (DETAILS, "")):
+        entry = metadata[group].value if group in metadata else {}
+        found |= {f"{prefix}{name}": value for name, value in entry.items()}
+    return found
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float, str)) and not value)
+
+
+def table_metadata(
+    lake: LakeConfig, identifier: str, columns: Iterable[Column], comments: Mapping[str, str] = NONE
+) -> dict[str, Any]:
+    """Under Dagster's names: table name (catalog.namespace.table), address, kind of storage, columns; and the link to
+    the table's files. `comments`: by column."""
+    address = f"{warehouse_uri(lake.catalog)}/{identifier.replace('.', '/')}"
     return {
         "dagster/table_name": f"{lake.catalog.name}.{identifier}",
-        "dagster/uri": f"{warehouse_uri(lake.catalog)}/{identifier.replace('.', '/')}",
+        "dagster/uri": address,
         "dagster/storage_kind": "iceberg",
-        "dagster/column_schema": column_schema(columns),
+        "dagster/column_schema": column_schema(columns, comments),
+        **bucket_link(address, lake.catalog.properties.get("s3.endpoint")),
     }
 
 
@@ -24,11 +73,16 @@ def same_columns(upstream: dg.AssetKey, columns: Iterable[Column]) -> dg.TableCo
     return dg.TableColumnLineage({c.name: [dg.TableColumnDep(upstream, c.name)] for c in columns})
 
 
-def column_schema(columns: Iterable[Column]) -> dg.TableSchema:
+def column_schema(columns: Iterable[Column], comments: Mapping[str, str] = NONE) -> dg.TableSchema:
     """The columns as the UI shows them."""
     return dg.TableSchema(
         columns=[
-            dg.TableColumn(c.name, c.type, constraints=dg.TableColumnConstraints(nullable=not c.required))
+            dg.TableColumn(
+                c.name,
+                c.type,
+                description=comments.get(c.name),
+                constraints=dg.TableColumnConstraints(nullable=not c.required),
+            )
             for c in columns
         ]
     )

@@ -12,7 +12,9 @@ from types import TracebackType
 
 import dagster as dg
 
-HEARTBEAT = "lake_assets/heartbeat"
+from lake_assets.orchestration.shared.run_tags import HIDDEN
+
+HEARTBEAT = f"{HIDDEN}heartbeat"
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.iceberg.publish import attempt, with_properties
-from lake_assets.iceberg.table_io import create_table, load_table, set_property
+from lake_assets.iceberg.table_io import commented_column, create_table, load_table, set_property
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.alter_columns import VERSION, SilverSchema, Step, steps, version_of
 from lake_assets.schema.contract import Contracts, contract_of
@@ -58,6 +58,7 @@ def evolved(context: BatchContext) -> Iterator[tuple[Position, tuple[str, ...]]]
     if table is None:
         table = _created(context)
     _note_source(context, table)
+    _comment(context, table)
     todo = steps(target.table, version_of(table), context.contracts, target.schema_changes)
     schema = SilverSchema(context.spark, context.address, table, target.table)
     published = context.position.contract_version
@@ -75,6 +76,15 @@ def _note_source(context: BatchContext, table: Table) -> None:
         context.spark.sql(sql("ALTER TABLE {table} {change}", table=context.address, change=change))
 
 
+def _comment(context: BatchContext, table: Table) -> None:
+    """Sets the comments of lake.yaml on columns that the table has with another one, or without."""
+    comments = context.target.config.comments
+    for field in table.schema().fields:
+        if (comment := comments.get(field.name)) is not None and comment != field.doc:
+            change = commented_column(field.name, comment)
+            context.spark.sql(sql("ALTER TABLE {table} {change}", table=context.address, change=change))
+
+
 def _created(context: BatchContext) -> Table:
     runtime, target, contracts = context.runtime, context.target, context.contracts
     columns = target.created_with(contracts)
@@ -89,7 +99,15 @@ def _created(context: BatchContext) -> Table:
         SHAPE: target.mode.value,
         SOURCE_TABLE: source_table(target),
     }
-    create_table(context.spark, runtime.catalog, target.identifier, columns, target.partition_by, properties)
+    create_table(
+        context.spark,
+        runtime.catalog,
+        target.identifier,
+        columns,
+        target.partition_by,
+        properties,
+        target.config.comments,
+    )
     table = load_table(runtime.catalog, target.identifier)
     assert table is not None, "it was just created"
     return table

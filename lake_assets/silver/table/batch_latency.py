@@ -8,6 +8,7 @@ here: what a mart adds (`gold/mart_latency.py`), printing. Times are UTC; S3 giv
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from statistics import quantiles
 
 from pyiceberg.table import Table
 
@@ -52,6 +53,25 @@ class Passage:
             "latency_commit_to_table_seconds": self.from_commit,
         }
         return {name: round(value, 3) for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Quantiles, in seconds."""
+
+    p50: float
+    p90: float
+    p99: float
+    max: float
+
+    @classmethod
+    def of(cls, values: Iterable[float | None]) -> "Spread | None":
+        """The quantiles of the values; None without values."""
+        found = sorted(value for value in values if value is not None)
+        if not found:
+            return None
+        cuts = quantiles(found, n=100, method="inclusive") if len(found) > 1 else found * 99
+        return cls(*(round(value, 2) for value in (cuts[49], cuts[89], cuts[98], found[-1])))
 
 
 def properties(landed: datetime | None, committed: datetime | None) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 
+from lake_assets.orchestration.instance import dagster_instance
 from lake_assets.orchestration.launcher.run_process import PROCESS
 from lake_assets.orchestration.shared.run_tags import BACKFILL
 from lake_assets_tests.helpers.orchestration.dagster_dev import Dev
@@ -60,7 +61,10 @@ class Backfill:
     def kill_a_run(self) -> bool:
         """kill -9 of the run that is under way; whether Dagster knows that one has failed."""
         for run in self.runs("STARTED"):
-            *_, pid, _ = run["tags"][PROCESS].split()
+            with dagster_instance(self.dev.folder) as instance:  # the webserver hides the tag
+                known = instance.get_run_by_id(run["runId"])
+            assert known is not None
+            *_, pid, _ = known.tags[PROCESS].split()
             with contextlib.suppress(psutil.NoSuchProcess):
                 psutil.Process(int(pid)).kill()
         return self.count("FAILURE") > 0

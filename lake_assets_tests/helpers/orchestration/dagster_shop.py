@@ -39,6 +39,7 @@ TABLES: dict[str, Any] = {
     "public.notes": {"columns": COLUMNS, "primary_key": ["id"], **STOPS},
 }
 AUTOMATION = {
+    "bronze_every": "0s",
     # One evaluation a tick: the tests write the files before it, and do not wait.
     "poll_window": "10s",
     "poll_interval": "10s",

@@ -11,6 +11,7 @@ from lake_assets.config import parse_column
 from lake_assets.gold.mart import Input, Mart, MartRequest
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.orchestration.runs.continuous_run import Continuous
+from lake_assets.orchestration.shared.asset_metadata import figures_of
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 
@@ -77,7 +78,7 @@ class Kept:
     def told(self) -> dict[str, dict[str, Any]]:
         """By table, the metadata of the events that the run would report now."""
         return {
-            event.asset_key.to_user_string(): {name: value.value for name, value in event.metadata.items()}
+            event.asset_key.to_user_string(): figures_of(event.metadata)
             for event in self.rounds.events()
             if isinstance(event, dg.AssetMaterialization)
         }

@@ -40,6 +40,9 @@ CREATE TABLE everything (
     "Odd: name # of" text, "true" int, "$" text, PRIMARY KEY (small, id)
 );
 CREATE TABLE "Mixed Case" (id int PRIMARY KEY);
+COMMENT ON COLUMN everything.amount IS 'What it ${cost}: "net", in
+''EUR'' # not cents';
+COMMENT ON COLUMN everything."true" IS 'no';
 CREATE TABLE awsdms_status (id int PRIMARY KEY);
 CREATE VIEW seen AS SELECT id FROM everything;
 CREATE SCHEMA archive;
@@ -122,6 +125,7 @@ def test_a_real_table_to_a_lake_that_loads(
     declared = {c.name: c.type + (" not null" if c.required else "") for c in table.columns}
     assert list(declared.items()) == list(EVERYTHING.items())
     assert table.primary_key == ("small", "id")
+    assert table.comments == {"amount": """What it ${cost}: "net", in 'EUR' # not cents""", "true": "no"}
     assert table.mode is Mode.CURRENT
     assert source.tables["archive.everything"].primary_key == ("${HOME}",)
     assert [t.name for t in source.tables.values()] == [

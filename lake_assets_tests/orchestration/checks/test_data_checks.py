@@ -137,7 +137,7 @@ def test_a_file_does_not_wait_for_checks_on_the_schedule(shop: Shop) -> None:
         "quarantine",
         "known_rows",
         "freshness",
-        "no_table_failed",
+        "every_table_applied",
         "known_files",
     }
     for request in shop.tick("marts").run_requests or ():

@@ -3,7 +3,6 @@
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -14,6 +13,7 @@ from lake_assets.config import Column, parse_column
 from lake_assets.errors import ColumnMismatch
 from lake_assets.gold.write_mart import Computed
 from lake_assets.orchestration.lake_definitions import Lake
+from lake_assets.orchestration.shared.asset_metadata import figures_of
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets_tests.helpers.orchestration.dagster_shop import open_instance
 from lake_assets_tests.helpers.orchestration.daily_marts import (
@@ -36,15 +36,27 @@ def test_metadata_counts_rows(lake: Lake, instance: dg.DagsterInstance) -> None:
     rows = [(2, 1, "a"), (2, 2, "b"), (3, 1, "c")]
     result = run(lake, instance, asset, "2024-03-02..2024-03-03")
     for event in result.get_asset_materialization_events():
-        metadata: dict[str, Any] = {
-            name: value.value for name, value in event.materialization.metadata.items()
-        }
+        metadata = figures_of(event.materialization.metadata)
         assert metadata["dagster/row_count"] == 6
         assert metadata["rows_written"] == 3
         assert metadata["partitions"] == "2024-03-02 to 2024-03-03"
         assert metadata["snapshot_id"] == str(snapshot(lake, "counted"))
         assert metadata["seconds_compute"] > 0
         assert metadata["seconds_write"] > 0
+        counted = {"2024-03-02": 2, "2024-03-03": 1}
+        assert event.partition is not None
+        assert metadata["dagster/partition_row_count"] == counted[event.partition]
+        assert metadata["preview"].splitlines()[0] == "| day | id | word |"
+
+
+def test_a_day_without_rows_counts_zero(lake: Lake, instance: dg.DagsterInstance) -> None:
+    asset = mart("emptied", lambda: frame(lake, [(2, 1, "a")]))
+    result = run(lake, instance, asset, "2024-03-02..2024-03-03")
+    counted = {
+        event.partition: event.materialization.metadata["dagster/partition_row_count"].value
+        for event in result.get_asset_materialization_events()
+    }
+    assert counted == {"2024-03-02": 1, "2024-03-03": 0}
 
 
 def test_a_plain_dataframe_of_any_types(lake: Lake, instance: dg.DagsterInstance) -> None:

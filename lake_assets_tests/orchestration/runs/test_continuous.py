@@ -51,6 +51,29 @@ def kept(spark: SparkSession, tmp_path: Path) -> Kept:
     return Kept(tmp_path)
 
 
+def test_a_check_that_still_passes_is_not_reported_each_time(kept: Kept) -> None:
+    def reported() -> tuple[set[str], int]:
+        events = list(kept.rounds.events())
+        checks = {event.check_name for event in events if isinstance(event, dg.AssetCheckEvaluation)}
+        return checks, sum(isinstance(event, dg.AssetMaterialization) for event in events)
+
+    kept.put(ITEMS, 1)
+    kept.rounds.round()
+    assert {"applied", "row_count", "freshness"} <= reported()[0]
+    kept.put(ITEMS, 2)
+    kept.rounds.round()
+    checks, tables = reported()
+    assert checks == set()
+    assert tables >= 2, "silver and bronze"
+    # Until something is wrong, and then until it is not.
+    for _ in range(2):
+        event = dg.AssetCheckEvaluation(dg.AssetKey("a"), "c0", passed=False, metadata={})
+        assert kept.rounds._is_news(event)
+    passing = dg.AssetCheckEvaluation(dg.AssetKey("a"), "c0", passed=True, metadata={})
+    assert kept.rounds._is_news(passing)
+    assert not kept.rounds._is_news(passing)
+
+
 def test_rounds_are_told_as_one(kept: Kept) -> None:
     for number in range(3):
         kept.put(ITEMS, 10 * number, 10 * number + 1)

@@ -11,13 +11,14 @@ from dagster._core.events import StepMaterializationData
 from lake_assets.orchestration.checks.check_history import check_executions, latest_evaluation
 from lake_assets.orchestration.runs.retry_wait import check_backing_off, runs_backing_off
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
+from lake_assets.orchestration.shared.run_tags import mart_tag
 from lake_assets.rounds.backoff import Backoff
 from lake_assets_tests.helpers.orchestration.dagster_shop import SALES, add_run, plan_check
 
 BASE, MOST = timedelta(seconds=15), timedelta(minutes=15)
 BACKOFF = Backoff(BASE, MOST)
 CHECK = dg.AssetCheckKey(SALES, "applied")
-TAGS = {"lake_assets/mart.sales_total": "1"}
+TAGS = {mart_tag("sales_total"): "1"}
 TOTAL = dg.AssetKey(["gold", "sales_total"])
 
 

@@ -48,9 +48,11 @@ def test_one_event_for_each_table_and_day_and_one_run_for_all_tables(new_shop: C
     metadata = {key: value.value for key, value in events["sales", "2026-03-01"].metadata.items()}
     size = sum((shop.folder / "bronze" / key).stat().st_size for key in (first, second))
     assert metadata == {
-        "files": 2,
         "dagster/partition_row_count": 3,
+        "files": 2,
         "bytes": size,
+        "new_files": 2,
+        "new_rows": 3,
         "first_key": first,
         "last_key": second,
         "last_offset": metadata["last_offset"],
@@ -72,8 +74,39 @@ def test_files_are_reported_once_and_those_that_landed_later_by_themselves(
     assert shop.tick().asset_events == []
     late = shop.change("sales", [2])
     (event,) = shop.tick().asset_events
-    assert event.metadata["files"].value == 1
+    assert event.metadata["new_files"].value == 1
     assert event.metadata["first_key"].value == late
+
+
+def test_a_partition_shows_the_sums_of_its_day(new_shop: Callable[..., Shop]) -> None:
+    """The UI shows the newest event of a partition, which may be of one file among many."""
+    shop = new_shop()
+    first = shop.change("sales", [1, 2])
+    shop.change("sales", [9], day=2)
+    shop.tick()
+    second = shop.change("sales", [3])
+    for restarted in (False, True):
+        if restarted:  # the sums are of the log, not of what this process has seen
+            shop.change("sales", [4])
+            shop.restart()
+        (event,) = shop.tick().asset_events
+        shown = {name: value.value for name, value in event.metadata.items()}
+        assert (shown["files"], shown["dagster/partition_row_count"]) == ((3, 4) if restarted else (2, 3))
+        assert (shown["new_files"], shown["new_rows"]) == (1, 1)
+        if not restarted:
+            sizes = [(shop.folder / "bronze" / key).stat().st_size for key in (first, second)]
+            assert shown["bytes"] == sum(sizes)
+
+
+def test_a_file_that_was_replaced_counts_once(new_shop: Callable[..., Shop]) -> None:
+    shop = new_shop()
+    key = shop.change("sales", [1, 2])
+    shop.tick()
+    path = shop.folder / "bronze" / key
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    (event,) = shop.tick().asset_events
+    shown = {name: value.value for name, value in event.metadata.items()}
+    assert (shown["files"], shown["dagster/partition_row_count"]) == (1, 1)
 
 
 @pytest.mark.spark
@@ -119,7 +152,7 @@ def test_files_logged_by_a_tick_that_died_are_reported_by_the_next(new_shop: Cal
     shop.change("sales", [1])
     log_arrivals(shop.lake.runtime, "shop")
     shop.restart()
-    assert [event.metadata["files"].value for event in shop.tick().asset_events] == [1]
+    assert [event.metadata["new_files"].value for event in shop.tick().asset_events] == [1]
 
 
 def test_an_event_reported_by_hand_hides_no_files(new_shop: Callable[..., Shop]) -> None:
@@ -131,7 +164,7 @@ def test_an_event_reported_by_hand_hides_no_files(new_shop: Callable[..., Shop])
     shop.restart()
     assert shop.tick().asset_events == []
     shop.change("sales", [2])
-    assert [event.metadata["files"].value for event in shop.tick().asset_events] == [1]
+    assert [event.metadata["new_files"].value for event in shop.tick().asset_events] == [1]
 
 
 def test_files_of_days_without_a_partition_are_reported_and_requested(new_shop: Callable[..., Shop]) -> None:

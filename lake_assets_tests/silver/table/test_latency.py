@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from lake_assets.commands.show.latency import BOUNDS, Spread, histogram, latency
+from lake_assets.commands.show.latency import BOUNDS, histogram, latency
 from lake_assets.commands.show.show import show_latency, show_status
 from lake_assets.commands.show.status import status
 from lake_assets.rounds.maintenance import maintain_silver
-from lake_assets.silver.table.batch_latency import FIRST_COMMIT, FIRST_FILE, Passage, oldest, passages
+from lake_assets.silver.table.batch_latency import FIRST_COMMIT, FIRST_FILE, Passage, Spread, oldest, passages
 from lake_assets_tests.helpers.files.dms_files import cdc_file, load_file
 from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, Kept
 

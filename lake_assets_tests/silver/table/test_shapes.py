@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import TableStopped
+from lake_assets.orchestration.shared.asset_metadata import figures_of
 from lake_assets.silver.plan.table_state import table_states
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, Row, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench, comparable
@@ -317,7 +318,9 @@ def figures(run: dg.ExecuteInProcessResult) -> dict[str, tuple[Any, ...]]:
     assert all(check.passed for check in run.get_asset_check_evaluations())
     names = ("dagster/row_count", "rows_written", "rows_removed")
     return {
-        event.asset_key.path[-1]: tuple(event.materialization.metadata[name].value for name in names)
+        event.asset_key.path[-1]: tuple(
+            figures_of(event.materialization.metadata).get(name, 0) for name in names
+        )
         for event in run.get_asset_materialization_events()
         if event.asset_key is not None and event.asset_key.path[0] == "silver"
     }

@@ -1,0 +1,57 @@
+"""What has landed of each table on each day, over all scans.
+
+Here: the sums of a day, kept up to date as the log grows. Not here: which files are logged (`admission.py`), the events
+that report them (`orchestration/assets/bronze_assets.py`).
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.file_log import FileLog
+from lake_assets.bronze.log.log_record import LoggedFile
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """The sums of some files."""
+
+    files: int
+    rows: int
+    """Counted ones: see `uncounted`."""
+    bytes: int
+    uncounted: int
+    """Files whose rows the scan has not counted, because of their size."""
+
+    @classmethod
+    def of(cls, files: Sequence[LoggedFile]) -> "Landed":
+        return cls(
+            files=len(files),
+            rows=sum(file.rows or 0 for file in files),
+            bytes=sum(file.size for file in files),
+            uncounted=sum(file.rows is None for file in files),
+        )
+
+
+class DayTotals:
+    """The sums of one source's days, of the newest version of each file. Each record of the log is read once."""
+
+    def __init__(self, log: FileLog, source: str) -> None:
+        self._log = log
+        self._source = source
+        self._seen = 0
+        self._days: dict[tuple[str, str], dict[str, LoggedFile]] = defaultdict(dict)
+
+    def of(self, table: str, day: str) -> Landed:
+        """The sums of a `schema.table` on a day (ISO)."""
+        self._read()
+        return Landed.of(list(self._days[table, day].values()))
+
+    def _read(self) -> None:
+        if self._log.head() < self._seen:
+            self._seen, self._days = 0, defaultdict(dict)  # the log was dropped and created again
+        for file in self._log.files(self._source, after=self._seen):
+            self._seen = file.offset
+            if not file.retry and file.kind is not FileKind.VANISHED:
+                self._days[file.qualified_table, file.capture_date.isoformat()][file.key] = file

@@ -1,0 +1,62 @@
+"""What a source's files say of its workload, for `lake-assets advise`.
+
+Here: the rates of the newest day, by the file log alone. Pure. Not here: the estimates (`commands/setup/advise.py`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from statistics import median
+
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.log_record import LoggedFile
+
+WINDOW = timedelta(days=1)
+FEWEST = 20
+"""Files, below which a rate says little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """The rates of change files over `seconds`."""
+
+    seconds: float
+    files: int
+    busy: int
+    """Tables with change files."""
+    changes: float
+    """Changes a second of each of them, on average."""
+    row_bytes: int
+    file_every: float
+    """Seconds between two files of a table, for half of the files."""
+
+
+def measured(files: Iterable[LoggedFile]) -> Rates | None:
+    """The rates of the files written within WINDOW before the newest one; None with fewer than FEWEST of them."""
+    changes = [file for file in files if file.kind is FileKind.CDC and not file.retry and file.rows]
+    if not changes:
+        return None
+    end = max(file.written_at for file in changes)
+    recent = [file for file in changes if end - file.written_at <= WINDOW]
+    seconds = (end - min(file.written_at for file in recent)).total_seconds()
+    if len(recent) < FEWEST or not seconds:
+        return None
+    by_table = defaultdict(list)
+    for file in recent:
+        by_table[file.qualified_table].append(file.written_at)
+    gaps = [
+        (later - earlier).total_seconds()
+        for times in by_table.values()
+        for earlier, later in pairwise(sorted(times))
+    ]
+    rows = sum(file.rows or 0 for file in recent)
+    return Rates(
+        seconds=seconds,
+        files=len(recent),
+        busy=len(by_table),
+        changes=rows / seconds / len(by_table),
+        row_bytes=max(1, round(sum(file.size for file in recent) / rows)),
+        file_every=max(1.0, median(gaps)) if gaps else seconds,
+    )
