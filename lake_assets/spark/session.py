@@ -21,11 +21,13 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from py4j.protocol import Py4JNetworkError
 
 from lake_assets.config import LakeConfig
+from lake_assets.config.aws.secret_references import refers
 from lake_assets.errors import with_causes
 from lake_assets.spark.connect_token import token_at
 from lake_assets.spark.preflight import PreflightError, check_java
 from lake_assets.spark.properties import properties_file
-from lake_assets.spark.settings import session_conf, spark_conf
+from lake_assets.spark.settings import filled, session_conf, spark_conf
+from lake_assets.storage.secret_values import Secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,13 +79,18 @@ class SparkSessions:
     the JVM, the executors and the jars.
     """
 
-    def __init__(self, lake: LakeConfig, spark_log: Path | None = None) -> None:
-        """`spark_log`: the file for Spark's own messages, which a command line should not print."""
-        self._remote = lake.spark.remote if lake.spark.mode == "connect" else None
-        self._conf = spark_conf(lake)
-        self._session_conf = session_conf(lake)
+    def __init__(
+        self, lake: LakeConfig, spark_log: Path | None = None, secrets: Secrets | None = None
+    ) -> None:
+        """`spark_log`: the file for Spark's own messages, which a command line should not print. `secrets`: for the
+        references in the configuration."""
+        self._lake = lake
+        self._secrets = secrets if refers(lake) else None
+        self._connects = lake.spark.mode == "connect"
         self._spark_log = spark_log
         self._lock = threading.Lock()
+        self._with_secrets: LakeConfig | None = None if self._secrets else lake
+        """The configuration of the sessions that are open."""
         self._root: SparkSession | None = None
         self._idle: list[SparkSession] = []
         """Sessions that are not in use: opening one takes longer than a small statement, and Iceberg's caches of
@@ -93,9 +100,19 @@ class SparkSessions:
         """The lake's shared session, for reading. Raises PreflightError without a supported Java, or without a
         server."""
         with self._lock:
+            lake = self._of_now()
             if self._root is None:
-                self._root = self._connected() if self._remote is not None else self._embedded()
+                self._root = self._connected(lake) if self._connects else self._embedded(lake)
             return self._root
+
+    def _of_now(self) -> LakeConfig:
+        """The configuration; when a secret has been rotated, drops the sessions that have it."""
+        if self._secrets is None:
+            return self._lake
+        lake = filled(self._lake, self._secrets.value)
+        if lake != self._with_secrets:
+            self._with_secrets, self._root, self._idle = lake, None, []
+        return lake
 
     def begin(self) -> None:
         """Starts Spark, or connects to it, in the background. `root` waits for that, and tries again if it failed."""
@@ -109,67 +126,73 @@ class SparkSessions:
     def isolated(self) -> "Iterator[SparkSession]":
         """A session with settings and temporary views of its own, which takes names exactly. Raises as `root`."""
         with self._lock:
+            lake = self._of_now()
             session = self._idle.pop() if self._idle else None
         if session is None:
-            connect = self._remote is not None
-            session = self._connected(EXACT_NAMES) if connect else self._new(self.root(), EXACT_NAMES)
+            connects = self._connects
+            session = self._connected(lake, EXACT_NAMES) if connects else _new(self.root(), lake, EXACT_NAMES)
         # A session that failed may be unusable, and is not used again.
         yield session
         with self._lock:
-            self._idle.append(session)
+            if lake == self._with_secrets:
+                self._idle.append(session)
 
     def forget(self) -> None:
         """Drops all sessions of a server that is gone: the next ones connect to the server that answers then."""
         with self._lock:
-            if self._remote is not None:
+            if self._connects:
                 self._root, self._idle = None, []
 
-    def _embedded(self) -> "SparkSession":
+    def _embedded(self, lake: LakeConfig) -> "SparkSession":
         from pyspark.sql import SparkSession
 
         check_java()
         _quiet_pyspark()
         with _redirected(self._spark_log):
-            _launch_jvm(self._conf)
-            return self._new(SparkSession.builder.config(map={**self._conf}).getOrCreate())
+            conf = spark_conf(lake)
+            _launch_jvm(conf)
+            return _new(SparkSession.builder.config(map={**conf}).getOrCreate(), lake)
 
-    def _new(self, base: "SparkSession", more: Mapping[str, str] = MappingProxyType({})) -> "SparkSession":
-        session = base.newSession()
-        # If another lake started Spark in this process, its session has other settings.
-        for key, value in {**self._session_conf, **more}.items():
-            if key.startswith(("fs.", "spark.sql.catalog.")) or session.conf.isModifiable(key):
-                session.conf.set(key, value)
-        return session
-
-    def _connected(self, more: Mapping[str, str] = MappingProxyType({})) -> "SparkSession":
-        assert self._remote is not None
+    def _connected(self, lake: LakeConfig, more: Mapping[str, str] = MappingProxyType({})) -> "SparkSession":
+        remote = lake.spark.remote
         from pyspark.errors import PySparkException
         from pyspark.sql.connect.client.retries import DefaultPolicy
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-        check_server(self._remote)
+        check_server(remote)
         _quiet_pyspark()
         # PySpark's own builder sets it, but takes no channel.
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-        builder: Any = ConnectSession.Builder().channelBuilder(channel(self._remote))
+        builder: Any = ConnectSession.Builder().channelBuilder(channel(remote))
         try:
-            session: Any = builder.config(map={**self._session_conf, **more}).create()
+            session: Any = builder.config(map={**session_conf(lake), **more}).create()
         except PySparkException as error:
             if UNAUTHENTICATED not in str(error):
                 raise
-            raise _refused(self._remote) from error
+            raise _refused(remote) from error
         # By default, the client retries a call to a server that is gone for minutes.
         session.client.set_retry_policies(
             [DefaultPolicy(max_retries=5, initial_backoff=50, max_backoff=2000)]
         )
         # The server would keep the session and its cached data for an hour. Not `stop()`, which closes what all
         # sessions of the process share, and hangs when a frame is garbage-collected meanwhile.
-        atexit.register(_release, session, self._remote)
+        atexit.register(_release, session, remote)
         # PySpark's exit hook drops the session's models of Spark ML. It would run after the release, which drops them
         # as well, and fail.
         atexit.unregister(session.client._cleanup_ml_cache)
         found: SparkSession = session
         return found
+
+
+def _new(
+    base: "SparkSession", lake: LakeConfig, more: Mapping[str, str] = MappingProxyType({})
+) -> "SparkSession":
+    session = base.newSession()
+    # If another lake started Spark in this process, its session has other settings.
+    for key, value in {**session_conf(lake), **more}.items():
+        if key.startswith(("fs.", "spark.sql.catalog.")) or session.conf.isModifiable(key):
+            session.conf.set(key, value)
+    return session
 
 
 def _quiet_pyspark() -> None:
