@@ -24,6 +24,14 @@ from lake_assets.config import LakeConfig
 from lake_assets.config.aws.secret_references import refers
 from lake_assets.errors import with_causes
 from lake_assets.spark.connect_token import token_at
+from lake_assets.spark.internals.pyspark_private import (
+    channel_builder,
+    close,
+    connect_builder,
+    has_jvm,
+    settle,
+    start_jvm,
+)
 from lake_assets.spark.preflight import PreflightError, check_java
 from lake_assets.spark.properties import properties_file
 from lake_assets.spark.settings import filled, session_conf, spark_conf
@@ -156,30 +164,22 @@ class SparkSessions:
     def _connected(self, lake: LakeConfig, more: Mapping[str, str] = MappingProxyType({})) -> "SparkSession":
         remote = lake.spark.remote
         from pyspark.errors import PySparkException
-        from pyspark.sql.connect.client.retries import DefaultPolicy
-        from pyspark.sql.connect.session import SparkSession as ConnectSession
 
         check_server(remote)
         _quiet_pyspark()
         # PySpark's own builder sets it, but takes no channel.
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-        builder: Any = ConnectSession.Builder().channelBuilder(channel(remote))
+        builder = connect_builder(*_reached(remote), [*KEEPALIVE.items()])
         try:
             session: Any = builder.config(map={**session_conf(lake), **more}).create()
         except PySparkException as error:
             if UNAUTHENTICATED not in str(error):
                 raise
             raise _refused(remote) from error
-        # By default, the client retries a call to a server that is gone for minutes.
-        session.client.set_retry_policies(
-            [DefaultPolicy(max_retries=5, initial_backoff=50, max_backoff=2000)]
-        )
         # The server would keep the session and its cached data for an hour. Not `stop()`, which closes what all
         # sessions of the process share, and hangs when a frame is garbage-collected meanwhile.
         atexit.register(_release, session, remote)
-        # PySpark's exit hook drops the session's models of Spark ML. It would run after the release, which drops them
-        # as well, and fail.
-        atexit.unregister(session.client._cleanup_ml_cache)
+        settle(session)
         found: SparkSession = session
         return found
 
@@ -209,16 +209,16 @@ def _quiet_pyspark() -> None:
 def channel(remote: str) -> Any:
     """PySpark's channel builder for the server at an address. If the address has no token, it gets that of the server
     that this user has started on this machine."""
-    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+    return channel_builder(*_reached(remote), [*KEEPALIVE.items()])
 
+
+def _reached(remote: str) -> tuple[str, str | None]:
+    """The address to connect to, and the token if the address has none."""
     host, port = server_address(remote)
     if host not in LOCAL_HOSTS:
-        return DefaultChannelBuilder(remote, [*KEEPALIVE.items()])
+        return remote, None
     # `localhost` is the only host to which PySpark sends a token without TLS.
-    found = DefaultChannelBuilder(_named_localhost(remote), [*KEEPALIVE.items()])
-    if given_token(remote) is None and (token := token_at(port)) is not None:
-        found.set(DefaultChannelBuilder.PARAM_TOKEN, token)
-    return found
+    return _named_localhost(remote), token_at(port) if given_token(remote) is None else None
 
 
 def given_token(remote: str) -> str | None:
@@ -256,9 +256,8 @@ def _release(session: Any, remote: str) -> None:
     with contextlib.suppress(Exception):
         check_server(remote)  # without a server, each release would be retried
         session.client.release_session()
-    # The client's exit hook and frames that are garbage-collected last would still send calls. They would fail, since
-    # the session or its server is gone, and Dagster's logging would print the errors.
-    session.client._closed = True
+    # The client's exit hook and frames that are garbage-collected last would still send calls.
+    close(session)
 
 
 def check_spark(lake: LakeConfig) -> None:
@@ -296,16 +295,14 @@ def check_server(remote: str) -> None:
 def _launch_jvm(conf: Mapping[str, str]) -> None:
     """Starts the JVM of this process, unless it has one, with its settings in a file: PySpark would put all of them,
     keys of buckets included, on a command line that every user can read."""
-    from pyspark import SparkContext
-
-    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+    if has_jvm() or "PYSPARK_GATEWAY_PORT" in os.environ:
         return
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
     with properties_file(conf) as path:
         own = f"--properties-file {shlex.quote(path)} --load-spark-defaults"
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"{own} {before or 'pyspark-shell'}"
         try:
-            SparkContext._ensure_initialized()
+            start_jvm()
         finally:
             os.environ.pop("PYSPARK_SUBMIT_ARGS")
             if before is not None:

@@ -181,7 +181,10 @@ def test_sources_with_different_access(tmp_path: Path) -> None:
     sources = {"here": local, "east": in_s3("us-east-1"), "west": in_s3("us-west-1")}
     (tmp_path / "lake.yaml").write_text(yaml.safe_dump(LAKE | {"sources": sources}))
     found = lake_definitions(tmp_path / "lake.yaml").resources or {}
-    assert {key: found[key].source for key in found if key.startswith("s3")} == {"s3": "east", "s3_west": "west"}
+    assert {key: found[key].source for key in found if key.startswith("s3")} == {
+        "s3": "east",
+        "s3_west": "west",
+    }
     assert found["s3_west"].get_client().meta.region_name == "us-west-1"
 
 
@@ -193,5 +196,5 @@ def test_a_lake_without_its_definitions(tmp_path: Path) -> None:
 
 
 def test_a_sync_does_not_import_them(tmp_path: Path) -> None:
-    program = "import lake_assets.orchestration.sync, sys; print([n for n in sys.modules if n.startswith('dagster_aws')])"
-    assert output_of(run_python("-c", program, timeout=120, cwd=tmp_path)).strip() == "[]"
+    program = "import lake_assets.orchestration.sync, sys; print('dagster_aws' in sys.modules)"
+    assert output_of(run_python("-c", program, timeout=120, cwd=tmp_path)).strip() == "False"
