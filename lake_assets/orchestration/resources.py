@@ -82,7 +82,7 @@ class LakePySparkResource(LazyPySparkResource):
 
 class LakeS3Resource(S3Resource):
     """dagster-aws's resource with the access that a source of the lake has: its region, address, profile, role and
-    keys. A field that is set replaces the source's."""
+    keys. A field of these that is set replaces the source's; retries and SSL are the lake's."""
 
     lake: dg.ResourceDependency[LakeResource]
     source: str | None = Field(default=None, description="The source of lake.yaml whose access it has.")

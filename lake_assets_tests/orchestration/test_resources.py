@@ -137,8 +137,7 @@ def resources_in_the_ui(defs: dg.Definitions) -> dict[str, dict[str, Any]]:
             "resourceType": entry.resource_type,
             "description": entry.resource_snapshot.description,
             "configuredValues": [
-                {"key": key, "value": getattr(value, "value", None)}
-                for key, value in entry.configured_values.items()
+                {"key": key, "value": value} for key, value in entry.configured_values.items()
             ],
         }
     return found
