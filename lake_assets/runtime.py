@@ -16,6 +16,7 @@ from lake_assets.config import LakeConfig
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.iceberg.findings import Findings
 from lake_assets.schema.contract_log import ContractLog
+from lake_assets.storage.aws_client import Aws
 from lake_assets.storage.dms_tasks import TaskReports
 from lake_assets.storage.object_store import ObjectStore, open_store
 
@@ -32,12 +33,13 @@ class LakeRuntime:
         self.lake = lake
         self._spark_log = spark_log
         self._stores: dict[str, ObjectStore] = {}
+        self.aws = Aws(lake.secrets)
         self.branches: KeptBranches | None = None
         """Set in a process that applies many batches."""
 
     @cached_property
     def catalog(self) -> Catalog:
-        return open_catalog(self.lake.catalog)
+        return open_catalog(self.lake.catalog, self.aws.secrets)
 
     @cached_property
     def file_log(self) -> FileLog:
@@ -63,18 +65,18 @@ class LakeRuntime:
 
     @cached_property
     def dms_tasks(self) -> TaskReports:
-        return TaskReports()
+        return TaskReports(aws=self.aws)
 
     @cached_property
     def sessions(self) -> "SparkSessions":
         # Imported here, so that a run without work does not wait for PySpark.
         from lake_assets.spark.session import SparkSessions
 
-        return SparkSessions(self.lake, self._spark_log)
+        return SparkSessions(self.lake, self._spark_log, self.aws.secrets)
 
     def store(self, source: str) -> ObjectStore:
         """Where a source's DMS files land."""
         if source not in self._stores:
             config = self.lake.sources[source]
-            self._stores[source] = open_store(config.location, config.s3)
+            self._stores[source] = open_store(config.location, config.s3, self.aws)
         return self._stores[source]

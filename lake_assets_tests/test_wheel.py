@@ -10,9 +10,11 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from pyiceberg.catalog.sql import SqlCatalog
 
 from lake_assets_tests.helpers.lakes.guide_project import examples, write_lake
@@ -102,6 +104,34 @@ def test_a_project_with_the_wheel_and_what_it_requires(wheel: Path, tmp_path: Pa
     python = environment(tmp_path / "env")
     pip("--python", python, "install", "-c", ROOT / "constraints.txt", wheel, "pandas", folder=tmp_path)
     use(python, tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_a_project_with_the_oldest_releases_allowed(wheel: Path, tmp_path: Path) -> None:
+    """The lowest version of each range in setup.cfg. The newest ones are in `constraints.txt`, with which every other
+    test runs."""
+    python, lowest = environment(tmp_path / "env"), tmp_path / "lowest.txt"
+    lowest.write_text("".join(f"{line}\n" for line in lowest_versions()))
+    pip("--python", python, "install", "-c", lowest, wheel, "pandas", folder=tmp_path)
+    installed = (
+        "from importlib.metadata import version as v; print(*map(v, ('dagster', 'pyiceberg', 'pyspark')))"
+    )
+    assert run(python, "-c", installed, folder=tmp_path).split() == ["1.13.0", "0.12.0", "4.1.0"]
+    use(python, tmp_path)
+
+
+def lowest_versions() -> list[str]:
+    """Of the packages that the package requires, as constraints of pip."""
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    required = [
+        Requirement(line)
+        for line in config["options"]["install_requires"].split("\n")
+        if line[:1] not in ("", "#")
+    ]
+    found = {need.name: [one.version for one in need.specifier if one.operator == ">="] for need in required}
+    return [f"{name}=={version}" for name, versions in found.items() for version in versions]
 
 
 def use(python: Path, folder: Path) -> None:

@@ -120,7 +120,7 @@ def _slices(runtime: LakeRuntime, target: Target, snapshot: int) -> Slices | Non
 def _source(runtime: LakeRuntime, target: Target, slices: Slices | None) -> dict[int, Figures]:
     address = runtime.lake.sources[target.source].database
     assert address is not None, "the check exists only with an address"
-    with connected(address.get_secret_value()) as engine, engine.connect() as connection:
+    with connected(address.get_secret_value(), runtime.aws.secrets) as engine, engine.connect() as connection:
         return figures_at_source(connection, target.table, target.config.columns, slices)
 
 

@@ -5,6 +5,7 @@ setting.
 """
 
 from lake_assets.config.automation import ContinuousConfig, MaintenanceConfig
+from lake_assets.config.aws.access import AwsAccess, SecretsConfig
 from lake_assets.config.base import (
     UNDECIDED,
     Duration,

@@ -5,7 +5,7 @@ and their rules (the other modules of `config/`). No other module reads the file
 
 - `${NAME}` and `${NAME:-default}` (taken when NAME is unset or empty) are replaced by environment variables, in values
   only and after the YAML is parsed: no variable can add a key. `$${` is a literal `${`. A value `${NAME:-}` is null if
-  NAME is unset or empty, so that an optional setting can be set by the environment.
+  NAME is unset or empty, so that an optional setting can be set by the environment. `${secret:NAME:key}` stays.
 - Values follow YAML 1.2: `no`, `on` and `12:30` are text, keys always are. A source column may be called `no`.
 - Relative paths (the SQLite catalog's uri, its warehouse, a source's folder, a mart's file) are relative to the file,
   not to the working directory: `lake-assets --config elsewhere/lake.yaml` opens the same lake from any directory.
@@ -22,11 +22,13 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from lake_assets.config import LakeConfig, Mistakes, did_you_mean
+from lake_assets.config.aws import secret_references
 
 Keys = tuple[str | int, ...]
 
 _VARIABLE = re.compile(
-    r"(?P<escaped>\$\$\{)|\$\{(?P<name>[A-Za-z_]\w*)(?P<default>:-(?:(?!\$\{)[^}])*)?\}|(?P<wrong>\$\{)",
+    r"(?P<escaped>\$\$\{)|\$\{(?P<name>[A-Za-z_]\w*)(?P<default>:-(?:(?!\$\{)[^}])*)?\}"
+    r"|(?P<secret>\$\{secret:[^{}]*\})|(?P<wrong>\$\{)",
     re.ASCII,
 )
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least: C:\ is a drive
@@ -223,6 +225,10 @@ class _Reading:
         def replace(match: re.Match[str]) -> str:
             if match["escaped"]:
                 return "${"
+            if match["secret"]:
+                if problem := secret_references.mistake(match[0], keys):
+                    self._wrong(keys, problem)
+                return match[0]
             if match["wrong"]:
                 self._wrong(keys, "write ${NAME} or ${NAME:-default} for a variable, or $${ for a literal ${")
                 return ""

@@ -5,32 +5,16 @@ Not here: which settings may be combined (`dms_rules.py`), or their effect on a 
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from lake_assets.config.aws.access import AwsAccess
 from lake_assets.config.base import Mistakes, Model, matching
 
 Operation = Literal["I", "U", "D"]
 _TASK_ARN = r"arn:[\w-]+:dms:[\w-]+:\d*:task:[\w-]+"
-
-
-class AwsAccess(Model):
-    """The access to a service of AWS; keys that are left out follow the AWS default chain."""
-
-    region: str | None = None
-    endpoint: str | None = None
-    access_key_id: SecretStr | None = None
-    secret_access_key: SecretStr | None = None
-
-    @model_validator(mode="after")
-    def _both_keys(self) -> Self:
-        if (self.access_key_id is None) != (self.secret_access_key is None):
-            raise ValueError(
-                "access_key_id and secret_access_key go together; without both the AWS default chain decides"
-            )
-        return self
 
 
 class S3Config(AwsAccess):

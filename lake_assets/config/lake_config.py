@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from lake_assets.config.automation import AlarmsConfig, ContinuousConfig, MaintenanceConfig
+from lake_assets.config.aws.access import SecretsConfig
+from lake_assets.config.aws.secret_references import has_reference
 from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, did_you_mean, matching, refuse
 from lake_assets.config.checks import FOR_GOLD, ChecksConfig, TableCheck, check_mistakes
 from lake_assets.config.consistent_cut import ConsistentCut
@@ -43,6 +45,8 @@ class CatalogConfig(BaseModel):
     def _needs_uri(self) -> "CatalogConfig":
         if self.type != "glue" and self.uri is None:
             refuse([(("uri",), f"is missing; a catalog of type {self.type} needs it")])
+        if self.type == "sqlite" and self.uri is not None and has_reference(self.uri.get_secret_value()):
+            refuse([(("uri",), "is a file, which no secret can name")])
         return self
 
     @property
@@ -109,7 +113,8 @@ class SourceConfig(Model):
     freshness: Freshness = Freshness()
     schema_changes: SchemaChanges = SchemaChanges()
     database: SecretStr | None = None
-    """The source database as a SQLAlchemy URL, such as `${SHOP_DATABASE_URL}`, for the check `equals_source`: silver is
+    """The source database as a SQLAlchemy URL, such as `${SHOP_DATABASE_URL}`, or with
+    `${secret:NAME:password}` as its password, for the check `equals_source`: silver is
     compared with it."""
     consistent_cut: ConsistentCut | None = None
     """Whether all silver tables of the source show the same transactions; see `config/consistent_cut.py`."""
@@ -309,6 +314,7 @@ class LakeConfig(Model):
     maintenance: MaintenanceConfig = MaintenanceConfig()
     checks: ChecksConfig = ChecksConfig()
     alarms: AlarmsConfig = AlarmsConfig()
+    secrets: SecretsConfig = SecretsConfig()
 
     @model_validator(mode="after")
     def _source_names(self) -> "LakeConfig":

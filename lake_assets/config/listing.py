@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from lake_assets.config.aws.access import AwsAccess
 from lake_assets.config.base import Duration, Model, matching
-from lake_assets.config.dms import AwsAccess
 
 _QueueUrl = Annotated[
     str,

@@ -5,17 +5,25 @@ each model).
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, quote_plus, unquote, urlsplit
 
-from lake_assets.config.lake_config import CatalogConfig, LakeConfig
+from lake_assets.config.aws.access import AwsAccess
+from lake_assets.config.lake_config import CatalogConfig, LakeConfig, SourceConfig
 from lake_assets.errors import LakeError
 
 _SECRET_KEY = re.compile(r"secret|passw|token|credential|access[._-]?key", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"(?:passw[a-z]*|token|secret)=([^&;]+)", re.IGNORECASE)
 SHORTEST = 4
 """Shorter secrets are not hidden: replacing so few letters everywhere would make any text unreadable."""
+_read: set[str] = set()
+"""What Secrets Manager has answered in this process, also before a rotation: an old connection may have it."""
+
+
+def keep_hidden(secret: str) -> None:
+    """Hides the secret, which is not in lake.yaml itself, in every text from now on."""
+    _read.update((secret, quote(secret, safe=""), quote_plus(secret)))
 
 
 def hidden_in(lake: LakeConfig, text: str) -> str:
@@ -25,13 +33,18 @@ def hidden_in(lake: LakeConfig, text: str) -> str:
 
 def catalog_hidden_in(catalog: CatalogConfig, text: str) -> str:
     """As `hidden_in`, with the secrets of the catalog alone."""
-    return _without(_long_enough(_of_catalog(catalog)), catalog, text)
+    return _without(_of_catalog(catalog), catalog, text)
+
+
+def shown(settings: Mapping[str, object]) -> dict[str, object]:
+    """The settings to be shown: without the values of those whose name says that they are secret."""
+    return {key: "***" if _SECRET_KEY.search(key) else value for key, value in settings.items()}
 
 
 def _without(secrets: Iterable[str], catalog: CatalogConfig, text: str) -> str:
     if catalog.uri is not None and catalog.type != "sqlite":
         text = text.replace(catalog.uri.get_secret_value(), "<catalog.uri>")
-    for secret in secrets:
+    for secret in _long_enough((*secrets, *_read)):
         text = text.replace(secret, "***")
     return text
 
@@ -62,11 +75,10 @@ def secrets_hidden(lake: LakeConfig) -> Iterator[None]:
         raise redacted from None
 
 
-def _secrets(lake: LakeConfig) -> list[str]:
-    found = set(_of_catalog(lake.catalog))
+def _secrets(lake: LakeConfig) -> set[str]:
+    found = set(_of_catalog(lake.catalog)) | set(_of_access(lake.secrets))
     for source in lake.sources.values():
-        if source.s3.secret_access_key is not None:
-            found.add(source.s3.secret_access_key.get_secret_value())
+        found |= {secret for access in _accesses(source) for secret in _of_access(access)}
         if source.database is not None:
             found |= set(_of_address(source.database.get_secret_value()))
     if lake.alarms.webhook is not None:
@@ -80,7 +92,19 @@ def _secrets(lake: LakeConfig) -> list[str]:
         }
     found |= {str(value) for key, value in lake.spark.conf.items() if _SECRET_KEY.search(key)}
     found |= set(_IN_ADDRESS.findall(lake.spark.remote))
-    return _long_enough(found)
+    return found
+
+
+def _accesses(source: SourceConfig) -> Iterator[AwsAccess]:
+    yield source.s3
+    yield from filter(None, (source.notifications, source.dms_task))
+    yield from filter(None, (table.dms_task for table in source.tables.values()))
+
+
+def _of_access(access: AwsAccess) -> Iterator[str]:
+    for secret in (access.secret_access_key, access.session_token):
+        if secret is not None:
+            yield secret.get_secret_value()
 
 
 def _long_enough(found: Iterable[str]) -> list[str]:

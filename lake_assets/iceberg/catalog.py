@@ -11,25 +11,38 @@ from pathlib import Path
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError
 from pyiceberg.io import PY_IO_IMPL
+from sqlalchemy.engine import Engine, make_url
 from sqlalchemy.exc import IntegrityError, OperationalError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from lake_assets.config import CatalogConfig
+from lake_assets.config.aws.secret_references import refers, with_values
+from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog_faults import explained
 from lake_assets.iceberg.file_io.local_io import local_path
 from lake_assets.iceberg.metadata_cache import keep_parsed_metadata
 from lake_assets.spark.catalog_conf import SQLITE_BUSY_SECONDS, uri, warehouse_uri
+from lake_assets.storage.database_connection import follow_rotation
+from lake_assets.storage.secret_values import Secrets
 
 LOCAL_IO = "lake_assets.iceberg.file_io.local_io.LocalFirstIO"
 S3_IO = "lake_assets.iceberg.file_io.s3_io.S3Files"
 """Names, because importing the second one imports pandas."""
 
 
-def open_catalog(config: CatalogConfig) -> Catalog:
-    """A PyIceberg catalog. Creates the folder of a SQLite catalog. Raises CatalogUnavailable. A client that connects
-    only on first use raises its own error then (`catalog_faults.fault_of` recognises it)."""
+def open_catalog(config: CatalogConfig, secrets: Secrets | None = None) -> Catalog:
+    """A PyIceberg catalog. Creates the folder of a SQLite catalog. `secrets`: for the references in its configuration.
+    Raises CatalogUnavailable. A client that connects only on first use raises its own error then
+    (`catalog_faults.fault_of` recognises it)."""
     try:
-        return _opened(config)
+        if secrets is None or not refers(config):
+            return _opened(config)
+        catalog = secrets.use(lambda: with_values(config, secrets.value), _opened, Exception)
+        if isinstance(engine := getattr(catalog, "engine", None), Engine):
+            follow_rotation(engine, lambda: make_url(_database(with_values(config, secrets.value))), secrets)
+        return catalog
+    except LakeError:
+        raise
     except Exception as error:
         raise explained(config, error) from error
 
@@ -46,7 +59,7 @@ def _opened(config: CatalogConfig) -> Catalog:
             "uri": f"sqlite:///{path}?timeout={SQLITE_BUSY_SECONDS}",
         }
     elif config.type == "jdbc":
-        properties |= {"type": "sql", "uri": _sqlalchemy_address(uri(config).removeprefix("jdbc:"))}
+        properties |= {"type": "sql", "uri": _database(config)}
     else:
         properties |= {"type": config.type} | ({"uri": uri(config)} if config.uri else {})
     # When two processes open a new catalog at once, both try to create its tables, and one of them fails.
@@ -72,8 +85,10 @@ def ensure_namespace(catalog: Catalog, namespace: str) -> None:
         catalog.create_namespace_if_not_exists(namespace)
 
 
-def _sqlalchemy_address(address: str) -> str:
-    """Names psycopg, which `lake-assets[init]` installs, where SQLAlchemy's default driver is not installed."""
+def _database(config: CatalogConfig) -> str:
+    """The address of a JDBC catalog for SQLAlchemy. It names psycopg, which `lake-assets[init]` installs, where
+    SQLAlchemy's default driver is not installed."""
+    address = uri(config).removeprefix("jdbc:")
     if address.startswith("postgresql:") and find_spec("psycopg2") is None:
         return address.replace("postgresql:", "postgresql+psycopg:", 1)
     return address

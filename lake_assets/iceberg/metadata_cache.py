@@ -2,8 +2,8 @@
 
 Reading one file costs two requests to S3, and 3 to 20 ms for parsing, by its number of snapshots; a scan that finds no
 new files spends most of its time on that. The catalog is still asked each time which file is current. Here: keeping the
-newest file of each table for all catalogs of the process, since PyIceberg has no setting for it. Not here: loading
-tables (`table_io.py`).
+newest file of each table for all lakes of the process, since PyIceberg has no setting for it. Not here: how PyIceberg
+calls it (`pyiceberg_private.py`), loading tables (`table_io.py`).
 """
 
 import threading
@@ -12,8 +12,9 @@ from collections.abc import Callable
 from functools import cached_property
 
 from pyiceberg.io import InputFile, OutputFile
-from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table.metadata import TableMetadata
+
+from lake_assets.iceberg.file_io.pyiceberg_private import is_own, wrap_metadata_files
 
 MOST = 500
 """Tables in the cache, about 100 kB each; the least recently used ones are dropped."""
@@ -64,17 +65,33 @@ def _filled(metadata: TableMetadata) -> None:
 
 
 def keep_parsed_metadata() -> None:
-    """Installs the cache in this process, once. What PyIceberg writes is kept as well: the next load is often its
-    own."""
-    read: Read = FromInputFile.table_metadata
-    if isinstance(read, MetadataCache):
-        return
-    cache, write = MetadataCache(read), ToOutputFile.table_metadata
+    """Installs the cache in this process, once, for the files of lakes. What PyIceberg writes is kept as well: the next
+    load is often its own."""
+    with _installing:
+        if not _installed:
+            _installed.append(wrap_metadata_files(_reading, _writing))
 
+
+_installing = threading.Lock()
+_installed: list[bool] = []
+_caches: list[MetadataCache] = []
+
+
+def _reading(read: Read) -> Read:
+    cache = MetadataCache(read)
+    _caches.append(cache)
+
+    def read_or_kept(input_file: InputFile, encoding: str = "utf-8") -> TableMetadata:
+        return cache(input_file, encoding) if is_own(input_file) else read(input_file, encoding)
+
+    return read_or_kept
+
+
+def _writing(write: Callable[..., None]) -> Callable[..., None]:
     def write_and_keep(metadata: TableMetadata, output_file: OutputFile, overwrite: bool = False) -> None:
         write(metadata, output_file, overwrite)
-        # Also if the commit is refused: the catalog never names that file.
-        cache.keep(output_file.location, metadata)
+        if is_own(output_file):
+            # Also if the commit is refused: the catalog never names that file.
+            _caches[-1].keep(output_file.location, metadata)
 
-    FromInputFile.table_metadata = staticmethod(cache)  # type: ignore[method-assign]
-    ToOutputFile.table_metadata = staticmethod(write_and_keep)  # type: ignore[method-assign]
+    return write_and_keep

@@ -24,8 +24,11 @@ class LakeComponent(dg.Component, dg.Model, dg.Resolvable):
 
     config: str = "lake.yaml"
     """The lake.yaml; a relative path counts from the folder of `defs.yaml`."""
+    without_resources: list[str] = []  # noqa: RUF012  (a field)
+    """Keys of the lake's resources that the project defines itself, such as `s3`."""
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Raises ConfigError with every mistake of the file, and LakeError for an unusable mart."""
         folder = context.path if context.path.is_dir() else context.path.parent
-        return lake_definitions(folder / Path(self.config))
+        left_out = dict.fromkeys(self.without_resources)
+        return lake_definitions(folder / Path(self.config), resources=left_out)

@@ -1,11 +1,13 @@
 """Builds Dagster's Definitions from a lake. The parts are defined in their own modules."""
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
-from lake_assets.config.config_file import load_lake
+from lake_assets.config.config_file import lake_path, load_lake
 from lake_assets.lake import Lake, open_lake
 from lake_assets.orchestration.assets.bronze_assets import IO_MANAGER_KEY as BRONZE_IO_MANAGER_KEY
 from lake_assets.orchestration.assets.bronze_assets import bronze_specs
@@ -26,13 +28,23 @@ from lake_assets.silver.apply.turn import Progress
 __all__ = ["Lake", "build_definitions", "lake_definitions", "open_lake"]
 
 
-def lake_definitions(config: str | Path | None = None) -> dg.Definitions:
+def lake_definitions(
+    config: str | Path | None = None, *, resources: Mapping[str, Any] | None = None
+) -> dg.Definitions:
     """All Dagster definitions of a lake, to be used as they are or merged with others by `dg.Definitions.merge`.
 
-    `config`: a lake.yaml, by default the file that LAKE_CONFIG names, or the one of the working directory. Raises
-    ConfigError with every mistake of the file, and LakeError for an unusable mart.
+    `config`: a lake.yaml, by default the file that LAKE_CONFIG names, or the one of the working directory. `resources`:
+    other ones instead of the lake's `lake`, `pyspark`, `s3` and `secretsmanager`; None instead of one leaves it out.
+    Raises ConfigError with every mistake of the file, and LakeError for an unusable mart.
     """
-    return build_definitions(open_lake(load_lake(None if config is None else Path(config))))
+    # Here, because `lake-assets sync` needs no resources, and importing dagster-aws takes 0.6 s.
+    from lake_assets.orchestration.resources import lake_resources
+
+    file = lake_path(None if config is None else Path(config)).absolute()
+    lake = open_lake(load_lake(file))
+    return dg.Definitions.merge(
+        build_definitions(lake), dg.Definitions(resources=lake_resources(lake.runtime, str(file), resources))
+    )
 
 
 def build_definitions(

@@ -89,7 +89,9 @@ class Arrivals:
         self._warned: set[str] = set()
         self._listing = Listing(config, runtime.store(source))
         self._queue = (
-            Notifications(config.notifications, config.location) if config.notifications is not None else None
+            Notifications(config.notifications, config.location, runtime.aws)
+            if config.notifications is not None
+            else None
         )
         self._queue_fails = False
         self._removals: dict[str, Removed] = {}

@@ -3,15 +3,15 @@
 Here: the differences between Spark Connect's client (4.1) and Spark in this process. Not here: which metrics.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any
 from uuid import uuid4
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql.utils import is_remote
 
 from lake_assets.errors import SparkLost
+from lake_assets.spark.internals.pyspark_private import active, note_no_stream
 
 
 class Observed:
@@ -24,8 +24,7 @@ class Observed:
     def on(self, frame: DataFrame, *figures: Column) -> DataFrame:
         """The same rows; Spark observes the figures while it computes them."""
         if is_remote():
-            # The client would send the server the whole plan to ask whether it streams: a round trip each time.
-            frame.__dict__["isStreaming"] = False
+            note_no_stream(frame)
         return frame.observe(self.observation, *figures)
 
     @property
@@ -42,7 +41,7 @@ def checkpointed(frame: DataFrame, observed: Iterable[Observed] = ()) -> DataFra
     """The rows of the frame, computed now; the result's plan is empty. Fills the observations in the frame's plan."""
     if not is_remote():
         return frame.localCheckpoint()
-    with _active(frame.sparkSession):
+    with active(frame.sparkSession):
         done = frame.localCheckpoint()
     # The client fills the observations of reads and writes, not those of a checkpoint.
     known = {each.name: each.observation for each in observed}
@@ -59,18 +58,3 @@ def shallow(frame: DataFrame, view: str) -> DataFrame:
         return frame
     frame.createOrReplaceTempView(view)
     return frame.sparkSession.table(view)
-
-
-@contextmanager
-def _active(session: SparkSession) -> Iterator[None]:
-    """Makes the session active in this thread: the client looks for a checkpoint in the active session, which is
-    otherwise the first one created."""
-    from pyspark.sql.connect.session import SparkSession as ConnectSession
-
-    threads = ConnectSession._active_session
-    before = getattr(threads, "session", None)
-    threads.session = session
-    try:
-        yield
-    finally:
-        threads.session = before

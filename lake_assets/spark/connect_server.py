@@ -16,12 +16,14 @@ import psutil
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from lake_assets.config import LakeConfig
+from lake_assets.config.aws.secret_references import refers
 from lake_assets.errors import LakeError
 from lake_assets.spark.connect_token import drop_token, keep_token
 from lake_assets.spark.preflight import PreflightError, check_java, check_port
 from lake_assets.spark.properties import properties_file
 from lake_assets.spark.session import LOCAL_HOSTS, given_token, server_address
-from lake_assets.spark.settings import spark_conf
+from lake_assets.spark.settings import filled, spark_conf
+from lake_assets.storage.aws_client import Aws
 
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 """PySpark's variable for the token of a server whose address has none."""
@@ -82,8 +84,9 @@ class ConnectServer:
         check_java()
         self._wait_for_port()
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        token = self._new_token()
-        with properties_file(self._settings(token)) as properties, self.log.open("ab") as log:
+        lake = filled(self._lake, Aws(self._lake.secrets).secrets.value) if refers(self._lake) else self._lake
+        token = _new_token(lake, self.port)
+        with properties_file(self._settings(lake, token)) as properties, self.log.open("ab") as log:
             process = subprocess.Popen(
                 [
                     str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
@@ -133,24 +136,9 @@ class ConnectServer:
         )
         policy(check_port, self.port, "the Spark Connect server", flag="spark.remote in lake.yaml")
 
-    def _new_token(self) -> str:
-        token = (
-            given_token(self._lake.spark.remote)
-            or os.environ.get(TOKEN_VARIABLE)
-            or secrets.token_urlsafe(32)
-        )
-        try:
-            keep_token(self.port, token)
-        except OSError as error:
-            raise LakeError(
-                f"The token of the Spark Connect server cannot be written to {error.filename} ({error.strerror}): set "
-                "XDG_STATE_HOME to a folder that only you can read, for this command and for every other one."
-            ) from error
-        return token
-
-    def _settings(self, token: str) -> dict[str, str]:
-        return spark_conf(self._lake) | {
-            "spark.app.name": f"lake_assets {self._lake.catalog.name}",
+    def _settings(self, lake: LakeConfig, token: str) -> dict[str, str]:
+        return spark_conf(lake) | {
+            "spark.app.name": f"lake_assets {lake.catalog.name}",
             # By default, it listens on all network interfaces.
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": str(self.port),
@@ -170,6 +158,18 @@ class ConnectServer:
         process.kill()
         process.wait()
         raise LakeError(f"The Spark Connect server {state}: see {self.log}.")
+
+
+def _new_token(lake: LakeConfig, port: int) -> str:
+    token = given_token(lake.spark.remote) or os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(32)
+    try:
+        keep_token(port, token)
+    except OSError as error:
+        raise LakeError(
+            f"The token of the Spark Connect server cannot be written to {error.filename} ({error.strerror}): set "
+            "XDG_STATE_HOME to a folder that only you can read, for this command and for every other one."
+        ) from error
+    return token
 
 
 def _listens(pid: int, port: int) -> bool:

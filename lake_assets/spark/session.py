@@ -21,11 +21,21 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from py4j.protocol import Py4JNetworkError
 
 from lake_assets.config import LakeConfig
+from lake_assets.config.aws.secret_references import refers
 from lake_assets.errors import with_causes
 from lake_assets.spark.connect_token import token_at
+from lake_assets.spark.internals.pyspark_private import (
+    channel_builder,
+    close,
+    connect_builder,
+    has_jvm,
+    settle,
+    start_jvm,
+)
 from lake_assets.spark.preflight import PreflightError, check_java
 from lake_assets.spark.properties import properties_file
-from lake_assets.spark.settings import session_conf, spark_conf
+from lake_assets.spark.settings import filled, session_conf, spark_conf
+from lake_assets.storage.secret_values import Secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,13 +87,18 @@ class SparkSessions:
     the JVM, the executors and the jars.
     """
 
-    def __init__(self, lake: LakeConfig, spark_log: Path | None = None) -> None:
-        """`spark_log`: the file for Spark's own messages, which a command line should not print."""
-        self._remote = lake.spark.remote if lake.spark.mode == "connect" else None
-        self._conf = spark_conf(lake)
-        self._session_conf = session_conf(lake)
+    def __init__(
+        self, lake: LakeConfig, spark_log: Path | None = None, secrets: Secrets | None = None
+    ) -> None:
+        """`spark_log`: the file for Spark's own messages, which a command line should not print. `secrets`: for the
+        references in the configuration."""
+        self._lake = lake
+        self._secrets = secrets if refers(lake) else None
+        self._connects = lake.spark.mode == "connect"
         self._spark_log = spark_log
         self._lock = threading.Lock()
+        self._with_secrets: LakeConfig | None = None if self._secrets else lake
+        """The configuration of the sessions that are open."""
         self._root: SparkSession | None = None
         self._idle: list[SparkSession] = []
         """Sessions that are not in use: opening one takes longer than a small statement, and Iceberg's caches of
@@ -93,9 +108,19 @@ class SparkSessions:
         """The lake's shared session, for reading. Raises PreflightError without a supported Java, or without a
         server."""
         with self._lock:
+            lake = self._of_now()
             if self._root is None:
-                self._root = self._connected() if self._remote is not None else self._embedded()
+                self._root = self._connected(lake) if self._connects else self._embedded(lake)
             return self._root
+
+    def _of_now(self) -> LakeConfig:
+        """The configuration; when a secret has been rotated, drops the sessions that have it."""
+        if self._secrets is None:
+            return self._lake
+        lake = filled(self._lake, self._secrets.value)
+        if lake != self._with_secrets:
+            self._with_secrets, self._root, self._idle = lake, None, []
+        return lake
 
     def begin(self) -> None:
         """Starts Spark, or connects to it, in the background. `root` waits for that, and tries again if it failed."""
@@ -109,67 +134,65 @@ class SparkSessions:
     def isolated(self) -> "Iterator[SparkSession]":
         """A session with settings and temporary views of its own, which takes names exactly. Raises as `root`."""
         with self._lock:
+            lake = self._of_now()
             session = self._idle.pop() if self._idle else None
         if session is None:
-            connect = self._remote is not None
-            session = self._connected(EXACT_NAMES) if connect else self._new(self.root(), EXACT_NAMES)
+            connects = self._connects
+            session = self._connected(lake, EXACT_NAMES) if connects else _new(self.root(), lake, EXACT_NAMES)
         # A session that failed may be unusable, and is not used again.
         yield session
         with self._lock:
-            self._idle.append(session)
+            if lake == self._with_secrets:
+                self._idle.append(session)
 
     def forget(self) -> None:
         """Drops all sessions of a server that is gone: the next ones connect to the server that answers then."""
         with self._lock:
-            if self._remote is not None:
+            if self._connects:
                 self._root, self._idle = None, []
 
-    def _embedded(self) -> "SparkSession":
+    def _embedded(self, lake: LakeConfig) -> "SparkSession":
         from pyspark.sql import SparkSession
 
         check_java()
         _quiet_pyspark()
         with _redirected(self._spark_log):
-            _launch_jvm(self._conf)
-            return self._new(SparkSession.builder.config(map={**self._conf}).getOrCreate())
+            conf = spark_conf(lake)
+            _launch_jvm(conf)
+            return _new(SparkSession.builder.config(map={**conf}).getOrCreate(), lake)
 
-    def _new(self, base: "SparkSession", more: Mapping[str, str] = MappingProxyType({})) -> "SparkSession":
-        session = base.newSession()
-        # If another lake started Spark in this process, its session has other settings.
-        for key, value in {**self._session_conf, **more}.items():
-            if key.startswith(("fs.", "spark.sql.catalog.")) or session.conf.isModifiable(key):
-                session.conf.set(key, value)
-        return session
-
-    def _connected(self, more: Mapping[str, str] = MappingProxyType({})) -> "SparkSession":
-        assert self._remote is not None
+    def _connected(self, lake: LakeConfig, more: Mapping[str, str] = MappingProxyType({})) -> "SparkSession":
+        remote = lake.spark.remote
         from pyspark.errors import PySparkException
-        from pyspark.sql.connect.client.retries import DefaultPolicy
-        from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-        check_server(self._remote)
+        check_server(remote)
         _quiet_pyspark()
         # PySpark's own builder sets it, but takes no channel.
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-        builder: Any = ConnectSession.Builder().channelBuilder(channel(self._remote))
+        builder = connect_builder(*_reached(remote), [*KEEPALIVE.items()])
         try:
-            session: Any = builder.config(map={**self._session_conf, **more}).create()
+            session: Any = builder.config(map={**session_conf(lake), **more}).create()
         except PySparkException as error:
             if UNAUTHENTICATED not in str(error):
                 raise
-            raise _refused(self._remote) from error
-        # By default, the client retries a call to a server that is gone for minutes.
-        session.client.set_retry_policies(
-            [DefaultPolicy(max_retries=5, initial_backoff=50, max_backoff=2000)]
-        )
+            raise _refused(remote) from error
         # The server would keep the session and its cached data for an hour. Not `stop()`, which closes what all
         # sessions of the process share, and hangs when a frame is garbage-collected meanwhile.
-        atexit.register(_release, session, self._remote)
-        # PySpark's exit hook drops the session's models of Spark ML. It would run after the release, which drops them
-        # as well, and fail.
-        atexit.unregister(session.client._cleanup_ml_cache)
+        atexit.register(_release, session, remote)
+        settle(session)
         found: SparkSession = session
         return found
+
+
+def _new(
+    base: "SparkSession", lake: LakeConfig, more: Mapping[str, str] = MappingProxyType({})
+) -> "SparkSession":
+    session = base.newSession()
+    # If another lake started Spark in this process, its session has other settings.
+    for key, value in {**session_conf(lake), **more}.items():
+        if key.startswith(("fs.", "spark.sql.catalog.")) or session.conf.isModifiable(key):
+            session.conf.set(key, value)
+    return session
 
 
 def _quiet_pyspark() -> None:
@@ -186,16 +209,16 @@ def _quiet_pyspark() -> None:
 def channel(remote: str) -> Any:
     """PySpark's channel builder for the server at an address. If the address has no token, it gets that of the server
     that this user has started on this machine."""
-    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+    return channel_builder(*_reached(remote), [*KEEPALIVE.items()])
 
+
+def _reached(remote: str) -> tuple[str, str | None]:
+    """The address to connect to, and the token if the address has none."""
     host, port = server_address(remote)
     if host not in LOCAL_HOSTS:
-        return DefaultChannelBuilder(remote, [*KEEPALIVE.items()])
+        return remote, None
     # `localhost` is the only host to which PySpark sends a token without TLS.
-    found = DefaultChannelBuilder(_named_localhost(remote), [*KEEPALIVE.items()])
-    if given_token(remote) is None and (token := token_at(port)) is not None:
-        found.set(DefaultChannelBuilder.PARAM_TOKEN, token)
-    return found
+    return _named_localhost(remote), token_at(port) if given_token(remote) is None else None
 
 
 def given_token(remote: str) -> str | None:
@@ -233,9 +256,8 @@ def _release(session: Any, remote: str) -> None:
     with contextlib.suppress(Exception):
         check_server(remote)  # without a server, each release would be retried
         session.client.release_session()
-    # The client's exit hook and frames that are garbage-collected last would still send calls. They would fail, since
-    # the session or its server is gone, and Dagster's logging would print the errors.
-    session.client._closed = True
+    # The client's exit hook and frames that are garbage-collected last would still send calls.
+    close(session)
 
 
 def check_spark(lake: LakeConfig) -> None:
@@ -273,16 +295,14 @@ def check_server(remote: str) -> None:
 def _launch_jvm(conf: Mapping[str, str]) -> None:
     """Starts the JVM of this process, unless it has one, with its settings in a file: PySpark would put all of them,
     keys of buckets included, on a command line that every user can read."""
-    from pyspark import SparkContext
-
-    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+    if has_jvm() or "PYSPARK_GATEWAY_PORT" in os.environ:
         return
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
     with properties_file(conf) as path:
         own = f"--properties-file {shlex.quote(path)} --load-spark-defaults"
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"{own} {before or 'pyspark-shell'}"
         try:
-            SparkContext._ensure_initialized()
+            start_jvm()
         finally:
             os.environ.pop("PYSPARK_SUBMIT_ARGS")
             if before is not None:

@@ -6,6 +6,7 @@ Here: the settings of a lake. Not here: sessions (`session.py`), a Spark Connect
 from pathlib import Path
 
 from lake_assets.config import LakeConfig, S3Config
+from lake_assets.config.aws.secret_references import Value, with_values
 from lake_assets.spark.catalog_conf import spark_catalog_conf
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
@@ -91,11 +92,44 @@ def _s3a_conf(bucket: str, s3: S3Config) -> dict[str, str]:
         conf[f"{prefix}.endpoint.region"] = s3.region
     if s3.path_style:
         conf[f"{prefix}.path.style.access"] = "true"
+    provider = None
     if s3.access_key_id and s3.secret_access_key:
         conf[f"{prefix}.access.key"] = s3.access_key_id.get_secret_value()
         conf[f"{prefix}.secret.key"] = s3.secret_access_key.get_secret_value()
-        conf[f"{prefix}.aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+        provider = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+    if s3.session_token:
+        conf[f"{prefix}.session.token"] = s3.session_token.get_secret_value()
+        provider = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
+    if s3.profile:
+        conf[f"{prefix}.auth.profile.name"] = s3.profile
+        provider = "org.apache.hadoop.fs.s3a.auth.ProfileAWSCredentialsProvider"
+    if s3.role_arn:
+        conf |= _role_conf(f"{prefix}.assumed.role", s3, provider)
+        provider = "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider"
+    return conf | ({f"{prefix}.aws.credentials.provider": provider} if provider else {})
+
+
+def _role_conf(prefix: str, s3: S3Config, provider: str | None) -> dict[str, str]:
+    conf = {f"{prefix}.arn": s3.role_arn or "", f"{prefix}.session.name": "lake_assets"}
+    # By default, it takes keys from the settings or the environment, but from no instance and no container.
+    chain = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+    conf[f"{prefix}.credentials.provider"] = provider or chain
+    if s3.sts_endpoint:
+        # A host, which Hadoop reaches by https only.
+        conf[f"{prefix}.sts.endpoint"] = s3.sts_endpoint.rpartition("://")[2]
+    if s3.region:
+        conf[f"{prefix}.sts.endpoint.region"] = s3.region
     return conf
+
+
+def filled(lake: LakeConfig, value: Value) -> LakeConfig:
+    """The lake with values instead of references, in what Spark needs of it."""
+    sources = {
+        name: source.model_copy(update={"s3": with_values(source.s3, value)})
+        for name, source in lake.sources.items()
+    }
+    catalog, spark = with_values(lake.catalog, value), with_values(lake.spark, value)
+    return lake.model_copy(update={"catalog": catalog, "spark": spark, "sources": sources})
 
 
 def session_conf(lake: LakeConfig) -> dict[str, str]:

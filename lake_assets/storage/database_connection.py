@@ -1,17 +1,20 @@
 """Connections to a source database, by SQLAlchemy.
 
-Here: the address, the driver, and errors without secrets. Not here: what is read (`onboarding/reflection/reflect.py`,
-`checks/source_figures.py`). No other module gets the password.
+Here: the address, the driver, rotated passwords, and errors without secrets. Not here: what is read
+(`onboarding/reflection/reflect.py`, `checks/source_figures.py`). No other module gets the password.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 
+from lake_assets.config.aws.secret_references import has_reference
 from lake_assets.errors import LakeError
+from lake_assets.storage.secret_values import Secrets
 
 EXAMPLE = "postgresql://user:password@host:5432/database"
 ESCAPE = "In its user and its password, write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25."
@@ -27,14 +30,20 @@ def backend_name(address: str) -> str:
 
 
 @contextmanager
-def connected(address: str) -> Iterator[sa.Engine]:
-    """An engine for the database at a SQLAlchemy URL, inside of the block. Raises SourceError, also for errors of the
-    database inside of the block."""
-    url = _url(address)
-    if url.drivername == "postgresql":
-        url = url.set(drivername="postgresql+psycopg")  # the driver that the extra `init` brings
+def connected(address: str, secrets: Secrets) -> Iterator[sa.Engine]:
+    """An engine for the database at a SQLAlchemy URL, which may refer to secrets, inside of the block. Raises
+    SourceError, also for errors of the database inside of the block, and SecretUnavailable."""
+
+    def of_now() -> URL:
+        found = _url(secrets.filled(address))
+        # The driver that the extra `init` brings.
+        return found.set(drivername="postgresql+psycopg") if found.drivername == "postgresql" else found
+
+    url = of_now()
     try:
         engine = sa.create_engine(url)
+        if has_reference(address):
+            follow_rotation(engine, of_now, secrets)
         try:
             yield engine
         finally:
@@ -46,6 +55,18 @@ def connected(address: str) -> Iterator[sa.Engine]:
         ) from None
     except sa.exc.SQLAlchemyError as error:
         raise SourceError(f"The database cannot be read: {_without_secrets(error, url)}") from None
+
+
+def follow_rotation(engine: sa.Engine, address: Callable[[], URL], secrets: Secrets) -> None:
+    """Has the engine open each connection with the secrets of that moment; a connection that is open stays."""
+
+    @sa.event.listens_for(engine, "do_connect")
+    def connect(dialect: sa.Dialect, record: object, arguments: object, settings: object) -> Any:
+        def opened(url: URL) -> Any:
+            found, named = dialect.create_connect_args(url)
+            return dialect.connect(*found, **named)
+
+        return secrets.use(address, opened, dialect.loaded_dbapi.Error)
 
 
 def _url(address: str) -> URL:

@@ -15,7 +15,8 @@ from typing import Any
 
 from lake_assets.config import DmsTask
 from lake_assets.errors import LakeError
-from lake_assets.storage.aws_client import aws_errors, client, explained
+from lake_assets.storage.aws_client import Aws
+from lake_assets.storage.aws_faults import aws_errors, explained
 
 ANSWER_SECONDS = 10.0
 """How long an answer is cached: a sensor scans twice a second, and the API is throttled."""
@@ -65,8 +66,9 @@ class TaskReports:
     """Caches the answers for all tables. May be shared between threads: they wait for one answer instead of calling the
     API each."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, aws: Aws | None = None) -> None:
         self._clock = clock
+        self._aws = aws or Aws()
         self._locks: dict[DmsTask, Lock] = {}
         self._answers: dict[DmsTask, tuple[float, TaskReport | DmsUnavailable]] = {}
         self._guard = Lock()
@@ -86,7 +88,7 @@ class TaskReports:
                 or (isinstance(answer, TaskReport) and answer.asked_at <= newer_than)
             ):
                 try:
-                    answer = ask(task)
+                    answer = ask(task, self._aws)
                 except DmsUnavailable as error:
                     answer = error
                 self._answers[task] = self._clock(), answer
@@ -95,9 +97,9 @@ class TaskReports:
         return answer
 
 
-def ask(task: DmsTask) -> TaskReport:
+def ask(task: DmsTask, aws: Aws | None = None) -> TaskReport:
     """Raises DmsUnavailable."""
-    dms, asked_at = _client(task), datetime.now(UTC)
+    dms, asked_at = _client(task, aws or Aws()), datetime.now(UTC)
     with _errors(task):
         answer = dms.describe_replication_tasks(
             Filters=[{"Name": "replication-task-arn", "Values": [task.arn]}], WithoutSettings=True
@@ -149,8 +151,8 @@ def _errors(task: DmsTask) -> Iterator[None]:
         raise DmsUnavailable(message) from error
 
 
-def _client(task: DmsTask) -> Any:
+def _client(task: DmsTask, aws: Aws) -> Any:
     retries = {"mode": "standard", "max_attempts": 2}
-    return client(
+    return aws.client(
         "dms", task, region=task.effective_region, retries=retries, connect_timeout=5, read_timeout=20
     )

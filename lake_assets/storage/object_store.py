@@ -10,7 +10,8 @@ from datetime import UTC
 from typing import Any, BinaryIO, cast
 
 from lake_assets.config import S3Config
-from lake_assets.storage.aws_client import aws_errors, client, error_code, explained
+from lake_assets.storage.aws_client import Aws
+from lake_assets.storage.aws_faults import aws_errors, error_code, explained
 from lake_assets.storage.local_store import LocalStore
 from lake_assets.storage.range_reader import RangeReader
 from lake_assets.storage.stored_object import ObjectGone, ObjectStore, StoredObject, StoreError
@@ -34,25 +35,30 @@ _ADVICE = {
 }
 
 
-def open_store(location: str, s3: S3Config) -> ObjectStore:
+def open_store(location: str, s3: S3Config, aws: Aws | None = None) -> ObjectStore:
     """The store of `s3://bucket/prefix`, or else of a local folder (a path, or `file:///…`)."""
     scheme, separator, rest = location.partition("://")
     if not separator or scheme == "file":
         return LocalStore(rest if separator else location)
     if scheme in ("s3", "s3a"):
-        return S3Store(rest, s3)
+        return S3Store(rest, s3, aws)
     raise StoreError(f"{location}: use s3://bucket/prefix or a local folder as location.")
 
 
 class S3Store:
     """A prefix of a bucket. Safe to use from several threads."""
 
-    def __init__(self, bucket_and_prefix: str, s3: S3Config) -> None:
+    def __init__(self, bucket_and_prefix: str, s3: S3Config, aws: Aws | None = None) -> None:
         self._bucket, _, prefix = bucket_and_prefix.partition("/")
         self._prefix = f"{prefix.rstrip('/')}/" if prefix.rstrip("/") else ""
         if not self._bucket:
             raise StoreError(f"s3://{bucket_and_prefix} names no bucket: use s3://bucket/prefix as location.")
-        self._client = _client(s3)
+        self._s3 = s3
+        self._aws = aws or Aws()
+
+    @property
+    def _client(self) -> Any:
+        return s3_client(self._s3, self._aws)
 
     @property
     def location(self) -> str:
@@ -126,8 +132,9 @@ class S3Store:
             raise StoreError(explained(error, "S3", where, where, _ADVICE, "s3.endpoint")) from error
 
 
-def _client(s3: S3Config) -> Any:
-    return client(
+def s3_client(s3: S3Config, aws: Aws) -> Any:
+    """A client of S3. Raises SecretUnavailable and RoleRefused."""
+    return aws.client(
         "s3",
         s3,
         retries={"mode": "standard", "max_attempts": 4},

@@ -1,15 +1,19 @@
 """What of a table's metadata is read once."""
 
+import sys
 from pathlib import Path
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import InputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
 from lake_assets.config import CatalogConfig
+from lake_assets.iceberg import metadata_cache
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.iceberg.metadata_cache import MetadataCache
 
@@ -75,3 +79,30 @@ def test_what_is_written_is_not_read_again(config: CatalogConfig) -> None:
     assert kept.metadata == TableMetadataUtil.parse_raw(written.read_text())
     written.rename(written.with_suffix(".gone"))
     assert catalog.load_table("ns.t").metadata is kept.metadata
+
+
+def test_a_catalog_of_others_keeps_nothing(config: CatalogConfig, tmp_path: Path) -> None:
+    lakes = open_catalog(config)
+    uri = f"sqlite:///{tmp_path}/other.db"
+    other = SqlCatalog("other", uri=uri, warehouse=f"file://{tmp_path}/other")
+    other.create_namespace("ns")
+    other.create_table("ns.t", SCHEMA).append(pa.table({"id": [1]}))
+    loaded = other.load_table("ns.t")
+    assert loaded.metadata is not other.load_table("ns.t").metadata
+    file = Path(loaded.metadata_location.removeprefix("file://"))
+    file.write_text(file.read_text().replace(str(loaded.metadata.table_uuid), str(UUID(int=7))))
+    assert other.load_table("ns.t").metadata.table_uuid == UUID(int=7)
+    lakes.create_namespace("ns")
+    lakes.create_table("ns.t", SCHEMA)
+    assert lakes.load_table("ns.t").metadata is lakes.load_table("ns.t").metadata
+
+
+def test_another_pyiceberg_reads_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(metadata_cache, "_installed", [])
+    monkeypatch.setitem(sys.modules, "pyiceberg.serializers", None)
+    metadata_cache.keep_parsed_metadata()
+    metadata_cache.keep_parsed_metadata()
+    assert metadata_cache._installed == [False]
+    assert caplog.text.count("each load reads it again") == 1

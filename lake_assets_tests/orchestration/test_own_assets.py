@@ -13,8 +13,10 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
+from lake_assets.config import S3Config
 from lake_assets_tests.helpers.lakes.guide_project import GUIDE, examples, write_lake
 from lake_assets_tests.helpers.orchestration.dagster_shop import SALES, Shop, open_shop
+from lake_assets_tests.helpers.servers.s3 import ACCESS, resource
 
 pytestmark = pytest.mark.spark
 
@@ -69,6 +71,34 @@ def test_the_example_of_the_guide(project: dg.Definitions, tmp_path: Path) -> No
     assert repository.has_schedule_def("nightly")
 
 
+def test_the_resources_of_the_guide(
+    project: dg.Definitions, tmp_path: Path, s3: S3Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (
+        ("AWS_ENDPOINT_URL_S3", s3.endpoint),
+        ("AWS_DEFAULT_REGION", ACCESS["region"]),
+        ("AWS_ACCESS_KEY_ID", ACCESS["access_key_id"]),
+        ("AWS_SECRET_ACCESS_KEY", ACCESS["secret_access_key"]),
+    ):
+        monkeypatch.setenv(name, str(value))
+    exports = resource("s3", s3.endpoint).Bucket("my-exports")
+    exports.create()
+    exports.put_object(Key="a", Body=b"x")
+    names: dict[str, Any] = {}
+    exec(compile(examples()[1], str(GUIDE), "exec"), names)
+    merged = dg.Definitions.merge(project, dg.Definitions(assets=[names["landed"]]))
+    instance = dg.DagsterInstance.ephemeral()
+    repository = merged.get_repository_def()
+    sensor = repository.get_sensor_def("bikes_files")
+    tick = sensor.evaluate_tick(dg.build_sensor_context(instance=instance, repository_def=repository))
+    (request,) = tick.run_requests or ()
+    run(merged, instance, *[key.to_user_string() for key in request.asset_selection or ()])
+    done = run(merged, instance, "landed")
+    (event,) = done.asset_materializations_for_node("landed")
+    found = {name: event.metadata[name].value for name in ("files", "trips", "exports")}
+    assert found == {"files": 1, "trips": 3, "exports": 1}
+
+
 def tables() -> Catalog:
     return SqlCatalog("guide", uri="sqlite:///catalog.db", warehouse="warehouse")
 
@@ -80,7 +110,7 @@ def rows(identifier: str) -> list[dict[str, Any]]:
 def test_the_io_manager_of_the_guide_needs_no_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    exec(compile(examples()[1], str(GUIDE), "exec"), names)
+    exec(compile(examples()[-1], str(GUIDE), "exec"), names)
     snapshot = names["defs"].get_repository_def().get_top_level_resources()
     assert set(snapshot) == {"io_manager"}
 

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.config import LakeConfig, S3Config
 from lake_assets.spark.preflight import PreflightError
 from lake_assets.spark.session import SparkSessions
+from lake_assets.storage.aws_client import Aws
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
+from lake_assets_tests.helpers.servers.secrets import Secret, secrets_config
 
 
 @pytest.mark.usefixtures("spark")
@@ -31,11 +34,11 @@ def test_a_start_in_the_background_is_waited_for_and_tried_again(
     sessions, starts = SparkSessions(lake_config(tmp_path)), []
     start = sessions._embedded
 
-    def fails_once() -> SparkSession:
+    def fails_once(lake: LakeConfig) -> SparkSession:
         starts.append(threading.current_thread().name)
         if len(starts) == 1:
             raise PreflightError("no Java")
-        return start()
+        return start(lake)
 
     monkeypatch.setattr(sessions, "_embedded", fails_once)
     for _ in range(2):
@@ -56,3 +59,31 @@ def _failing(sessions: SparkSessions) -> SparkSession:
     with contextlib.suppress(ZeroDivisionError), sessions.isolated() as session:
         raise ZeroDivisionError
     return session
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_secret_that_is_rotated_is_in_the_sessions_of_then(tmp_path: Path, s3: S3Config) -> None:
+    secret = Secret(s3, {"token": "first-token"})
+    lake = lake_config(
+        tmp_path,
+        secrets=secrets_config(s3, ttl="0s"),
+        spark={"conf": {"spark.sql.catalog.lake.lake-token": f"${{secret:{secret.name}:token}}"}},
+    )
+    sessions = SparkSessions(lake, secrets=Aws(lake.secrets).secrets)
+    root = sessions.root()
+    with sessions.isolated() as first:
+        assert token(first) == token(root) == "first-token"
+        secret.rotate({"token": "second-token"})
+        with sessions.isolated() as second:
+            assert token(second) == "second-token"
+        assert token(first) == "first-token", "work that is under way goes on"
+    with sessions.isolated() as third:
+        assert third is second
+    with sessions.isolated() as third, sessions.isolated() as fourth:
+        assert first not in (third, fourth)
+    assert token(sessions.root()) == "second-token"
+    assert "second-token" not in repr(lake)
+
+
+def token(session: SparkSession) -> str | None:
+    return session.conf.get("spark.sql.catalog.lake.lake-token")

@@ -137,7 +137,7 @@ def test_more_than_two_pages_of_s3(new_bucket, s3):
 def test_a_store_that_pages_in_another_way_is_refused(new_bucket, s3, monkeypatch):
     store = open_store(f"s3://{new_bucket().name}/in/", s3)
     paginator = SimpleNamespace(paginate=lambda **request: [{"IsTruncated": True, "NextMarker": "a"}])
-    monkeypatch.setattr(store, "_client", SimpleNamespace(get_paginator=lambda name: paginator))
+    monkeypatch.setattr(S3Store, "_client", SimpleNamespace(get_paginator=lambda name: paginator))
     with pytest.raises(StoreError, match="only a part of its objects"):
         list(store.list())
 

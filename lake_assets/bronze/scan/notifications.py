@@ -10,14 +10,14 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any
 
 from lake_assets.bronze.scan.s3_events import MalformedMessage, ObjectEvent, events_below, object_events
 from lake_assets.bronze.scan.vanished import Removed
 from lake_assets.config import NotificationsConfig
 from lake_assets.errors import LakeError
-from lake_assets.storage.aws_client import aws_errors, client, explained
+from lake_assets.storage.aws_client import Aws
+from lake_assets.storage.aws_faults import aws_errors, explained
 
 PER_REQUEST = 10
 """The most messages that SQS delivers or deletes in one request."""
@@ -52,12 +52,11 @@ class Received:
 class Notifications:
     """The queue of one source. May be shared between threads."""
 
-    def __init__(self, config: NotificationsConfig, location: str) -> None:
+    def __init__(self, config: NotificationsConfig, location: str, aws: Aws | None = None) -> None:
         """`location`: the source's; events of others are ignored."""
         self._config = config
         self._location = location
-        self._lock = Lock()
-        self._made: Any = None
+        self._aws = aws or Aws()
 
     def receive(self, wait_seconds: float = 0.0) -> Received:
         """The messages in the queue; waits up to `wait_seconds` (20 s at most) for the first one. Malformed messages go
@@ -128,11 +127,8 @@ class Notifications:
 
     @property
     def _client(self) -> Any:
-        with self._lock:
-            if self._made is None:
-                retries = {"mode": "standard", "max_attempts": 2}
-                self._made = client("sqs", self._config, retries=retries, connect_timeout=5, read_timeout=30)
-            return self._made
+        retries = {"mode": "standard", "max_attempts": 2}
+        return self._aws.client("sqs", self._config, retries=retries, connect_timeout=5, read_timeout=30)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -18,6 +18,7 @@ from lake_assets.onboarding.reflection.declared import Declared
 from lake_assets.onboarding.reflection.lake_yaml_text import source_lines, table_lines
 from lake_assets.onboarding.reflection.reflect import SourceColumn, SourceTable, read_tables
 from lake_assets.silver.table.targets import Target
+from lake_assets.storage.secret_values import Secrets
 
 NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
@@ -52,7 +53,7 @@ def add_table(config: Path, lake: Lake, name: str, source: str | None, address: 
         raise LakeError(f"lake.yaml has no source {source}; it has {', '.join(sources)}.")
     if name in lake.config.sources[source].tables:
         raise LakeError(f"sources.{source}.tables has {name} already.")
-    table = _table(name, address)
+    table = _table(name, address, lake.runtime.aws.secrets)
     entry = textwrap.dedent("\n".join(table_lines([table]))).splitlines()
     _insert(config, ["sources", source, "tables"], entry)
     return table
@@ -70,7 +71,11 @@ def add_source(
         raise LakeError(
             "A source needs a table: name one with --table, or read all with --from-database URL."
         )
-    found = [_table(table, address) for table in tables] if tables else read_tables(address or "")[1]
+    secrets = lake.runtime.aws.secrets
+    if tables:
+        found = [_table(table, address, secrets) for table in tables]
+    else:
+        found = read_tables(address or "", secrets=secrets)[1]
     entry = textwrap.dedent("\n".join(source_lines(name, location, found))).splitlines()
     _insert(config, ["sources"], entry)
     return found
@@ -91,14 +96,14 @@ def _target(lake: Lake, table: str) -> Target:
     raise LakeError(f"lake.yaml has no table {table}; it has {known}.")
 
 
-def _table(name: str, address: str | None) -> SourceTable:
+def _table(name: str, address: str | None, secrets: Secrets) -> SourceTable:
     schema, dot, table = name.partition(".")
     if not (schema and dot and table):
         raise LakeError(f"{name} must be schema.table, as the source names it.")
     if address is None:
         undecided = SourceColumn("id", Declared(UNDECIDED, "list all columns of the table"), required=True)
         return SourceTable(schema, table, (undecided,), ("id",))
-    for found in read_tables(address, [schema])[1]:
+    for found in read_tables(address, [schema], secrets)[1]:
         if found.name == table:
             return found
     raise LakeError(f"The database has no table {name} that its user can read.")

@@ -11,16 +11,21 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyiceberg.io import PY_IO_IMPL, FileIO, InputFile, InputStream, OutputFile, load_file_io
 
+from lake_assets.iceberg.file_io.pyiceberg_private import own
+
 
 class LocalFirstIO(FileIO):
     """Reads local files itself, and has PyIceberg do everything else. PyIceberg makes it by its name."""
 
     def new_input(self, location: str) -> InputFile:
         path = local_path(location)
-        return self._usual(location).new_input(location) if path is None else _LocalFile(location, path)
+        found = self._usual(location).new_input(location) if path is None else _LocalFile(location, path)
+        marked: InputFile = own(found)
+        return marked
 
     def new_output(self, location: str) -> OutputFile:
-        return self._usual(location).new_output(location)
+        found: OutputFile = own(self._usual(location).new_output(location))
+        return found
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         address = location if isinstance(location, str) else location.location

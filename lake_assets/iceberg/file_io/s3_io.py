@@ -6,10 +6,13 @@ here: metadata that need not be read again (`iceberg/metadata_cache.py`), Spark'
 """
 
 from functools import lru_cache
+from typing import cast
 
 from pyarrow.fs import FileSystem
 from pyiceberg.io import S3_RETRY_STRATEGY_IMPL, OutputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+
+from lake_assets.iceberg.file_io.pyiceberg_private import own, parts_of, plain_s3
 
 
 class S3Files(PyArrowFileIO):
@@ -19,9 +22,15 @@ class S3Files(PyArrowFileIO):
         given = {(key, value) for key, value in self.properties.items() if key.startswith(("s3.", "client."))}
         return _file_system(frozenset(given), netloc)
 
+    def new_input(self, location: str) -> PyArrowFile:
+        found: PyArrowFile = own(super().new_input(location))
+        return found
+
     def new_output(self, location: str) -> PyArrowFile:
         found = super().new_output(location)
-        return _NewFile(found.location, found._path, found._filesystem, found._buffer_size)
+        parts = parts_of(found)
+        marked: PyArrowFile = own(_NewFile(found.location, *parts) if parts is not None else found)
+        return marked
 
 
 class _NewFile(PyArrowFile):
@@ -34,9 +43,9 @@ class _NewFile(PyArrowFile):
 @lru_cache(maxsize=16)
 def _file_system(properties: frozenset[tuple[str, str]], netloc: str | None) -> FileSystem:
     """PyIceberg's own file system with these settings, which renews its credentials itself."""
-    system = PyArrowFileIO(dict(properties))._initialize_s3_fs(netloc)
+    system = plain_s3(dict(properties), netloc)
     if S3_RETRY_STRATEGY_IMPL in dict(properties):
-        return system  # a copy would not have it
+        return cast(FileSystem, system)  # a copy would not have it
     # PyIceberg has no setting for it. This is how PyArrow copies a file system by pickle.
     copy, (options,) = system.__reduce__()
     found: FileSystem = copy(options | {"allow_delayed_open": True})

@@ -17,7 +17,9 @@ from sqlalchemy.engine.interfaces import ReflectedColumn
 
 from lake_assets.onboarding.reflection import mysql, oracle, postgresql, sql_server
 from lake_assets.onboarding.reflection.declared import Declared, TypeName, parse_type, undecided
+from lake_assets.storage.aws_client import Aws
 from lake_assets.storage.database_connection import SourceError, backend_name, connected
+from lake_assets.storage.secret_values import Secrets
 
 ENGINES: Mapping[str, tuple[str, Callable[[TypeName], Declared]]] = {
     "postgresql": ("PostgreSQL", postgresql.declared_type),
@@ -58,16 +60,20 @@ class SourceTable:
     """Unique constraints on NOT NULL columns: candidates for a key if the table has none."""
 
 
-def read_tables(address: str, schemas: Sequence[str] = ()) -> tuple[str, list[SourceTable]]:
+def read_tables(
+    address: str, schemas: Sequence[str] = (), secrets: Secrets | None = None
+) -> tuple[str, list[SourceTable]]:
     """The engine's name and the tables of the schemas (by default all schemas of the user), by schema and name.
 
-    `address` is a SQLAlchemy URL. Raises SourceError.
+    `address` is a SQLAlchemy URL, which may refer to secrets: `secrets` are those of a lake.yaml, by default those that
+    AWS's own configuration leads to. Raises SourceError and SecretUnavailable.
     """
-    backend = backend_name(address)
+    secrets = secrets or Aws().secrets
+    backend = backend_name(secrets.filled(address))
     if backend not in ENGINES:
         known = ", ".join(dict.fromkeys(name for name, _ in ENGINES.values()))
         raise SourceError(f"{backend} is not a known engine: DMS's types are known for {known}.")
-    with connected(address) as engine:
+    with connected(address, secrets) as engine:
         inspector = sa.inspect(engine)
         wanted = list(schemas) or _own_schemas(inspector)
         tables = [table for schema in wanted for table in _tables(inspector, engine.dialect, schema)]

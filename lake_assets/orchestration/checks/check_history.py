@@ -1,26 +1,22 @@
 """The history of a check in Dagster's storage.
 
 Here: reading evaluations. Not here: making them. The only module that uses Dagster's record of a check execution, which
-has no public name.
+has no public name, and its storage.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import dagster as dg
-from dagster._core.storage.asset_check_execution_record import (
-    AssetCheckExecutionRecord,
-    AssetCheckExecutionRecordStatus,
-)
 
+from lake_assets.orchestration.dagster_private import check_statuses
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 
 DEPTH = 12
 """The number of executions read: the base back-off doubled eleven times exceeds any sensible maximum."""
-OUTCOME = {
-    AssetCheckExecutionRecordStatus.SUCCEEDED: True,
-    AssetCheckExecutionRecordStatus.FAILED: False,
-}
+OUTCOME = {"SUCCEEDED": True, "FAILED": False}
+"""Whether the check passed, by the name of the execution's status."""
 
 PROBLEMS = ("error", "problem")
 """Metadata keys under which a failed evaluation has its reason."""
@@ -47,16 +43,16 @@ def check_executions(
 ) -> list[CheckExecution]:
     """The newest executions, newest first."""
     records = instance.event_log_storage.get_asset_check_execution_history(check, limit=limit)
-    return [CheckExecution(OUTCOME.get(record.status), _evaluated_at(instance, record)) for record in records]
+    return [
+        CheckExecution(OUTCOME.get(record.status.name), _evaluated_at(instance, record)) for record in records
+    ]
 
 
 def earlier_values(
     instance: dg.DagsterInstance, check: dg.AssetCheckKey, name: str, limit: int
 ) -> list[float]:
     """The numbers under `name` in the metadata of the newest evaluations, the newest first."""
-    records = instance.event_log_storage.get_asset_check_execution_history(
-        check, limit=limit, status=set(OUTCOME)
-    )
+    records = _evaluated(instance, check, limit)
     given = [record.evaluation.metadata.get(name) for record in records if record.evaluation is not None]
     numbers = [entry.value for entry in given if isinstance(entry, dg.FloatMetadataValue)]
     return [number for number in numbers if number is not None]
@@ -64,9 +60,7 @@ def earlier_values(
 
 def latest_evaluation(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> CheckExecution | None:
     """The newest execution in which the check was evaluated."""
-    records = instance.event_log_storage.get_asset_check_execution_history(
-        check, limit=1, status=set(OUTCOME)
-    )
+    records = _evaluated(instance, check, 1)
     return _evaluation(instance, records[0]) if records else None
 
 
@@ -78,33 +72,42 @@ def latest_evaluations(
     found = {
         # The newest execution of a check may be under way.
         check: _evaluation(instance, record)
-        if record.status in OUTCOME
+        if record.status.name in OUTCOME
         else latest_evaluation(instance, check)
         for check, record in records.items()
     }
     return {check: newest for check, newest in found.items() if newest is not None}
 
 
-def _evaluation(instance: dg.DagsterInstance, record: AssetCheckExecutionRecord) -> CheckExecution:
+def _evaluation(instance: dg.DagsterInstance, record: Any) -> CheckExecution:
     warns = record.evaluation is not None and record.evaluation.severity is dg.AssetCheckSeverity.WARN
     sentence = record.evaluation.description if record.evaluation is not None else None
     at = _evaluated_at(instance, record)
-    return CheckExecution(OUTCOME[record.status], at, _problem(record), warns, sentence)
+    return CheckExecution(OUTCOME[record.status.name], at, _problem(record), warns, sentence)
 
 
-def _problem(record: AssetCheckExecutionRecord) -> str | None:
+def _evaluated(instance: dg.DagsterInstance, check: dg.AssetCheckKey, limit: int) -> Sequence[Any]:
+    """The newest executions in which the check was evaluated."""
+    history = instance.event_log_storage.get_asset_check_execution_history
+    statuses = check_statuses(*OUTCOME)
+    if statuses is not None:
+        return history(check, limit=limit, status=statuses)
+    return [one for one in history(check, limit=limit + DEPTH) if one.status.name in OUTCOME][:limit]
+
+
+def _problem(record: Any) -> str | None:
     given = record.evaluation.metadata if record.evaluation is not None else {}
     reasons = [str(given[name].value) for name in PROBLEMS if name in given]
     return reasons[0] if reasons else None
 
 
-def _evaluated_at(instance: dg.DagsterInstance, record: AssetCheckExecutionRecord) -> float:
+def _evaluated_at(instance: dg.DagsterInstance, record: Any) -> float:
     # Not the record's own time: Dagster creates the record with the run, perhaps long before the evaluation.
-    if record.status in OUTCOME and record.event is not None:
-        return record.event.timestamp
+    if record.status.name in OUTCOME and record.event is not None:
+        return float(record.event.timestamp)
     run = instance.get_run_record_by_id(record.run_id) if record.run_id else None
     if run is None:
-        return record.create_timestamp
+        return float(record.create_timestamp)
     # Nor the end of a run that died, which is when its death was detected: its tables have waited long enough by then.
     beat = run.dagster_run.tags.get(HEARTBEAT)
-    return float(beat) if beat else run.end_time or record.create_timestamp
+    return float(beat or run.end_time or record.create_timestamp)

@@ -13,6 +13,7 @@ import importlib
 import json
 import logging
 import os
+import runpy
 import select
 import signal
 import sys
@@ -151,10 +152,8 @@ def main() -> None:
     sys.path[:0] = folders
     arguments = serve(module)
     if arguments is not None:
-        from dagster._cli import main as dagster
-
         sys.argv = ["dagster", *arguments]
-        dagster()  # type: ignore[no-untyped-call]
+        runpy.run_module("dagster", run_name="__main__")
 
 
 if __name__ == "__main__":

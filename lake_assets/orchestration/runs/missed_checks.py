@@ -10,9 +10,9 @@ UI would show a table as failed or missing, and marts would wait for it.
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
-from dagster._core.storage.event_log.base import AssetEntry
 
 from lake_assets.orchestration.assets.silver_report import POSITION, SHOWN, state_metadata
 from lake_assets.orchestration.checks.check_history import latest_evaluation
@@ -99,7 +99,7 @@ def _recovered(
     return [state_evaluation(state, last)] if over else []
 
 
-def _position(entry: AssetEntry | None) -> int:
+def _position(entry: Any) -> int:
     """The position in the newest materialization; 0 without one, as in a materialization that was reported by hand."""
     event = entry.last_materialization if entry is not None else None
     materialization = event.asset_materialization if event is not None else None

@@ -5,13 +5,14 @@ Here: files in a folder. Not here: running them.
 
 import re
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from lake_assets_tests.helpers.lakes.small_lakes import TINY, write_file
 
 GUIDE = Path(__file__).parents[3] / "docs/own_assets.md"
-LAKE = {
+LAKE: dict[str, Any] = {
     "catalog": {"name": "guide", "uri": "catalog.db", "warehouse": "warehouse"},
     "spark": {"conf": {name: str(value) for name, value in TINY.items()}},
     "sources": {

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
+from uuid import uuid4
 
 import pytest
+import sqlalchemy as sa
 
 PASSWORD = "s3cr:t/@ü"
 
@@ -63,3 +65,27 @@ def postgresql_server() -> Iterator[str]:
             run("pg_ctl", "-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+class Login:
+    """A user of the server, whose password changes as it does in a rotation."""
+
+    def __init__(self, address: str, password: str) -> None:
+        self._server = sa.create_engine(address.replace("postgresql://", "postgresql+psycopg://"))
+        self.name = f"login_{uuid4().hex[:8]}"
+        self._run(f"CREATE ROLE {self.name} LOGIN SUPERUSER PASSWORD '{password}'")
+        owner, _, self._place = address.partition("@")
+        assert owner.startswith("postgresql://owner:")
+
+    def rotate(self, password: str) -> None:
+        """Changes the password, and closes the connections that were opened with the former one."""
+        self._run(f"ALTER ROLE {self.name} PASSWORD '{password}'")
+        self._run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{self.name}'")
+
+    def address(self, password: str) -> str:
+        """The database's address for this user."""
+        return f"postgresql://{self.name}:{password}@{self._place}"
+
+    def _run(self, statement: str) -> None:
+        with self._server.begin() as connection:
+            connection.exec_driver_sql(statement)

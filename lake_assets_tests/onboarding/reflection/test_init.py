@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import oracle
 
 from lake_assets import cli
-from lake_assets.config import UNDECIDED, LakeConfig, Mode
+from lake_assets.config import UNDECIDED, LakeConfig, Mode, S3Config
 from lake_assets.config.config_file import ConfigError, load_lake
 from lake_assets.onboarding.reflection.declared import Declared, undecided
 from lake_assets.onboarding.reflection.lake_yaml_text import lake_yaml
@@ -27,7 +27,8 @@ from lake_assets.onboarding.reflection.reflect import (
 )
 from lake_assets.storage.database_connection import SourceError, _without_secrets
 from lake_assets_tests.helpers.processes.child import ROOT
-from lake_assets_tests.helpers.servers.postgresql import PASSWORD
+from lake_assets_tests.helpers.servers.postgresql import PASSWORD, Login
+from lake_assets_tests.helpers.servers.secrets import Secret
 
 DECIDABLE = """
 CREATE TYPE mood AS ENUM ('fine', 'so so');
@@ -357,3 +358,39 @@ def test_oracles_names_are_as_in_the_files() -> None:
         ("DOC", "string"),
         ("TOTAL", UNDECIDED),
     ]
+
+
+def test_a_password_in_secrets_manager(
+    new_database: Callable[[str], str],
+    s3: S3Config,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    address = new_database("CREATE TABLE orders (id bigint PRIMARY KEY)")
+    login = Login(address, "a-pass/w@rd")
+    secret = Secret(s3, {"password": "a-pass/w@rd"})
+    # As AWS's own tools are configured: there is no lake.yaml yet.
+    for name, value in (
+        ("AWS_ENDPOINT_URL_SECRETS_MANAGER", s3.endpoint),
+        ("AWS_DEFAULT_REGION", s3.region),
+        ("AWS_ACCESS_KEY_ID", "an-id"),
+        ("AWS_SECRET_ACCESS_KEY", "a-key"),
+    ):
+        monkeypatch.setenv(name, str(value))
+    given = login.address(f"${{secret:{secret.name}:password}}")
+    assert call(tmp_path, "--from-database", given, monkeypatch=monkeypatch) == 0
+    assert "public.orders" in (tmp_path / "lake.yaml").read_text()
+    assert "pass/w@rd" not in (tmp_path / "lake.yaml").read_text()
+    capsys.readouterr()
+    secret.rotate({"password": "a-wr/ng-one"})
+    again = ("--from-database", given, "--output", "other.yaml")
+    assert call(tmp_path, *again, monkeypatch=monkeypatch) == 1
+    refused = capsys.readouterr().err
+    assert "password authentication failed" in refused
+    assert "ng-one" not in refused
+    secret.delete()
+    assert call(tmp_path, *again, monkeypatch=monkeypatch) == 1
+    assert f"The secret {secret.name}: Secrets Manager answered ResourceNotFoundException" in " ".join(
+        capsys.readouterr().err.split()
+    )

@@ -15,7 +15,11 @@ from pyspark.sql import SparkSession
 
 from lake_assets.checks.data_check import Outcome
 from lake_assets.checks.source_rules import equals_source
+from lake_assets.config import S3Config, SourceConfig
+from lake_assets.lake import open_lake
 from lake_assets_tests.helpers.orchestration.dagster_shop import QUIET, STOPS, Shop, open_shop
+from lake_assets_tests.helpers.servers.postgresql import Login
+from lake_assets_tests.helpers.servers.secrets import Secret, secrets_config
 
 pytestmark = pytest.mark.spark
 
@@ -140,6 +144,36 @@ def test_a_source_that_does_not_rest(shop: Shop, source: sa.Engine) -> None:
     assert found.figures["slices_moving"] == 1
     assert found.figures["slices_different"] == 1
     assert found.figures["differences"].startswith("id 8 to 11: length(name)")
+
+
+def test_a_password_that_is_rotated(shop: Shop, s3: S3Config, postgresql: str) -> None:
+    """Without a restart, and before the time to live of the former one has ended."""
+    login = Login(postgresql, "first-pass/word")
+    secret = Secret(s3, {"password": "first-pass/word"})
+    source = {
+        **shop.lake.config.sources["shop"].model_dump(exclude_unset=True),
+        "database": login.address(f"${{secret:{secret.name}:password}}"),
+    }
+    config = shop.lake.config.model_copy(
+        update={
+            "sources": {"shop": SourceConfig.model_validate(source)},
+            "secrets": secrets_config(s3, ttl="1h"),
+        }
+    )
+    lake = open_lake(config, marts=())
+    (check,) = [check for check in lake.checks if check.name == "equals_source"]
+    assert check.evaluate(lake.runtime).passed
+    login.rotate("second-word")
+    refused = check.evaluate(lake.runtime)
+    assert not refused.passed
+    assert "password authentication failed" in refused.state
+    secret.rotate({"password": "second-word"})
+    assert check.evaluate(lake.runtime).passed
+    secret.rotate({"password": "third-word"})
+    login.rotate("fourth-word")
+    refused = check.evaluate(lake.runtime)
+    for password in ("first-pass", "second-word", "third-word"):
+        assert password not in f"{refused} {lake.config!r} {lake.runtime.lake}"
 
 
 def test_a_database_that_refuses_shows_no_secret(shop: Shop) -> None:

@@ -1,0 +1,1 @@
+"""The access to AWS, and references to values in AWS Secrets Manager."""

@@ -1,0 +1,57 @@
+"""What the lake uses of PyIceberg without a public name or setting: no other module does.
+
+A release of PyIceberg may move or change any of it. Then the lake reads metadata files again and again, and writes with
+more requests, by PyIceberg's own way. Only files of the lake's own file access are concerned: the catalogs that others
+open in this process keep PyIceberg's behaviour. Not here: the cache (`metadata_cache.py`), the file access
+(`local_io.py`, `s3_io.py`).
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+OWN = "_of_a_lake"
+"""An attribute of the files of the lake's own file access."""
+
+
+def own(file: Any) -> Any:
+    """The same input or output file, of which PyIceberg may keep the metadata."""
+    setattr(file, OWN, True)
+    return file
+
+
+def is_own(file: Any) -> bool:
+    """Whether the lake's own file access made the file."""
+    return getattr(file, OWN, False)
+
+
+def wrap_metadata_files(read: Callable[[Any], Any], write: Callable[[Any], Any]) -> bool:
+    """Replaces, in this process, how PyIceberg reads and writes a metadata file by what `read` and `write` make of its
+    own functions. Returns whether this release has these functions."""
+    try:
+        from pyiceberg.serializers import FromInputFile, ToOutputFile
+
+        reads, writes = FromInputFile.table_metadata, ToOutputFile.table_metadata
+    except (ImportError, AttributeError) as error:
+        logger.warning("PyIceberg has no function to keep metadata by (%s): each load reads it again.", error)
+        return False
+    FromInputFile.table_metadata = staticmethod(read(reads))  # type: ignore[method-assign]
+    ToOutputFile.table_metadata = staticmethod(write(writes))  # type: ignore[method-assign]
+    return True
+
+
+def parts_of(file: Any) -> tuple[str, Any, int] | None:
+    """The path, file system and buffer size of a file of PyArrowFileIO; None if it does not show them."""
+    try:
+        return file._path, file._filesystem, file._buffer_size
+    except AttributeError:
+        return None
+
+
+def plain_s3(properties: dict[str, str], netloc: str | None) -> Any:
+    """The file system that PyArrowFileIO makes for S3."""
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    return PyArrowFileIO(properties)._initialize_s3_fs(netloc)

@@ -1,0 +1,91 @@
+"""What the lake uses of Dagster without a public name: no other module imports `dagster._core` or `dagster._grpc`.
+
+A release of Dagster may move or change any of it. Then each function returns None and its caller takes the public way,
+which is slower or shows less. Not here: those ways (`launcher/warm_launcher.py`, `checks/check_history.py`).
+"""
+
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import dagster as dg
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+_missed: set[str] = set()
+
+
+def _or_none(use: Callable[P, T]) -> Callable[P, T | None]:
+    """None if this release of Dagster does not have what the function uses; the log has it once."""
+
+    @wraps(use)
+    def tried(*args: P.args, **kwargs: P.kwargs) -> T | None:
+        try:
+            return use(*args, **kwargs)
+        except (ImportError, AttributeError, TypeError) as error:
+            if use.__name__ not in _missed:
+                _missed.add(use.__name__)
+                logger.warning(
+                    "Dagster %s lacks what %s uses (%s): the lake goes on without it.",
+                    dg.__version__,
+                    use.__name__,
+                    error,
+                )
+            return None
+
+    return tried
+
+
+@dataclass(frozen=True, slots=True)
+class Forkable:
+    """A run that a process of this machine and environment can execute."""
+
+    module: str
+    folder: str | None
+    arguments: list[str]
+    """Of Dagster's command line."""
+
+
+@_or_none
+def forkable(instance: dg.DagsterInstance, context: Any) -> Forkable | None:
+    """How to execute the run of a launcher's context in a forked process; None if its code location is no module, or
+    has another interpreter, machine or environment. A code server that was started separately, which listens on a port,
+    may have."""
+    from dagster._core.code_pointer import ModuleCodePointer
+    from dagster._core.remote_origin import GrpcServerCodeLocationOrigin
+    from dagster._grpc.types import ExecuteRunArgs
+
+    run, origin = context.dagster_run, context.job_code_origin
+    pointer = origin.repository_origin.code_pointer if origin is not None else None
+    if not isinstance(pointer, ModuleCodePointer):
+        return None
+    found = run.remote_job_origin.repository_origin.code_location_origin if run.remote_job_origin else None
+    started_apart = isinstance(found, GrpcServerCodeLocationOrigin) and found.socket is None
+    if started_apart or origin.repository_origin.executable_path not in (None, sys.executable):
+        return None
+    given = ExecuteRunArgs(job_origin=origin, run_id=run.run_id, instance_ref=instance.get_ref())
+    arguments = list(given.get_command_args())
+    return Forkable(pointer.module, pointer.working_directory, arguments[arguments.index("api") :])
+
+
+@_or_none
+def health(alive: bool | None, gone: str) -> Any:
+    """A run launcher's answer on the health of a run; `alive`: None if that is unknown, else `gone` is the reason."""
+    from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
+
+    if alive is None:
+        return CheckRunHealthResult(WorkerStatus.UNKNOWN)
+    return CheckRunHealthResult(WorkerStatus.RUNNING if alive else WorkerStatus.FAILED, "" if alive else gone)
+
+
+@_or_none
+def check_statuses(*names: str) -> set[Any]:
+    """The statuses of a check's execution with these names, to select executions by."""
+    from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+
+    return {AssetCheckExecutionRecordStatus[name] for name in names}

@@ -1,0 +1,172 @@
+"""The lake as Dagster resources: `lake`, `pyspark`, `s3` and `secretsmanager`, for any asset of the project.
+
+Here: what an asset asks for by a parameter of that name. Not here: IO managers (`io_managers/`). Dagster shows the
+fields of a resource in its UI, so that no field has a secret: a resource finds its lake by its file.
+"""
+
+import warnings
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+import dagster as dg
+from dagster_aws.s3 import S3Resource
+from dagster_aws.secretsmanager import SecretsManagerResource
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field, SecretStr
+from pyiceberg.catalog import Catalog
+
+from lake_assets.bronze.log.file_log import FileLog
+from lake_assets.config import LakeConfig, S3Config
+from lake_assets.config.config_file import load_lake
+from lake_assets.config.secrets import shown
+from lake_assets.runtime import LakeRuntime
+from lake_assets.spark.session import SparkSessions
+from lake_assets.storage.object_store import s3_client
+
+_opened: WeakValueDictionary[str, LakeRuntime] = WeakValueDictionary()
+"""The lakes whose definitions this process has loaded, by their files."""
+_kept: list[LakeRuntime] = []
+"""Those that only resources have opened."""
+
+
+class LakeResource(dg.ConfigurableResource[None]):
+    """A lake: its catalog, its log of files, and its Spark sessions, each opened on first use."""
+
+    file: str = Field(default="lake.yaml", description="The lake.yaml of the lake.")
+
+    @property
+    def runtime(self) -> LakeRuntime:
+        """That of the lake's own assets, if this process has loaded their definitions."""
+        found = _opened.get(self.file)
+        if found is None:
+            found = _opened[self.file] = LakeRuntime(load_lake(Path(self.file)))
+            _kept.append(found)
+        return found
+
+    @property
+    def catalog(self) -> Catalog:
+        """PyIceberg's catalog of the lake's tables. Raises CatalogUnavailable."""
+        return self.runtime.catalog
+
+    @property
+    def file_log(self) -> FileLog:
+        """The log of all DMS files, with their offsets."""
+        return self.runtime.file_log
+
+    @property
+    def sessions(self) -> SparkSessions:
+        """`root()` is the shared session, and `isolated()` one with temporary views and settings of its own."""
+        return self.runtime.sessions
+
+
+class LakePySparkResource(LazyPySparkResource):
+    """dagster-pyspark's lazy resource with the lake's shared session: in this process, or by Spark Connect."""
+
+    lake: dg.ResourceDependency[LakeResource]
+    spark_config: dict[str, Any] = Field(
+        default={}, description="spark.conf of lake.yaml, which is where to change it."
+    )
+
+    @property
+    def spark_session(self) -> Any:
+        """The session. Raises PreflightError without a supported Java, or without a server."""
+        return self.lake.sessions.root()
+
+    @property
+    def spark_context(self) -> Any:
+        """Raises PySpark's own error on Spark Connect, which has none."""
+        return self.spark_session.sparkContext
+
+
+class LakeS3Resource(S3Resource):
+    """dagster-aws's resource with the access that a source of the lake has: its region, address, profile, role and
+    keys. A field of these that is set replaces the source's; retries and SSL are the lake's."""
+
+    lake: dg.ResourceDependency[LakeResource]
+    source: str | None = Field(default=None, description="The source of lake.yaml whose access it has.")
+    role_arn: str | None = Field(default=None, description="A role that is assumed.")
+
+    def get_client(self) -> Any:
+        """A client of now: its keys may be rotated, and those of a role end. Raises SecretUnavailable and
+        RoleRefused."""
+        runtime = self.lake.runtime
+        access = runtime.lake.sources[self.source].s3 if self.source is not None else S3Config()
+        key, secret, token = self.aws_access_key_id, self.aws_secret_access_key, self.aws_session_token
+        own = {
+            "region": self.region_name,
+            "endpoint": self.endpoint_url,
+            "profile": self.profile_name,
+            "role_arn": self.role_arn,
+            "access_key_id": SecretStr(key) if key else None,
+            "secret_access_key": SecretStr(secret) if secret else None,
+            "session_token": SecretStr(token) if token else None,
+        }
+        given = {name: value for name, value in own.items() if value is not None}
+        return s3_client(access.model_copy(update=given), runtime.aws)
+
+
+class LakeSecretsManagerResource(SecretsManagerResource):
+    """dagster-aws's resource with the access of the section `secrets` of lake.yaml."""
+
+    lake: dg.ResourceDependency[LakeResource]
+
+    def get_client(self) -> Any:
+        """The client with which the lake reads its own secrets."""
+        return self.lake.runtime.aws.secrets_manager()
+
+    def value(self, name: str, key: str | None = None) -> str:
+        """A secret, or a key of its JSON, as `${secret:NAME:key}` in lake.yaml; it is hidden in the lake's messages.
+        Raises SecretUnavailable."""
+        return self.lake.runtime.aws.secrets.value(name, key)
+
+
+def lake_resources(runtime: LakeRuntime, file: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """By key, the resources of a lake. `given`: other ones instead, of which `s3` and `secretsmanager` also serve the
+    lake itself; None leaves one out."""
+    # dagster-aws's resource for secrets is in beta.
+    warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*SecretsManagerResource.*")
+    _opened[file] = runtime
+    config, lake = runtime.lake, LakeResource(file=file)
+    secrets = config.secrets
+    found: dict[str, Any] = {
+        "lake": lake,
+        "pyspark": LakePySparkResource(lake=lake, spark_config=shown(config.spark.conf)),
+        **_of_s3(config, lake),
+        "secretsmanager": LakeSecretsManagerResource(
+            lake=lake,
+            region_name=secrets.region,
+            endpoint_url=secrets.endpoint,
+            profile_name=secrets.profile,
+        ),
+    }
+    for service in ("s3", "secretsmanager"):
+        if (own := (given or {}).get(service)) is not None:
+            runtime.aws.use(service, partial(_client_of, own))
+    return {key: value for key, value in {**found, **(given or {})}.items() if value is not None}
+
+
+def _client_of(resource: Any) -> Any:
+    """The client of a user's resource for a service of AWS."""
+    return resource.process_config_and_initialize().get_client()
+
+
+def _of_s3(config: LakeConfig, lake: LakeResource) -> dict[str, LakeS3Resource]:
+    """`s3` for the first source in S3, and `s3_<source>` for each other one."""
+    sources = [name for name, source in config.sources.items() if source.location.startswith("s3")]
+    found = {"s3": _s3(config, lake, sources[0] if sources else None)}
+    return found | {f"s3_{name}": _s3(config, lake, name) for name in sources[1:]}
+
+
+def _s3(config: LakeConfig, lake: LakeResource, source: str | None) -> LakeS3Resource:
+    access = config.sources[source].s3 if source is not None else S3Config()
+    return LakeS3Resource(
+        lake=lake,
+        source=source,
+        region_name=access.region,
+        endpoint_url=access.endpoint,
+        profile_name=access.profile,
+        role_arn=access.role_arn,
+    )

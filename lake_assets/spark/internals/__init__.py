@@ -1,0 +1,1 @@
+"""PySpark without public names."""

@@ -1,0 +1,109 @@
+"""What the lake uses of PySpark without a public name: no other module does.
+
+A release of PySpark may move or change any of it. Then each function takes the public way, which is slower or prints
+more. It changes the lake's own sessions only. Not here: which sessions there are (`spark/session.py`).
+"""
+
+import atexit
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import quote
+
+MISSING = (ImportError, AttributeError, TypeError)
+"""What an import, or the use of a name, raises in a release that does not have it."""
+
+
+def has_jvm() -> bool:
+    """Whether this process has started its JVM."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkContext._gateway is not None
+    except AttributeError:
+        return SparkSession.getActiveSession() is not None
+
+
+def start_jvm() -> None:
+    """Starts the JVM of this process, with PYSPARK_SUBMIT_ARGS."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    try:
+        SparkContext._ensure_initialized()
+    except AttributeError:
+        # Without settings, which would be on the command line of the JVM; they are in the file of its arguments.
+        SparkSession.builder.getOrCreate()
+
+
+def channel_builder(remote: str, token: str | None, options: Sequence[tuple[str, Any]]) -> Any:
+    """A builder of gRPC channels with these options. Raises ImportError."""
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+    found = DefaultChannelBuilder(remote, [*options])
+    if token is not None:
+        found.set(DefaultChannelBuilder.PARAM_TOKEN, token)
+    return found
+
+
+def connect_builder(remote: str, token: str | None, options: Sequence[tuple[str, Any]]) -> Any:
+    """A builder of sessions at a Spark Connect server. The public one takes no options of the channel."""
+    try:
+        from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+        return ConnectSession.Builder().channelBuilder(channel_builder(remote, token, options))
+    except MISSING:
+        from pyspark.sql import SparkSession
+
+        parameter = (
+            f"{'' if ';' in remote else '/'};token={quote(token, safe='')}" if token is not None else ""
+        )
+        return SparkSession.builder.remote(remote.rstrip("/") + parameter)
+
+
+def settle(session: Any) -> None:
+    """Has a new session on Spark Connect fail after seconds if its server is gone, and not hang at exit."""
+    with contextlib.suppress(*MISSING):
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+
+        # By default, the client retries a call to a server that is gone for minutes.
+        session.client.set_retry_policies(
+            [DefaultPolicy(max_retries=5, initial_backoff=50, max_backoff=2000)]
+        )
+    with contextlib.suppress(*MISSING):
+        # PySpark's exit hook drops the session's models of Spark ML. It would run after the release, which drops them
+        # as well, and fail.
+        atexit.unregister(session.client._cleanup_ml_cache)
+
+
+def close(session: Any) -> None:
+    """Has the client of a session on Spark Connect send no more calls: they would fail, since the session or its server
+    is gone, and Dagster's logging would print the errors."""
+    with contextlib.suppress(*MISSING):
+        session.client._closed = True
+
+
+def note_no_stream(frame: Any) -> None:
+    """The client would send the server the whole plan to ask whether it streams: a round trip each time."""
+    with contextlib.suppress(*MISSING):
+        frame.__dict__["isStreaming"] = False
+
+
+@contextlib.contextmanager
+def active(session: Any) -> Iterator[None]:
+    """Makes the session active in this thread: the client looks for a checkpoint in the active session, which is
+    otherwise the first one created."""
+    try:
+        from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+        threads: Any = ConnectSession._active_session
+    except MISSING:
+        yield
+        return
+    before = getattr(threads, "session", None)
+    threads.session = session
+    try:
+        yield
+    finally:
+        threads.session = before
