@@ -1,6 +1,6 @@
 """Connections to a source database, by SQLAlchemy.
 
-Here: the address, the driver, and errors without secrets. Not here: what is read (`onboarding/reflection/reflect.py`,
+Here: the address, the driver, and errors without secrets. Not here: what is read (`storage/reflection/reflect.py`,
 `checks/source_figures.py`). No other module gets the password.
 """
 
