@@ -47,13 +47,13 @@ class ReconciledShop:
         self.change("U", {"id": 5, "v": "five", "price": None, "at": NOON, "r": None})
         self.change("D", {"id": 6})
         self.change("U", {"id": 500, "v": "moved"}, {"id": 7})
-        change, same = self.clock.change, {"same_transaction": True}
+        change = self.clock.change
         # Keys that lose a row in the transaction in which they get one.
         self.put(
             change("U", {"id": 220, "v": "was 20"}, {"id": 20}),
-            change("U", {"id": 20, "v": "was 21"}, {"id": 21}, **same),
-            change("I", {"id": 300, "v": "for a moment"}, **same),
-            change("D", {"id": 300}, **same),
+            change("U", {"id": 20, "v": "was 21"}, {"id": 21}, same_transaction=True),
+            change("I", {"id": 300, "v": "for a moment"}, same_transaction=True),
+            change("D", {"id": 300}, same_transaction=True),
         )
         self.bench.apply()
 
