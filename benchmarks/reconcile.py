@@ -20,7 +20,7 @@ from lake_assets.silver.reconcile.compare_slices import begun_cycle, compare, no
 from lake_assets.silver.reconcile.cycle import Cycle
 from lake_assets.silver.reconcile.repair import repair
 from lake_assets.silver.table.guard import refuse_unfit
-from lake_assets_tests.helpers.lakes.outside_writer import rewrite
+from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
 
 T = TypeVar("T")
 SHARE, WEEK = 0.03, 7 * 86400

@@ -61,7 +61,7 @@ def equals_files(
 
 def _figures(cycle: Cycle, settings: Reconcile) -> dict[str, object]:
     return {
-        "cycle": f"{cycle.next} of {many(cycle.number, 'slice')}, {cycle.rows} rows, {cycle.seconds:g} s",
+        "cycle": f"{cycle.next} of {many(cycle.number, 'slice')}, {many(cycle.rows, 'row')}, {cycle.seconds:g} s",
         "cycle_begun": cycle.begun.isoformat(timespec="seconds"),
         "next_slice_due": cycle.next_due(settings.every).isoformat(timespec="seconds"),
     }

@@ -33,6 +33,7 @@ from lake_assets.silver.write.batch import BatchResult
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.spark.checkpoint import checkpointed
+from lake_assets.words import many
 
 MOST_ROWS = 1_000_000
 """Rows of one repair; more are a rebuild's work."""
@@ -64,7 +65,7 @@ def repair(runtime: LakeRuntime, target: Target, cycle: Cycle, chosen: Collectio
         if (number := states.count()) > MOST_ROWS:
             raise TableStopped(
                 target.table,
-                f"{number:,} rows of {target.identifier} differ from its files.",
+                f"{many(number, 'row', 'differ')} from the files of {target.identifier}.",
                 "Use lake-assets rebuild.",
             )
         policy = Retrying(

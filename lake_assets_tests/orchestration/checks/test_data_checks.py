@@ -23,7 +23,6 @@ from lake_assets.orchestration.sync import sync
 from lake_assets.rounds.pending_work import SyncResult
 from lake_assets.silver.reconcile.compare_slices import known_cycle
 from lake_assets.silver.reconcile.repair import repair
-from lake_assets_tests.helpers.lakes.outside_writer import rewrite
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 from lake_assets_tests.helpers.orchestration.dagster_shop import (
     COLUMNS,
@@ -37,6 +36,7 @@ from lake_assets_tests.helpers.orchestration.dagster_shop import (
     days,
     open_shop,
 )
+from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
 
 pytestmark = pytest.mark.spark
 

@@ -18,8 +18,8 @@ from lake_assets.silver.reconcile import compare_slices
 from lake_assets.silver.reconcile.compare_slices import compare, key_slices, known_cycle, note
 from lake_assets.silver.reconcile.cycle import Cycle, chosen_slices
 from lake_assets.silver.table.guard import refuse_unfit
-from lake_assets_tests.helpers.lakes.outside_writer import rewrite
-from lake_assets_tests.helpers.lakes.reconciled_shop import NOON, ReconciledShop, lines
+from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
+from lake_assets_tests.helpers.reconcile.reconciled_shop import NOON, ReconciledShop, lines
 
 pytestmark = pytest.mark.spark
 

@@ -20,10 +20,10 @@ from lake_assets.silver.reconcile.compare_slices import located
 from lake_assets.silver.reconcile.repair import Repaired, repair
 from lake_assets.silver.table.position import read_position
 from lake_assets_tests.helpers.lakes.bench import main_snapshots
-from lake_assets_tests.helpers.lakes.outside_writer import rewrite
-from lake_assets_tests.helpers.lakes.reconciled_shop import ITEMS, ReconciledShop
 from lake_assets_tests.helpers.processes.child import run_python
 from lake_assets_tests.helpers.processes.same_lake import same_lake
+from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
+from lake_assets_tests.helpers.reconcile.reconciled_shop import ITEMS, ReconciledShop
 
 pytestmark = pytest.mark.spark
 TABLE = "silver_shop.items"
@@ -118,7 +118,7 @@ def test_files_that_are_applied_meanwhile(shop: ReconciledShop, monkeypatch: pyt
 def test_a_process_that_is_killed(shop: ReconciledShop, step: str) -> None:
     """It has published nothing, or all; the next one does what is left to do."""
     rows, given = shop.bench.rows(), same_lake(shop.bench)
-    program = "lake_assets_tests.helpers.processes.repair_process"
+    program = "lake_assets_tests.helpers.reconcile.repair_process"
     killed = run_python("-m", program, json.dumps({**given, "kill_before": step}), timeout=300)
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-3000:]
     assert shop.bench.rows() == rows

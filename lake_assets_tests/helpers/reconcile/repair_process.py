@@ -1,6 +1,6 @@
 """A repair of all slices of `items` in a separate process, which may be killed on the way.
 
-`test_repair.py` starts `python -m lake_assets_tests.helpers.processes.repair_process '<JSON>'` with the result of
+`test_repair.py` starts `python -m lake_assets_tests.helpers.reconcile.repair_process '<JSON>'` with the result of
 `same_lake`, and with `kill_before`, a method of `Attempt` before which the process dies.
 """
 
