@@ -79,7 +79,7 @@ def _silver_checks(lake: LakeConfig, target: Target, targets: Sequence[Target]) 
         lake,
         target.asset_key,
         "quarantine_growth",
-        f"Within {growth.within}, the number of rows and files of the table that were set aside is at most {growth.most}.",
+        f"At most {growth.most} of the rows and files of the table were set aside within {growth.within}.",
         quarantine_grows_less(target, growth),
         declared.get("quarantine_growth", WARNS),
     )
