@@ -84,7 +84,7 @@ def replace_states(context: BatchContext, current: Attempt, states: DataFrame) -
     target, rows = context.target, states.filter(~F.col("_tombstone")).count()
     keys = broadcast_if_few(states, states.count())
     replaced = on_branch(context, current).join(keys.alias("k"), same_key(target), "left_semi").count()
-    touched = touched_days(context.address, context.position.snapshot_id, target, states)
+    touched = touched_by_keys(context.address, context.position.snapshot_id, target, states)
     delete_matching(context, current, keys, target.key_matches("k", "t"))
     return Written(
         REPAIR,
