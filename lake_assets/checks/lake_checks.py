@@ -9,7 +9,10 @@ from itertools import chain
 from lake_assets.checks.data_check import DataCheck, Rule
 from lake_assets.checks.landed_rules import files_arrive, files_have_their_rows
 from lake_assets.checks.mart_rules import follows_its_inputs, has_its_rows
+from lake_assets.checks.quarantine_rule import quarantine_grows_less
+from lake_assets.checks.reconcile_rule import equals_files
 from lake_assets.checks.row_rules import is_unique, refers_to, rows_meet
+from lake_assets.checks.schema_rules import same_columns
 from lake_assets.checks.source_rules import equals_source
 from lake_assets.checks.total_rules import drifts_less, equals_input
 from lake_assets.config import LakeConfig, Mode, TableCheck
@@ -20,6 +23,8 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.spark.sql import joined, sql
 
 ONE_ROW_A_KEY = frozenset({Mode.CURRENT, Mode.SOFT_DELETE})
+WARNS = TableCheck(severity="warn")
+"""The settings of a check whose failure does not say that the table is wrong."""
 LIKE_THE_SOURCE = frozenset({Mode.CURRENT, Mode.FULL_ROW})
 
 
@@ -69,6 +74,19 @@ def _silver_checks(lake: LakeConfig, target: Target, targets: Sequence[Target]) 
         description = f"No row has a NULL in a column that is declared not null: {', '.join(required)}."
         rule = rows_meet(target.identifier, known, target.key)
         yield _check(lake, target.asset_key, "not_null", description, rule, declared.get("not_null"))
+    growth = lake.checks.quarantine_growth
+    yield _check(
+        lake,
+        target.asset_key,
+        "quarantine_growth",
+        f"At most {growth.most} of the rows and files of the table were set aside within {growth.within}.",
+        quarantine_grows_less(target, growth),
+        declared.get("quarantine_growth", WARNS),
+    )
+    if lake.sources[target.source].database is not None:
+        description = f"The columns and the key are those of {target.table} in the source."
+        rule = same_columns(target)
+        yield _check(lake, target.asset_key, "same_columns", description, rule, declared.get("same_columns"))
     if lake.sources[target.source].database is not None and target.mode in LIKE_THE_SOURCE:
         description = (
             f"The row count and the checksums of the columns are those of {target.table} in the source."
@@ -77,6 +95,12 @@ def _silver_checks(lake: LakeConfig, target: Target, targets: Sequence[Target]) 
         yield _check(
             lake, target.asset_key, "equals_source", description, rule, declared.get("equals_source")
         )
+    if lake.checks.reconcile is not None and target.mode is Mode.CURRENT:
+        description = (
+            "The rows are those that the table's files give, cell by cell, in the slices that are due."
+        )
+        rule = equals_files(target, lake.checks.reconcile)
+        yield _check(lake, target.asset_key, "equals_files", description, rule, declared.get("equals_files"))
     for name, settings in declared.items():
         if settings.rules:
             rule, description = _declared(lake, target, targets, settings)

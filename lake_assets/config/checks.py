@@ -14,7 +14,7 @@ from lake_assets.config.base import Duration, Mistake, Model, did_you_mean, matc
 
 CHECK_NAME = r"[a-z_][a-z0-9_]*"
 Cron = Annotated[str, matching(r"\S+( \S+){4}", "is not a cron schedule of five fields such as 0 3 * * *")]
-FOR_SILVER = ("unique_key", "not_null", "equals_source")
+FOR_SILVER = ("unique_key", "not_null", "same_columns", "quarantine_growth", "equals_source", "equals_files")
 FOR_BRONZE = ("bronze_row_count", "bronze_freshness")
 FOR_GOLD = ("row_count", "freshness")
 """The checks that every table has. An entry with such a name sets when and how strictly the check is evaluated."""
@@ -70,6 +70,24 @@ class TableCheck(Model):
         return tuple(name for name, rule in given.items() if rule)
 
 
+class Reconcile(Model):
+    """When silver is compared with its DMS files, row by row."""
+
+    every: Duration = timedelta(days=7)
+    """Within this time, all keys of each table of `mode: current` are compared."""
+    slices: int = Field(default=7, ge=1, le=1000)
+    """The slices of keys that are compared one after the other, each when it is due. Each reads all files of the table
+    once; slices that are due together read them together."""
+
+
+class QuarantineGrowth(Model):
+    """How much may be set aside before the check `quarantine_growth` of a silver table fails."""
+
+    most: int = Field(default=0, ge=0)
+    """The rows and files that may be set aside within that time."""
+    within: Duration = timedelta(days=1)
+
+
 class ChecksConfig(Model):
     schedule: Cron | None = "0 3 * * *"
     """When the checks that read rows are evaluated, as cron in UTC; null: only when you execute them."""
@@ -77,6 +95,9 @@ class ChecksConfig(Model):
     """The number of earlier values that a check with `drift` compares with."""
     source_patience: Duration = timedelta(minutes=2)
     """How long a difference from the source database must last to count: longer than a change is on its way."""
+    reconcile: Reconcile | None = None
+    """Adds the check `equals_files` to silver tables; null: none."""
+    quarantine_growth: QuarantineGrowth = QuarantineGrowth()
     mart_max_pending_age: Duration = timedelta(hours=1)
     """A change of a mart's inputs that has been in silver for longer without being in the mart fails the mart's
     `freshness`."""

@@ -13,11 +13,13 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.bronze.log.day_totals import DayTotals
+from lake_assets.gold.mart import Mart
 from lake_assets.lake import Lake
 from lake_assets.orchestration.assets.bronze_assets import landed_events
-from lake_assets.orchestration.assets.mart_assets import failed_inputs
+from lake_assets.orchestration.assets.mart_assets import failed_inputs, silver_keys
 from lake_assets.orchestration.assets.mart_runs import MartRun, mart_work
 from lake_assets.orchestration.assets.silver_assets import batch_keys
+from lake_assets.orchestration.checks.data_checks import failed_blocking
 from lake_assets.orchestration.checks.silver_checks import APPLIED
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.orchestration.shared.asset_metadata import figures_of
@@ -103,7 +105,7 @@ def _apply(
 def _compute_marts(lake: Lake, instance: dg.DagsterInstance, result: SyncResult, bar: Progress) -> None:
     attempted: set[MartRun] = set()
     for _ in range(ROUNDS):
-        work = mart_work(lake.runtime, lake.marts, lambda mart: _blocked(instance, mart))
+        work = mart_work(lake.runtime, lake.marts, lambda mart: _blocked(lake, instance, mart))
         runs = [run for run in work.runs if run not in attempted]
         for reason in work.reasons:
             result.waiting[reason.split(" ")[0]] = reason
@@ -127,8 +129,10 @@ def _compute_marts(lake: Lake, instance: dg.DagsterInstance, result: SyncResult,
                     result.failed[f"gold.{mart}"] = failure_of(executed) or "its run ended without it"
 
 
-def _blocked(instance: dg.DagsterInstance, mart: Any) -> str | None:
+def _blocked(lake: Lake, instance: dg.DagsterInstance, mart: Mart) -> str | None:
     failed = failed_inputs(instance, mart)
+    # The runs of sync have no other checks than those of batches, and no schedule may run.
+    failed += failed_blocking(lake.runtime, instance, lake.checks, silver_keys(mart))
     return f"{mart.identifier} waits for {', '.join(failed)}" if failed else None
 
 

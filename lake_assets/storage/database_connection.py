@@ -1,7 +1,7 @@
 """Connections to a source database, by SQLAlchemy.
 
 Here: the address, the driver, rotated passwords, and errors without secrets. Not here: what is read
-(`onboarding/reflection/reflect.py`, `checks/source_figures.py`). No other module gets the password.
+(`storage/reflection/reflect.py`, `checks/source_figures.py`). No other module gets the password.
 """
 
 from collections.abc import Callable, Iterator

@@ -239,7 +239,7 @@ def test_metadata_is_read_for_every_file(source: Source, monkeypatch: pytest.Mon
     def refuse(*anything: Any, **more: Any) -> Any:
         raise AssertionError("the source was asked")
 
-    monkeypatch.setattr("lake_assets.onboarding.reflection.reflect.sa.create_engine", refuse)
+    monkeypatch.setattr("lake_assets.storage.reflection.reflect.sa.create_engine", refuse)
     source.another_change()
     (batch,) = source.bench.apply([NAMES[AUDIT]])[NAMES[AUDIT]]
     assert batch.rows_read == 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lake_assets.commands.mend.slice_commands import compare_slices, repair_slices
 from lake_assets.commands.options import Name
 from lake_assets.errors import LakeError
 from lake_assets.words import many
@@ -26,11 +27,26 @@ Today = Annotated[
 ]
 
 
-def rebuild(context: typer.Context, table: Name, check: Check = False, today: Today = False) -> None:
+Slice = Annotated[
+    str | None,
+    typer.Option(
+        "--slice",
+        help="Compare only slices of keys: next, all, different (those that differed), or numbers such as 3 or 3-5.",
+    ),
+]
+
+
+def rebuild(
+    context: typer.Context, table: Name, check: Check = False, slices: Slice = None, today: Today = False
+) -> None:
     """Recompute a silver table from its DMS files, and replace it if it differs."""
     from lake_assets.silver.apply import rebuild as silver
 
+    if slices is not None and (today or not check):
+        raise typer.BadParameter("--slice is for --check alone; `lake-assets replay --slice` repairs")
     lake, targets = chosen(context, table)
+    if slices is not None:
+        raise typer.Exit(compare_slices(lake, keyed(targets), slices))
     differs = False
     for target in targets:
         found = silver.rebuild(lake.runtime, target, publish=not check, by_today=today)
@@ -43,28 +59,45 @@ def replay(
     context: typer.Context,
     table: Name,
     first: Annotated[
-        str, typer.Option("--from", help="Key of the first CDC file, below the source's location.")
-    ],
+        str | None, typer.Option("--from", help="Key of the first CDC file, below the source's location.")
+    ] = None,
     last: Annotated[
         str | None,
         typer.Option("--to", help="Key of the last CDC file; by default the newest that was applied."),
     ] = None,
+    slices: Annotated[
+        str | None,
+        typer.Option(
+            "--slice",
+            help="Instead of files, slices of keys whose differing rows are recomputed; named as in rebuild.",
+        ),
+    ] = None,
     check: Check = False,
     today: Today = False,
 ) -> None:
-    """Recompute the rows that a range of CDC files changes, from all files."""
-    from lake_assets.config import Mode
+    """Recompute the rows that a range of CDC files changes, or that differ in slices of keys, from all files."""
     from lake_assets.silver.apply import rebuild as silver
 
+    if (first is None) == (slices is None) or (slices is not None and (last is not None or check or today)):
+        raise typer.BadParameter("set --from and what belongs to it, or --slice alone")
     lake, targets = chosen(context, table)
-    # The additional shapes of a table (`also`) are logs, for which a range cannot be recomputed.
-    current = [target for target in targets if target.mode is Mode.CURRENT] or targets
+    if slices is not None:
+        raise typer.Exit(repair_slices(lake, keyed(targets), slices))
+    assert first is not None, "one of the two is set"
     differs = False
-    for target in current:
+    for target in keyed(targets):
         found = silver.replay(lake.runtime, target, first, last, publish=not check, by_today=today)
         typer.echo(_line(target, found, check))
         differs |= not found.equal
     raise typer.Exit(1 if check and differs else 0)
+
+
+def keyed(targets: "list[Target]") -> "list[Target]":
+    """The target whose rows have keys. The further shapes of a table (`also`) are logs, which are not recomputed in
+    part; all targets if there is none, so that the engine says why not."""
+    from lake_assets.config import Mode
+
+    return [target for target in targets if target.mode is Mode.CURRENT] or targets
 
 
 def chosen(context: typer.Context, table: str) -> "tuple[Lake, list[Target]]":

@@ -1,6 +1,6 @@
 """`lake-assets init`: writes a lake.yaml from a source database.
 
-Here: writing the file. Not here: its content (`onboarding/reflection/`), printing (`cli.py`).
+Here: writing the file. Not here: its content (`storage/reflection/`), printing (`cli.py`).
 """
 
 import re
@@ -9,9 +9,9 @@ from pathlib import Path
 
 from lake_assets.commands.setup.dagster_files import place
 from lake_assets.onboarding.json_schema import SCHEMA, schema_text
-from lake_assets.onboarding.reflection.lake_yaml_text import lake_yaml, open_decisions
-from lake_assets.onboarding.reflection.reflect import read_tables
+from lake_assets.onboarding.lake_yaml_text import lake_yaml, open_decisions
 from lake_assets.storage.database_connection import SourceError
+from lake_assets.storage.reflection.reflect import read_tables
 
 
 @dataclass(frozen=True, slots=True)

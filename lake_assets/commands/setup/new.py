@@ -1,6 +1,6 @@
 """`lake-assets new`: adds a mart, a table or a source to a lake.
 
-Here: the files, and the entries in lake.yaml. Not here: reading a database (`onboarding/reflection/`), the text of a
+Here: the files, and the entries in lake.yaml. Not here: reading a database (`storage/reflection/`), the text of a
 mart (`new_mart.py`), printing (`new_cli.py`).
 """
 
@@ -14,10 +14,10 @@ from lake_assets.commands.setup.yaml_insert import with_entry
 from lake_assets.config import UNDECIDED
 from lake_assets.errors import LakeError
 from lake_assets.lake import Lake
-from lake_assets.onboarding.reflection.declared import Declared
-from lake_assets.onboarding.reflection.lake_yaml_text import source_lines, table_lines
-from lake_assets.onboarding.reflection.reflect import SourceColumn, SourceTable, read_tables
+from lake_assets.onboarding.lake_yaml_text import source_lines, table_lines
 from lake_assets.silver.table.targets import Target
+from lake_assets.storage.reflection.declared import Declared
+from lake_assets.storage.reflection.reflect import SourceColumn, SourceTable, read_tables
 from lake_assets.storage.secret_values import Secrets
 
 NAME = re.compile(r"[a-z_][a-z0-9_]*")

@@ -56,7 +56,7 @@ def table(
 ) -> None:
     """Add a table to a source."""
     from lake_assets.commands.setup.new import add_table
-    from lake_assets.onboarding.reflection.lake_yaml_text import open_decisions
+    from lake_assets.onboarding.lake_yaml_text import open_decisions
 
     added = add_table(context.obj, lake_of(context), name, source, address)
     out.print(f"{context.obj}: {name} is added")
@@ -78,7 +78,7 @@ def source(
 ) -> None:
     """Add a source with the tables named, or with all tables of its database."""
     from lake_assets.commands.setup.new import add_source
-    from lake_assets.onboarding.reflection.lake_yaml_text import open_decisions
+    from lake_assets.onboarding.lake_yaml_text import open_decisions
 
     added = add_source(context.obj, lake_of(context), name, location, tables or [], address)
     out.print(f"{context.obj}: {name} is added; check the endpoint's settings under `dms`")

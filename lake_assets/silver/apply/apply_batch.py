@@ -35,7 +35,7 @@ from lake_assets.silver.write.commit import (
 from lake_assets.silver.write.compare_rewritten import recognised
 from lake_assets.silver.write.full_row import replace_all_rows, replace_rows
 from lake_assets.silver.write.history_and_soft_delete import load_versions, replace_versions
-from lake_assets.silver.write.upsert import replace_keys, replace_table
+from lake_assets.silver.write.upsert import replace_keys, replace_states, replace_table
 
 BeforePublish = Callable[[BatchContext, Attempt], None]
 """Called when all is on the branch; if it raises, nothing is published."""
@@ -85,6 +85,8 @@ def apply_batch(
 
 def _write(reader: BatchReader, current: Attempt) -> Written:
     context, batch, mode = reader.context, reader.context.batch, reader.context.target.mode
+    if context.states is not None:
+        return replace_states(context, current, context.states)
     is_load = batch.kind == "full_load"
     if batch.kind == "truncate" or (is_load and not batch.files):
         return _empty(context, current)
@@ -167,4 +169,5 @@ def _result(reader: BatchReader, written: Written) -> BatchResult:
         first_file_at=min(landed, default=None) if batch.kind == "cdc" else None,
         first_commit_at=seen.min_commit_ts if batch.kind == "cdc" else None,
         files_quarantined=sum(one.row is None for one in held),
+        seconds=dict(context.watch.seconds),
     )

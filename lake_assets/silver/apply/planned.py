@@ -110,8 +110,19 @@ def apply_planned(
     stage: Callable[[str], None],
     before_publish: BeforePublish = lambda context, current: None,
 ) -> BatchResult:
-    """Applies and publishes the batch. If `before_publish` raises, nothing is published. Raises LakeError of every
-    kind; FilesUnusable when the batch may be tried again without some of its files, which are then in `damaged`."""
+    """Applies and publishes the batch. If `before_publish` raises, nothing is published. Raises as `in_context`."""
+    return in_context(runtime, planned, damaged, stage, lambda context: _applied(context, before_publish))
+
+
+def in_context(
+    runtime: LakeRuntime,
+    planned: Planned,
+    damaged: Damaged,
+    stage: Callable[[str], None],
+    work: Callable[[BatchContext], T],
+) -> T:
+    """The result of the work with the batch's context, in a Spark session of its own. Raises LakeError of every kind;
+    FilesUnusable when the batch may be tried again without some of its files, which are then in `damaged`."""
     target, batch = planned.target, planned.batch
     with ExitStack() as held:
         spark = _session(runtime, target, held)
@@ -131,7 +142,7 @@ def apply_planned(
             reshape=planned.reshape,
         )
         try:
-            return _applied(context, before_publish)
+            return work(context)
         except FilesUnusable as unusable:
             _exclude(unusable, batch, damaged)
             raise

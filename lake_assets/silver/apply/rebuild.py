@@ -7,6 +7,7 @@ the old rows or the new ones. Here: which files are read, and the comparison. No
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from pyiceberg.table import Table
 
@@ -67,14 +68,17 @@ def rebuild(
     by that of lake.yaml). Pending files stay pending. Starts over when another run publishes meanwhile. Raises
     TableStopped when files are gone, ApplyConflict after some attempts."""
 
-    def plan(position: Position, logged: Sequence[LoggedFile]) -> Batch:
-        if target.mode is Mode.CHANGE_LOG:
-            members = with_requests(newest_versions(logged), logged)
-        else:
-            members = epoch_members(logged, position.epoch, position.log_offset)
-        return Batch("full_load", members, position.log_offset, position.epoch, cut=position.cut)
-
+    plan = partial(whole_table, target)
     return retrying(target, lambda: _attempt_once(runtime, target, plan, publish, by_today, stage))
+
+
+def whole_table(target: Target, position: Position, logged: Sequence[LoggedFile]) -> Batch:
+    """The batch that recomputes the whole table."""
+    if target.mode is Mode.CHANGE_LOG:
+        members = with_requests(newest_versions(logged), logged)
+    else:
+        members = epoch_members(logged, position.epoch, position.log_offset)
+    return Batch("full_load", members, position.log_offset, position.epoch, cut=position.cut)
 
 
 def replay(
@@ -119,11 +123,11 @@ def _attempt_once(
 ) -> Rebuilt:
     table = load_table(runtime.catalog, target.identifier)
     refuse_other_source(target, table)
-    position, batch, logged = _planned(runtime, target, table, plan)
+    position, batch, logged = plan_again(runtime, target, table, plan)
     if not publish and table is not None:
         refuse_other_shape(target, table)  # a comparison would have to change its columns
     damaged = known_damage(runtime, target)
-    _refuse_lost_files(runtime, target, batch, logged, damaged)
+    refuse_lost_files(runtime, target, batch, logged, damaged)
     found: list[tuple[int, int]] = []
     reshape = table is not None and has_other_shape(target, table)
 
@@ -143,7 +147,7 @@ def _attempt_once(
     return Rebuilt(len(batch.files), *found[-1], reshape, result)
 
 
-def _refuse_lost_files(
+def refuse_lost_files(
     runtime: LakeRuntime, target: Target, batch: Batch, logged: Sequence[LoggedFile], damaged: Damaged
 ) -> None:
     """Raises TableStopped when files from which the table was computed cannot be read any more."""
@@ -158,7 +162,7 @@ def _refuse_lost_files(
         )
 
 
-def _planned(
+def plan_again(
     runtime: LakeRuntime,
     target: Target,
     table: Table | None,
@@ -192,7 +196,7 @@ def _planned(
 def _from_the_beginning(
     runtime: LakeRuntime, target: Target, table: Table | None
 ) -> tuple[Position, Batch, list[LoggedFile]]:
-    """As `_planned`, for a table whose position is lost: as if it were empty."""
+    """As `plan_again`, for a table whose position is lost: as if it were empty."""
     head = current_snapshot(table)
     assert head is not None, "its rows are in a snapshot"
     files = runtime.file_log.files(target.source, target.table)

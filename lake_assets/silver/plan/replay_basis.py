@@ -21,9 +21,10 @@ from lake_assets.silver.table.position import (
     LOG_OFFSET,
     MAX_SEQUENCE,
     NO_CHANGES,
+    REPAIR,
 )
 
-MIN_SEQUENCE, KIND = f"{BATCH}min-sequence", f"{BATCH}kind"
+MIN_SEQUENCE, KIND, STRATEGY = f"{BATCH}min-sequence", f"{BATCH}kind", f"{BATCH}strategy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,9 @@ def newest_basis(
             break
         if commit_of(properties[MAX_SEQUENCE]) < lowest:
             return Basis(since, snapshot.snapshot_id)
+        # Earlier snapshots may have the wrong rows.
+        if properties.get(STRATEGY) == REPAIR:
+            break
         if KIND not in properties:
             continue
         own = properties.get(MIN_SEQUENCE, "")

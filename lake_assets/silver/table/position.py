@@ -32,6 +32,8 @@ ALL = "all"
 UNKNOWN_ROWS = "lake.unknown-rows"
 BATCH = "lake.batch."
 """Prefix of the batch's own figures."""
+REPAIR = "repair"
+"""Strategy of a batch without files, which replaces rows that are not those that the applied files give."""
 NO_CHANGES = "none"
 """Stored as the lowest sequence of a batch without changes."""
 

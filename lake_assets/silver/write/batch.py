@@ -32,7 +32,7 @@ class Written:
     """What a strategy has written to the branch, and what it leaves to the commit that has the position."""
 
     strategy: str
-    """`overwrite`, `append`, `delete_and_append`, `rewrite` or `delete`."""
+    """`overwrite`, `append`, `delete_and_append`, `rewrite`, `delete` or `repair`."""
     keys: int = 0
     """Distinct keys after the collapse; an upper bound for a full load, the rows for a log."""
     rows: int = 0
@@ -134,6 +134,7 @@ class BatchResult:
             "unmatched": self.unmatched,
             "rows-behind-cut": self.rows_behind_cut,
             "min-sequence": self.min_sequence or NO_CHANGES,
+            "seconds": round(sum(self.seconds.values()), 3),  # until its last commit
             **{f"rows-{name}": self.by_op[op] for op, name in OPERATIONS.items()},
         }
         properties = {f"{BATCH}{name}": str(value) for name, value in figures.items()}

@@ -18,11 +18,12 @@ from pyspark.sql import functions as F
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.iceberg.publish import EVERY_ROW, Attempt
 from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
-from lake_assets.silver.changes.key_states import Counts, keys_of, living
+from lake_assets.silver.changes.key_states import Counts, broadcast_if_few, keys_of, living
 from lake_assets.silver.changes.large_batch import batch_states
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import all_touched, touched_by_keys
 from lake_assets.silver.table.change_events import UPDATED, commit_of
+from lake_assets.silver.table.position import REPAIR
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import REWRITE, Written
 from lake_assets.silver.write.batch_context import BatchContext
@@ -76,6 +77,25 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
     keys = keys_of(delta, target, counts.keys)
     delete_matching(context, current, keys, target.key_matches("k", "t"), _key_range(target, counts))
     return written
+
+
+def replace_states(context: BatchContext, current: Attempt, states: DataFrame) -> Written:
+    """Replaces the rows of the states' keys, of which the table may have several for one key."""
+    target, rows = context.target, states.filter(~F.col("_tombstone")).count()
+    keys = broadcast_if_few(states, states.count())
+    replaced = on_branch(context, current).join(keys.alias("k"), same_key(target), "left_semi").count()
+    touched = touched_by_keys(context.address, context.position.snapshot_id, target, states)
+    delete_matching(context, current, keys, target.key_matches("k", "t"))
+    return Written(
+        REPAIR,
+        keys=rows,
+        followed=rows,
+        rows=rows,
+        images=living(states),
+        replaced=replaced,
+        versions=rows,
+        touched=touched,
+    )
 
 
 def replace_table(reader: BatchReader, reading: Reading, current: Attempt) -> Written:

@@ -16,16 +16,16 @@ from sqlalchemy.dialects import oracle
 from lake_assets import cli
 from lake_assets.config import UNDECIDED, LakeConfig, Mode, S3Config
 from lake_assets.config.config_file import ConfigError, load_lake
-from lake_assets.onboarding.reflection.declared import Declared, undecided
-from lake_assets.onboarding.reflection.lake_yaml_text import lake_yaml
-from lake_assets.onboarding.reflection.reflect import (
+from lake_assets.onboarding.lake_yaml_text import lake_yaml
+from lake_assets.storage.database_connection import SourceError, _without_secrets
+from lake_assets.storage.reflection.declared import Declared, undecided
+from lake_assets.storage.reflection.reflect import (
     SourceColumn,
     SourceTable,
     _own_schemas,
     _tables,
     read_tables,
 )
-from lake_assets.storage.database_connection import SourceError, _without_secrets
 from lake_assets_tests.helpers.processes.child import ROOT
 from lake_assets_tests.helpers.servers.postgresql import PASSWORD, Login
 from lake_assets_tests.helpers.servers.secrets import Secret

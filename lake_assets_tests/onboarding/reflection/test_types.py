@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mssql, mysql, oracle, postgresql
 
 from lake_assets.config import UNDECIDED, parse_column
-from lake_assets.onboarding.reflection.declared import TypeName, parse_type
-from lake_assets.onboarding.reflection.reflect import ENGINES, declared_type
+from lake_assets.storage.reflection.declared import TypeName, parse_type
+from lake_assets.storage.reflection.reflect import ENGINES, declared_type
 
 DIALECTS: dict[str, Any] = {
     "postgresql": postgresql.dialect(),

@@ -6,6 +6,7 @@ batch (`assets/test_silver_assets.py`).
 
 import os
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,15 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.checks.quarantine_rule import quarantine_grows_less
+from lake_assets.config import QuarantineGrowth
 from lake_assets.errors import LakeError
+from lake_assets.orchestration.checks.check_history import check_executions, latest_evaluation
+from lake_assets.orchestration.lake_definitions import open_lake
+from lake_assets.orchestration.sync import sync
+from lake_assets.rounds.pending_work import SyncResult
+from lake_assets.silver.reconcile.compare_slices import known_cycle
+from lake_assets.silver.reconcile.repair import repair
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 from lake_assets_tests.helpers.orchestration.dagster_shop import (
     COLUMNS,
@@ -27,6 +36,7 @@ from lake_assets_tests.helpers.orchestration.dagster_shop import (
     days,
     open_shop,
 )
+from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
 
 pytestmark = pytest.mark.spark
 
@@ -116,6 +126,7 @@ def test_a_right_lake_passes_every_check_on_the_schedule(shop: Shop) -> None:
         ("bronze", "row_count"): True,
         ("silver", "unique_key"): True,
         ("silver", "not_null"): True,
+        ("silver", "quarantine_growth"): True,
         ("silver", "allowed_names"): True,
         ("silver", "usual_number"): True,
         ("silver", "misspelt"): False,
@@ -173,6 +184,75 @@ def test_a_condition_holds_the_marts(shop: Shop) -> None:
     shop.apply()
     assert evaluate(shop, SALES, "allowed_names").passed
     assert shop.tick("marts").run_requests
+
+
+def test_a_condition_holds_the_marts_of_sync(shop: Shop) -> None:
+    """It has no schedule: it evaluates the blocking checks of what the stale marts read, and reports the result."""
+
+    def synced() -> SyncResult:
+        return sync(open_lake(shop.lake.config, marts=shop.lake.marts), shop.instance)
+
+    shop.change("sales", [3], name="forbidden")
+    result = synced()
+    assert result.waiting["gold.sales_total"] == "gold.sales_total waits for silver/shop/sales: allowed_names"
+    assert (result.marts, len(shop.rows("gold.sales_total"))) == ({}, 1)
+    key = dg.AssetCheckKey(SALES, "allowed_names")
+    last = latest_evaluation(shop.instance, key)
+    assert last is not None
+    assert last.passed is False
+    shop.change("sales", [3], op="U", name="allowed")
+    assert set(synced().marts) == {"sales_total", "sales_daily"}
+    assert shop.rows("gold.sales_total") == [{"sales": 3}]
+    evaluations = len(check_executions(shop.instance, key))
+    shop.change("notes", [2])
+    synced()
+    assert len(check_executions(shop.instance, key)) == evaluations, "nothing that the marts read has changed"
+
+
+def test_a_quarantine_that_grows(shop: Shop) -> None:
+    tables = {**TABLES, "public.sales": {**TABLES["public.sales"], "quarantine": {"max_rows": 5}}}
+    shop = open_shop(
+        shop.folder / "other", tables=tables, checks={"quarantine_growth": {"most": 1, "within": "1d"}}
+    )
+    shop.change("sales", [1])
+    shop.spoil("sales")
+    shop.apply()
+    assert evaluate(shop, SALES, "quarantine_growth").passed, "one is within the limit"
+    shop.spoil("sales")
+    shop.apply()
+    found = evaluate(shop, SALES, "quarantine_growth")
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert state(found).startswith("2 of the 2 rows and files in quarantine were set aside within 1 day")
+    assert "at" in str(found.metadata["newest"].value)
+    (target,) = (target for target in shop.lake.targets if target.name == "sales")
+    limit = QuarantineGrowth(most=1)
+    later = quarantine_grows_less(target, limit, lambda: datetime.now(UTC) + timedelta(days=2))
+    assert later(shop.lake.runtime, ()).passed, "they are old news then"
+
+
+def test_rows_that_are_not_what_the_files_give(spark: SparkSession, tmp_path: Path) -> None:
+    """The guard and the row counts have noticed nothing."""
+    shop = open_shop(tmp_path, tables=TABLES, checks={"reconcile": {"every": "1d", "slices": 1}})
+    shop.change("sales", [1, 2])
+    shop.apply()
+    compute_marts(shop)
+    rewrite(shop.lake, "silver_shop.sales", "id = 2", name="'flipped'")
+    compute_marts(shop)
+    assert evaluate(shop, SALES, "row_count").passed
+    found = evaluate(shop, SALES, "equals_files")
+    assert not found.passed
+    shown = {name: value.value for name, value in found.metadata.items()}
+    assert shown["differences"] == "1 row in all keys\nid=2: name is flipped, the files give n2"
+    assert (shown["slices"], shown["rows"], shown["rows_different"]) == ("1", 2, 1)
+    (target, *_) = shop.lake.targets
+    cycle = known_cycle(shop.lake.runtime, target)
+    assert cycle is not None
+    assert repair(shop.lake.runtime, target, cycle, cycle.different).rows == 1
+    assert evaluate(shop, SALES, "equals_files").passed
+    requests = shop.tick("marts").run_requests or ()
+    assert {key for request in requests for key in request.asset_selection or ()} == {
+        dg.AssetKey(mart.asset_key) for mart in shop.lake.marts
+    }
 
 
 def test_a_repeated_value_is_a_warning(shop: Shop) -> None:

@@ -91,6 +91,8 @@ def test_the_same_rows_in_dagster(shop: Shop) -> None:
     assert found.passed
     assert found.metadata["slices_equal"].value == 51
     assert found.asset_key == dg.AssetKey(["silver", "shop", "sales"])
+    (columns,) = [e for e in run.get_asset_check_evaluations() if e.check_name == "same_columns"]
+    assert (columns.passed, columns.metadata["columns_at_source"].value) == (True, 3)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +117,40 @@ def test_rows_that_differ(shop: Shop, statement: str, difference: str) -> None:
     assert not found.passed
     assert difference in found.figures["differences"].splitlines()
     assert found.figures["slices_equal"] == 51 - found.figures["slices_different"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "difference"),
+    [
+        ("ADD COLUMN fare numeric(10, 2)", "fare: decimal(10, 2) at the source, not in the contract"),
+        ("DROP COLUMN name", "name: string in the contract, not at the source"),
+        ("RENAME COLUMN name TO title", "name: string in the contract, not at the source"),
+        ("ALTER COLUMN at TYPE date", "at: date at the source, timestamptz in the contract"),
+        ("ALTER COLUMN id TYPE numeric(25, 0)", "id: decimal(25, 0) at the source, long in the contract"),
+        ("DROP CONSTRAINT sales_pkey", "primary key: none at the source, id in the contract"),
+    ],
+)
+def test_columns_that_drift(shop: Shop, source: sa.Engine, statement: str, difference: str) -> None:
+    (check,) = [check for check in shop.lake.checks if check.name == "same_columns"]
+    found = check.evaluate(shop.lake.runtime)
+    assert (found.passed, found.state) == (True, "3 columns are those of shop.sales.")
+    execute(source, f"ALTER TABLE shop.sales {statement}")
+    found = check.evaluate(shop.lake.runtime)
+    assert not found.passed
+    assert difference in found.figures["differences"].splitlines()
+
+
+def test_columns_that_may_differ(shop: Shop, source: sa.Engine) -> None:
+    """A narrower type at the source, and another length of a text."""
+    (check,) = [check for check in shop.lake.checks if check.name == "same_columns"]
+    execute(
+        source,
+        "ALTER TABLE shop.sales ALTER COLUMN id TYPE integer",
+        "ALTER TABLE shop.sales ALTER COLUMN name TYPE text",
+    )
+    assert check.evaluate(shop.lake.runtime).passed
+    execute(source, "DROP TABLE shop.sales")
+    assert "The source has no table shop.sales" in check.evaluate(shop.lake.runtime).state
 
 
 def test_a_change_that_is_on_its_way(shop: Shop, source: sa.Engine) -> None:

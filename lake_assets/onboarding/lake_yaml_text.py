@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from lake_assets.config import UNDECIDED
-from lake_assets.onboarding.reflection.reflect import SourceColumn, SourceTable
 from lake_assets.schema.spelling import key, listed, value
+from lake_assets.storage.reflection.reflect import SourceColumn, SourceTable
 
 _SILVER_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 

@@ -3,7 +3,7 @@
 By the DMS user guide, "Source data types for Oracle" and "Target data types for S3 Parquet". Pure.
 """
 
-from lake_assets.onboarding.reflection.declared import (
+from lake_assets.storage.reflection.declared import (
     Declared,
     TypeName,
     by_name,

@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import DOMAIN
 from sqlalchemy.engine.interfaces import ReflectedColumn
 
-from lake_assets.onboarding.reflection import mysql, oracle, postgresql, sql_server
-from lake_assets.onboarding.reflection.declared import Declared, TypeName, parse_type, undecided
 from lake_assets.storage.aws_client import Aws
 from lake_assets.storage.database_connection import SourceError, backend_name, connected
+from lake_assets.storage.reflection import mysql, oracle, postgresql, sql_server
+from lake_assets.storage.reflection.declared import Declared, TypeName, parse_type, undecided
 from lake_assets.storage.secret_values import Secrets
 
 ENGINES: Mapping[str, tuple[str, Callable[[TypeName], Declared]]] = {
@@ -85,6 +85,18 @@ def read_tables(
     return ENGINES[backend][0], tables
 
 
+def read_table(address: str, name: str, secrets: Secrets) -> SourceTable | None:
+    """The table `schema.table`, in the source's spelling; None without one. `address` and `secrets` as in
+    `read_tables`. Raises SourceError and SecretUnavailable."""
+    schema, _, table = name.partition(".")
+    with connected(address, secrets) as engine:
+        inspector = sa.inspect(engine)
+        if engine.dialect.requires_name_normalize:
+            schema = cast("Callable[[str], str]", engine.dialect.normalize_name)(schema)
+        found = list(_tables(inspector, engine.dialect, schema, only=table))
+    return found[0] if found else None
+
+
 def _own_schemas(inspector: sa.Inspector) -> list[str]:
     default = inspector.default_schema_name
     if inspector.dialect.name in ("oracle", "mysql", "mariadb") and default:
@@ -93,12 +105,14 @@ def _own_schemas(inspector: sa.Inspector) -> list[str]:
     return [name for name in sorted(inspector.get_schema_names()) if not _SYSTEM_SCHEMAS.fullmatch(name)]
 
 
-def _tables(inspector: sa.Inspector, dialect: sa.Dialect, schema: str) -> Iterator[SourceTable]:
+def _tables(
+    inspector: sa.Inspector, dialect: sa.Dialect, schema: str, only: str | None = None
+) -> Iterator[SourceTable]:
     # Oracle's names are upper case in the files, and lower case in SQLAlchemy.
     spelt = cast("Callable[[str], str]", dialect.denormalize_name) if dialect.requires_name_normalize else str
     domains = _domains(inspector) if dialect.name == "postgresql" else {}
     for name in sorted(inspector.get_table_names(schema=schema)):
-        if _CONTROL_TABLES.fullmatch(name):
+        if _CONTROL_TABLES.fullmatch(name) or only not in (None, spelt(name)):
             continue
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", sa.exc.SAWarning)

@@ -3,7 +3,7 @@
 By the DMS user guide, "Source data types for PostgreSQL" and "Target data types for S3 Parquet". Pure.
 """
 
-from lake_assets.onboarding.reflection.declared import Declared, TypeName, by_name, decimal, undecided
+from lake_assets.storage.reflection.declared import Declared, TypeName, by_name, decimal, undecided
 
 _NAMES = {
     "int": "SMALLINT, INTEGER",

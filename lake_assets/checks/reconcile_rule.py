@@ -1,0 +1,72 @@
+"""The rule that a silver table is what its DMS files give, in the slices of keys that are due.
+
+Here: which slices an evaluation compares, and its outcome. Not here: comparing (`silver/reconcile/`).
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from lake_assets.checks.data_check import Outcome, Rule
+from lake_assets.config import Reconcile
+from lake_assets.iceberg.table_io import current_snapshot, load_table
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.reconcile.apply_cost import percent_of_apply
+from lake_assets.silver.reconcile.cycle import Cycle
+from lake_assets.silver.table.targets import Target
+from lake_assets.words import many
+
+
+def equals_files(
+    target: Target, settings: Reconcile, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+) -> Rule:
+    """The rows are those that the files give. A slice that differed is compared again until it is equal; meanwhile the
+    check fails."""
+
+    def rule(runtime: LakeRuntime, earlier: Sequence[float]) -> Outcome:
+        # Imported here, so that a run without this check does not wait for PySpark.
+        from lake_assets.silver.reconcile.compare_slices import compare, current_cycle, note
+
+        table = load_table(runtime.catalog, target.identifier)
+        if table is None or current_snapshot(table) is None:
+            return Outcome(True, "The table has no rows yet.")
+        cycle = current_cycle(runtime, target, settings.slices, settings.every, clock())
+        chosen = sorted({*cycle.due(clock(), settings.every), *cycle.different})
+        if not chosen:
+            return Outcome(True, f"No slice is due. {_progress(cycle, settings)}", _figures(cycle, settings))
+        compared = compare(runtime, target, cycle, chosen)
+        cycle = note(runtime, target, cycle, compared)
+        cost = percent_of_apply(table, cycle, settings.every, clock())
+        different = sum(compared.different.values())
+        figures = {
+            "slices": ", ".join(str(one + 1) for one in compared.slices),
+            "rows": compared.rows,
+            "rows_different": different,
+            "seconds": compared.seconds,
+            "snapshot": str(compared.snapshot_id),
+            **({"percent_of_apply": cost} if cost is not None else {}),
+            **_figures(cycle, settings),
+        }
+        if not compared.different:
+            state = f"{many(compared.rows, 'row')} of {many(len(chosen), 'slice')} equal the table's files."
+            return Outcome(True, f"{state} {_progress(cycle, settings)}", figures)
+        figures["differences"] = "\n".join(cycle.different.values())
+        state = (
+            f"{many(different, 'row', 'are')} not what the table's files give. "
+            f"`lake-assets replay {target.table} --slice different` repairs them."
+        )
+        return Outcome(False, state, figures)
+
+    return rule
+
+
+def _figures(cycle: Cycle, settings: Reconcile) -> dict[str, object]:
+    return {
+        "cycle": f"{cycle.next} of {many(cycle.number, 'slice')}, {many(cycle.rows, 'row')}, {cycle.seconds:g} s",
+        "cycle_begun": cycle.begun.isoformat(timespec="seconds"),
+        "next_slice_due": cycle.next_due(settings.every).isoformat(timespec="seconds"),
+    }
+
+
+def _progress(cycle: Cycle, settings: Reconcile) -> str:
+    done = f"{cycle.next} of {cycle.number} are done in this cycle"
+    return f"{done}; the next is due on {cycle.next_due(settings.every):%Y-%m-%d %H:%M} UTC."

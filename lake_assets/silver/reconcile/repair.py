@@ -1,0 +1,142 @@
+"""Repairing rows of a silver table that differ from its files: replay of their keys, in one commit, the position kept.
+
+The rows are computed from all files at the table's position, which may take minutes; meanwhile other processes go on
+applying. So only the last step is an attempt on a branch: it takes the position of that moment, and leaves out the keys
+that files applied meanwhile have changed. Here: those steps. Not here: finding the rows (`compare_slices.py`).
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from pyiceberg.table import Table
+from pyspark.sql import DataFrame
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.file_log import LoggedFile
+from lake_assets.errors import ApplyConflict, TableStopped
+from lake_assets.iceberg.table_io import load_table
+from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.apply.apply_batch import apply_batch
+from lake_assets.silver.changes.collapse import events
+from lake_assets.silver.changes.key_states import broadcast_if_few
+from lake_assets.silver.changes.row_cut import ALL_ROWS
+from lake_assets.silver.plan.cut import ALL_FILES, may_wait
+from lake_assets.silver.plan.planner import Batch, living_files
+from lake_assets.silver.reconcile.compare_slices import at_position, located
+from lake_assets.silver.reconcile.cycle import Cycle
+from lake_assets.silver.table.change_events import key_columns
+from lake_assets.silver.table.guard import refuse_unfit
+from lake_assets.silver.table.position import Position, read_position
+from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write.batch import BatchResult
+from lake_assets.silver.write.batch_context import BatchContext
+from lake_assets.silver.write.batch_reader import BatchReader
+from lake_assets.spark.checkpoint import checkpointed
+from lake_assets.words import many
+
+MOST_ROWS = 1_000_000
+"""Rows of one repair; more are a rebuild's work."""
+ATTEMPTS = 20
+"""The last step takes seconds: under a continuous feed, some attempts lose the race."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """The outcome of a repair."""
+
+    rows: int = 0
+    """Keys whose rows were replaced, added or removed."""
+    left: int = 0
+    """Keys that files changed meanwhile: compare them again."""
+    published: BatchResult | None = None
+
+
+def repair(runtime: LakeRuntime, target: Target, cycle: Cycle, chosen: Collection[int]) -> Repaired:
+    """Compares the slices, and publishes the rows that the files give for the keys that differ. Raises as `rebuild`,
+    and TableStopped when another writer has committed to the table."""
+
+    def work(context: BatchContext) -> Repaired:
+        refuse_unfit(target, context.table)
+        _, found = located(context, cycle, chosen)
+        if found is None:
+            return Repaired()
+        states = found.select(*key_columns(context.target.key), "_tombstone", "_image")
+        if (number := states.count()) > MOST_ROWS:
+            raise TableStopped(
+                target.table,
+                f"{many(number, 'row', 'differ')} from the files of {target.identifier}.",
+                "Use lake-assets rebuild.",
+            )
+        policy = Retrying(
+            retry=retry_if_exception_type(ApplyConflict),
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=wait_random_exponential(multiplier=0.1, max=2),
+            reraise=True,
+        )
+        return policy(_publish, context, states, number)
+
+    return at_position(runtime, target, work)
+
+
+def _publish(context: BatchContext, states: DataFrame, number: int) -> Repaired:
+    """Publishes the states of the keys that no file has changed since they were computed. Raises ApplyConflict."""
+    runtime, target = context.runtime, context.target
+    table = load_table(runtime.catalog, target.identifier)
+    refuse_unfit(target, table)
+    position, logged = _now(context, table)
+    if newer := _applied_since(context, position, logged):
+        changed = _keys_in(replace(context, logged=logged), newer)
+        names = key_columns(target.key)
+        states = checkpointed(states.join(changed, on=names, how="left_anti"))
+    if not (rows := states.count()):
+        return Repaired(left=number)
+    batch = Batch("cdc", (), position.log_offset, position.epoch, cut=position.cut)
+    attempt = replace(
+        context, table=table, position=position, logged=logged, batch=batch, again=True, states=states
+    )
+    return Repaired(rows, number - rows, apply_batch(attempt))
+
+
+def _now(context: BatchContext, table: Table | None) -> tuple[Position, list[LoggedFile]]:
+    """The table's position now, and its files. Raises ApplyConflict if the computed rows may not be right any more."""
+    position, before = read_position(table), context.position
+    same_columns = (
+        table is not None
+        and context.table is not None
+        and table.metadata.current_schema_id == context.table.metadata.current_schema_id
+    )
+    if position.epoch != before.epoch or position.log_offset < before.log_offset or not same_columns:
+        raise ApplyConflict(f"{context.target.identifier}: it was loaded or changed meanwhile")
+    target = context.target
+    files = context.runtime.file_log.files(target.source, target.table)
+    return position, living_files(files, target.mode, target.config.on_vanished)
+
+
+def _applied_since(context: BatchContext, position: Position, logged: list[LoggedFile]) -> list[LoggedFile]:
+    """The files that have rows which were applied since the states were computed; also some that may have none. Raises
+    ApplyConflict if they are not only changes."""
+    before = context.position
+    if (position.log_offset, position.cut) == (before.log_offset, before.cut):
+        return []
+    at_cut = context.runtime.lake.sources[context.target.source].consistent_cut
+    margin = at_cut.margin if at_cut is not None else ALL_FILES
+    found = [
+        file
+        for file in logged
+        if before.log_offset < file.offset <= position.log_offset or may_wait(file, before, margin)
+    ]
+    if any(file.kind is not FileKind.CDC for file in found):
+        raise ApplyConflict(f"{context.target.identifier}: other files than changes were applied meanwhile")
+    return found
+
+
+def _keys_in(context: BatchContext, files: list[LoggedFile]) -> DataFrame:
+    """The keys that the files name."""
+    target = context.target
+    reading = BatchReader(context).read_again(files, ALL_ROWS)
+    if reading is None:
+        raise ApplyConflict(f"{target.identifier}: files that were applied meanwhile cannot be read")
+    found = events(reading.good, target.key, before_images=target.before_images)
+    keys = checkpointed(found.select(*key_columns(target.key)).distinct())
+    return broadcast_if_few(keys, keys.count())

@@ -1,0 +1,146 @@
+"""Slices of a silver table against its files: what is found, where, and how progress is kept.
+
+Here: a table that an outside writer has changed unnoticed. Not here: repairs (`test_repair.py`).
+"""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.checks.reconcile_rule import equals_files
+from lake_assets.config import Reconcile
+from lake_assets.errors import LakeError, TableStopped
+from lake_assets.silver.reconcile import compare_slices
+from lake_assets.silver.reconcile.compare_slices import compare, key_slices, known_cycle, note
+from lake_assets.silver.reconcile.cycle import Cycle, chosen_slices
+from lake_assets.silver.table.guard import refuse_unfit
+from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
+from lake_assets_tests.helpers.reconcile.reconciled_shop import NOON, ReconciledShop, lines
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def shop(spark: SparkSession, tmp_path: Path) -> ReconciledShop:
+    return ReconciledShop(tmp_path)
+
+
+def test_a_healthy_table_equals_its_files_in_every_slice(shop: ReconciledShop) -> None:
+    for name, slices in (("items", 1), ("items", 4), ("pairs", 1), ("pairs", 3)):
+        target, cycle = shop.target(name), shop.cycle(slices, name)
+        found = [compare(shop.bench.lake.runtime, target, cycle, [one]) for one in range(slices)]
+        assert all(not each.different for each in found), lines(found[0])
+        # Every row is in one slice.
+        assert sum(each.rows for each in found) == len(shop.bench.rows(name))
+        most = len(shop.bench.rows(name)) / slices
+        assert all(most / 3 <= each.rows <= 2 * most for each in found), "of about the same size"
+
+
+def test_every_kind_of_difference_is_located(shop: ReconciledShop) -> None:
+    """Though the guard takes each commit for the engine's own."""
+    lake = shop.bench.lake
+    table = "silver_shop.items"
+    rewrite(lake, table, "id = 30", price="price + 0.01")
+    rewrite(lake, table, "id = 31", v="NULL", r="0.25D")
+    rewrite(lake, table, "id = 32", at="at + INTERVAL 1 MICROSECOND")
+    rewrite(lake, table, "id = 33")
+    rewrite(lake, table, "id = 34", id="900L")
+    refuse_unfit(shop.target(), shop.bench.table())
+    found = shop.compared(4)
+    assert lines(found) == [
+        "id=30: price is 30.51, the files give 30.50",
+        "id=31: v is NULL, the files give v31; r is 0.25, the files give 0.5",
+        "id=32: at is 2026-03-01 12:00:00.000001, the files give 2026-03-01 12:00:00",
+        "id=33: the table lacks the row",
+        "id=34: the table lacks the row",
+        "id=900: the files do not give the row",
+    ]
+    assert sum(found.different.values()) == 6
+    name = f"{lake.config.catalog.name}.{table}"
+    lake.runtime.sessions.root().sql(f"INSERT INTO {name} SELECT * FROM {name} WHERE id = 40")
+    assert "id=40: the table has the row 2 times" in lines(shop.compared(4))
+
+
+def test_a_later_row_and_a_running_feed_change_nothing(
+    shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slices of a cycle have no outer bounds, and a comparison reads one snapshot."""
+    cycle, runtime = shop.cycle(3), shop.bench.lake.runtime
+    shop.change("I", {"id": 10_000, "v": "later"})
+    shop.change("I", {"id": -5, "v": "lower"})
+    shop.bench.apply()
+    located = compare_slices.located
+
+    def with_a_batch_meanwhile(*given: Any) -> Any:
+        shop.change("U", {"id": 1, "v": "meanwhile"})
+        shop.bench.apply()
+        return located(*given)
+
+    monkeypatch.setattr(compare_slices, "located", with_a_batch_meanwhile)
+    found = [compare(runtime, shop.target(), cycle, [one]) for one in range(3)]
+    assert sum(each.rows for each in found) == len(shop.bench.rows())
+    assert all(not each.different for each in found)
+
+
+def test_the_check_goes_on_where_another_process_stopped(shop: ReconciledShop) -> None:
+    """Its progress is in the lake. A slice that differs stays failed until it is repaired."""
+    settings, now = Reconcile(every=timedelta(days=7), slices=7), datetime.now(UTC)
+    rewrite(shop.bench.lake, "silver_shop.items", "id = 3", v="'flipped'")
+
+    def evaluate(day: float) -> Any:
+        lake = shop.bench.reopened()
+        rule = equals_files(shop.target(), settings, lambda: now + timedelta(days=day))
+        return rule(lake.runtime, ())
+
+    first = evaluate(0)
+    assert not first.passed
+    assert first.figures["slices"] == "1"
+    assert "id=3: v is flipped, the files give v3" in first.figures["differences"]
+    assert "lake-assets replay public.items --slice different" in first.state
+    assert first.figures["percent_of_apply"] > 0
+    again = evaluate(1)
+    assert not again.passed
+    assert again.figures["slices"] == "1, 2", "the slice that differs, and the next one"
+    assert evaluate(1.2).figures["slices"] == "1"
+    rewrite(shop.bench.lake, "silver_shop.items", "id = 3", v="'v3'")
+    assert evaluate(1.3).passed
+    quiet = evaluate(1.4)
+    assert (quiet.passed, "slices" in quiet.figures) == (True, False)
+    assert quiet.state.startswith("No slice is due. 2 of 7 are done in this cycle")
+    assert evaluate(5.5).figures["slices"] == "3, 4, 5, 6, 7", "missed ones are read together"
+    known = known_cycle(shop.bench.reopened().runtime, shop.target())
+    assert known is not None
+    assert (known.over, known.completed is not None, known.different) == (True, True, {})
+    assert evaluate(6).state.startswith("No slice is due")
+    assert evaluate(7).figures["slices"] == "1", "a new cycle"
+
+
+def test_what_cannot_be_compared_says_why(shop: ReconciledShop) -> None:
+    runtime = shop.bench.lake.runtime
+    with pytest.raises(TableStopped, match="is a change_log, which is not compared in slices"):
+        shop.cycle(3, "items_changes")
+    cycle = shop.cycle(3)
+    assert shop.bench.location is not None
+    gone = sorted((shop.bench.location / "public/items").glob("2*.csv"))[0]
+    gone.unlink()
+    with pytest.raises(TableStopped, match=f"{gone.name}, which .* is gone from the bucket"):
+        compare(runtime, shop.target(), cycle, [0])
+    with pytest.raises(LakeError, match="9 is not a slice: expected next, all"):
+        chosen_slices("9", cycle)
+    assert chosen_slices("2-3", cycle) == (1, 2)
+
+
+def test_slices_are_of_about_the_same_size_and_named(shop: ReconciledShop) -> None:
+    names = [key_slices(Cycle(3, NOON, bounds=(21, 41))).name(one, "id") for one in range(3)]
+    assert names == [
+        "slice 1 of 3, id below 21",
+        "slice 2 of 3, id from 21 on, below 41",
+        "slice 3 of 3, id from 41 on",
+    ]
+    found = shop.compared(3, "pairs")
+    note(shop.bench.lake.runtime, shop.target("pairs"), shop.cycle(3, "pairs"), found)
+    assert Counter(found.different) == {}

@@ -1,0 +1,150 @@
+"""Rows that differ from their files are repaired in one commit, while others apply, and after a kill.
+
+Here: one table that an outside writer has changed. Not here: what is found (`test_compare_slices.py`).
+"""
+
+import json
+import signal
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from lake_assets import cli
+from lake_assets.errors import TableStopped
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver.reconcile.compare_slices import located
+from lake_assets.silver.reconcile.repair import Repaired, repair
+from lake_assets.silver.table.position import read_position
+from lake_assets_tests.helpers.lakes.bench import main_snapshots
+from lake_assets_tests.helpers.processes.child import run_python
+from lake_assets_tests.helpers.processes.same_lake import same_lake
+from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
+from lake_assets_tests.helpers.reconcile.reconciled_shop import ITEMS, ReconciledShop
+
+pytestmark = pytest.mark.spark
+TABLE = "silver_shop.items"
+
+
+@pytest.fixture
+def shop(spark: SparkSession, tmp_path: Path) -> ReconciledShop:
+    """With a cell, a missing row, a row of nobody, a row twice; the guard has noticed none of them."""
+    shop = ReconciledShop(tmp_path)
+    rewrite(shop.bench.lake, TABLE, "id = 30", price="price + 0.01")
+    rewrite(shop.bench.lake, TABLE, "id = 31")
+    rewrite(shop.bench.lake, TABLE, "id = 32", id="900L")
+    rewrite(shop.bench.lake, TABLE, "id = 33", v="'wrong'")
+    assert shop.bench.rows() != shop.bench.truth()
+    return shop
+
+
+def repaired(shop: ReconciledShop) -> Repaired:
+    return repair(shop.bench.lake.runtime, shop.target(), shop.cycle(1), [0])
+
+
+def test_one_commit_repairs_all_and_keeps_the_position(shop: ReconciledShop) -> None:
+    before, commits = read_position(shop.bench.table()), len(main_snapshots(shop.bench.table()))
+    shop.bench.tracked = {"items": ("at",)}
+    done = repaired(shop)
+    assert (done.rows, done.left) == (5, 0)
+    assert shop.bench.rows() == shop.bench.truth()
+    after = read_position(shop.bench.table())
+    stays = ("log_offset", "epoch", "max_sequence", "max_commit_ts", "contract_version", "unknown_rows")
+    assert [getattr(after, name) for name in stays] == [getattr(before, name) for name in stays]
+    # A delete and an append on the branch, published by one fast-forward.
+    assert len(main_snapshots(shop.bench.table())) == commits + 2
+    assert shop.bench.summary()["lake.batch.strategy"] == "repair"
+    assert list(shop.bench.table().metadata.refs) == ["main"]
+    assert repaired(shop) == Repaired()
+    # Nothing is pending, and the next files are applied as if nothing had been: one in order, and one that is late.
+    assert not any(shop.bench.apply().values())
+    shop.change("U", {"id": 30, "v": "next"})
+    shop.bench.apply()
+    shop.clock.now -= timedelta(minutes=3)
+    shop.change("U", {"id": 40, "v": "late"})
+    shop.bench.apply()
+    assert shop.bench.rows() == shop.bench.truth()
+
+
+def test_a_row_that_is_there_twice(shop: ReconciledShop) -> None:
+    copy = "INSERT INTO {0} SELECT * FROM {0} WHERE id = 44"
+    rewrite(shop.bench.lake, TABLE, "id = 45", id="44L")
+    rewrite(shop.bench.lake, TABLE, "id = 44", v="'v44'")
+    assert repaired(shop).rows == 7
+    assert shop.bench.rows() == shop.bench.truth()
+    name = f"{shop.bench.lake.config.catalog.name}.{TABLE}"
+    shop.bench.lake.runtime.sessions.root().sql(copy.format(name))
+    with pytest.raises(TableStopped, match="and not by lake_assets"):
+        repaired(shop)
+
+
+def test_files_that_are_applied_meanwhile(shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit takes the newest position. A key that they change is left out, and compared again the next time."""
+
+    def with_batches_meanwhile(*given: Any) -> Any:
+        found = located(*given)
+        shop.change("U", {"id": 33, "v": "meanwhile"})
+        shop.bench.apply()
+        shop.change("I", {"id": 31, "v": "meanwhile"})
+        shop.change("I", {"id": 77, "v": "another"})
+        shop.bench.apply()
+        return found
+
+    publish, turns = Attempt.publish, iter([True])
+
+    def with_a_batch_before(current: Attempt) -> int:
+        if next(turns, False):
+            shop.change("U", {"id": 50, "v": "in between"})
+            shop.bench.apply()
+        return publish(current)
+
+    monkeypatch.setattr("lake_assets.silver.reconcile.repair.located", with_batches_meanwhile)
+    with monkeypatch.context() as patched:
+        patched.setattr(Attempt, "publish", with_a_batch_before)
+        # The first attempt's own publish is refused, since a batch was published in between.
+        done = repaired(shop)
+    assert (done.rows, done.left) == (3, 2)
+    assert shop.bench.rows() == shop.bench.truth(), "the two were put right by their own new images"
+    files = shop.bench.lake.runtime.file_log.files("shop", ITEMS)
+    assert read_position(shop.bench.table()).log_offset == files[-1].offset
+    monkeypatch.undo()
+    assert repaired(shop) == Repaired()
+
+
+@pytest.mark.parametrize("step", ["delete_matching", "publish"])
+def test_a_process_that_is_killed(shop: ReconciledShop, step: str) -> None:
+    """It has published nothing, or all; the next one does what is left to do."""
+    rows, given = shop.bench.rows(), same_lake(shop.bench)
+    program = "lake_assets_tests.helpers.reconcile.repair_process"
+    killed = run_python("-m", program, json.dumps({**given, "kill_before": step}), timeout=300)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-3000:]
+    assert shop.bench.rows() == rows
+    assert len(shop.bench.table().metadata.refs) == 2, "the dead attempt's branch, which maintenance drops"
+    assert repaired(shop).rows == 5
+    assert shop.bench.rows() == shop.bench.truth()
+
+
+def test_the_command_line(shop: ReconciledShop) -> None:
+    def call(*arguments: str) -> tuple[int, str]:
+        with pytest.MonkeyPatch.context() as patched:
+            config = shop.bench.lake.config
+            patched.setattr("lake_assets.commands.run.opening.on_running_server", lambda path: config)
+            done = CliRunner().invoke(cli.app, [*arguments])
+        return done.exit_code, done.stdout
+
+    code, text = call("rebuild", ITEMS, "--check", "--slice", "all")
+    assert code == 1
+    assert f"{TABLE}: 7 of 7 slices, 58 rows: 5 rows differ from its files" in text
+    assert "id=30: price is 30.51, the files give 30.50" in text
+    code, text = call("replay", ITEMS, "--slice", "different")
+    assert (code, "5 rows replaced by what the files give" in text) == (0, True)
+    code, text = call("replay", ITEMS, "--slice", "different")
+    assert (code, "no slice differed when it was compared last" in text) == (0, True)
+    code, text = call("rebuild", ITEMS, "--check", "--slice", "next")
+    assert (code, "slice 1 of 7, id below" in text, "equal to its files" in text) == (0, True, True)
+    assert call("rebuild", ITEMS, "--slice", "next")[0] == 2
+    assert call("replay", ITEMS)[0] == 2
+    assert shop.bench.rows() == shop.bench.truth()
