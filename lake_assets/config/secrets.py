@@ -69,6 +69,8 @@ def _secrets(lake: LakeConfig) -> list[str]:
             found.add(source.s3.secret_access_key.get_secret_value())
         if source.database is not None:
             found |= set(_of_address(source.database.get_secret_value()))
+    if lake.masking.salt is not None:
+        found.add(lake.masking.salt.get_secret_value())
     found |= {str(value) for key, value in lake.spark.conf.items() if _SECRET_KEY.search(key)}
     found |= set(_IN_ADDRESS.findall(lake.spark.remote))
     return _long_enough(found)

@@ -19,6 +19,7 @@ from lake_assets.demo.marts.rack_board import rack_section
 from lake_assets.gold.mart_latency import mart_passages
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.lake import Lake
+from lake_assets.silver.table.masks import shown
 from lake_assets.spark.causes import root_cause
 from lake_assets.words import span
 
@@ -56,7 +57,7 @@ def content(lake: Lake, now: datetime | None = None) -> str:
         racks=part("racks", lambda: rack_section(lake, now)),
         tables=part("tables", lambda: status(lake)),
         marts=marts,
-        held=part("quarantine", lambda: lake.runtime.quarantine.open()[::-1]),
+        held=part("quarantine", lambda: shown(lake.runtime.quarantine.open(), lake.targets)[::-1]),
         most=MOST_ROWS,
         problems=problems,
         now=now,
