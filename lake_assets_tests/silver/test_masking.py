@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.commands.mend.quarantine_commands import retry
-from lake_assets.config import Mask, MaskingConfig
+from lake_assets.config import Mask
+from lake_assets.config.columns import MaskingConfig
 from lake_assets.errors import TableStopped
 from lake_assets.orchestration.checks.silver_checks import quarantine_evaluation
 from lake_assets.orchestration.lake_definitions import open_lake
