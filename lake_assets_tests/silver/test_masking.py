@@ -212,6 +212,7 @@ class Masked:
         self.bench = Bench(folder, self.tables(mask), {}, MASKING)
         self.clock = Clock()
         self.bench.put(load_file(TABLE, [row("one"), row("two")]))
+        self.first = self.change("U", row("two", "changed"))
         self.bench.apply()
 
     def tables(self, mask: Mapping[str, str | None], **more: Any) -> dict[str, Any]:
@@ -220,9 +221,12 @@ class Masked:
     def edit(self, mask: Mapping[str, str | None], **more: Any) -> None:
         self.bench.edit(self.tables(mask, **more))
 
-    def change(self, op: str, image: Change, before: Change | None = None) -> None:
-        change = self.clock.change(op, image, before)
-        self.bench.put(cdc_file(TABLE, self.clock.now + timedelta(seconds=1), [change]))
+    def change(self, op: str, image: Change) -> str:
+        """A file with this change; its key."""
+        change = self.clock.change(op, image)
+        file = cdc_file(TABLE, self.clock.now + timedelta(seconds=1), [change])
+        self.bench.put(file)
+        return file.key
 
     def stopped(self, *said: str) -> None:
         """Both tables stop, and a turn changes neither."""
@@ -262,7 +266,7 @@ def test_masks_that_change(spark: SparkSession, tmp_path: Path) -> None:
         with pytest.raises(TableStopped, match="lake-assets rebuild"):
             rebuild(bench.lake.runtime, items, publish=False)
         with pytest.raises(TableStopped, match="lake-assets rebuild"):
-            replay(bench.lake.runtime, items, f"public/items/{plain.clock.now:%Y}")
+            replay(bench.lake.runtime, items, plain.first)
         assert all(found.reshaped and found.published is not None for found in plain.rebuilt())
         bench.apply()
         assert bench.rows() == bench.truth()
