@@ -4,7 +4,7 @@ Not here: the source (`lake_config.py`), or the use of the settings.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
@@ -251,7 +251,7 @@ class TableConfig(Model):
         for name in self.defaults:
             if name not in types:
                 yield ("defaults", name), f"is not a column{did_you_mean(name, types)}"
-        matched = types if self.mode is Mode.FULL_ROW else self.primary_key
+        matched: Collection[str] = types if self.mode is Mode.FULL_ROW else self.primary_key
         for keys, text in mask_mistakes(self.mask, self.columns, matched, self.defaults):
             yield ("mask", *keys), text
         for keys, text in check_mistakes(self.checks, (*FOR_SILVER, *FOR_BRONZE), OF_BATCHES):
