@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 
-from lake_assets.demo.masks import NO_MASKS, SourceMasks
 from lake_assets.demo.source.bike_schema import TABLES, SourceTable
 from lake_assets.demo.source.source_values import decoder
+from lake_assets.demo.source_masks import NO_MASKS, SourceMasks
 
 Values = tuple[Any, ...]
 

@@ -18,7 +18,7 @@ from lake_assets.demo.dms.dms_settings import DmsWriterSettings
 from lake_assets.demo.dms.written_files import WrittenFiles
 from lake_assets.demo.feed import run_feed
 from lake_assets.demo.history import generate_history
-from lake_assets.demo.masks import SourceMasks
+from lake_assets.demo.source_masks import SourceMasks
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake

@@ -11,9 +11,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from lake_assets.demo.compare import compare_with_source, source_rows
 from lake_assets.demo.dms.dms_parquet import arrow_type
-from lake_assets.demo.masks import SourceMasks
 from lake_assets.demo.replay import replay_files
 from lake_assets.demo.source.bike_schema import TABLES
+from lake_assets.demo.source_masks import SourceMasks
 from lake_assets_tests.helpers.oracles.demo_history import History, make_history
 
 
