@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 SALT = "the salt of a small lake"
-MASKING = {"masking": {"salt": SALT}}
+MASKING: dict[str, Any] = {"masking": {"salt": SALT}}
 """A section of lake.yaml."""
 
 
