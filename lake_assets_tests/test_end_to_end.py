@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config.config_file import load_lake
 from lake_assets.demo.compare import compare_with_source
+from lake_assets.demo.demo_commands import source_masks
 from lake_assets.demo.dms.dms_settings import DmsWriterSettings
 from lake_assets.demo.history import generate_history
 from lake_assets.orchestration.lake_definitions import open_lake
@@ -91,7 +92,8 @@ def test_silver_equals_the_source(spark: SparkSession, tmp_path: Path, name: str
     assert not found.unconfigured
     results = list(apply_tables(lake.runtime, lake.targets))
     assert {result.target.name: str(result.error) for result in results if result.error} == {}
-    comparisons = compare_with_source(lake.runtime.catalog, "silver_bikeshare", tmp_path / "source.db")
+    masks = source_masks(config)
+    comparisons = compare_with_source(lake.runtime.catalog, "silver_bikeshare", tmp_path / "source.db", masks)
     assert [c for c in comparisons if not c.equal] == []
     assert len(comparisons) == 7
     assert all(c.rows_in_source for c in comparisons)

@@ -13,6 +13,7 @@ from typing import Any
 
 from lake_assets.checks.data_check import Outcome, Rule
 from lake_assets.checks.source_figures import WHOLE, Figures, Slices, figures_at_source, figures_in_silver
+from lake_assets.config import Column, Mask
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.table_io import current_snapshot, load_table, table_at
 from lake_assets.runtime import LakeRuntime
@@ -121,7 +122,7 @@ def _source(runtime: LakeRuntime, target: Target, slices: Slices | None) -> dict
     address = runtime.lake.sources[target.source].database
     assert address is not None, "the check exists only with an address"
     with connected(address.get_secret_value(), runtime.aws.secrets) as engine, engine.connect() as connection:
-        return figures_at_source(connection, target.table, target.config.columns, slices)
+        return figures_at_source(connection, target.table, _compared(target), slices)
 
 
 def _silver(runtime: LakeRuntime, target: Target, slices: Slices | None) -> dict[int, Figures]:
@@ -129,4 +130,15 @@ def _silver(runtime: LakeRuntime, target: Target, slices: Slices | None) -> dict
     if head is None:
         raise LakeError(f"{target.identifier} was dropped while it was compared.")
     rows = table_at(runtime.lake.catalog.name, target.identifier, head.snapshot_id)
-    return figures_in_silver(runtime.sessions.root(), rows, target.config.columns, slices)
+    return figures_in_silver(runtime.sessions.root(), rows, _compared(target), slices)
+
+
+def _compared(target: Target) -> list[Column]:
+    """The columns, of which those with a mask are compared by the count of their values alone, and those that are
+    always NULL not at all."""
+    masks = target.config.mask
+    return [
+        column.model_copy(update={"type": "binary"}) if column.name in masks else column
+        for column in target.config.columns
+        if masks.get(column.name) is not Mask.NULL
+    ]

@@ -16,7 +16,7 @@ from lake_assets.config.base import (
     parse_duration,
 )
 from lake_assets.config.checks import QuarantineGrowth, Reconcile, TableCheck
-from lake_assets.config.columns import Column, parse_column
+from lake_assets.config.columns import REDACTED, Column, Mask, parse_column
 from lake_assets.config.consistent_cut import ConsistentCut
 from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import has_operation_in_cdc

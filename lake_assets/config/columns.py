@@ -1,14 +1,17 @@
-"""A column of a table's contract.
+"""A column of a table's contract, and the masks of silver's columns.
 
-Here: its declaration in lake.yaml. Not here: the table (`tables.py`), or the Spark type (`spark/types.py`).
+Here: their declarations in lake.yaml. Not here: the table (`tables.py`), the Spark type (`spark/types.py`), masking a
+value (`silver/changes/masking.py`).
 """
 
 import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, WithJsonSchema, field_validator, model_validator
 
-from lake_assets.config.base import UNDECIDED, Model
+from lake_assets.config.base import UNDECIDED, Mistake, Model, did_you_mean
 
 _TYPE = re.compile(
     r"^(boolean|int|long|float|double|date|time|timestamp|timestamptz|string|binary|uuid|json"
@@ -46,6 +49,82 @@ def parse_column(name: str, declaration: Any) -> Column:
             raise ValueError(f"{declaration!r} needs 1 to 38 digits and no more decimals than digits")
         type_name = f"decimal({precision}, {scale})"
     return Column(name=name, type=type_name, required=required)
+
+
+class Mask(StrEnum):
+    """What silver has instead of a column's values. NULL stays NULL."""
+
+    HASH = "hash"
+    """HMAC-SHA256 of the text with the salt, as 64 hexadecimal digits: equal values have equal hashes."""
+    REDACT = "redact"
+    """The text REDACTED."""
+    NULL = "null"
+
+
+REDACTED = "***"
+
+SHORTEST_SALT = 16
+
+
+class MaskingConfig(Model):
+    salt: SecretStr | None = None
+    """The key of all hashes, such as `${LAKE_MASK_SALT}`. Whoever has it can find the value of a hash by trying."""
+
+    @field_validator("salt")
+    @classmethod
+    def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(value.get_secret_value()) < SHORTEST_SALT:
+            raise ValueError(f"is shorter than {SHORTEST_SALT} characters, which can be found by trying")
+        return value
+
+
+def _null_by_name(value: Any) -> Any:
+    """YAML reads `null` as no value."""
+    if not isinstance(value, dict):
+        return value
+    return {name: Mask.NULL if mask is None else mask for name, mask in value.items()}
+
+
+Masks = Annotated[
+    dict[str, Mask],
+    BeforeValidator(_null_by_name),
+    WithJsonSchema(
+        {"type": "object", "additionalProperties": {"enum": [*(mask.value for mask in Mask), None]}}
+    ),
+]
+"""By column, its mask."""
+
+
+def mask_mistakes(
+    masks: Mapping[str, Mask],
+    columns: Sequence[Column],
+    matched: Collection[str],
+    defaults: Collection[str],
+) -> Iterator[Mistake]:
+    """The mistakes in a table's masks. `matched`: the columns by which a change finds its row."""
+    known = {column.name: column for column in columns}
+    for name, mask in masks.items():
+        if (column := known.get(name)) is None:
+            yield (name,), f"is not a column{did_you_mean(name, known)}"
+            continue
+        if name in matched and mask is not Mask.HASH:
+            yield (
+                (name,),
+                f"is {mask}, and changes find their rows by this column: only hash keeps its values apart",
+            )
+        elif mask is Mask.NULL and column.required:
+            yield (name,), "is null, and the column is NOT NULL: remove `not null`, or use redact or hash"
+        elif mask is not Mask.NULL and column.type != "string":
+            yield (
+                (name,),
+                f"is {mask}, which gives a text, and the column is of type {column.type}: declare it as string, "
+                "whatever its type in the source",
+            )
+        if name in defaults:
+            yield (
+                (name,),
+                "is masked, and defaults has a value for it, which would not be: remove one of them",
+            )
 
 
 def _by_name(value: Any) -> Any:

@@ -15,6 +15,7 @@ from lake_assets.config.aws.access import SecretsConfig
 from lake_assets.config.aws.secret_references import has_reference
 from lake_assets.config.base import UNDECIDED, Duration, Mistake, Model, did_you_mean, matching, refuse
 from lake_assets.config.checks import FOR_GOLD, ChecksConfig, TableCheck, check_mistakes
+from lake_assets.config.columns import Mask, MaskingConfig
 from lake_assets.config.consistent_cut import ConsistentCut
 from lake_assets.config.dms import DmsSettings, DmsTask, S3Config
 from lake_assets.config.dms_rules import conflicts
@@ -210,9 +211,15 @@ class SourceConfig(Model):
                     yield at, f"refers to {reference.table}, which the source does not have{near}"
                     continue
                 known = {column.name for column in parent.columns}
-                for column in reference.columns.values():
+                for own, column in reference.columns.items():
                     if column not in known:
                         yield at, f"refers to {column}, which {reference.table} does not have"
+                    elif table.mask.get(own) is not parent.mask.get(column):
+                        yield (
+                            at,
+                            f"compares {own} with {column} of {reference.table}, and only one of them is masked: "
+                            "mask both with hash, or neither",
+                        )
 
     def _name_mistakes(self) -> Iterator[tuple[str, str]]:
         silver_names: dict[str, str] = {}
@@ -315,6 +322,20 @@ class LakeConfig(Model):
     checks: ChecksConfig = ChecksConfig()
     alarms: AlarmsConfig = AlarmsConfig()
     secrets: SecretsConfig = SecretsConfig()
+    masking: MaskingConfig = MaskingConfig()
+
+    @model_validator(mode="after")
+    def _salted(self) -> "LakeConfig":
+        hashed = (
+            table
+            for source in self.sources.values()
+            for table, config in source.tables.items()
+            if Mask.HASH in config.mask.values()
+        )
+        if self.masking.salt is None and (table := next(hashed, None)) is not None:
+            text = f"is missing, and {table} has a column with mask: hash; name a secret, as in ${{LAKE_MASK_SALT}}"
+            refuse([(("masking", "salt"), text)])
+        return self
 
     @model_validator(mode="after")
     def _source_names(self) -> "LakeConfig":

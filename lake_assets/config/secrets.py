@@ -90,6 +90,8 @@ def _secrets(lake: LakeConfig) -> set[str]:
             f"{parts.path}?{parts.query}" if parts.query else parts.path,
             *_of_address(address),
         }
+    if lake.masking.salt is not None:
+        found.add(lake.masking.salt.get_secret_value())
     found |= {str(value) for key, value in lake.spark.conf.items() if _SECRET_KEY.search(key)}
     found |= set(_IN_ADDRESS.findall(lake.spark.remote))
     return found

@@ -4,7 +4,7 @@ Not here: the source (`lake_config.py`), or the use of the settings.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
@@ -20,7 +20,7 @@ from lake_assets.config.checks import (
     TableCheck,
     check_mistakes,
 )
-from lake_assets.config.columns import Column, Columns
+from lake_assets.config.columns import Column, Columns, Mask, Masks, mask_mistakes
 from lake_assets.config.dms import DmsSettings, DmsTask, OwnSettings
 from lake_assets.config.evolution import EarlierLayout, QuarantineLimits, SchemaChanges
 
@@ -174,6 +174,8 @@ class TableConfig(Model):
     """By added column, the value in rows that are older than the column; NULL if not set."""
     earlier: tuple[EarlierLayout, ...] = ()
     """Oldest first."""
+    mask: Masks = Field(default_factory=dict)
+    """By column, hash, redact or null: what silver has instead of its values; see docs/masking.md."""
     quarantine: QuarantineLimits = QuarantineLimits()
     checks: dict[str, TableCheck] = Field(default_factory=dict)
     """By name, checks of the silver table's rows; see docs/checks.md."""
@@ -256,6 +258,9 @@ class TableConfig(Model):
         for name in self.defaults:
             if name not in types:
                 yield ("defaults", name), f"is not a column{did_you_mean(name, types)}"
+        matched: Collection[str] = types if self.mode is Mode.FULL_ROW else self.primary_key
+        for keys, text in mask_mistakes(self.mask, self.columns, matched, self.defaults):
+            yield ("mask", *keys), text
         for keys, text in check_mistakes(self.checks, (*FOR_SILVER, *FOR_BRONZE), OF_BATCHES):
             yield ("checks", *keys), text
         for name, check in self.checks.items():
@@ -278,4 +283,9 @@ class TableConfig(Model):
                 yield (
                     ("checks", name),
                     f"names {column}, which columns does not have{did_you_mean(column, types)}",
+                )
+            elif self.mask.get(column, Mask.HASH) is not Mask.HASH:
+                yield (
+                    ("checks", name),
+                    f"names {column}, whose values mask replaces: only hash keeps them apart",
                 )

@@ -18,6 +18,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from lake_assets.demo.source.bike_schema import TABLES, SourceTable
 from lake_assets.demo.source.source_values import decoder
+from lake_assets.demo.source_masks import NO_MASKS, SourceMasks
 
 Values = tuple[Any, ...]
 
@@ -153,22 +154,26 @@ def compare_rows(table: SourceTable, source: Iterable[Values], lake: Iterable[Va
     return found
 
 
-def compare_with_source(catalog: Catalog, namespace: str, database_path: Path) -> list[TableComparison]:
+def compare_with_source(
+    catalog: Catalog, namespace: str, database_path: Path, masks: SourceMasks = NO_MASKS
+) -> list[TableComparison]:
     """Compare the Iceberg tables `<namespace>.<table>` with the database, in the order of `schema.TABLES`.
 
     Values and types must equal those of the source exactly: decimals with their scale, timestamps in UTC to the
-    microsecond, doubles to the bit. For a table that the catalog does not have, all rows are missing.
+    microsecond, doubles to the bit; a masked column has the masked values of the source. For a table that the catalog
+    does not have, all rows are missing.
     """
     source = source_rows(database_path)
     comparisons = []
     for name, table in TABLES.items():
+        rows = masks.applied(table, source[name])
         try:
             lake = catalog.load_table(f"{namespace}.{name}").scan().to_arrow()
         except NoSuchTableError:
-            comparison = compare_rows(table, source[name], [])
+            comparison = compare_rows(table, rows, [])
             comparison.schema_problems.append(f"the catalog has no table {namespace}.{name}")
         else:
-            comparison = compare_rows(table, source[name], _lake_rows(table, lake))
+            comparison = compare_rows(table, rows, _lake_rows(table, lake))
             comparison.schema_problems += _schema_problems(table, lake)
         comparisons.append(comparison)
     return comparisons

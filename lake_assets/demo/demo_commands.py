@@ -18,6 +18,7 @@ from lake_assets.demo.dms.dms_settings import DmsWriterSettings
 from lake_assets.demo.dms.written_files import WrittenFiles
 from lake_assets.demo.feed import run_feed
 from lake_assets.demo.history import generate_history
+from lake_assets.demo.source_masks import SourceMasks
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
@@ -147,7 +148,18 @@ def flush_leftovers(source: DemoSource) -> bool:
 
 def compare(lake: Lake, source: DemoSource) -> list[TableComparison]:
     """Every silver table of the demonstration against the source's own database, row by row, through PyIceberg."""
-    return compare_with_source(lake.runtime.catalog, f"silver_{SOURCE}", source.database)
+    masks = source_masks(lake.config)
+    return compare_with_source(lake.runtime.catalog, f"silver_{SOURCE}", source.database, masks)
+
+
+def source_masks(lake: LakeConfig) -> SourceMasks:
+    """The masks of the demonstration's tables in lake.yaml, for the comparison."""
+    by_table = {
+        name.split(".")[1]: {column: mask.value for column, mask in table.mask.items()}
+        for name, table in lake.sources[SOURCE].tables.items()
+    }
+    salt = lake.masking.salt
+    return SourceMasks(by_table, salt.get_secret_value() if salt is not None else "")
 
 
 def top_rows(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lake_assets.demo.compare import compare_with_source
+from lake_assets.demo.demo_commands import source_masks
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.assets.mart_runs import mart_work
 from lake_assets.orchestration.lake_definitions import Lake
@@ -25,7 +26,8 @@ CHANGES = "station_status"
 
 def table_differences(lake: Lake, database: Path) -> list[str]:
     """Tables that differ from the source."""
-    compared = compare_with_source(lake.runtime.catalog, f"silver_{SOURCE}", database)
+    masks = source_masks(lake.config)
+    compared = compare_with_source(lake.runtime.catalog, f"silver_{SOURCE}", database, masks)
     return [str(table) for table in compared if not table.equal]
 
 

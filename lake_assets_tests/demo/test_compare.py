@@ -1,5 +1,6 @@
 """The comparison finds every kind of difference, and nothing where there is none."""
 
+import hmac
 from decimal import Decimal
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from lake_assets.demo.compare import compare_with_source, source_rows
 from lake_assets.demo.dms.dms_parquet import arrow_type
 from lake_assets.demo.replay import replay_files
 from lake_assets.demo.source.bike_schema import TABLES
+from lake_assets.demo.source_masks import SourceMasks
 from lake_assets_tests.helpers.oracles.demo_history import History, make_history
 
 
@@ -62,6 +64,21 @@ def test_equal(catalog, arrow, small):
     assert list(found) == list(TABLES)
     assert all(comparison.equal for comparison in found.values()), found
     assert found["trips"].rows_in_source == found["trips"].rows_in_lake > 400
+
+
+def test_masked_columns_are_compared_with_masked_values(catalog, arrow, small):
+    masks = SourceMasks({"members": {"email": "hash", "full_name": "redact", "birth_date": "null"}}, "pepper")
+    emails = arrow["members"].column("email").to_pylist()
+    for row, email in enumerate(emails):
+        hashed = hmac.new(b"pepper", email.encode(), "sha256").hexdigest()
+        for column, value in (("email", hashed), ("full_name", "***"), ("birth_date", None)):
+            if row or column != "email":
+                arrow["members"] = set_value(arrow["members"], row, column, value)
+    plain = compare(catalog, arrow, small)["members"]
+    assert plain.different == len(emails)
+    found = {c.table: c for c in compare_with_source(catalog, "silver", small.database, masks)}
+    assert found["members"].different == 1, "one e-mail address is still plain"
+    assert found["trips"].equal
 
 
 def test_every_difference_is_found(catalog, arrow, small):

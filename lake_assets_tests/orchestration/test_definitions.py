@@ -98,6 +98,16 @@ def test_groups_kinds_owners_and_descriptions(graph: AssetGraph) -> None:
     assert "every change" in str(graph.get(silver("station_status_changes")).description)
 
 
+def test_masked_columns_have_a_tag(graph: AssetGraph) -> None:
+    columns = graph.get(silver("members")).metadata["dagster/column_schema"].columns
+    assert {column.name: column.tags for column in columns if column.tags} == {
+        "email": {"mask": "hash"},
+        "full_name": {"mask": "redact"},
+        "phone": {"mask": "redact"},
+        "birth_date": {"mask": "null"},
+    }
+
+
 def test_where_a_table_is_and_what_its_columns_are(graph: AssetGraph, home: Path) -> None:
     metadata = graph.get(silver("trips")).metadata
     assert metadata["dagster/table_name"] == "lake.silver_bikeshare.trips"

@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 
 from lake_assets.iceberg.publish import KeptBranches
 from lake_assets_tests.helpers.files.dms_files import Row
-from lake_assets_tests.helpers.lakes.bench import Bench, comparable
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.oracles.masks import MASKING
 from lake_assets_tests.helpers.oracles.random_history import (
     COLUMNS,
     TABLE,
@@ -42,9 +43,9 @@ def test_silver_is_what_the_files_say(spark: SparkSession, tmp_path: Path, told:
     )
     bench = Bench(
         tmp_path,
-        {TABLE: {"columns": COLUMNS, "primary_key": told.key, "also": ["change_log"]}},
+        {TABLE: {"columns": COLUMNS, "primary_key": told.key, "also": ["change_log"], "mask": told.mask}},
         {} if told.sequenced else {"change_sequence_column": None},
-        {"automation": {"max_files_per_batch": told.max_files, "rewrite_below_mb": told.seed % 2}},
+        {"automation": {"max_files_per_batch": told.max_files, "rewrite_below_mb": told.seed % 2}} | MASKING,
     )
     bench.lake.runtime.branches = KeptBranches(timedelta(days=1)) if told.seed // 2 % 2 else None
     random = Random(told.seed)
@@ -59,7 +60,9 @@ def test_silver_is_what_the_files_say(spark: SparkSession, tmp_path: Path, told:
             # The engine tells the change's centisecond where DMS told nothing.
             found, expected = ([row.split("_sequence")[0] for row in rows] for rows in (found, expected))
         assert found == expected, place
-    assert bench.rows() == comparable([{name: row[name] for name in COLUMNS} for row in told.rows])
+    assert bench.rows() == bench.as_silver(
+        TABLE, [{name: row[name] for name in COLUMNS} for row in told.rows]
+    )
 
 
 def test_histories_are_of_the_kinds_they_should_be() -> None:
@@ -73,6 +76,8 @@ def test_histories_are_of_the_kinds_they_should_be() -> None:
             not a.is_load and b.is_load for found in files for a, b in itertools.pairwise(found)
         ),
         "repeated": any(len(sequences(found)) > len(set(sequences(found))) for found in files),
+        "masked": {column for seed in range(6) for column in random_history(seed).mask} == {"v", "part"},
+        "a masked key": any("part" in random_history(seed).mask for seed in range(1, 5, 2)),
         "moved": any(moved(row) for found in files for file in found for row in file.rows),
     }
     assert all(seen.values()), seen

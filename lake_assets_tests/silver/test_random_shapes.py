@@ -17,8 +17,10 @@ from pyspark.sql import SparkSession
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench, comparable
 from lake_assets_tests.helpers.oracles import oracle_shapes
+from lake_assets_tests.helpers.oracles.masks import MASKING
 from lake_assets_tests.helpers.oracles.random_history import (
     COLUMNS,
+    MASKS,
     TABLE,
     RandomSource,
     pieces,
@@ -33,12 +35,13 @@ SEEDS = range(FIRST, FIRST + COUNT)
 SEEDS_TOLD = [SEEDS[0], *(pytest.param(seed, marks=pytest.mark.long) for seed in SEEDS[1:])]
 
 
-def bench_of(folder: Path, key: list[str], max_files: int, *, sequenced: bool = True) -> Bench:
+def bench_of(folder: Path, key: list[str], max_files: int, seed: int, *, sequenced: bool = True) -> Bench:
+    table = {"columns": COLUMNS, "primary_key": key, "mode": "soft_delete", "also": ["history"]}
     return Bench(
         folder,
-        {TABLE: {"columns": COLUMNS, "primary_key": key, "mode": "soft_delete", "also": ["history"]}},
+        {TABLE: table | {"mask": MASKS[seed % len(MASKS)]}},
         {} if sequenced else {"change_sequence_column": None},
-        {"automation": {"max_files_per_batch": max_files}},
+        {"automation": {"max_files_per_batch": max_files}} | MASKING,
     )
 
 
@@ -49,9 +52,9 @@ def turn(bench: Bench, random: Random) -> None:
 
 def check(bench: Bench, stages: oracle_shapes.Stages, place: str) -> None:
     columns, key = bench.columns(TABLE), bench.key(TABLE)
-    told = comparable(oracle_shapes.soft_delete(stages, columns, key))
+    told = bench.as_silver(TABLE, oracle_shapes.soft_delete(stages, columns, key))
     assert bench.rows() == told, f"{place}, soft_delete"
-    told = comparable(oracle_shapes.history(stages, columns, key))
+    told = bench.as_silver(TABLE, oracle_shapes.history(stages, columns, key))
     assert bench.rows("items_history") == told, f"{place}, history"
 
 
@@ -59,14 +62,14 @@ def check(bench: Bench, stages: oracle_shapes.Stages, place: str) -> None:
 @pytest.mark.parametrize("seed", SEEDS_TOLD)
 def test_one_full_load(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     told, random = random_history(seed), Random(seed)
-    bench = bench_of(tmp_path, told.key, told.max_files, sequenced=told.sequenced)
+    bench = bench_of(tmp_path, told.key, told.max_files, seed, sequenced=told.sequenced)
     for number, files in enumerate(told.turns):
         bench.put(*files)
         turn(bench, random)
         check(bench, [bench.files(TABLE)], f"seed {seed}, turn {number}")
     living = [{name: row[name] for name in COLUMNS} for row in told.rows]
     found = bench.table("items_history").scan("_is_current = true", tuple(COLUMNS)).to_arrow().to_pylist()
-    assert comparable(found) == comparable(living)
+    assert comparable(found) == bench.as_silver(TABLE, living)
 
 
 @dataclass
@@ -117,7 +120,7 @@ def test_several_full_loads(spark: SparkSession, tmp_path: Path, seed: int) -> N
     """What comes before the next load is applied counts for the time before it; what comes later, only from then on."""
     told = Reloaded(seed)
     random = told.random
-    bench = bench_of(tmp_path, told.source.key, random.choice([2, 100]))
+    bench = bench_of(tmp_path, told.source.key, random.choice([2, 100]), seed)
     closed: list[list[DmsFile]] = []
     held_back: list[DmsFile] = []
     start = told.run(8)[0]

@@ -15,6 +15,7 @@ from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets_tests.helpers.files.dms_files import csv_bytes, parquet_bytes, put, transactions_csv
 from lake_assets_tests.helpers.lakes.small_lakes import DMS, TINY, small_lake
+from lake_assets_tests.helpers.oracles.masks import MASKING
 from lake_assets_tests.soak.plan import Plan
 from lake_assets_tests.soak.source import COLUMNS
 from lake_assets_tests.soak.writer import ITEMS, MARKER, OTHER, Object
@@ -61,6 +62,7 @@ def lake(plan: Plan, folder: Path) -> Lake:
         "columns": {name: TYPES[name] + (" not null" if name in needed else "") for name in COLUMNS},
         "full_load_complete": plan.policy,
         "quarantine": {"max_rows": 0, "max_files": 0},
+        "mask": plan.mask,
     }
     if plan.keyed:
         table |= {"primary_key": plan.key, "also": ["change_log"] if plan.log_too else []}
@@ -72,6 +74,7 @@ def lake(plan: Plan, folder: Path) -> Lake:
         source={"dms": settings(plan)},
         automation={"max_files_per_batch": plan.max_files, "rewrite_below_mb": plan.seed % 2},
         spark={"conf": TINY | SPARK_CONF},
+        **MASKING,
     )
     # As the continuous run does, in every second pair of histories.
     used.runtime.branches = KeptBranches(timedelta(days=1)) if plan.seed // 2 % 2 else None

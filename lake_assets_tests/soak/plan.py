@@ -31,6 +31,7 @@ SWITCHES = (
     *("swaps", "shifts", "chains", "churn", "pairs", "partial", "emptied", "overlap", "parallel", "reloads"),
     *("repeated", "rewritten", "again", "late", "cut", "kills", "log_too", "transactions", "parquet"),
     *("no_sequence", "comes", "goes", "small_batches", "new_parts", "unseen_parts"),
+    "masked",
 )
 """What `--without` can switch off."""
 NOT_YET: tuple[str, ...] = ()
@@ -80,6 +81,8 @@ class Plan:
     max_files: int
     policy: str
     """When a full load counts as complete."""
+    masked: bool = False
+    """Silver's columns are masked, those of the key included."""
 
     @property
     def keyed(self) -> bool:
@@ -88,6 +91,13 @@ class Plan:
     @property
     def key(self) -> list[str]:
         return {"single": ["id"], "composite": ["id", "part"]}.get(self.kind, [])
+
+    @property
+    def mask(self) -> dict[str, str | None]:
+        """By column, as in lake.yaml."""
+        if not self.masked:
+            return {}
+        return {"part": "hash", "v": ("hash", "redact")[self.seed % 2], "w": None}
 
     @property
     def moves(self) -> bool:
@@ -148,4 +158,5 @@ def plan(seed: int, without: Collection[str] = ()) -> Plan:
         log_too=log_too,
         max_files=random.choices([100, 3, 2, 1], [14, 3, 2, 1])[0] if "small_batches" not in off else 100,
         policy=one_of({"immediately": 3, "first_cdc": 1}),
+        masked=chance(0.25, "masked"),
     )

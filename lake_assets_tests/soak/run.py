@@ -25,6 +25,7 @@ from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.changes import reading
 from lake_assets.silver.write.batch import TableResult
+from lake_assets_tests.helpers.oracles.masks import masked
 from lake_assets_tests.helpers.processes.faults import Killed
 from lake_assets_tests.soak import bucket as storage
 from lake_assets_tests.soak import truth
@@ -107,6 +108,8 @@ def _features(plan: Plan, written: Written) -> Iterator[str]:
         yield "small batches"
     if plan.log_too:
         yield "log too"
+    if plan.masked:
+        yield "masked"
     if plan.compressed:
         yield "compressed"
     if plan.kills:
@@ -169,7 +172,7 @@ def _live(history: History, folder: Path, outcome: Outcome) -> None:
     used, results = _turn(storage.quiet(used), plan, None, outcome, history)
     before = _compare(history, used, results, there, before, outcome, "the end")
     if plan.keyed:
-        end = truth.canonical(history.written.source.rows)
+        end = truth.canonical(masked(history.written.source.rows, plan.mask))
         if rows_of(used, "items") != end:
             raise _difference("the end", end, rows_of(used, "items"))
     outcome.digest = truth.digest(before)
@@ -228,6 +231,8 @@ def _compare(
     plan, written = history.plan, history.written
     shape = {"append_log": truth.append_log, "change_log": truth.change_log}.get(plan.kind, truth.current)
     expected = shape(there)
+    if expected is not None:
+        expected = masked(expected, plan.mask)
     for result in results.values():
         if result.error is None:
             continue
@@ -247,7 +252,10 @@ def _compare(
         _equal(f"{place}: the table", expected_rows, found)
         outcome.compared += 1
     if plan.log_too:
-        log, changes = rows_of(used, "items_changes"), truth.canonical(truth.change_log(there))
+        log, changes = (
+            rows_of(used, "items_changes"),
+            truth.canonical(masked(truth.change_log(there), plan.mask)),
+        )
         if plan.reloads:
             log, changes = _changes_only(log), _changes_only(changes)
         _equal(f"{place}: its change log", changes, log)

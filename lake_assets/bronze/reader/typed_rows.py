@@ -19,8 +19,8 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.reader.casts import utc_wall_clock
 from lake_assets.bronze.reader.parquet_types import from_parquet
 from lake_assets.bronze.reader.wide_rows import Fault, is_wide, typed_by_kind
+from lake_assets.config import REDACTED, DmsSettings, Mode, TableConfig
 from lake_assets.config import Column as ColumnConfig
-from lake_assets.config import DmsSettings, Mode, TableConfig
 from lake_assets.spark.sql import Sql, joined, literal, quoted, sql
 from lake_assets.spark.types import spark_type
 
@@ -50,8 +50,8 @@ def typed_rows(
     """The changes as `reader.read_changes` describes them. `rows` have the fields `_0`, `_1`… of the layout's columns,
     and `_file`, `_row`, `_bad`; for CSV with a no-supplemental-value marker also `_unsupplied`; `types` are the Arrow
     names of the fields' Parquet types by column (`string` for JSON), None for the text of a CSV file. `explain`: `_bad`
-    names every fault of a row with its value, rather than the first fault; for the few rows that are shown.
-    `checked`: all operations, times and sequences are known to be usable."""
+    names every fault of a row with its value, rather than the first fault; for the few rows that are shown. Of a table
+    with masks no value is shown. `checked`: all operations, times and sequences are known to be usable."""
     rows, fields = _with_absent_columns(rows, layout, table)
     file = _File(kind, fields, types, table, dms, explain)
     rows = rows.withColumn("_op", _operation(file))
@@ -61,7 +61,7 @@ def typed_rows(
     own_sequence, unsortable = _own_sequence(file)
     faults = [*lost, *lost_before, *_nulls(file, images), *_unidentified(file, before)]
     if not checked:
-        faults = [_unknown_operation(), *faults, *untimed, *unsortable]
+        faults = [_unknown_operation(file), *faults, *untimed, *unsortable]
     return rows.select(
         "_op",
         "_commit_ts",
@@ -132,8 +132,8 @@ class _File:
 
     def described(self, fault: Column, value: Column, written: str) -> Column:
         """The fault, if `explain` with the value; `written` is the value's type in the file."""
-        if not self.explain:
-            return fault
+        if not self.explain or self.table.mask:
+            return fault  # in a row with a missing or surplus delimiter, a masked value is in the place of another
         return _shown(fault, F.hex(value) if "binary" in written else value)
 
 
@@ -345,11 +345,12 @@ def _with_empty_text(file: _File, column: ColumnConfig) -> Sql:
     return sql("CASE WHEN {text} IS NULL AND {binds} THEN '' ELSE {text} END", text=text, binds=binds)
 
 
-def _unknown_operation() -> Fault:
+def _unknown_operation(file: _File) -> Fault:
     operation = F.col("_op")
     # isin() of a NULL operation is NULL, not false.
     written = F.coalesce(operation, F.lit(""))
-    named = F.concat(F.lit("unknown operation "), operation.substr(1, 20))
+    shown = F.lit(REDACTED) if file.table.mask else operation.substr(1, 20)
+    named = F.concat(F.lit("unknown operation "), shown)
     reason = F.when(written == "", F.lit("no operation")).otherwise(named)
     return ~written.isin("I", "U", "D"), reason
 

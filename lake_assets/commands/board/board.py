@@ -21,6 +21,7 @@ from lake_assets.demo.marts.rack_board import rack_section
 from lake_assets.gold.mart_latency import mart_passages
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.lake import Lake
+from lake_assets.silver.table.masks import shown
 from lake_assets.spark.causes import root_cause
 from lake_assets.words import span
 
@@ -63,7 +64,7 @@ def content(lake: Lake, now: datetime | None = None, instance: "dg.DagsterInstan
         marts=marts,
         checks=part("checks", lambda: _checks(lake, instance)),
         alarms=part("alarms", lambda: _alarms(lake)),
-        held=part("quarantine", lambda: lake.runtime.quarantine.open()[::-1]),
+        held=part("quarantine", lambda: shown(lake.runtime.quarantine.open(), lake.targets)[::-1]),
         most=MOST_ROWS,
         problems=problems,
         now=now,

@@ -33,7 +33,10 @@ def list_(
     """List what is set aside."""
     from rich.table import Table as Columns
 
-    rows = _chosen(lake_of(context), table, [], every=every)
+    from lake_assets.silver.table.masks import shown
+
+    lake = lake_of(context)
+    rows = shown(_chosen(lake, table, [], every=every), lake.targets)
     if as_json:
         print_json([_as_dict(held) for held in rows])
         return
@@ -49,7 +52,10 @@ def list_(
 @quarantine.command()
 def show(context: typer.Context, ids: Annotated[list[str], typer.Argument()]) -> None:
     """Show a row with its raw text, its file and the reason."""
-    for held in _chosen(lake_of(context), None, ids, every=True):
+    from lake_assets.silver.table.masks import shown
+
+    lake = lake_of(context)
+    for held in shown(_chosen(lake, None, ids, every=True), lake.targets):
         for name, value in _as_dict(held).items():
             typer.echo(f"{name}: {value}")
         typer.echo("")

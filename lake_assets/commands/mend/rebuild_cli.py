@@ -112,13 +112,19 @@ def chosen(context: typer.Context, table: str) -> "tuple[Lake, list[Target]]":
     return lake, found
 
 
+def _masks(target: "Target") -> str:
+    masks = target.config.mask
+    return f" with masks ({', '.join(f'{name}: {mask}' for name, mask in masks.items())})" if masks else ""
+
+
 def _line(target: "Target", found: "Rebuilt", check: bool) -> str:
     if found.equal:
         return f"{target.identifier}: {many(found.files, 'file', 'give')} the rows that it has; nothing was changed"
     if found.reshaped and found.published is not None:
         return (
-            f"{target.identifier}: {many(found.files, 'file')}, now as {target.mode}, "
-            f"{many(found.published.rows, 'row')}"
+            f"{target.identifier}: {many(found.files, 'file')}, now as {target.mode}{_masks(target)}, "
+            f"{many(found.published.rows, 'row')}; its earlier snapshots have the former rows until "
+            "`lake-assets maintain` expires them"
         )
     difference = (
         f"{target.identifier}: {many(found.rows_only_before, 'row')} that the "

@@ -18,6 +18,7 @@ from lake_assets.errors import LakeError, RowCountMismatch
 from lake_assets.orchestration.checks.check_history import CheckExecution
 from lake_assets.orchestration.checks.freshness_check import FreshnessState, freshness
 from lake_assets.silver.plan.table_state import TableState
+from lake_assets.silver.table.masks import shown
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.row_count import LiveRows, live_rows_problem
 from lake_assets.silver.table.targets import Target
@@ -162,7 +163,8 @@ def quarantine_evaluation(target: Target, held: Sequence[Held]) -> dg.AssetCheck
         "files": sum(row.row is None for row in held),
     }
     if held:
-        metadata["newest"] = f"{held[-1].id}: {held[-1].reason}"
+        (newest,) = shown(held[-1:], [target])
+        metadata["newest"] = f"{newest.id}: {newest.reason}"
         metadata["next_step"] = f"lake-assets quarantine list --table {target.table}"
     return _evaluation(target, QUARANTINE, not held, metadata, severity=dg.AssetCheckSeverity.WARN)
 

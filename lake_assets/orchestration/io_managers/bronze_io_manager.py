@@ -13,6 +13,7 @@ from lake_assets.bronze.reader.recount import counted
 from lake_assets.iceberg.table_io import column_ddl
 from lake_assets.orchestration.shared.asset_keys import bronze_key
 from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.changes.masking import masked
 from lake_assets.spark.sql import Sql, joined
 
 CHANGE_COLUMNS = Sql(
@@ -24,8 +25,8 @@ class BronzeIOManager(dg.IOManager):
     """Loads the changes of the partitions that an asset's run maps to.
 
     Columns: `_op` string, `_commit_ts` timestamp (UTC), `_sequence` string, `_file` string, `_row` long, `_bad` string
-    (a reason for a row that cannot be used, else NULL), and the table's columns with their declared types. Days
-    without a file have no rows. Only logged files are read; the sensor or `lake-assets sync` logs them.
+    (a reason for a row that cannot be used, else NULL), and the table's columns with their declared types, masked as in
+    silver. Days without a file have no rows. Only logged files are read; the sensor or `lake-assets sync` logs them.
     """
 
     def __init__(self, runtime: LakeRuntime) -> None:
@@ -54,7 +55,9 @@ class BronzeIOManager(dg.IOManager):
             return spark.createDataFrame([], joined(", ", (CHANGE_COLUMNS, *columns)))
         dms = source.settings(table)
         files = [counted(store, file, dms, source.tables) for file in logged]
-        changes = read_changes(spark, store, files, name=table, table=source.tables[table], dms=dms)
+        config = source.tables[table]
+        changes = read_changes(spark, store, files, name=table, table=config, dms=dms)
+        changes = masked(changes, config.mask, (), self._runtime.lake.masking.salt)
         return changes.select("_op", "_commit_ts", "_sequence", "_file", "_row", "_bad", "_image.*")
 
     def _table(self, key: dg.AssetKey) -> tuple[str, str]:

@@ -6,11 +6,12 @@ from typing import Any
 
 import dagster as dg
 
-from lake_assets.config import Column, LakeConfig
+from lake_assets.config import Column, LakeConfig, Mask
 from lake_assets.orchestration.shared.links import bucket_link
 from lake_assets.spark.catalog_conf import warehouse_uri
 
 NONE: Mapping[str, str] = MappingProxyType({})
+NO_MASKS: Mapping[str, Mask] = MappingProxyType({})
 DETAILS = "details"
 """Metadata of an event: the figures that the UI shows only when the entry is expanded."""
 STAGES = "seconds_by_stage"
@@ -54,16 +55,20 @@ def _is_nothing(value: Any) -> bool:
 
 
 def table_metadata(
-    lake: LakeConfig, identifier: str, columns: Iterable[Column], comments: Mapping[str, str] = NONE
+    lake: LakeConfig,
+    identifier: str,
+    columns: Iterable[Column],
+    comments: Mapping[str, str] = NONE,
+    masks: Mapping[str, Mask] = NO_MASKS,
 ) -> dict[str, Any]:
     """Under Dagster's names: table name (catalog.namespace.table), address, kind of storage, columns; and the link to
-    the table's files. `comments`: by column."""
+    the table's files. `comments` and `masks`: by column."""
     address = f"{warehouse_uri(lake.catalog)}/{identifier.replace('.', '/')}"
     return {
         "dagster/table_name": f"{lake.catalog.name}.{identifier}",
         "dagster/uri": address,
         "dagster/storage_kind": "iceberg",
-        "dagster/column_schema": column_schema(columns, comments),
+        "dagster/column_schema": column_schema(columns, comments, masks),
         **bucket_link(address, lake.catalog.properties.get("s3.endpoint")),
     }
 
@@ -73,8 +78,10 @@ def same_columns(upstream: dg.AssetKey, columns: Iterable[Column]) -> dg.TableCo
     return dg.TableColumnLineage({c.name: [dg.TableColumnDep(upstream, c.name)] for c in columns})
 
 
-def column_schema(columns: Iterable[Column], comments: Mapping[str, str] = NONE) -> dg.TableSchema:
-    """The columns as the UI shows them."""
+def column_schema(
+    columns: Iterable[Column], comments: Mapping[str, str] = NONE, masks: Mapping[str, Mask] = NO_MASKS
+) -> dg.TableSchema:
+    """The columns as the UI shows them, a masked one with the tag `mask`."""
     return dg.TableSchema(
         columns=[
             dg.TableColumn(
@@ -82,6 +89,7 @@ def column_schema(columns: Iterable[Column], comments: Mapping[str, str] = NONE)
                 c.type,
                 description=comments.get(c.name),
                 constraints=dg.TableColumnConstraints(nullable=not c.required),
+                tags={"mask": masks[c.name].value} if c.name in masks else {},
             )
             for c in columns
         ]

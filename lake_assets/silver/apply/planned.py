@@ -34,7 +34,7 @@ from lake_assets.silver.apply.apply_batch import BeforePublish, apply_batch
 from lake_assets.silver.apply.evolve_table import batch_contracts, evolved
 from lake_assets.silver.plan.planner import Batch
 from lake_assets.silver.table.position import Position
-from lake_assets.silver.table.shape import reshaped
+from lake_assets.silver.table.shape import has_other_shape, reshaped
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets.silver.write.batch_context import BatchContext, Damaged
@@ -64,7 +64,7 @@ class Planned:
     by_today: bool = False
     """Whether all files are read by the newest contract, rather than each by its own."""
     reshape: bool = False
-    """Whether the batch changes the table's shape: none of the table's rows is read, all are replaced."""
+    """Whether the batch changes the table's shape or masks: none of the table's rows is read, all are replaced."""
 
 
 def retrying(target: Target, call: Callable[[], T]) -> T:
@@ -171,7 +171,7 @@ def _contracts(runtime: LakeRuntime, planned: Planned) -> Contracts:
 def _applied(context: BatchContext, before_publish: BeforePublish) -> BatchResult:
     """Changes the table's columns as the batch needs, and applies the batch."""
     with ExitStack() as around:
-        if context.reshape and context.table is not None:
+        if context.table is not None and has_other_shape(context.target, context.table):
             catalog = context.runtime.lake.catalog.name
             around.enter_context(reshaped(context.spark, catalog, context.target, context.table))
         position, changes = around.enter_context(evolved(context))

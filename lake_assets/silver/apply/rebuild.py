@@ -24,6 +24,7 @@ from lake_assets.silver.plan.rewritten import lost_contents
 from lake_assets.silver.plan.table_state import plan_table
 from lake_assets.silver.table.guard import foreign_commits, refuse_other_source
 from lake_assets.silver.table.log_mark import why_other_log
+from lake_assets.silver.table.masks import lost_masks, other_masks
 from lake_assets.silver.table.position import Position, PositionLost, read_position
 from lake_assets.silver.table.shape import has_other_shape, refuse_other_shape
 from lake_assets.silver.table.targets import Target
@@ -43,7 +44,7 @@ class Rebuilt:
     """Rows that the table had and the files do not give."""
     rows_only_after: int
     reshaped: bool
-    """Whether the table had another shape before, so that its rows cannot be compared."""
+    """Whether the table had another shape or other masks before, so that its rows cannot be compared."""
     published: BatchResult | None
     """None when nothing differs, or the caller did not want to publish."""
 
@@ -126,10 +127,15 @@ def _attempt_once(
     position, batch, logged = plan_again(runtime, target, table, plan)
     if not publish and table is not None:
         refuse_other_shape(target, table)  # a comparison would have to change its columns
+    if (lost := lost_masks(target, position)) is not None:
+        raise lost
+    masks = other_masks(target, position, runtime.contracts.of(target.identifier))
+    if masks is not None and (not publish or batch.kind != "full_load"):
+        raise masks
     damaged = known_damage(runtime, target)
     refuse_lost_files(runtime, target, batch, logged, damaged)
     found: list[tuple[int, int]] = []
-    reshape = table is not None and has_other_shape(target, table)
+    reshape = masks is not None or (table is not None and has_other_shape(target, table))
 
     def compare(context: BatchContext, current: Attempt) -> None:
         found.append((0, 0) if reshape else _differences(context, current))
@@ -137,7 +143,8 @@ def _attempt_once(
         needed = found[-1] != (0, 0) or reshape or foreign_commits(table) or not position.log_offset
         if not publish or not needed:
             raise _NotPublished(target.identifier)
-        _refuse_loss(target, position, batch, logged, found[-1][0])
+        lost_rows = found[-1][0] if masks is None else _fewer_rows(context, current)
+        _refuse_loss(target, position, batch, logged, lost_rows)
 
     planned = Planned(target, table, position, batch, logged, again=True, by_today=by_today, reshape=reshape)
     try:
@@ -220,6 +227,11 @@ def _differences(context: BatchContext, current: Attempt) -> tuple[int, int]:
     before = context.main.select(*columns)
     after = context.spark.table(current.address).select(*columns)
     return before.exceptAll(after).count(), after.exceptAll(before).count()
+
+
+def _fewer_rows(context: BatchContext, current: Attempt) -> int:
+    """By how many rows the branch is smaller: of rows with other masks, no more can be compared."""
+    return max(0, context.position.rows - context.spark.table(current.address).count())
 
 
 def _refuse_loss(

@@ -23,6 +23,7 @@ from lake_assets.config import Mode
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.images import to_current_contract
 from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used
+from lake_assets.silver.changes.masking import masked
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut, in_cut, observe_sides, with_sides
 from lake_assets.silver.plan.parts import Part
 from lake_assets.silver.table.change_events import ChangeFigures
@@ -155,12 +156,18 @@ class Reading:
             explain=explain,
             checked=self._figures is not None,
         )
-        if contract.columns == target.image_columns:
-            return changes
-        names = contracts.names_today(group.version.number, drops=target.schema_changes.dropped == "drop")
-        return to_current_contract(
-            changes, contract.columns, names, target.image_columns, target.matched_by, target.config.defaults
-        )
+        if contract.columns != target.image_columns:
+            names = contracts.names_today(group.version.number, drops=target.schema_changes.dropped == "drop")
+            changes = to_current_contract(
+                changes,
+                contract.columns,
+                names,
+                target.image_columns,
+                target.matched_by,
+                target.config.defaults,
+            )
+        # By today's names: also of a file that was written before its column was masked or renamed.
+        return masked(changes, target.config.mask, target.matched_by, target.salt)
 
     def checkpointed(self, rows: DataFrame, *observed: Observed) -> DataFrame:
         """Computes rows that derive from `good` now; fills the observations in their plan."""

@@ -20,6 +20,7 @@ from lake_assets.silver.plan.load_evidence import gate_of
 from lake_assets.silver.plan.planner import UP_TO_DATE, Batch, Plan, State, Stop, living_files, plan_batch
 from lake_assets.silver.table.guard import refuse_unfit
 from lake_assets.silver.table.log_mark import why_other_log
+from lake_assets.silver.table.masks import lost_masks, other_masks
 from lake_assets.silver.table.partition_edits import unapplied_partitions
 from lake_assets.silver.table.position import Position, read_position
 from lake_assets.silver.table.targets import Target
@@ -145,6 +146,10 @@ def plan_table(
     files in one batch, however many."""
     if (reason := _why_lost(runtime, target, position, logged)) is not None:
         return Plan(stop=Stop(f"{target.identifier}: {reason}", "Run `lake-assets recover`."))
+    recorded = runtime.contracts.of(target.identifier)
+    for stopped in (lost_masks(target, position), other_masks(target, position, recorded)):
+        if stopped is not None:
+            return Plan(stop=Stop(stopped.reason, stopped.next_step))
     return plan_batch(
         position,
         logged,

@@ -30,6 +30,7 @@ TOUCHED_HOURS = "lake.touched-hours."
 ALL = "all"
 """The value for every day or hour."""
 UNKNOWN_ROWS = "lake.unknown-rows"
+MASKS = "lake.masks"
 BATCH = "lake.batch."
 """Prefix of the batch's own figures."""
 REPAIR = "repair"
@@ -74,6 +75,8 @@ class Position:
     unknown_rows: int = 0
     """How many rows updates referred to since the full load although the table did not have them. Without a full load,
     deletes count, too."""
+    masks: str = ""
+    """The masks of its rows, as `masks.described` writes them; empty without any."""
     mark: LogMark | None = None
     """The log of the offset; None if the commit does not record it."""
 
@@ -92,6 +95,8 @@ class Position:
             properties |= {CUT: self.cut.astimezone(UTC).isoformat(), CUT_WAITING: str(self.waiting)}
         if self.unknown_rows:
             properties[UNKNOWN_ROWS] = str(self.unknown_rows)
+        if self.masks:
+            properties[MASKS] = self.masks
         return properties | (self.mark.properties() if self.mark is not None else {})
 
 
@@ -125,6 +130,7 @@ def read_position(table: Table | None) -> Position:
                 cut=datetime.fromisoformat(cut) if cut else None,
                 waiting=int(properties.get(CUT_WAITING, "0")),
                 unknown_rows=int(properties.get(UNKNOWN_ROWS, "0")),
+                masks=properties.get(MASKS, ""),
                 mark=LogMark.read(properties),
             )
         parent = snapshot.parent_snapshot_id

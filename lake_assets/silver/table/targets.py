@@ -6,6 +6,8 @@ Here: names and contract of each silver table. Not here: its state, or how it is
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pydantic import SecretStr
+
 from lake_assets.config import (
     FURTHER_SHAPES,
     SHAPE_COLUMNS,
@@ -55,6 +57,8 @@ class Target:
     """Whether some of its files may have before images."""
     may_be_partial: bool = False
     """Whether updates in some of its files may lack columns, which `_unsupplied` names."""
+    salt: SecretStr | None = None
+    """The salt of columns with `mask: hash`."""
     tracked: Tracked = UNTRACKED
 
     @property
@@ -137,9 +141,13 @@ class Target:
 
 
 def source_targets(
-    name: str, source: SourceConfig, tracked: Mapping[str, Tracked] | None = None
+    name: str,
+    source: SourceConfig,
+    tracked: Mapping[str, Tracked] | None = None,
+    salt: SecretStr | None = None,
 ) -> list[Target]:
-    """The silver tables of one source; `tracked` maps a silver table's name to its columns to track."""
+    """The silver tables of one source; `tracked` maps a silver table's name to its columns to track. `salt`: the
+    lake's, for those that are written."""
     wanted = tracked or {}
     targets = []
     for table, config in source.tables.items():
@@ -156,6 +164,7 @@ def source_targets(
                     dms=source.settings(table),
                     freshness=config.freshness or source.freshness,
                     schema_changes=_policies(config, source),
+                    salt=salt,
                     tracked=wanted.get(silver, UNTRACKED),
                 )
             )
@@ -177,6 +186,9 @@ def lake_targets(lake: LakeConfig, tracked: Mapping[tuple[str, str], Tracked] | 
         target
         for name, source in lake.sources.items()
         for target in source_targets(
-            name, source, {table: columns for (owner, table), columns in wanted.items() if owner == name}
+            name,
+            source,
+            {table: columns for (owner, table), columns in wanted.items() if owner == name},
+            lake.masking.salt,
         )
     ]

@@ -49,7 +49,7 @@ class BatchContext:
     again: bool = False
     """Whether the batch's files were applied before, and their keys are recomputed from all files."""
     reshape: bool = False
-    """Whether the table's rows are of another shape: none of them is read, all are replaced."""
+    """Whether the table's rows are of another shape or masked otherwise: none of them is read, all are replaced."""
     states: DataFrame | None = None
     """States of keys to write instead of those that the batch's files give; such a batch has no files."""
     watch: Stopwatch = field(default_factory=Stopwatch)

@@ -20,6 +20,7 @@ from lake_assets.iceberg.table_io import APPLIED_AT, RESTAMP_OF, committed_at, l
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import all_touched
 from lake_assets.silver.table.change_events import ChangeFigures
+from lake_assets.silver.table.masks import described
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.row_count import RowCounts, row_count_problem
 from lake_assets.silver.table.targets import Target
@@ -44,6 +45,7 @@ def next_position(context: BatchContext, seen: ChangeFigures) -> Position:
         max_sequence=max(sequences),
         max_commit_ts=_latest(stamps),
         contract_version=context.contracts.versions[-1].number,
+        masks=described(context.target),
         mark=context.log_mark,
         cut=batch.cut,
         unknown_rows=position.unknown_rows if batch.kind == "cdc" else 0,

@@ -14,7 +14,7 @@ from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_bad_rows
 from lake_assets.bronze.quarantine.quarantine_log import Held, State
 from lake_assets.bronze.quarantine.raw_rows import RawRow, raw_records
-from lake_assets.config import QuarantineLimits
+from lake_assets.config import REDACTED, QuarantineLimits
 from lake_assets.errors import TableStopped
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.plan.parts import Part, Requested, request_of
@@ -175,7 +175,8 @@ def _held(
         log_offset=file.offset,
         row=place,
         line=raw.line if raw is not None else None,
-        raw=raw.text if raw is not None else None,
+        # The fields of a row that does not fit cannot be assigned to columns with certainty.
+        raw=(REDACTED if target.config.mask else raw.text) if raw is not None else None,
         reason=reason,
         batch=f"{batch[0].key} to {batch[-1].key}",
         at=datetime.now(UTC),

@@ -22,6 +22,7 @@ from lake_assets.silver.write.batch import BatchResult, TableResult
 from lake_assets_tests.helpers.files.dms_files import DmsFile, csv_bytes, parquet_bytes, put, transactions_csv
 from lake_assets_tests.helpers.lakes.small_lakes import DMS, small_lake
 from lake_assets_tests.helpers.oracles import oracle
+from lake_assets_tests.helpers.oracles.masks import masked
 
 AT_ONCE = {"full_load_complete": "immediately"}
 """Loads are not waited for: what waits is `test_plan.py`'s subject."""
@@ -153,8 +154,12 @@ class Bench:
         """The oracle's rows for the files in the bucket, in comparable form."""
         files, columns = self.files(table), self.columns(table)
         if shape == "current":
-            return comparable(oracle.current(files, columns, self.key(table)))
-        return comparable(getattr(oracle, shape)(files, columns))
+            return self.as_silver(table, oracle.current(files, columns, self.key(table)))
+        return self.as_silver(table, getattr(oracle, shape)(files, columns))
+
+    def as_silver(self, table: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Rows of the source, masked as lake.yaml says, in comparable form."""
+        return comparable(masked(rows, self.tables[table].get("mask", {})))
 
     def summary(self, name: str = "items") -> dict[str, str]:
         """Properties of the current snapshot."""

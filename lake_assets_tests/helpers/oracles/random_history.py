@@ -14,6 +14,15 @@ from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_
 
 TABLE = "public.items"
 COLUMNS = {"v": "string", "id": "long not null", "part": "string not null", "n": "int not null"}
+MASKS: tuple[dict[str, str | None], ...] = (
+    {},
+    {"part": "hash"},
+    {},
+    {"v": "redact"},
+    {"v": "hash", "part": "hash"},
+    {"v": None},
+)
+"""By turns, the masks of a history's table; `part` is in every second history's key."""
 Key = tuple[int, str]
 
 
@@ -75,6 +84,11 @@ class History:
     max_files: int
     rows: list[dict[str, Any]]
     """What the source holds in the end."""
+
+    @property
+    def mask(self) -> dict[str, str | None]:
+        """The masks of silver's columns."""
+        return MASKS[self.seed % len(MASKS)]
 
 
 def random_history(seed: int) -> History:

@@ -26,6 +26,7 @@ import yaml
 from lake_assets.commands.setup.dagster_files import place
 from lake_assets.config.config_file import load_lake
 from lake_assets.demo.compare import compare_with_source, source_rows
+from lake_assets.demo.demo_commands import source_masks
 from lake_assets.demo.history import generate_history
 from lake_assets.demo.source.bike_schema import TABLES
 from lake_assets.iceberg.table_io import load_table
@@ -195,7 +196,9 @@ def running(
 
 def differences(dev: Dev, lake: Lake) -> list[str]:
     """The tables of silver that differ from the source."""
-    compared = compare_with_source(lake.runtime.catalog, "silver_bikeshare", dev.database)
+    compared = compare_with_source(
+        lake.runtime.catalog, "silver_bikeshare", dev.database, source_masks(lake.config)
+    )
     return [str(table) for table in compared if table.table in KEPT and not table.equal]
 
 

@@ -17,6 +17,7 @@ from lake_assets.checks.data_check import Outcome
 from lake_assets.checks.source_rules import equals_source
 from lake_assets.config import S3Config, SourceConfig
 from lake_assets.lake import open_lake
+from lake_assets_tests.helpers.oracles.masks import MASKING
 from lake_assets_tests.helpers.orchestration.dagster_shop import QUIET, STOPS, Shop, open_shop
 from lake_assets_tests.helpers.servers.postgresql import Login
 from lake_assets_tests.helpers.servers.secrets import Secret, secrets_config
@@ -56,12 +57,17 @@ def execute(engine: sa.Engine, *statements: str) -> None:
 @pytest.fixture
 def shop(spark: SparkSession, source: sa.Engine, postgresql: str, tmp_path: Path) -> Shop:
     """A lake with the rows of the source."""
+    return landed(tmp_path, postgresql, TABLE)
+
+
+def landed(folder: Path, database: str, table: dict[str, Any]) -> Shop:
     shop = open_shop(
-        tmp_path,
+        folder,
         marts=(),
-        tables={"shop.sales": TABLE},
-        source={"database": postgresql},
+        tables={"shop.sales": table},
+        source={"database": database},
         checks={"source_patience": "0s"},
+        **MASKING,
     )
     land(shop, range(1, ROWS + 1))
     shop.apply()
@@ -151,6 +157,19 @@ def test_columns_that_may_differ(shop: Shop, source: sa.Engine) -> None:
     assert check.evaluate(shop.lake.runtime).passed
     execute(source, "DROP TABLE shop.sales")
     assert "The source has no table shop.sales" in check.evaluate(shop.lake.runtime).state
+
+
+@pytest.mark.parametrize("mask", [{"name": "hash", "at": None}, {"id": "hash", "name": "redact"}])
+def test_masked_columns_are_counted(
+    spark: SparkSession, source: sa.Engine, postgresql: str, tmp_path: Path, mask: dict[str, str | None]
+) -> None:
+    columns = TABLE["columns"] | {"id": "string not null" if "id" in mask else "long not null"}
+    shop = landed(tmp_path, postgresql, TABLE | {"columns": columns, "mask": mask})
+    assert evaluate(shop).passed
+    write(shop, "UPDATE {table} SET name = NULL WHERE name = (SELECT max(name) FROM {table})")
+    found = evaluate(shop)
+    assert not found.passed
+    assert "count(name) differs" in found.figures["differences"]
 
 
 def test_a_change_that_is_on_its_way(shop: Shop, source: sa.Engine) -> None:

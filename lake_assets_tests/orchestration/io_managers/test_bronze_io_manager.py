@@ -23,6 +23,7 @@ from lake_assets.rounds import arrivals
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets_tests.helpers.files.dms_files import DmsFile, csv_bytes, put
 from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS, small_lake
+from lake_assets_tests.helpers.oracles.masks import MASKING, hashed
 
 ITEMS_KEY = dg.AssetKey(["bronze", "shop", "items"])
 TYPES = {
@@ -123,6 +124,19 @@ def materialize(lake: Lake, mine: dg.AssetsDefinition, days: str | None = None) 
 
 def ids(frame: DataFrame) -> list[int]:
     return [row["id"] for row in frame.orderBy("_file", "_row").collect()]
+
+
+def test_masked_columns_are_masked(spark: SparkSession, tmp_path: Path) -> None:
+    for file in FILES:
+        put(tmp_path / "bronze", file.key, content(file))
+    lake = small_lake(
+        tmp_path, {"public.items": ITEMS | {"mask": {"name": "hash", "price": None}}}, **MASKING
+    )
+    log_arrivals(lake.runtime, "shop")
+    seen: Seen = []
+    materialize(lake, asset(lake, seen), "2026-03-02")
+    found = {row["id"]: (row["name"], row["price"]) for row in seen[0].collect()}
+    assert found == {1: (hashed('a "quoted", name'), None), 2: (hashed("item 2"), None), 3: (None, None)}
 
 
 def test_one_day_typed(lake: Lake) -> None:

@@ -1,0 +1,69 @@
+"""Masking: silver's columns with `mask` get a hash, `***` or NULL instead of their values.
+
+It happens where a row has just been read, before any shape of the table sees it, so that nothing that is computed or
+written has the plain value. Here: that replacement. Not here: which columns (`config/columns.py`), a change of masks
+(`silver/table/masks.py`). DataFrame API only.
+"""
+
+import hashlib
+from collections.abc import Collection, Mapping
+
+import pyarrow as pa
+from pydantic import SecretStr
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lake_assets.config import REDACTED, Mask
+from lake_assets.spark.sql import quoted
+
+_BLOCK = 64
+"""Bytes of a block of SHA-256, by which RFC 2104 pads the key."""
+
+
+def masked(
+    changes: DataFrame, masks: Mapping[str, Mask], matched_by: Collection[str], salt: SecretStr | None
+) -> DataFrame:
+    """`changes` as `read_changes` returns them, with masked values in `_image` and `_before`. `matched_by`: the columns
+    of `_before`."""
+    if not masks:
+        return changes
+    hashed = Mask.HASH in masks.values()
+    pads = _pads(changes.sparkSession, salt) if hashed else F.lit(None)
+    structs = {"_image": tuple(masks)}
+    if "_before" in changes.columns:
+        structs["_before"] = tuple(name for name in masks if name in matched_by)
+    return changes.withColumns({name: _struct(name, found, masks, pads) for name, found in structs.items()})
+
+
+def _struct(name: str, columns: Collection[str], masks: Mapping[str, Mask], pads: Column) -> Column:
+    struct = F.col(name)
+    for column in columns:
+        struct = struct.withField(quoted(column), _value(F.col(name)[column], masks[column], pads))
+    return struct
+
+
+def _value(plain: Column, mask: Mask, pads: Column) -> Column:
+    match mask:
+        case Mask.HASH:
+            return _hmac(plain, pads)
+        case Mask.REDACT:
+            return F.when(plain.isNotNull(), F.lit(REDACTED))
+    # Of the column's own type.
+    return F.when(F.lit(False), plain)
+
+
+def _hmac(text: Column, pads: Column) -> Column:
+    """HMAC-SHA256 in hexadecimal digits, as Python's `hmac.new(salt, text, "sha256").hexdigest()`."""
+    inner = F.unhex(F.sha2(F.concat(pads["inner"], text.cast("binary")), 256))
+    return F.sha2(F.concat(pads["outer"], inner), 256)
+
+
+def _pads(spark: SparkSession, salt: SecretStr | None) -> Column:
+    """The salt as HMAC's two pads. It is the value of a row of a local table: in plans, in its UI and in its event log,
+    Spark shows literals, and of a local table only the names of the columns."""
+    assert salt is not None, "lake.yaml with mask: hash has a salt"
+    key = salt.get_secret_value().encode()
+    key = (hashlib.sha256(key).digest() if len(key) > _BLOCK else key).ljust(_BLOCK, b"\0")
+    values = {"inner": [bytes(byte ^ 0x36 for byte in key)], "outer": [bytes(byte ^ 0x5C for byte in key)]}
+    row = spark.createDataFrame(pa.table(values, pa.schema([("inner", pa.binary()), ("outer", pa.binary())])))
+    return row.select(F.struct("inner", "outer")).scalar()

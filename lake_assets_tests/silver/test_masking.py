@@ -1,0 +1,379 @@
+"""Masked columns: in every shape, layout and strategy silver is the oracle's rows, masked; and a change of masks.
+
+Here: rows, and quarantined rows. Not here: which masks lake.yaml may have (`config/test_masks.py`), all bytes of a lake
+(`test_masked_bytes.py`), histories by chance (`test_random_histories.py`, `soak/`).
+"""
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pydantic import SecretStr
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lake_assets.commands.mend.quarantine_commands import retry
+from lake_assets.config import Mask
+from lake_assets.config.columns import MaskingConfig
+from lake_assets.errors import TableStopped
+from lake_assets.orchestration.checks.silver_checks import quarantine_evaluation
+from lake_assets.orchestration.lake_definitions import open_lake
+from lake_assets.silver.apply.rebuild import Rebuilt, rebuild, replay
+from lake_assets.silver.changes.masking import masked
+from lake_assets.silver.table.masks import shown
+from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file, transaction_file
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.oracles.masks import MASKING, SALT, hashed
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+TABLE = "public.items"
+COLUMNS = {
+    "id": "string not null",
+    "email": "string not null",
+    "name": "string",
+    "born": "date",
+    "a.b`c": "string",
+    "v": "string",
+}
+MASK = {"id": "hash", "email": "hash", "name": "redact", "born": None, "a.b`c": "hash"}
+KEYED: dict[str, Any] = {"columns": COLUMNS, "primary_key": ["id"], "mask": MASK}
+Change = dict[str, Any]
+
+
+def row(key: str, v: str | None = None, **values: Any) -> Change:
+    plain = {
+        "email": f"{key}@example.org",
+        "name": f"Name of {key}",
+        "born": date(2000, 1, 2),
+        "a.b`c": f"odd {key}",
+    }
+    return {"id": key, **plain, "v": v, **values}
+
+
+def story(extension: str = "csv") -> list[list[DmsFile]]:
+    """Two turns: a load, an update, a key move and a delete; then a late file."""
+    clock = Clock()
+    late = clock.change("U", row("one", "late", name=None))
+    clock.now += timedelta(seconds=5)
+    changes = [
+        clock.change("U", row("two", "new e-mail", email="second@example.org")),
+        clock.change("U", row("four", "moved", email="three@example.org"), {"id": "three"}),
+        clock.change("I", row("five", "", name="", **{"a.b`c": None})),
+        clock.change("D", dict.fromkeys(COLUMNS) | {"id": "one-off"}),
+    ]
+    loaded = [row(key) for key in ("one", "two", "three", "one-off")]
+    return [
+        [
+            load_file(TABLE, loaded, extension=extension),
+            cdc_file(TABLE, clock.now + timedelta(minutes=1), changes, extension=extension),
+        ],
+        [cdc_file(TABLE, clock.now + timedelta(minutes=2), [late], extension=extension)],
+    ]
+
+
+def check(bench: Bench) -> None:
+    assert bench.rows() == bench.truth()
+    assert bench.rows("items_changes") == bench.truth(shape="change_log")
+    ids = {row["id"] for row in bench.stored()}
+    assert ids == {hashed(key) for key in ("one", "two", "four", "five")}, (
+        "the key moved, and the hash with it"
+    )
+
+
+@pytest.mark.parametrize(
+    "layout", ["csv", "headerless", "parquet", pytest.param("small", marks=pytest.mark.long)]
+)
+def test_a_table_with_a_key_and_its_change_log(
+    spark: SparkSession, tmp_path: Path, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if layout == "small":
+        monkeypatch.setattr("lake_assets.bronze.reader.read_changes.MANY", 1)
+    dms = {"add_column_name": False} if layout == "headerless" else {}
+    bench = Bench(tmp_path, {TABLE: KEYED | {"also": ["change_log"]}}, dms, MASKING)
+    for turn in story("parquet" if layout == "parquet" else "csv"):
+        bench.put(
+            *turn, types={"born": pa.date32()} | {name: pa.string() for name in COLUMNS if name != "born"}
+        )
+        bench.apply()
+        assert bench.rows() == bench.truth()
+    check(bench)
+
+
+def test_files_of_transactions(spark: SparkSession, tmp_path: Path) -> None:
+    dms = {"preserve_transactions": True, "cdc_path": "cdc", "add_column_name": False}
+    bench = Bench(tmp_path, {TABLE: KEYED | {"also": ["change_log"]}}, dms, MASKING)
+    for load, *changes in story():
+        if load.is_load:
+            bench.put(load)
+        else:
+            changes = [load]
+        bench.put(*(transaction_file(f.flushed, [(TABLE, r) for r in f.rows]) for f in changes))
+        bench.apply()
+    check(bench)
+
+
+def test_parquet_numbers_as_hashed_texts(spark: SparkSession, tmp_path: Path) -> None:
+    """A hash is that of the text: the same for a number in CSV and in Parquet."""
+    columns = {"id": "string not null", "v": "string"}
+    bench = Bench(
+        tmp_path, {TABLE: {"columns": columns, "primary_key": ["id"], "mask": {"id": "hash"}}}, {}, MASKING
+    )
+    clock = Clock()
+    bench.put(
+        load_file(TABLE, [{"id": n, "v": "x"} for n in (1, 2)], extension="parquet"), types={"id": pa.int64()}
+    )
+    moved = [clock.change("U", {"id": 3, "v": "y"}, {"id": 2})]
+    bench.put(cdc_file(TABLE, clock.now + timedelta(minutes=1), moved))
+    bench.apply()
+    assert bench.rows() == bench.truth()
+
+
+@pytest.mark.parametrize("mode", ["full_row", "append_log"])
+def test_a_table_without_a_key(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    columns = {"a": "string", "b": "string", "n": "int"}
+    mask = {"a": "hash", "b": "hash"} if mode == "full_row" else {"a": "redact", "b": None}
+    bench, clock = (
+        Bench(tmp_path, {TABLE: {"columns": columns, "mode": mode, "mask": mask}}, {}, MASKING),
+        Clock(),
+    )
+    bench.put(
+        load_file(
+            TABLE, [{"a": "x", "b": "y", "n": 1}, {"a": "x", "b": "y", "n": 1}, {"a": None, "b": "", "n": 2}]
+        )
+    )
+    bench.apply()
+    changes = [clock.change("I", {"a": "z", "b": None, "n": 3})]
+    if mode == "full_row":
+        changes += [
+            clock.change("U", {"a": "X", "b": "y", "n": 1}, {"a": "x", "b": "y", "n": 1}),
+            clock.change("D", {"a": None, "b": "", "n": 2}),
+        ]
+    bench.put(cdc_file(TABLE, clock.now + timedelta(minutes=1), changes))
+    bench.apply()
+    assert bench.rows() == bench.truth(shape=mode)
+
+
+def test_values_that_the_source_did_not_supply_stay(spark: SparkSession, tmp_path: Path) -> None:
+    columns = {"id": "long not null", "email": "string", "name": "string", "v": "string"}
+    table = {"columns": columns, "primary_key": ["id"], "mask": {"email": "hash", "name": "redact"}}
+    bench, clock = Bench(tmp_path, {TABLE: table}, {"csv_no_sup_value": "?"}, MASKING), Clock()
+    bench.put(load_file(TABLE, [{"id": 1, "email": "a@example.org", "name": "A", "v": "old"}]))
+    bench.put(
+        cdc_file(
+            TABLE,
+            clock.now + timedelta(minutes=1),
+            [clock.change("U", {"id": 1, "email": "?", "name": "?", "v": "new"})],
+        )
+    )
+    bench.apply()
+    assert bench.stored() == [{"id": 1, "email": hashed("a@example.org"), "name": "***", "v": "new"}]
+
+
+@pytest.mark.long
+def test_a_wide_table(spark: SparkSession, tmp_path: Path) -> None:
+    columns = {"id": "long not null"} | {f"c{n}": "string" if n % 2 else "long" for n in range(240)}
+    mask = {"c1": "hash", "c2": None, "c239": "redact"}
+    bench = Bench(tmp_path, {TABLE: {"columns": columns, "primary_key": ["id"], "mask": mask}}, {}, MASKING)
+    bench.put(load_file(TABLE, [{"id": 1, **{f"c{n}": str(n) if n % 2 else n for n in range(240)}}]))
+    bench.apply()
+    assert bench.rows() == bench.truth()
+
+
+def test_no_mask_costs_nothing(spark: SparkSession) -> None:
+    rows = spark.range(1)
+    assert masked(rows, {}, (), SecretStr(SALT)) is rows
+
+
+def test_the_salt_is_in_no_plan(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    def pads(byte: int) -> str:
+        return bytes(letter ^ byte for letter in SALT.encode()).hex()
+
+    value = F.struct(F.lit("plain").alias("email"), F.lit(None).cast("string").alias("name"))
+    changes = spark.range(1).select(value.alias("_image"))
+    found = masked(changes, {"email": Mask.HASH, "name": Mask.HASH}, (), SecretStr(SALT))
+    assert found.first() == ((hashed("plain"), None),)
+    found.explain("extended")
+    printed = capsys.readouterr().out
+    assert "sha2" in printed
+    for secret in (SALT, SALT.encode().hex(), pads(0x36), pads(0x5C)):
+        assert secret.lower() not in printed.lower()
+
+
+# --- another mask
+
+
+class Masked:
+    """A table with its change log, under masks that change."""
+
+    def __init__(self, folder: Path, mask: Mapping[str, str | None]) -> None:
+        self.bench = Bench(folder, self.tables(mask), {}, MASKING)
+        self.clock = Clock()
+        self.bench.put(load_file(TABLE, [row("one"), row("two")]))
+        self.first = self.change("U", row("two", "changed"))
+        self.bench.apply()
+
+    def tables(self, mask: Mapping[str, str | None], **more: Any) -> dict[str, Any]:
+        return {TABLE: KEYED | {"also": ["change_log"], "mask": dict(mask)} | more}
+
+    def edit(self, mask: Mapping[str, str | None], **more: Any) -> None:
+        self.bench.edit(self.tables(mask, **more))
+
+    def change(self, op: str, image: Change) -> str:
+        """A file with this change; its key."""
+        change = self.clock.change(op, image)
+        file = cdc_file(TABLE, self.clock.now + timedelta(seconds=1), [change])
+        self.bench.put(file)
+        return file.key
+
+    def stopped(self, *said: str) -> None:
+        """Both tables stop, and a turn changes neither."""
+        before = {name: self.bench.table(name).current_snapshot() for name in ("items", "items_changes")}
+        for result in self.bench.turn().values():
+            for sentence in (*said, "Run `lake-assets rebuild public.items`"):
+                assert sentence in str(result.error)
+        assert {name: self.bench.table(name).current_snapshot() for name in before} == before
+
+    def rebuilt(self) -> list[Rebuilt]:
+        runtime = self.bench.lake.runtime
+        return [rebuild(runtime, target) for target in self.bench.lake.targets]
+
+
+def test_masks_that_change(spark: SparkSession, tmp_path: Path) -> None:
+    """Masks added, of another kind, and removed: no table is ever partly masked, and the rebuilt one is as if it had
+    been so from the beginning."""
+    plain = Masked(tmp_path, {})
+    bench = plain.bench
+    for number, (mask, said) in enumerate(
+        [
+            (
+                {"id": "hash", "email": "hash"},
+                "lake.yaml has mask: hash for email, and the table has its plain values",
+            ),
+            (
+                {"id": "hash", "email": "redact"},
+                "lake.yaml has mask: redact for email, and the table was made with hash",
+            ),
+            ({"id": "hash"}, "the values of email are masked by redact, and lake.yaml has no mask for it"),
+        ]
+    ):
+        plain.edit(mask)
+        plain.change("U", row("one", f"change {number}"))
+        plain.stopped(said)
+        items = bench.lake.targets[0]
+        with pytest.raises(TableStopped, match="lake-assets rebuild"):
+            rebuild(bench.lake.runtime, items, publish=False)
+        with pytest.raises(TableStopped, match="lake-assets rebuild"):
+            replay(bench.lake.runtime, items, plain.first)
+        assert all(found.reshaped and found.published is not None for found in plain.rebuilt())
+        bench.apply()
+        assert bench.rows() == bench.truth()
+        assert bench.rows("items_changes") == bench.truth(shape="change_log")
+        assert all(found.equal for found in plain.rebuilt())
+
+
+def test_another_salt(spark: SparkSession, tmp_path: Path) -> None:
+    shop = Masked(tmp_path, {"email": "hash"})
+    assert SALT not in str(shop.bench.summary())
+    other = MaskingConfig(salt=SecretStr("quite another salt of the lake"))
+    config = shop.bench.lake.config.model_copy(update={"masking": other})
+    shop.bench.lake = open_lake(config, marts=())
+    shop.stopped("the hashes of email were made with another masking.salt")
+    shop.rebuilt()
+    emails = {row["email"] for row in shop.bench.stored()}
+    assert emails == {
+        hashed(f"{key}@example.org", "quite another salt of the lake") for key in ("one", "two")
+    }
+
+
+def test_a_column_that_is_masked_from_its_beginning(spark: SparkSession, tmp_path: Path) -> None:
+    """It needs no rebuild: no row has a plain value of it."""
+    shop = Masked(tmp_path, {"email": "hash"})
+    columns = COLUMNS | {"phone": "string"}
+    shop.edit({"email": "hash", "phone": "redact"}, columns=columns)
+    shop.change("U", row("one", phone="0123"))
+    shop.bench.apply()
+    assert {row["phone"] for row in shop.bench.stored()} == {"***", None}
+    assert all(found.equal for found in shop.rebuilt())
+
+
+def test_a_masked_column_with_another_name(spark: SparkSession, tmp_path: Path) -> None:
+    """The mask goes with it, into files with its former name, too."""
+    shop = Masked(tmp_path, {"email": "hash", "name": "redact"})
+    columns = {"mail" if name == "email" else name: kind for name, kind in COLUMNS.items()}
+    shop.edit({"mail": "hash", "name": "redact"}, columns=columns, renamed_from={"mail": "email"})
+    image = row("one", "renamed", mail="one@example.org")
+    image.pop("email")
+    shop.change("U", image)
+    shop.bench.apply()
+    assert {row["mail"] for row in shop.bench.stored()} == {
+        hashed(f"{key}@example.org") for key in ("one", "two")
+    }
+    assert all(found.equal for found in shop.rebuilt())
+    assert "mail" in shop.bench.summary()["lake.masks"]
+
+
+def test_a_masked_column_that_is_declared_no_more(spark: SparkSession, tmp_path: Path) -> None:
+    """Silver keeps it; read again without its mask, its values would be plain."""
+    shop = Masked(tmp_path, {"name": "hash"})
+    shop.edit({}, columns={name: kind for name, kind in COLUMNS.items() if name != "name"})
+    for result in shop.bench.turn().values():
+        assert "has masked values in name, and lake.yaml does not declare that column any more" in str(
+            result.error
+        )
+    with pytest.raises(TableStopped, match="Declare it again, with its mask"):
+        shop.rebuilt()
+    assert {row["name"] for row in shop.bench.stored()} == {hashed("Name of one"), hashed("Name of two")}
+
+
+# --- rows that cannot be used
+
+
+def test_quarantined_rows_show_no_values(spark: SparkSession, tmp_path: Path) -> None:
+    """Neither the text of the row, nor a value in the place of another."""
+    bench = Bench(tmp_path, {TABLE: KEYED | {"columns": COLUMNS | {"n": "int"}}}, {}, MASKING)
+    bench.put(load_file(TABLE, [row("one", n=1)]))
+    header = "Op,commit_ts,id,email,name,born,a.b`c,v,n,change_seq,BI_id"
+    bench.put_text(
+        "public/items/20260301-130000000.csv",
+        header,
+        "U,2026-03-01 12:30:00,one,two@secret.org,Secret Name,1999-09-09,x,v,many,,",
+        "Secret Name,2026-03-01 12:30:00,one,two@secret.org,x,1999-09-09,x,v,1,,",
+        "U,2026-03-01 12:30:00,one,two@secret.org,x,born to Secret,x,v,1,,",
+        "U,two@secret.org,one,Secret Name,1999-09-09,x,v,1,,",
+    )
+    bench.apply()
+    held = bench.lake.runtime.quarantine.open("silver_shop.items")
+    assert [one.raw for one in held] == ["***"] * 4
+    assert [one.reason for one in held] == [
+        "n is not a valid int",
+        "unknown operation ***",
+        "born is not a valid date",
+        "not 11 fields, but 10",
+    ]
+    assert "secret" not in str(held).lower()
+
+
+def test_rows_that_were_set_aside_before_the_mask(spark: SparkSession, tmp_path: Path) -> None:
+    table = {"columns": {"id": "long not null", "email": "string", "n": "int"}, "primary_key": ["id"]}
+    bench = Bench(tmp_path, {TABLE: table}, {}, MASKING)
+    bench.put_text(
+        "public/items/20260301-130000000.csv",
+        "Op,commit_ts,id,email,n,change_seq,BI_id",
+        "I,2026-03-01 12:30:00,1,one@secret.org,1,,",
+        "I,2026-03-01 12:30:00,2,secret.org,two@secret.org,,",
+    )
+    bench.apply()
+    (held,) = bench.lake.runtime.quarantine.open()
+    assert "secret.org" in held.reason
+    bench.edit({TABLE: table | {"mask": {"email": "hash"}}})
+    lake = bench.lake
+    assert "secret" not in str(shown([held], lake.targets))
+    assert "secret" not in str(quarantine_evaluation(lake.targets[0], [held]))
+    rebuild(lake.runtime, lake.targets[0])
+    retry(lake.runtime, [held])
+    bench.apply()
+    (again,) = shown(lake.runtime.quarantine.open(), lake.targets)
+    assert again.reason == "n is not a valid int"
