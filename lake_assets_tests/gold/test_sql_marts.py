@@ -108,7 +108,11 @@ MISTAKES = {
         4,
         "follow names silver_shop.items, which the query does not read",
     ),
-    "an unknown parameter": (GOOD.replace(":now", ":today"), 13, "the parameters are dearer_than, first_day"),
+    "an unknown parameter": (
+        GOOD.replace(":now", ":today"),
+        13,
+        "the parameters are dearer_than, end, first_day",
+    ),
     "days of a mart without days": (
         GOOD.replace("settings:", "partition_column: null\nsettings:"),
         14,

@@ -1,6 +1,6 @@
 """Secrets and roles, from moto's real server.
 
-Here: reading, rotation, failures. Not here: databases (`test_rotated_passwords.py`).
+Here: reading, rotation, failures. Not here: databases (`orchestration/checks/test_source_check.py`).
 """
 
 import logging

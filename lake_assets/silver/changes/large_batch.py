@@ -117,7 +117,7 @@ def _several(changes: DataFrame, keys: Sequence[str]) -> tuple[DataFrame, int, i
     same_commit = commit_of_sequence("_arrived") == commit_of_sequence("_last")
     several = found.filter("_times > 1").select(
         *keys,
-        F.expr("left(_last, length(_last) - 1)").alias("_last"),
+        F.left("_last", F.length("_last") - 1).alias("_last"),
         F.translate(F.right("_first", F.lit(1)), KIND_NUMBERS, "".join(OPERATIONS)).alias("_first"),
         F.coalesce(lost & same_commit, F.lit(False)).alias("_doubtful"),
         "_times",

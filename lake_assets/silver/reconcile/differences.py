@@ -44,7 +44,7 @@ def unequal_buckets(
     living = ~F.col("_tombstone")
     by_files = states.groupBy(bucket(held_key(target)).alias("_bucket")).agg(
         F.count_if(living).alias("rows"),
-        F.expr("bit_xor(CASE WHEN NOT _tombstone THEN _image END)").alias("checksum"),
+        F.bit_xor(F.when(~F.col("_tombstone"), F.col("_image"))).alias("checksum"),
         F.bool_or("_doubtful").alias("doubtful"),
     )
     expected = {row["_bucket"]: row for row in reading.checkpointed(by_files).collect()}
@@ -56,7 +56,7 @@ def unequal_buckets(
     held = {
         row["_bucket"]: row
         for row in own.groupBy("_bucket")
-        .agg(F.count(F.lit(1)).alias("rows"), F.expr("bit_xor(_image)").alias("checksum"))
+        .agg(F.count(F.lit(1)).alias("rows"), F.bit_xor("_image").alias("checksum"))
         .collect()
     }
     unequal = [
