@@ -23,6 +23,7 @@ from lake_assets.orchestration.checks.silver_checks import quarantine_evaluation
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.silver.apply.rebuild import Rebuilt, rebuild, replay
 from lake_assets.silver.changes.masking import masked
+from lake_assets.silver.reconcile.compare_slices import at_position
 from lake_assets.silver.table.masks import shown
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file, transaction_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -267,6 +268,8 @@ def test_masks_that_change(spark: SparkSession, tmp_path: Path) -> None:
             rebuild(bench.lake.runtime, items, publish=False)
         with pytest.raises(TableStopped, match="lake-assets rebuild"):
             replay(bench.lake.runtime, items, plain.first)
+        with pytest.raises(TableStopped, match="lake-assets rebuild"):
+            at_position(bench.lake.runtime, items, lambda context: None)
         assert all(found.reshaped and found.published is not None for found in plain.rebuilt())
         bench.apply()
         assert bench.rows() == bench.truth()

@@ -27,6 +27,7 @@ from lake_assets.silver.reconcile.expected_rows import held_key, states_within
 from lake_assets.silver.reconcile.key_slices import BUCKETS, KeySlices, bucket
 from lake_assets.silver.table.change_events import key_columns
 from lake_assets.silver.table.guard import refuse_other_source
+from lake_assets.silver.table.masks import lost_masks, other_masks
 from lake_assets.silver.table.shape import refuse_other_shape
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch_context import BatchContext
@@ -163,6 +164,9 @@ def at_position(runtime: LakeRuntime, target: Target, work: Callable[[BatchConte
             raise TableStopped(
                 target.table, f"{target.identifier} has lost its position.", "Use lake-assets rebuild."
             )
+        recorded = runtime.contracts.of(target.identifier)
+        if (masks := lost_masks(target, position) or other_masks(target, position, recorded)) is not None:
+            raise masks
         damaged = known_damage(runtime, target)
         refuse_lost_files(runtime, target, batch, logged, damaged)
         planned = Planned(target, table, position, batch, logged, again=True)

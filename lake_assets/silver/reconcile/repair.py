@@ -106,7 +106,8 @@ def _now(context: BatchContext, table: Table | None) -> tuple[Position, list[Log
         and context.table is not None
         and table.metadata.current_schema_id == context.table.metadata.current_schema_id
     )
-    if position.epoch != before.epoch or position.log_offset < before.log_offset or not same_columns:
+    same_rows = position.epoch == before.epoch and position.masks == before.masks
+    if not same_rows or position.log_offset < before.log_offset or not same_columns:
         raise ApplyConflict(f"{context.target.identifier}: it was loaded or changed meanwhile")
     target = context.target
     files = context.runtime.file_log.files(target.source, target.table)
