@@ -5,6 +5,7 @@ Here: one table that an outside writer has changed. Not here: what is found (`te
 
 import json
 import signal
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.reconcile.compare_slices import located
 from lake_assets.silver.reconcile.repair import Repaired, repair
 from lake_assets.silver.table.position import read_position
+from lake_assets.silver.table.targets import Tracked
 from lake_assets_tests.helpers.lakes.bench import main_snapshots
 from lake_assets_tests.helpers.processes.child import run_python
 from lake_assets_tests.helpers.processes.same_lake import same_lake
@@ -47,8 +49,8 @@ def repaired(shop: ReconciledShop) -> Repaired:
 
 def test_one_commit_repairs_all_and_keeps_the_position(shop: ReconciledShop) -> None:
     before, commits = read_position(shop.bench.table()), len(main_snapshots(shop.bench.table()))
-    shop.bench.tracked = {"items": ("at",)}
-    done = repaired(shop)
+    target = replace(shop.target(), tracked=Tracked(days=("at",)))
+    done = repair(shop.bench.lake.runtime, target, shop.cycle(1), [0])
     assert (done.rows, done.left) == (5, 0)
     assert shop.bench.rows() == shop.bench.truth()
     after = read_position(shop.bench.table())
@@ -57,6 +59,7 @@ def test_one_commit_repairs_all_and_keeps_the_position(shop: ReconciledShop) -> 
     # A delete and an append on the branch, published by one fast-forward.
     assert len(main_snapshots(shop.bench.table())) == commits + 2
     assert shop.bench.summary()["lake.batch.strategy"] == "repair"
+    assert shop.bench.summary()["lake.touched-days.at"] == "2026-03-01", "marts recompute it"
     assert list(shop.bench.table().metadata.refs) == ["main"]
     assert repaired(shop) == Repaired()
     # Nothing is pending, and the next files are applied as if nothing had been: one in order, and one that is late.
