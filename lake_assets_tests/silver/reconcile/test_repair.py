@@ -25,7 +25,7 @@ from lake_assets_tests.helpers.lakes.bench import main_snapshots
 from lake_assets_tests.helpers.processes.child import run_python
 from lake_assets_tests.helpers.processes.same_lake import same_lake
 from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
-from lake_assets_tests.helpers.reconcile.reconciled_shop import ITEMS, ReconciledShop
+from lake_assets_tests.helpers.reconcile.reconciled_shop import ITEMS, ReconciledShop, lines
 
 pytestmark = pytest.mark.spark
 TABLE = "silver_shop.items"
@@ -70,6 +70,17 @@ def test_one_commit_repairs_all_and_keeps_the_position(shop: ReconciledShop) -> 
     shop.change("U", {"id": 40, "v": "late"})
     shop.bench.apply()
     assert shop.bench.rows() == shop.bench.truth()
+
+
+def test_a_masked_column(spark: SparkSession, tmp_path: Path) -> None:
+    """Its rows are compared as silver has them, and none of their values is shown."""
+    shop = ReconciledShop(tmp_path, mask={"v": "redact"})
+    rewrite(shop.bench.lake, TABLE, "id = 30", v="'plain'", price="1.00BD")
+    found = shop.compared(1)
+    assert lines(found) == ["id=30: v is ***, the files give ***; price is 1.00, the files give 30.50"]
+    assert repaired(shop).rows == 1
+    assert set(shop.bench.stored_by_id("v").values()) == {"***"}
+    assert shop.compared(1).different == {}
 
 
 def test_a_row_that_is_there_twice(shop: ReconciledShop) -> None:
