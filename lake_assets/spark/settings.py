@@ -19,7 +19,8 @@ S3_JARS = (
 )
 FAIR_POOLS = Path(__file__).with_name("fair_pools.xml")
 S3_EXCLUDES = "software.amazon.awssdk:bundle"
-"""A dependency of hadoop-aws of 600 MB; the lake uses only the two AWS modules above."""
+"""A dependency of hadoop-aws of 600 MB; the lake uses only the two AWS modules above. Hadoop needs a class of it to
+assume a role."""
 
 
 def spark_conf(lake: LakeConfig) -> dict[str, str]:
@@ -68,7 +69,8 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
     ]
     if buckets or lake.catalog.warehouse.startswith("s3://"):
         packages += S3_JARS
-        conf["spark.jars.excludes"] = S3_EXCLUDES
+        if not any(s3.role_arn for _, s3 in buckets):
+            conf["spark.jars.excludes"] = S3_EXCLUDES
     for bucket, s3 in buckets:
         conf |= _s3a_conf(bucket, s3)
     own = {key: _text(value) for key, value in lake.spark.conf.items()}

@@ -14,8 +14,6 @@ from lake_assets.config import S3Config
 from lake_assets.spark.session import SparkSessions
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 
-ROLE = "arn:aws:iam::123456789012:role/spark-reader"
-
 
 def read(folder: Path, new_bucket: Callable[[], Any], access: S3Config) -> list[str]:
     """The lines of a file, read by a session with this access."""
@@ -24,15 +22,6 @@ def read(folder: Path, new_bucket: Callable[[], Any], access: S3Config) -> list[
     lake = lake_config(folder, source={"location": f"s3://{bucket.name}/in", "s3": access})
     frame = SparkSessions(lake).root().read.text(f"s3a://{bucket.name}/in/file.txt")
     return [row[0] for row in frame.collect()]
-
-
-@pytest.mark.spark
-@pytest.mark.usefixtures("spark")
-def test_a_role(tmp_path: Path, s3: S3Config, new_bucket: Callable[[], Any]) -> None:
-    """Hadoop reaches STS by https only, which moto lacks: it is seen that Hadoop asks there."""
-    access = s3.model_copy(update={"role_arn": ROLE, "sts_endpoint": "https://127.0.0.1:9"})
-    with pytest.raises(Exception, match=r"Connect to 127.0.0.1:9|127\.0\.0\.1:9"):
-        read(tmp_path, new_bucket, access)
 
 
 @pytest.mark.spark

@@ -42,6 +42,16 @@ def test_what_is_in_s3_needs_its_jars(tmp_path: Path, sections: dict[str, Any]) 
     assert not set(S3_JARS) & set(jars(tmp_path))
 
 
+def test_a_role_needs_the_whole_bundle(tmp_path: Path) -> None:
+    """Hadoop looks for a class in it: without it, `NoClassDefFoundError: …/URIBuilder` (Hadoop 3.4.2)."""
+    role = "arn:aws:iam::123456789012:role/spark-reader"
+    conf = spark_conf(lake_config(tmp_path, source={"location": "s3://bucket/dms", "s3": {"role_arn": role}}))
+    assert "spark.jars.excludes" not in conf
+    prefix = "spark.hadoop.fs.s3a.bucket.bucket"
+    assert conf[f"{prefix}.assumed.role.arn"] == role
+    assert conf[f"{prefix}.aws.credentials.provider"].endswith(".AssumedRoleCredentialProvider")
+
+
 def test_sources_that_share_a_bucket_share_its_settings(tmp_path: Path) -> None:
     config = lake_config(tmp_path, source={"location": "s3://bucket/one", "s3": {"region": "eu-west-1"}})
     other = config.sources["shop"].model_copy(update={"location": "s3://bucket/two", "s3": S3Config()})

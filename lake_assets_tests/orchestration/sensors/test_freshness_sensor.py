@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -12,6 +13,7 @@ from dagster import DagsterRunStatus
 from lake_assets.orchestration.checks.check_history import check_executions
 from lake_assets.orchestration.checks.silver_checks import applied_evaluation
 from lake_assets.orchestration.runs.missed_checks import UnreportedPositions
+from lake_assets.orchestration.shared.asset_metadata import figures_of
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.plan.table_state import table_states
@@ -60,11 +62,11 @@ def test_without_dagsters_history_everything_is_evaluated_again(new_shop: Callab
 # --- what Dagster has missed
 
 
-def told(shop: Shop) -> list[dict[str, object]]:
+def told(shop: Shop) -> list[dict[str, Any]]:
     """Metadata of the materializations of the sales table that Dagster has, the newest first."""
     records = shop.instance.fetch_materializations(SALES, limit=10).records
     events = [record.asset_materialization for record in records]
-    return [{key: value.value for key, value in event.metadata.items()} for event in events if event]
+    return [figures_of(event.metadata) for event in events if event]
 
 
 def applied(shop: Shop) -> list[bool | None]:
