@@ -157,7 +157,7 @@ def asset_nodes(dev: Dev, profile: Path, picture: Path) -> list[tuple[str, str]]
         except StaleElementReferenceException:
             return None  # drawn again while it was read
         known = [node for node in found if "Latest event" in node[1] and not re.search(BUSY, node[1])]
-        checked = [text for _, text in known if re.search(r"5 / \d Passed", text)]
+        checked = [text for _, text in known if re.search(r"5 / \d+ Passed", text)]
         every = len(known) == len(KEPT) + len(SILVER) + len(MARTS)
         return known if every and len(checked) == len(SILVER) else None
 
