@@ -46,7 +46,7 @@ demo: $(JARS)  ## a lake of bike trips on this machine, from DMS files to marts
 dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new files
 	.venv/bin/lake-assets dev --feed
 
-test: $(CLASSES)  ## the tests, 22 minutes on two cores
+test: $(CLASSES)  ## the tests, half an hour on two cores
 	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
 test-connect: $(CLASSES)  ## those that use Spark, on a Spark Connect server instead of a Spark in the process
