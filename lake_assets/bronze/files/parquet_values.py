@@ -1,12 +1,12 @@
 """The operations, times and sequences of a Parquet file, checked without Spark.
 
 DMS repeats one commit time in many rows, and Arrow looks at each different one once. So it checks a million rows in a
-fraction of the time that Spark takes. Here: that check, and the figures of a file that has passed it. Not here: the
-meaning of the other columns (`bronze/reader/typed_rows.py`), what is counted while Spark reads
-(`silver/changes/collapse.py`).
+fraction of the time that Spark takes. Here: that check, the figures of a file that has passed it, and the keys of its
+changes. Not here: the meaning of the other columns (`bronze/reader/typed_rows.py`), what is counted while Spark reads
+(`silver/changes/collapse.py`), the last change of a key (`silver/changes/last_changes.py`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lake_assets.bronze.files.content import whole
-from lake_assets.bronze.files.formats import Layout
+from lake_assets.bronze.files.formats import Layout, before_image
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.config import DmsSettings
 from lake_assets.errors import LakeError
@@ -26,6 +26,14 @@ from lake_assets.storage.object_store import ObjectStore
 
 LARGEST_FETCHED = 64 << 20
 """Bytes up to which a file in a bucket is fetched whole, because each range of it would be a request."""
+OPERATION, SEQUENCE = "_op", "_sequence"
+"""Columns of a file's changes, beside those of the key."""
+_SAME_VALUES = {
+    "int": ("int8", "int16", "int32"),
+    "long": ("int8", "int16", "int32", "int64"),
+    "string": ("string",),
+}
+"""By a type of lake.yaml, the Arrow types whose values it holds as they are."""
 _ROWS_AT_ONCE = 1 << 20
 _TIME = r"^[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
 _SEQUENCE_DIGITS = 35
@@ -57,6 +65,16 @@ class DmsFigures:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """A file whose operations, times and sequences are all usable."""
+
+    figures: DmsFigures
+    changes: pa.Table | None
+    """The key's columns, the operation (I, U or D) and the sequence of each row, in the file's order; None if the
+    caller does not want them, if a value may be another one in silver, or if a change may move its key."""
+
+
 class _Unusable(Exception):
     """Spark has to look at every row, because one of them may be unusable."""
 
@@ -72,22 +90,33 @@ class StoredFile(Protocol):
     def kind(self) -> FileKind: ...
 
 
-def dms_figures(
-    store: ObjectStore, file: StoredFile, layout: Layout, types: Mapping[str, str], dms: DmsSettings
-) -> DmsFigures | None:
-    """The figures of a Parquet file; None if any of its rows has an operation, a time or a sequence that may be
-    unusable, or if the file cannot be read here. `layout` and `types`: its columns and their Arrow types."""
+def checked_file(
+    store: ObjectStore,
+    file: StoredFile,
+    layout: Layout,
+    types: Mapping[str, str],
+    dms: DmsSettings,
+    key: Mapping[str, str] | None = None,
+) -> CheckedFile | None:
+    """The figures of a Parquet file, and its changes if the caller gives the types of the key's columns in silver. None
+    if any of its rows has an operation, a time or a sequence that may be unusable, or if the file cannot be read here.
+    `layout` and `types`: its columns and their Arrow types."""
     columns = _Columns(layout, types, file.kind, dms)
+    key_columns = None if key is None else columns.of_key(key)
     try:
         columns.check()
         with (
             _opened(store, file) as stream,
             pq.ParquetFile(stream, read_dictionary=columns.repeating) as parquet,
         ):
-            figures = DmsFigures()
+            figures, changes = DmsFigures(), []
             for groups in _slices(parquet.metadata):
-                figures += columns.figures(parquet.read_row_groups(groups, columns=columns.names))
-            return figures
+                rows = parquet.read_row_groups(groups, columns=[*columns.names, *(key_columns or ())])
+                figures += columns.figures(rows)
+                if key_columns is not None:
+                    changes.append(columns.changes(rows, tuple(key or ())))
+        is_known = bool(changes) and all(part is not None for part in changes)
+        return CheckedFile(figures, pa.concat_tables(changes) if is_known else None)
     except (_Unusable, LakeError, pa.ArrowException, OSError, ValueError, KeyError):
         return None  # Spark reads the file and reports what is wrong with it.
 
@@ -148,6 +177,34 @@ class _Columns:
         is_change = self._kind is not FileKind.LOAD
         if not simple or self._dms.timestamp_zone != "UTC" or (is_change and self._sequence is None):
             raise _Unusable
+
+    def of_key(self, key: Mapping[str, str]) -> list[str] | None:
+        """The names in the file of the key's columns and of their before images; None if a value may be another one in
+        silver, of the given type."""
+        found: list[str] = []
+        for column, declared in key.items():
+            before = before_image(self._dms, column)
+            for name in (column, *([before] if before in self._written else [])):
+                if self._types.get(name) not in _SAME_VALUES.get(declared, ()):
+                    return None
+                found.append(self._written[name])
+        return None if self._sequence is None or self._operation is None else found
+
+    def changes(self, rows: pa.Table, key: Sequence[str]) -> pa.Table | None:
+        """The changes that `CheckedFile` describes; None if one may move its key, or has a NULL in it."""
+        found: dict[str, pa.ChunkedArray] = {}
+        for column in key:
+            found[column] = now = rows[self._written[column]]
+            before = self._name(before_image(self._dms, column))
+            moved = before is not None and pc.any(pc.not_equal(rows[before], now)).as_py()
+            if now.null_count or moved:
+                return None
+        assert self._operation is not None, "asked by of_key"
+        assert self._sequence is not None, "asked by of_key"
+        written = rows[self._operation].combine_chunks()
+        words = [self._dms.operations.get(word, word) for word in written.dictionary.to_pylist()]
+        operations = pa.array(words, pa.string()).take(written.indices)
+        return pa.table(found | {OPERATION: operations, SEQUENCE: _texts(rows[self._sequence])})
 
     def figures(self, rows: pa.Table) -> DmsFigures:
         """The figures of some rows. Raises _Unusable."""

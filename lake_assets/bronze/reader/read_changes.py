@@ -7,6 +7,7 @@ so that it also runs on a Spark Connect session.
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -17,7 +18,7 @@ from pyspark.sql.types import StringType, StructType
 from lake_assets.bronze.files.formats import Layout, added_names, contract_layout, file_layout
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.files.parquet_columns import ParquetColumn, parquet_columns, spark_name
-from lake_assets.bronze.files.parquet_values import DmsFigures, dms_figures
+from lake_assets.bronze.files.parquet_values import CheckedFile, checked_file
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.reader.file_facts import file_facts
 from lake_assets.bronze.reader.headerless import (
@@ -46,6 +47,8 @@ from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.errors import TableStopped
 from lake_assets.storage.object_store import ObjectStore
 
+AT_ONCE = 4
+"""Files that are checked at the same time: of many small files in a bucket, most of the time is the requests'."""
 MANY, SMALL = 64, 2048
 """If one layout has at least MANY files of at most SMALL bytes, as stored, this process reads them."""
 
@@ -72,7 +75,7 @@ def read_changes(
     table with a key `_before` struct of the key columns before an update (NULL where DMS wrote none); with
     csv_no_sup_value also `_unsupplied`, an array of the names of columns whose values the source did not supply. An
     insert without all its values is bad, and so is an update unless the caller can use it (`partial`). With `explain`,
-    `_bad` names all faults of a row, with the values (see `typed_rows`). `checked`: `checked_figures` has found every
+    `_bad` names all faults of a row, with the values (see `typed_rows`). `checked`: `checked_files` has found every
     operation, time and sequence usable. Structs, because a source column may have any
     name. Spark reads regular files of one layout together; this process reads irregular files, files that contain a
     change of the source's columns, and many small files, record by record (`strict_rows.py`). Raises TableStopped when
@@ -103,21 +106,30 @@ def read_changes(
     return changes if dms.csv_no_sup_value is None else _without_partial_rows(changes, partial)
 
 
-def checked_figures(
-    store: ObjectStore, files: Sequence[LoggedFile], *, name: str, table: TableConfig, dms: DmsSettings
-) -> list[DmsFigures] | None:
-    """The figures of each of some Parquet files whose operations, times and sequences are all usable, so that Spark
-    need not check them; None for other files. Raises TableStopped when a file's columns do not fit the contract."""
-    found: list[DmsFigures] = []
-    for file in files:
-        if file.format != "parquet":
-            return None
+def checked_files(
+    store: ObjectStore,
+    files: Sequence[LoggedFile],
+    *,
+    name: str,
+    table: TableConfig,
+    dms: DmsSettings,
+    with_changes: bool = False,
+) -> list[CheckedFile] | None:
+    """Some Parquet files whose operations, times and sequences are all usable, so that Spark need not check them; None
+    for other files. Raises TableStopped when a file's columns do not fit the contract."""
+    types_of = {column.name: column.type for column in table.columns}
+    key = {column: types_of[column] for column in table.primary_key} if with_changes else None
+
+    def check(file: LoggedFile) -> CheckedFile | None:
         layout, types, then = _parquet_layout(name, file, table, dms)
-        figures = dms_figures(store, file, layout, types, then)
-        if figures is None:
-            return None
-        found.append(figures)
-    return found
+        return checked_file(store, file, layout, types, then, key)
+
+    if any(file.format != "parquet" for file in files):
+        return None
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        checked = list(threads.map(check, files))
+    found = [file for file in checked if file is not None]
+    return found if len(found) == len(checked) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ One fast-forward publishes the rows of a batch and the table's new position: a p
 nothing, and one killed after it has nothing left to do.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -35,7 +36,10 @@ from lake_assets.silver.write.commit import (
 from lake_assets.silver.write.compare_rewritten import recognised
 from lake_assets.silver.write.full_row import replace_all_rows, replace_rows
 from lake_assets.silver.write.history_and_soft_delete import load_versions, replace_versions
+from lake_assets.silver.write.large_upsert import Unforeseen
 from lake_assets.silver.write.upsert import replace_keys, replace_states, replace_table
+
+logger = logging.getLogger(__name__)
 
 BeforePublish = Callable[[BatchContext, Attempt], None]
 """Called when all is on the branch; if it raises, nothing is published."""
@@ -58,6 +62,14 @@ def apply_batch(
     context: BatchContext, before_publish: BeforePublish = lambda context, current: None
 ) -> BatchResult:
     """Applies and publishes the batch. Raises TableStopped and ApplyConflict; nothing is published then."""
+    try:
+        return _attempted(context, before_publish)
+    except Unforeseen as reason:
+        logger.info("%s: the batch is applied in steps: %s", context.target.identifier, reason)
+        return _attempted(replace(context, in_steps=True), before_publish)
+
+
+def _attempted(context: BatchContext, before_publish: BeforePublish) -> BatchResult:
     with attempt(
         context.spark,
         context.runtime.lake.catalog.name,

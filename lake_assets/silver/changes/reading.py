@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from urllib.parse import unquote
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.files.parquet_values import DmsFigures
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.files.parquet_values import CheckedFile, DmsFigures
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_missing_rows
 from lake_assets.bronze.reader.places import in_places, placed, plain
-from lake_assets.bronze.reader.read_changes import checked_figures, read_changes
-from lake_assets.config import Mode
+from lake_assets.bronze.reader.read_changes import checked_files, read_changes
+from lake_assets.config import Column, Mode
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.images import to_current_contract
 from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used
@@ -33,6 +35,8 @@ from lake_assets.storage.object_store import ObjectStore
 
 ONE_TASK_BYTES = 2 * 2**20
 """One task reads all files if they have no more bytes in total."""
+MOST_ROWS = 4_000_000
+"""Rows of a batch whose keys and sequences fit into this process, at about 60 bytes each."""
 LARGE = 50_000
 """Rows of a large batch: reading and writing so many takes longer than further jobs, or a look at the files before."""
 
@@ -59,12 +63,12 @@ class Reading:
         self._contracts = contracts
         self.parts = parts
         self.cut = cut
-        self._figures: dict[int, DmsFigures] | None = None
+        self._files: dict[int, CheckedFile] | None = None
         """By offset, if all of the files have been checked."""
         if whole is not None:
-            self._figures = whole._figures
+            self._files = whole._files
         elif self._may_be_checked():
-            self._figures = self._checked_figures()
+            self._files = self._checked_files()
         self._frames = partial(self._grouped, spark)
         self._groups = self._frames()
         self._all = reduce(_union, (rows.drop("_place") for _, rows in self._groups))
@@ -85,25 +89,56 @@ class Reading:
         whole = all(part.only is None and not part.without for part in self.parts)
         return whole and self.cut is ALL_ROWS and self.is_large
 
-    def _checked_figures(self) -> dict[int, DmsFigures] | None:
-        found: dict[int, DmsFigures] = {}
+    def _checked_files(self) -> dict[int, CheckedFile] | None:
+        found: dict[int, CheckedFile] = {}
         for group in self._file_groups():
             contract = group.version.contract
             table = contract.table(self._target.config, group.gone)
-            figures = checked_figures(
-                self._store, group.files, name=self._table, table=table, dms=contract.dms
+            files = checked_files(
+                self._store,
+                group.files,
+                name=self._table,
+                table=table,
+                dms=contract.dms,
+                with_changes=self._has_known_keys(contract.columns),
             )
-            if figures is None:
+            if files is None:
                 return None
-            found |= {file.offset: one for file, one in zip(group.files, figures, strict=True)}
+            found |= {file.offset: one for file, one in zip(group.files, files, strict=True)}
         return found
+
+    def _has_known_keys(self, columns: Sequence[Column]) -> bool:
+        """Whether files with these columns have the keys as silver has them, and few enough to look at."""
+        target = self._target
+        are_changes = all(part.file.kind is FileKind.CDC for part in self.parts)
+        is_simple = are_changes and target.mode is Mode.CURRENT and not target.may_be_partial
+        is_plain = not set(target.key) & set(target.config.mask)
+        return is_simple and is_plain and columns == target.image_columns and self.rows_counted <= MOST_ROWS
+
+    @property
+    def changes_by_file(self) -> dict[str, pa.Table] | None:
+        """The keys, operations and sequences of all rows, by the file's address, as `CheckedFile.changes`; None if they
+        are not known before Spark reads the files."""
+        files = [(part.file, (self._files or {}).get(part.file.offset)) for part in self.parts]
+        known = {
+            self._store.spark_uri(file.path): checked.changes
+            for file, checked in files
+            if checked is not None and checked.changes is not None
+        }
+        return known if len(known) == len(self.parts) else None
+
+    @property
+    def lowest_sequence(self) -> str:
+        """Of checked changes."""
+        assert self._checked is not None, "its files were checked"
+        return self._checked.min_sequence
 
     @property
     def _checked(self) -> DmsFigures | None:
         """The figures of all parts, if their files have been checked."""
-        if self._figures is None:
+        if self._files is None:
             return None
-        return sum((self._figures[part.file.offset] for part in self.parts), DmsFigures())
+        return sum((self._files[part.file.offset].figures for part in self.parts), DmsFigures())
 
     def _file_groups(self) -> "list[_FileGroup]":
         """The files that are read in the same way, by the version of their contract."""
@@ -154,7 +189,7 @@ class Reading:
             dms=contract.dms,
             partial=target.mode is Mode.CURRENT,
             explain=explain,
-            checked=self._figures is not None,
+            checked=self._files is not None,
         )
         if contract.columns != target.image_columns:
             names = contracts.names_today(group.version.number, drops=target.schema_changes.dropped == "drop")

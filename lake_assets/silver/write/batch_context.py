@@ -52,6 +52,8 @@ class BatchContext:
     """Whether the table's rows are of another shape or masked otherwise: none of them is read, all are replaced."""
     states: DataFrame | None = None
     """States of keys to write instead of those that the batch's files give; such a batch has no files."""
+    in_steps: bool = False
+    """Whether the changes are computed before any row is written, however many they are."""
     watch: Stopwatch = field(default_factory=Stopwatch)
 
     @property

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from pyiceberg.expressions import And, GreaterThanOrEqual, LessThanOrEqual
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyspark.sql import Column, DataFrame, DataFrameWriterV2
@@ -17,6 +18,7 @@ from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import EVERY_ROW, Attempt, with_properties
 from lake_assets.iceberg.retention import chain
 from lake_assets.iceberg.table_io import APPLIED_AT, RESTAMP_OF, committed_at, live_rows, load_table, summary
+from lake_assets.silver.changes.key_states import Counts, keys_of
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import all_touched
 from lake_assets.silver.table.change_events import ChangeFigures
@@ -82,6 +84,52 @@ def delete_matching(
     """Deletes on the branch the rows `t` that meet the condition and match one of the keys `k`."""
     with context.watch.stage("delete"):
         current.delete_matching(keys, matches, condition)
+
+
+def delete_keys(context: BatchContext, current: Attempt, keys: DataFrame, counts: Counts) -> bool:
+    """Deletes on the branch the rows of a batch's keys, with these figures. False if the table can have none."""
+    if context.position.snapshot_id is None or (not counts.present and _are_all_new(context, counts)):
+        return False
+    target = context.target
+    delete_matching(context, current, keys, target.key_matches("k", "t"), _key_range(target, counts))
+    return True
+
+
+def count_unseen(context: BatchContext, updated: DataFrame, counts: Counts, removed: int) -> int:
+    """Number of updates of keys that the table does not have and that no insert or move of the batch added: `updated`
+    are the states of keys whose first change is an update. Keys that the batch deletes do not count: their row may have
+    been deleted while the full load ran. Does not read the table if as many rows were removed as the changes expect."""
+    if not counts.updated or removed == counts.present:
+        return 0
+    if context.position.snapshot_id is None:
+        return counts.updated
+    keys = keys_of(updated, context.target, counts.updated)
+    seen = context.main.alias("t").join(keys.alias("k"), same_key(context.target), "left_semi").count()
+    return counts.updated - seen
+
+
+def _are_all_new(context: BatchContext, counts: Counts) -> bool:
+    """Whether, by the bounds that Iceberg keeps of each file, the table can have none of the keys."""
+    if counts.lowest is None or counts.highest is None:
+        return False
+    # Not the planned table, whose columns may have other names. If main has moved since, nothing is published.
+    table, name = load_table(context.runtime.catalog, context.target.identifier), context.target.key[0]
+    within = And(
+        GreaterThanOrEqual(term=name, value=counts.lowest), LessThanOrEqual(term=name, value=counts.highest)
+    )
+    return table is not None and not any(table.scan(row_filter=within).plan_files())
+
+
+def _key_range(target: Target, counts: Counts) -> Sql:
+    """The condition on rows `t` that lets Iceberg leave out files."""
+    if counts.lowest is None or counts.highest is None:
+        return EVERY_ROW
+    return sql(
+        "{column} >= {lowest} AND {column} <= {highest}",
+        column=quoted("t", target.key[0]),
+        lowest=counts.lowest,
+        highest=counts.highest,
+    )
 
 
 def on_branch(context: BatchContext, current: Attempt) -> DataFrame:

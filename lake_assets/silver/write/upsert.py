@@ -11,24 +11,24 @@ state (`silver/changes/collapse.py`), late batches and doubtful keys (`late_batc
 from dataclasses import replace
 from functools import partial
 
-from pyiceberg.expressions import And, GreaterThanOrEqual, LessThanOrEqual
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.files.keys import FileKind
-from lake_assets.iceberg.publish import EVERY_ROW, Attempt
-from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
-from lake_assets.silver.changes.key_states import Counts, broadcast_if_few, keys_of, living
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.iceberg.table_io import current_snapshot, summary
+from lake_assets.silver.changes.key_states import broadcast_if_few, keys_of, living
 from lake_assets.silver.changes.large_batch import batch_states
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import all_touched, touched_by_keys
 from lake_assets.silver.table.change_events import UPDATED, commit_of
 from lake_assets.silver.table.position import REPAIR
-from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import REWRITE, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
+    count_unseen,
+    delete_keys,
     delete_matching,
     in_table_columns,
     on_branch,
@@ -36,9 +36,9 @@ from lake_assets.silver.write.commit import (
     write_all,
 )
 from lake_assets.silver.write.large_load import write_large_load
+from lake_assets.silver.write.large_upsert import foreseen, write_large_batch
 from lake_assets.silver.write.late_batch import replayed, settled_in_load, settled_in_order
 from lake_assets.spark.checkpoint import Observed
-from lake_assets.spark.sql import Sql, quoted, sql
 
 MOST_ROWS = 200_000
 """Limit of a small table's rows, and of the keys of a batch that rewrites it. A limit of bytes is not enough: equal
@@ -49,6 +49,8 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
     """Deletes the batch's keys on the branch; the commit that has the position appends their new rows."""
     context = reader.context
     position, target = context.position, context.target
+    if not is_small(context) and (last := foreseen(reader, reading)) is not None:
+        return write_large_batch(reader, reading, current, last)
     with context.watch.stage("read"):
         delta, counts = batch_states(target, reading, applied_commit=commit_of(position.max_sequence))
     reader.check(reading)
@@ -68,14 +70,13 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
         touched=touched,
     )
     if not reader.recomputes_keys:
-        unseen = partial(_unseen_updates, context, delta, counts)
+        updated = delta.filter((F.col("_first") == UPDATED) & ~F.col("_tombstone"))
+        unseen = partial(count_unseen, context, updated, counts)
         written = replace(written, unseen_updates=unseen, present=counts.present)
     if 0 < counts.keys <= MOST_ROWS and is_small(context):
         return _rewritten(context, current, delta, written)
-    if position.snapshot_id is None or (not counts.present and _are_all_new(context, counts)):
+    if not delete_keys(context, current, keys_of(delta, target, counts.keys), counts):
         return replace(written, strategy="append")
-    keys = keys_of(delta, target, counts.keys)
-    delete_matching(context, current, keys, target.key_matches("k", "t"), _key_range(target, counts))
     return written
 
 
@@ -128,30 +129,6 @@ def is_small(context: BatchContext) -> bool:
     return 0 <= size < context.runtime.lake.automation.rewrite_below_mb * 2**20
 
 
-def _are_all_new(context: BatchContext, counts: Counts) -> bool:
-    """Whether, by the bounds that Iceberg keeps of each file, the table can have none of the keys."""
-    if counts.lowest is None or counts.highest is None:
-        return False
-    # Not the planned table, whose columns may have other names. If main has moved since, nothing is published.
-    table, name = load_table(context.runtime.catalog, context.target.identifier), context.target.key[0]
-    within = And(
-        GreaterThanOrEqual(term=name, value=counts.lowest), LessThanOrEqual(term=name, value=counts.highest)
-    )
-    return table is not None and not any(table.scan(row_filter=within).plan_files())
-
-
-def _key_range(target: Target, counts: Counts) -> Sql:
-    """The condition on rows `t` that lets Iceberg leave out files."""
-    if counts.lowest is None or counts.highest is None:
-        return EVERY_ROW
-    return sql(
-        "{column} >= {lowest} AND {column} <= {highest}",
-        column=quoted("t", target.key[0]),
-        lowest=counts.lowest,
-        highest=counts.highest,
-    )
-
-
 def _rewritten(context: BatchContext, current: Attempt, delta: DataFrame, written: Written) -> Written:
     """The same batch, written by a commit that replaces the whole table."""
     assert written.images is not None, "the new rows of the keys"
@@ -168,17 +145,3 @@ def kept_rows(context: BatchContext, current: Attempt, keys: DataFrame) -> tuple
         F.broadcast(keys.alias("k")), same_key(context.target), "left_anti"
     )
     return observed.on(rows, F.count(F.lit(1)).alias("rows")), observed
-
-
-def _unseen_updates(context: BatchContext, delta: DataFrame, counts: Counts, removed: int) -> int:
-    """Number of updates of keys that the table does not have and that no insert or move of the batch added. Keys that
-    the batch deletes do not count: their row may have been deleted while the full load ran. Does not read the table if
-    as many rows were removed as the changes expect."""
-    if not counts.updated or removed == counts.present:
-        return 0
-    if context.position.snapshot_id is None:
-        return counts.updated
-    updates = delta.filter((F.col("_first") == UPDATED) & ~F.col("_tombstone"))
-    keys = keys_of(updates, context.target, counts.updated)
-    seen = context.main.alias("t").join(keys.alias("k"), same_key(context.target), "left_semi").count()
-    return counts.updated - seen

@@ -17,7 +17,7 @@ import pytest
 from lake_assets.bronze.files import parquet_values
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.keys import FileKind
-from lake_assets.bronze.files.parquet_values import DmsFigures, dms_figures
+from lake_assets.bronze.files.parquet_values import DmsFigures, checked_file
 from lake_assets.config import DmsSettings
 from lake_assets.storage.object_store import LocalStore
 
@@ -58,7 +58,8 @@ def figures(
     types = {name: str(table.schema.field(name).type) for name in table.column_names}
     names = tuple(table.column_names)
     file = Written("file.parquet", (folder / "file.parquet").stat().st_size, kind)
-    return dms_figures(store(folder), file, Layout(names, names), types, dms)
+    found = checked_file(store(folder), file, Layout(names, names), types, dms)
+    return None if found is None else found.figures
 
 
 EXPECTED = DmsFigures(
@@ -156,4 +157,4 @@ def test_a_file_that_cannot_be_read_is_left_to_spark(tmp_path: Path) -> None:
     types = dict.fromkeys(names, "string")
     for path in ("file.parquet", "gone.parquet"):
         file = Written(path, 16, FileKind.CDC)
-        assert dms_figures(LocalStore(tmp_path), file, Layout(names, names), types, DMS) is None
+        assert checked_file(LocalStore(tmp_path), file, Layout(names, names), types, DMS) is None

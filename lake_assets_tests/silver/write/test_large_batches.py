@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.reader.read_changes import checked_figures
+from lake_assets.bronze.reader.read_changes import checked_files
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.changes import large_batch, reading
 from lake_assets.silver.write import large_load
@@ -269,11 +269,11 @@ def test_files_checked_before_spark_reads_them_give_the_same_figures(
         checks: list[bool] = []
 
         def check(*given: Any, here: bool = here, checks: list[bool] = checks, **more: Any) -> Any:
-            result = checked_figures(*given, **more) if here else None
+            result = checked_files(*given, **more) if here else None
             checks.append(result is not None)
             return result
 
-        monkeypatch.setattr(reading, "checked_figures", check)
+        monkeypatch.setattr(reading, "checked_files", check)
         shop.put(loaded({1: "a", 2: "b"}))
         file = changed(clock, ("U", 1, "x"), ("D", 2, "b"), ("I", 3, "c"), ("U", 3, "d"))
         if unusable:

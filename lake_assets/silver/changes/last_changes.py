@@ -1,0 +1,169 @@
+"""The last change of each key of a large batch, found without Spark before its rows are read.
+
+Arrow has read keys, operations and sequences already, to check them. To sort those few numbers here takes a fraction of
+what Spark takes to find the last image of each key. Then Spark reads each row once and writes it, without a stop in
+between. Here: the last changes by the rule of `collapse.py`, and the rows of given places. Not here: reading the files
+(`bronze/files/parquet_values.py`), writing (`silver/write/large_upsert.py`).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lake_assets.bronze.files.parquet_values import OPERATION, SEQUENCE
+from lake_assets.bronze.reader.places import plain
+from lake_assets.silver.changes.key_states import Counts
+from lake_assets.silver.table.change_events import COMMIT_DIGITS, DELETED, INSERTED, UPDATED
+
+_OPERATIONS = (INSERTED, UPDATED, DELETED)
+_I, _U, _D = range(3)
+_HIGH_DIGITS, _LOW_DIGITS = 17, 18
+"""Of a sequence's 35 digits: each part fits into a long."""
+_BELOW_COMMIT = int(10 ** (_HIGH_DIGITS - COMMIT_DIGITS))
+_UNESCAPED = re.compile(r"[\w./:=-]+", re.ASCII)
+"""Paths that Spark writes as they are."""
+_Numbers = NDArray[np.int64]
+_Marks = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class LastChanges:
+    """The last changes of a batch's keys. A mark is a row of the batch, by file and place."""
+
+    files: Mapping[str, int]
+    """By address, the number of the file's rows."""
+    is_last: _Marks
+    """Whether a row is the last change of its key."""
+    is_update: _Marks
+    """Whether a row is the last change of a key that has a row in the end, and whose first change is an update."""
+    counts: Counts
+
+    def rows(self, changes: DataFrame, marks: _Marks) -> DataFrame:
+        """The marked rows of the batch's `changes`."""
+        ends = np.cumsum(list(self.files.values()))[:-1]
+        found: dict[str, list[Any]] = {"_address": [], "_marks": []}
+        for address, part in zip(self.files, np.split(marks, ends), strict=True):
+            for spelled in _spellings(address):
+                found["_address"].append(spelled)
+                found["_marks"].append(_as_longs(part))
+        schema = pa.schema([("_address", pa.string()), ("_marks", pa.list_(pa.int64()))])
+        listed = F.broadcast(changes.sparkSession.createDataFrame(pa.table(found, schema)))
+        long_of_row = F.get("_marks", F.shiftright("_row", 6).cast("int"))
+        is_marked = F.getbit(long_of_row, F.col("_row").bitwiseAND(63).cast("int")) == 1
+        joined = changes.join(listed, on=F.col("_file") == F.col("_address"))
+        return joined.filter(is_marked).drop("_address", "_marks")
+
+
+def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range: bool) -> LastChanges | None:
+    """The last changes of the files, by address, each as `CheckedFile.changes`. None if the rule needs the rows
+    themselves: if two changes of a key have the same sequence, or if a key may have had two rows for a moment (see
+    `collapse`), or if Spark writes a file's address otherwise. `has_range`: the key's first column is a whole
+    number."""
+    rows = pa.concat_tables(files.values(), promote_options="permissive").combine_chunks()
+    codes = _codes(rows, key)
+    if codes is None or not rows.num_rows or not all(_UNESCAPED.fullmatch(address) for address in files):
+        return None
+    order = _in_order(rows, codes)
+    if order is None:
+        return None
+    operations = _operations(rows)
+    begins = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0))
+    ends = np.append(begins[1:], len(order)) - 1
+    first, last = operations[order[begins]], operations[order[ends]]
+    if _had_two_rows(rows, operations, order, begins, ends):
+        return None
+    is_last, is_update = np.zeros(len(order), bool), np.zeros(len(order), bool)
+    is_last[order[ends]] = True
+    is_update[order[ends]] = (first == _U) & (last != _D)
+    counts = Counts(
+        keys=len(begins),
+        rows=int(np.count_nonzero(last != _D)),
+        doubtful=0,
+        present=int(np.count_nonzero(first != _I)),
+        updated=int(np.count_nonzero(is_update)),
+        lowest=pc.min(rows[key[0]]).as_py() if has_range else None,
+        highest=pc.max(rows[key[0]]).as_py() if has_range else None,
+    )
+    return LastChanges({name: table.num_rows for name, table in files.items()}, is_last, is_update, counts)
+
+
+def _codes(rows: pa.Table, key: Sequence[str]) -> _Numbers | None:
+    """A number for each key; None if there are too many combinations of the key's columns."""
+    codes, most = np.zeros(rows.num_rows, np.int64), 1
+    for name in key:
+        column = rows[name].combine_chunks()
+        if len(key) == 1 and pa.types.is_integer(column.type):
+            return np.asarray(column, np.int64)
+        encoded = column.dictionary_encode()
+        most *= max(1, len(encoded.dictionary))
+        if most >= 2**62:
+            return None
+        codes = codes * len(encoded.dictionary) + np.asarray(encoded.indices, np.int64)
+    return codes
+
+
+def _operations(rows: pa.Table) -> NDArray[np.int8]:
+    found = pc.index_in(rows[OPERATION].combine_chunks(), pa.array(_OPERATIONS))
+    return np.asarray(found, np.int8)
+
+
+def _in_order(rows: pa.Table, codes: _Numbers) -> _Numbers | None:
+    """The rows by key, those of a key by sequence; None if two changes of a key have the same one."""
+    order = np.argsort(codes, kind="stable")
+    again = np.diff(codes[order]) == 0
+    several = np.append(again, False) | np.append(False, again)
+    chosen = order[several]
+    high, low = _sequences(rows, chosen)
+    by_time = np.lexsort((low, high, codes[chosen]))
+    equal = [np.diff(part[by_time]) == 0 for part in (codes[chosen], high, low)]
+    if np.logical_and.reduce(equal).any():
+        return None
+    order[several] = chosen[by_time]
+    return order
+
+
+def _sequences(rows: pa.Table, chosen: _Numbers) -> tuple[_Numbers, _Numbers]:
+    """The first and the other digits of these rows' sequences."""
+    texts = rows[SEQUENCE].take(pa.array(chosen))
+    high = pc.utf8_slice_codeunits(texts, 0, _HIGH_DIGITS).cast(pa.int64())
+    low = pc.utf8_slice_codeunits(texts, _HIGH_DIGITS, _HIGH_DIGITS + _LOW_DIGITS).cast(pa.int64())
+    return np.asarray(high, np.int64), np.asarray(low, np.int64)
+
+
+def _had_two_rows(
+    rows: pa.Table, operations: NDArray[np.int8], order: _Numbers, begins: _Numbers, ends: _Numbers
+) -> bool:
+    """Whether a key may have had two rows for a moment: its last change deletes, in the transaction of its last
+    insert."""
+    several = (ends > begins) & (operations[order[ends]] == _D)
+    arrived = np.maximum.reduceat(np.where(operations[order] == _I, np.arange(len(order)), -1), begins)
+    chosen = several & (arrived >= 0)
+    if not chosen.any():
+        return False
+    inserted, deleted = order[arrived[chosen]], order[ends[chosen]]
+    return bool(np.any(_commits(rows, inserted) == _commits(rows, deleted)))
+
+
+def _commits(rows: pa.Table, chosen: _Numbers) -> _Numbers:
+    high, _ = _sequences(rows, chosen)
+    return high // _BELOW_COMMIT
+
+
+def _as_longs(marks: _Marks) -> _Numbers:
+    """64 marks in a long, the first in its lowest bit."""
+    octets = np.packbits(marks, bitorder="little")
+    return np.frombuffer(octets.tobytes().ljust(-(-len(octets) // 8) * 8, b"\0"), np.int64)
+
+
+def _spellings(address: str) -> set[str]:
+    """As Spark's readers may write the address: the scheme with one slash or with three."""
+    short = plain(address)
+    return {address, short, re.sub(r"^(\w+):/", r"\1:///", short)}

@@ -1,0 +1,80 @@
+"""A large batch of Parquet changes, written as it is read.
+
+The last change of each key is known before Spark reads the files. So Spark deletes the keys and appends the rows
+without computing the changes in between. That no row is unusable is known only when all are written: if one is, the
+attempt is given up, and the next one computes the changes first. Here: that strategy. Not here: the last changes
+(`silver/changes/last_changes.py`), every other batch (`upsert.py`).
+"""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver.changes.key_states import has_number_key, keys_of
+from lake_assets.silver.changes.last_changes import LastChanges, last_changes
+from lake_assets.silver.changes.reading import Reading
+from lake_assets.silver.changes.touched_periods import touched_by_keys
+from lake_assets.silver.table.change_events import DELETED, commit_of, key_columns
+from lake_assets.silver.table.targets import UNTRACKED, Target
+from lake_assets.silver.write.batch import Written
+from lake_assets.silver.write.batch_reader import BatchReader
+from lake_assets.silver.write.commit import append_rows, count_unseen, delete_keys
+from lake_assets.spark.checkpoint import Observed
+
+
+class Unforeseen(Exception):
+    """The rows of a batch are not what the look at its files promised."""
+
+
+def foreseen(reader: BatchReader, reading: Reading) -> LastChanges | None:
+    """The last changes of the batch; None if it has to be computed before it is written."""
+    context, changes = reader.context, reading.changes_by_file
+    if changes is None or context.in_steps or context.retries or context.again:
+        return None
+    if commit_of(reading.lowest_sequence) <= commit_of(context.position.max_sequence):
+        return None  # late, or of a transaction that was applied in part
+    with context.watch.stage("read"):
+        return last_changes(changes, context.target.key, has_range=has_number_key(context.target))
+
+
+def write_large_batch(reader: BatchReader, reading: Reading, current: Attempt, last: LastChanges) -> Written:
+    """Replaces the rows of the batch's keys. Raises Unforeseen."""
+    context, target, counts = reader.context, reader.context.target, last.counts
+    touched: Mapping[str, str] = {}
+    if target.tracked != UNTRACKED:
+        with context.watch.stage("touched_periods"):
+            states = _states(target, last.rows(reading.changes, last.is_last))
+            touched = touched_by_keys(context.address, context.position.snapshot_id, target, states)
+    context.stage("write")
+    every_key = keys_of(_states(target, reading.changes), target, counts.keys)
+    deletes = delete_keys(context, current, every_key, counts)
+    images = last.rows(reading.good, last.is_last).filter(F.col("_op") != DELETED).select("_image.*")
+    written = Observed()
+    with context.watch.stage("write"):
+        append_rows(context, current, written.on(images, F.count(F.lit(1)).alias("rows")))
+    seen, rows = reading.figures(), int(written.get["rows"])
+    if seen.bad_rows or rows != counts.rows:
+        raise Unforeseen(f"{seen.bad_rows} rows cannot be used; {rows} written, {counts.rows} foreseen")
+    reader.check(reading, seen)
+
+    def unseen_updates(removed: int) -> int:
+        updated = _states(target, last.rows(reading.changes, last.is_update))
+        return count_unseen(context, updated, counts, removed)
+
+    return Written(
+        strategy="delete_and_append" if deletes else "append",
+        keys=counts.keys,
+        rows=counts.rows,
+        touched=touched,
+        unseen_updates=unseen_updates,
+        present=counts.present,
+    )
+
+
+def _states(target: Target, changes: DataFrame) -> DataFrame:
+    """Changes as states of their keys: see `collapse`."""
+    names = zip(key_columns(target.key), target.key, strict=True)
+    keys = [F.col("_image")[name].alias(held) for held, name in names]
+    return changes.select(*keys, (F.col("_op") == DELETED).alias("_tombstone"), "_image")

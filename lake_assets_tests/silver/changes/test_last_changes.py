@@ -1,0 +1,137 @@
+"""The last change of each key of a large batch, found from keys, operations and sequences.
+
+Here: random batches against the rule in plain Python, and what makes Spark compute the changes first. Not here: tables
+that are written so (`silver/write/test_large_upsert.py`).
+"""
+
+import random
+from collections import defaultdict
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.bronze.files.parquet_values import OPERATION, SEQUENCE
+from lake_assets.silver.changes.last_changes import LastChanges, last_changes
+
+Change = tuple[Any, str, str]
+"""Key, operation, sequence."""
+
+
+def sequence(second: int, number: int) -> str:
+    """Of the number-th change of a transaction."""
+    return f"202603011200{second:04d}{number:019d}"
+
+
+def files_of(*files: list[Change]) -> dict[str, pa.Table]:
+    found = {}
+    for number, changes in enumerate(files):
+        columns = {"id": [key for key, *_ in changes], OPERATION: [op for _, op, _ in changes]}
+        found[f"file:///lake/{number}.parquet"] = pa.table(columns | {SEQUENCE: [s for *_, s in changes]})
+    return found
+
+
+def found_in(*files: list[Change]) -> LastChanges | None:
+    return last_changes(files_of(*files), ["id"], has_range=isinstance(files[0][0][0], int))
+
+
+def by_rule(files: list[list[Change]]) -> tuple[set[tuple[int, int]], dict[str, Any], bool]:
+    """The places of the last changes, the figures, and whether the rule needs the rows."""
+    of_key: dict[Any, list[tuple[str, str, tuple[int, int]]]] = defaultdict(list)
+    for number, changes in enumerate(files):
+        for row, (key, op, when) in enumerate(changes):
+            of_key[key].append((when, op, (number, row)))
+    places, figures, needs_rows = set(), {"keys": 0, "rows": 0, "present": 0, "updated": 0}, False
+    for changes_of_key in of_key.values():
+        ordered = sorted(changes_of_key)
+        (_, first, _), (when, last, place) = ordered[0], ordered[-1]
+        places.add(place)
+        figures["keys"] += 1
+        figures["rows"] += last != "D"
+        figures["present"] += first != "I"
+        figures["updated"] += first == "U" and last != "D"
+        arrived = max((at for at, op, _ in ordered if op == "I"), default="")
+        needs_rows |= last == "D" and arrived[:16] == when[:16]
+        needs_rows |= len({at for at, *_ in ordered}) < len(ordered)
+    return places, figures, needs_rows
+
+
+def places_of(found: LastChanges) -> set[tuple[int, int]]:
+    marks, places = list(found.is_last), set()
+    for number, rows in enumerate(found.files.values()):
+        places |= {(number, row) for row in range(rows) if marks[row]}
+        marks = marks[rows:]
+    return places
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_batches_follow_the_rule(seed: int) -> None:
+    chance = random.Random(seed)
+    keys = range(-5, chance.choice([3, 40, 400]))
+    key = (lambda: chance.choice(keys)) if seed % 2 else (lambda: f"key {chance.choice(keys)}")
+    moments = [(second, number) for second in range(60) for number in range(1, 5)]
+    drawn = chance.sample(moments, 120)
+    if seed % 5 == 0:
+        drawn.append(drawn[0])
+    changes = [(key(), chance.choice("IUUD"), sequence(*moment)) for moment in drawn]
+    cut = chance.randrange(1, len(changes))
+    files = [changes[:cut], changes[cut:]]
+    places, figures, needs_rows = by_rule(files)
+    found = found_in(*files)
+    if needs_rows:
+        assert found is None
+        return
+    assert found is not None
+    assert places_of(found) == places
+    assert {name: getattr(found.counts, name) for name in figures} == figures
+    ends = (found.counts.lowest, found.counts.highest)
+    numbers = [key for key, *_ in changes if isinstance(key, int)]
+    assert ends == ((min(numbers), max(numbers)) if numbers else (None, None))
+
+
+def test_some_random_batches_need_no_rows_and_some_do() -> None:
+    """So that the test above tests both."""
+    assert found_in([(1, "U", sequence(1, 1)), (1, "D", sequence(2, 1))]) is not None
+    assert found_in([(1, "I", sequence(1, 1)), (1, "D", sequence(1, 2))]) is None
+    assert found_in([(1, "I", sequence(1, 1)), (1, "D", sequence(2, 1))]) is not None
+    assert found_in([(1, "U", sequence(1, 1)), (1, "U", sequence(1, 1))]) is None
+    assert found_in([(1, "U", sequence(1, 1)), (2, "U", sequence(1, 1))]) is not None
+
+
+@pytest.mark.parametrize("low", [2**63 - 1, -(2**63)])
+def test_the_ends_of_whole_numbers_are_keys_like_others(low: int) -> None:
+    found = found_in([(low, "U", sequence(1, 1)), (0, "U", sequence(1, 2)), (low, "U", sequence(1, 3))])
+    assert found is not None
+    assert (places_of(found), found.counts.keys) == ({(0, 1), (0, 2)}, 2)
+
+
+def test_keys_of_several_columns_are_not_mixed_up() -> None:
+    rows = [("a", 1), ("a", 2), ("b", 1), ("b", 2), ("a", 1)]
+    columns = {"x": [x for x, _ in rows], "y": [y for _, y in rows], OPERATION: ["U"] * 5}
+    table = pa.table(columns | {SEQUENCE: [sequence(1, number + 1) for number in range(5)]})
+    found = last_changes({"file:///a.parquet": table}, ["x", "y"], has_range=False)
+    assert found is not None
+    assert places_of(found) == {(0, 1), (0, 2), (0, 3), (0, 4)}
+
+
+def test_a_path_that_spark_writes_otherwise_is_left_to_spark() -> None:
+    (table,) = files_of([(1, "U", sequence(1, 1))]).values()
+    assert last_changes({"file:///a b.parquet": table}, ["id"], has_range=True) is None
+    assert last_changes({"file:///a=b.parquet": table}, ["id"], has_range=True) is not None
+
+
+@pytest.mark.spark
+def test_rows_are_those_of_the_marks(spark: SparkSession) -> None:
+    files = [
+        [(n, "U", sequence(1, n + 1)) for n in range(200)],
+        [(n, "U", sequence(2, n + 1)) for n in (3, 64, 199)],
+    ]
+    found = found_in(*files)
+    assert found is not None
+    read = [
+        (f"file:/lake/{number}.parquet", row) for number, part in enumerate(files) for row in range(len(part))
+    ]
+    rows = found.rows(spark.createDataFrame(read, "_file string, _row bigint"), found.is_last)
+    expected = [place for place in read if place not in [(read[0][0], row) for row in (3, 64, 199)]]
+    assert sorted((row["_file"], row["_row"]) for row in rows.collect()) == sorted(expected)

@@ -1,0 +1,250 @@
+"""Large batches of Parquet changes that are written as they are read.
+
+Here: such a batch with real files and tables; every batch counts as large. Not here: the last change of a key
+(`silver/changes/test_last_changes.py`), other large batches (`test_large_batches.py`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.silver.changes import last_changes, reading
+from lake_assets.silver.changes.large_batch import batch_states
+from lake_assets.silver.table.position import TOUCHED_DAYS, touched_property
+from lake_assets.silver.table.targets import Tracked
+from lake_assets.silver.write import upsert
+from lake_assets.silver.write.large_upsert import write_large_batch
+from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
+from lake_assets_tests.helpers.lakes.small_table import NEVER
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+TYPES = {"id": pa.int64(), "v": pa.string()}
+
+
+@pytest.fixture(autouse=True)
+def all_large() -> Iterator[None]:
+    with patch.object(reading, "LARGE", 1):
+        yield
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How each batch was applied: `as read`, or `in steps` after a computation; one that is given up counts twice."""
+    found: list[str] = []
+
+    def one(*given: Any) -> Any:
+        found.append("as read")
+        return write_large_batch(*given)
+
+    def steps(*given: Any, **more: Any) -> Any:
+        found.append("in steps")
+        return batch_states(*given, **more)
+
+    monkeypatch.setattr(upsert, "write_large_batch", one)
+    monkeypatch.setattr(upsert, "batch_states", steps)
+    return found
+
+
+def parquet(file: DmsFile) -> DmsFile:
+    return replace(file, key=file.key.replace(".csv", ".parquet"))
+
+
+def bench(folder: Path, table: dict[str, Any] = ITEMS, **more: Any) -> Bench:
+    return Bench(folder, {"public.items": table}, sections=NEVER, **more)
+
+
+def put(shop: Bench, *files: DmsFile, types: dict[str, pa.DataType] = TYPES) -> None:
+    shop.put(*map(parquet, files), types=types)
+
+
+def applied(shop: Bench, *files: DmsFile, types: dict[str, pa.DataType] = TYPES) -> Any:
+    put(shop, *files, types=types)
+    (batch,) = shop.apply()["items"]
+    return batch
+
+
+@pytest.fixture
+def shop(spark: SparkSession, tmp_path: Path) -> Bench:
+    found = bench(tmp_path)
+    applied(found, loaded({1: "a", 2: "b", 3: "c", 4: "d"}))
+    return found
+
+
+def test_the_last_changes_of_several_files_are_written(shop: Bench, written: list[str]) -> None:
+    clock = Clock()
+    first = changed(clock, ("U", 1, "x"), ("D", 2, "b"), ("I", 5, "e"), ("U", 3, "y"))
+    second = changed(clock, ("U", 1, "z"), ("I", 2, "again"), ("D", 3, "y"), ("U", 9, "new"))
+    batch = applied(shop, first, second)
+    assert values(shop) == {1: "z", 2: "again", 4: "d", 5: "e", 9: "new"}
+    assert written == ["as read"]
+    assert (batch.strategy, batch.keys, batch.rows_written, batch.rows_removed) == (
+        "delete_and_append",
+        5,
+        4,
+        3,
+    )
+    assert (batch.by_op, batch.unseen_updates) == ({"I": 2, "U": 4, "D": 2}, 1)
+    assert applied(shop, changed(clock, ("U", 1, "later"))).rows_removed == 1
+    assert values(shop)[1] == "later"
+
+
+def test_new_keys_are_appended(shop: Bench, written: list[str]) -> None:
+    assert applied(shop, changed(Clock(), ("I", 8, "h"), ("I", 9, "i"))).strategy == "append"
+    assert values(shop) == {1: "a", 2: "b", 3: "c", 4: "d", 8: "h", 9: "i"}
+    assert written == ["as read"]
+
+
+def test_a_row_that_cannot_be_used_is_set_aside_and_its_key_keeps_its_row(
+    spark: SparkSession, tmp_path: Path, written: list[str]
+) -> None:
+    """Also if a former change of the key can be used."""
+    columns = {"id": "long not null", "v": "string not null"}
+    found, clock = bench(tmp_path, {"columns": columns, "primary_key": ["id"]}), Clock()
+    applied(found, loaded({1: "a", 2: "b", 3: "c"}))
+    file = changed(clock, ("U", 1, "x"), ("U", 2, "lost"), ("I", 6, "f"), ("U", 3, "y"), ("U", 3, "lost"))
+    for row in file.rows:
+        row["v"] = None if row["v"] == "lost" else row["v"]  # type: ignore[index]
+    batch = applied(found, file)
+    assert values(found) == {1: "x", 2: "b", 3: "y", 6: "f"}
+    assert (batch.rows_quarantined, written) == (2, ["as read", "in steps"])
+    applied(found, changed(clock, ("U", 2, "z")))
+    assert values(found)[2] == "z"
+    assert written[2:] == ["as read"]
+
+
+def of_one_transaction(clock: Clock, *changes: tuple[str, int, str]) -> list[dict[str, Any]]:
+    rows = [clock.change(op, {"id": key, "v": v}) for op, key, v in changes]
+    commit = rows[0]["change_seq"][:16]
+    for number, row in enumerate(rows):
+        row |= {"commit_ts": rows[0]["commit_ts"], "change_seq": f"{commit}{number + 1:019d}"}
+    return rows
+
+
+def test_changes_that_come_twice_are_computed_first(shop: Bench, written: list[str]) -> None:
+    file = changed(Clock(), ("U", 1, "x"), ("D", 2, "b"))
+    put(shop, file)
+    assert applied(shop, replace(file, key=file.key.replace(".csv", "1.csv"))).keys == 2
+    assert values(shop) == {1: "x", 3: "c", 4: "d"}
+    assert written == ["in steps"]
+
+
+def test_a_late_batch_is_computed_first(shop: Bench, written: list[str]) -> None:
+    clock = Clock()
+    late, file = changed(clock, ("U", 1, "old"), ("U", 2, "x")), changed(clock, ("U", 1, "new"))
+    applied(shop, file)
+    applied(shop, late)
+    assert values(shop) == {1: "new", 2: "x", 3: "c", 4: "d"}
+    assert written == ["as read", "in steps"]
+
+
+def test_the_rest_of_a_transaction_is_computed_first(shop: Bench, written: list[str]) -> None:
+    """Row 1 moves to key 2, whose own row is deleted after that."""
+    rows = of_one_transaction(Clock(), ("D", 1, "a"), ("I", 2, "a"), ("D", 2, "b"))
+    for minute, part in enumerate((rows[:2], rows[2:])):
+        applied(shop, cdc_file("public.items", NOON + timedelta(minutes=20 + minute), part))
+    assert values(shop) == {2: "a", 3: "c", 4: "d"}
+    assert written == ["as read", "in steps"]
+
+
+def test_a_key_that_may_have_had_two_rows_is_computed_first(shop: Bench, written: list[str]) -> None:
+    rows = of_one_transaction(Clock(), ("D", 1, "a"), ("I", 2, "a"), ("D", 2, "b"))
+    applied(shop, cdc_file("public.items", NOON + timedelta(minutes=20), rows))
+    assert values(shop) == {2: "a", 3: "c", 4: "d"}
+    assert written == ["in steps"]
+
+
+def test_a_key_that_moves_is_computed_first(shop: Bench, written: list[str]) -> None:
+    clock = Clock()
+    rows = [
+        clock.change("U", {"id": 9, "v": "a"}, {"id": 1}),
+        clock.change("U", {"id": 2, "v": "x"}, {"id": 2}),
+    ]
+    applied(shop, cdc_file("public.items", NOON + timedelta(minutes=1), rows))
+    assert values(shop) == {9: "a", 2: "x", 3: "c", 4: "d"}
+    rows = [clock.change("U", {"id": 2, "v": "y"}, {"id": 2})]
+    applied(shop, cdc_file("public.items", NOON + timedelta(minutes=2), rows))
+    assert values(shop)[2] == "y"
+    assert written == ["in steps", "as read"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "arrow", "how"),
+    [
+        ("long", pa.int32(), "as read"),
+        ("string", pa.string(), "as read"),
+        ("long", pa.string(), "in steps"),
+        ("string", pa.int64(), "in steps"),
+    ],
+)
+def test_keys_of_other_types_in_the_file_are_computed_first(
+    spark: SparkSession, tmp_path: Path, written: list[str], declared: str, arrow: pa.DataType, how: str
+) -> None:
+    """As a text, 01 is not 1; as a number, it is."""
+    table = {"columns": {"id": f"{declared} not null", "v": "string"}, "primary_key": ["id"]}
+    shop, types, clock = bench(tmp_path, table), TYPES | {"id": arrow}, Clock()
+    texts = ["01", "1"] if declared == "long" and arrow == pa.string() else ["1", "2"]
+    keys = [text if arrow == pa.string() else int(text) for text in texts]
+    rows = [clock.change("U", {"id": key, "v": text}) for key, text in zip(keys, texts, strict=True)]
+    applied(shop, cdc_file("public.items", clock.now, rows), types=types)
+    assert len(shop.stored()) == len({int(text) for text in texts})
+    assert written == [how]
+
+
+def test_files_with_keys_of_different_widths(shop: Bench, written: list[str]) -> None:
+    clock = Clock()
+    put(shop, changed(clock, ("U", 1, "x"), ("U", 2, "y")), types=TYPES | {"id": pa.int32()})
+    applied(shop, changed(clock, ("U", 1, "z")))
+    assert values(shop) == {1: "z", 2: "y", 3: "c", 4: "d"}
+    assert written == ["as read"]
+
+
+def test_keys_of_two_columns(spark: SparkSession, tmp_path: Path, written: list[str]) -> None:
+    columns = {"shop": "string not null", "nr": "int not null", "v": "string"}
+    found = bench(tmp_path, {"columns": columns, "primary_key": ["shop", "nr"]})
+    clock, types = Clock(), {"shop": pa.string(), "nr": pa.int32(), "v": pa.string()}
+    load = [{"shop": name, "nr": nr, "v": "a"} for name in "xy" for nr in (1, 2)]
+    applied(found, load_file("public.items", load), types=types)
+    changes = [("U", "x", 1), ("D", "y", 2), ("U", "x", 1), ("I", "z", 1)]
+    rows = [
+        clock.change(op, {"shop": name, "nr": nr, "v": str(number)})
+        for number, (op, name, nr) in enumerate(changes)
+    ]
+    applied(found, cdc_file("public.items", clock.now, rows), types=types)
+    rows_now = sorted((row["shop"], row["nr"], row["v"]) for row in found.stored())
+    assert rows_now == [("x", 1, "2"), ("x", 2, "a"), ("y", 1, "a"), ("z", 1, "3")]
+    assert written == ["as read"]
+
+
+def test_touched_days_are_those_of_old_and_new_rows(
+    spark: SparkSession, tmp_path: Path, written: list[str]
+) -> None:
+    columns = {"id": "long not null", "on": "date"}
+    found = bench(tmp_path, {"columns": columns, "primary_key": ["id"]})
+    types, clock = {"id": pa.int64(), "on": pa.date32()}, Clock()
+    (target,) = found.lake.targets
+    found.lake = replace(found.lake, targets=(replace(target, tracked=Tracked(days=("on",))),))
+    applied(
+        found, load_file("public.items", [{"id": n, "on": date(2026, 1, n)} for n in (1, 2, 3)]), types=types
+    )
+    rows = [clock.change("U", {"id": 1, "on": date(2026, 2, day)}) for day in (1, 2)]
+    rows.append(clock.change("D", {"id": 3, "on": None}))
+    applied(found, cdc_file("public.items", clock.now, rows), types=types)
+    assert found.summary()[touched_property(TOUCHED_DAYS, "on")] == "2026-01-01,2026-01-03,2026-02-02"
+    assert written == ["as read"]
+
+
+def test_a_file_that_spark_lists_otherwise_is_computed_first(shop: Bench, written: list[str]) -> None:
+    """The rows that were written are counted against those that were foreseen."""
+    with patch.object(last_changes, "_spellings", lambda address: {f"{address}.gone"}):
+        batch = applied(shop, changed(Clock(), ("U", 1, "x"), ("I", 5, "e")))
+    assert values(shop) == {1: "x", 2: "b", 3: "c", 4: "d", 5: "e"}
+    assert (batch.rows_removed, written) == (1, ["as read", "in steps"])
