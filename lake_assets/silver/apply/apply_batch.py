@@ -26,6 +26,7 @@ from lake_assets.silver.write.batch import REWRITE, BatchResult, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
+    Unforeseen,
     branch_head,
     count_rows,
     delete_rows,
@@ -36,7 +37,6 @@ from lake_assets.silver.write.commit import (
 from lake_assets.silver.write.compare_rewritten import recognised
 from lake_assets.silver.write.full_row import replace_all_rows, replace_rows
 from lake_assets.silver.write.history_and_soft_delete import load_versions, replace_versions
-from lake_assets.silver.write.large_upsert import Unforeseen
 from lake_assets.silver.write.upsert import replace_keys, replace_states, replace_table
 
 logger = logging.getLogger(__name__)

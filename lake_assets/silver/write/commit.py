@@ -33,6 +33,19 @@ from lake_assets.spark.checkpoint import Observed
 from lake_assets.spark.sql import Sql, quoted, sql
 
 
+class Unforeseen(Exception):
+    """The rows of a batch are not what the look at its files promised."""
+
+
+def refuse_unforeseen(context: BatchContext, current: Attempt, rows: int, bad: int = 0) -> None:
+    """Raises Unforeseen unless the branch's last commit has added so many rows. `bad`: rows that cannot be used, as far
+    as they were counted."""
+    _, head = branch_head(context, current)
+    added = int(summary(head).get("added-records", "0"))
+    if added != rows or bad:
+        raise Unforeseen(f"{bad} rows cannot be used; {added} rows were written, and {rows} foreseen")
+
+
 def next_position(context: BatchContext, seen: ChangeFigures) -> Position:
     """The table's position after the batch. A full load starts its maxima again; CDC never lowers one."""
     position, batch = context.position, context.batch

@@ -27,7 +27,7 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.commit import delete_matching, on_branch, same_key, write_all
+from lake_assets.silver.write.commit import delete_matching, on_branch, refuse_unforeseen, same_key, write_all
 from lake_assets.silver.write.late_batch import settled_in_load
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.spark.sql import quoted
@@ -35,12 +35,10 @@ from lake_assets.spark.sql import quoted
 
 def write_large_load(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Writes the whole table. The batch has files of a full load."""
-    context, target, observed = reader.context, reader.context.target, Observed()
+    context, target = reader.context, reader.context.target
     load, changes = reader.of_kind(reading, FileKind.LOAD), reader.of_kind(reading, FileKind.CDC)
     assert load is not None, "it has files of a full load"
-    inserted = load.good.filter(F.col("_op") == INSERTED).select("_image.*")
-    write_all(context, current, observed.on(inserted, F.count(F.lit(1)).alias("rows")))
-    seen, rows = load.figures(), int(observed.get["rows"])
+    seen, rows = _written(context, load, current)
     with context.watch.stage("unique"):
         several, number = _several(reader.context, load, current, seen)
     if changes is None and not number:
@@ -65,6 +63,23 @@ def write_large_load(reader: BatchReader, reading: Reading, current: Attempt) ->
         followed=counts.followed,
         taken_back=taken_back,
     )
+
+
+def _written(context: BatchContext, load: Reading, current: Attempt) -> tuple[ChangeFigures, int]:
+    """Writes the inserts of the full load; its figures, and the number of the written rows. Raises Unforeseen."""
+    foreseen = load.foreseen
+    if foreseen is not None and foreseen.by_op[INSERTED] == foreseen.rows and not context.in_steps:
+        # Every row is written or bad, so that their number shows whether one is bad.
+        write_all(context, current, _inserts(load.usable))
+        refuse_unforeseen(context, current, foreseen.rows)
+        return foreseen, foreseen.rows
+    observed = Observed()
+    write_all(context, current, observed.on(_inserts(load.good), F.count(F.lit(1)).alias("rows")))
+    return load.figures(), int(observed.get["rows"])
+
+
+def _inserts(changes: DataFrame) -> DataFrame:
+    return changes.filter(F.col("_op") == INSERTED).select("_image.*")
 
 
 def _several(

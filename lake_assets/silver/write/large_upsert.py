@@ -20,20 +20,16 @@ from lake_assets.silver.table.change_events import DELETED, commit_of, key_colum
 from lake_assets.silver.table.targets import UNTRACKED, Target
 from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.commit import append_rows, count_unseen, delete_keys
+from lake_assets.silver.write.commit import append_rows, count_unseen, delete_keys, refuse_unforeseen
 from lake_assets.spark.checkpoint import Observed
-
-
-class Unforeseen(Exception):
-    """The rows of a batch are not what the look at its files promised."""
 
 
 def foreseen(reader: BatchReader, reading: Reading) -> LastChanges | None:
     """The last changes of the batch; None if it has to be computed before it is written."""
-    context, changes = reader.context, reading.changes_by_file
-    if changes is None or context.in_steps or context.retries or context.again:
+    context, figures, changes = reader.context, reading.foreseen, reading.changes_by_file
+    if figures is None or changes is None or context.in_steps or context.retries or context.again:
         return None
-    if commit_of(reading.lowest_sequence) <= commit_of(context.position.max_sequence):
+    if commit_of(figures.min_sequence) <= commit_of(context.position.max_sequence):
         return None  # late, or of a transaction that was applied in part
     with context.watch.stage("read"):
         return last_changes(changes, context.target.key, has_range=has_number_key(context.target))
@@ -45,22 +41,22 @@ def write_large_batch(reader: BatchReader, reading: Reading, current: Attempt, l
     touched: Mapping[str, str] = {}
     if target.tracked != UNTRACKED:
         with context.watch.stage("touched_periods"):
-            states = _states(target, last.rows(reading.changes, last.is_last))
+            states = _states(target, last.rows(reading.usable, last.is_last))
             touched = touched_by_keys(context.address, context.position.snapshot_id, target, states)
     context.stage("write")
     every_key = keys_of(_states(target, reading.changes), target, counts.keys)
     deletes = delete_keys(context, current, every_key, counts)
-    images = last.rows(reading.good, last.is_last).filter(F.col("_op") != DELETED).select("_image.*")
-    written = Observed()
+    seen = Observed()
+    changes = seen.on(reading.changes, F.count_if(F.col("_bad").isNotNull()).alias("bad"))
+    written = changes.filter(F.col("_bad").isNull() & (F.col("_op") != DELETED))
+    images = last.rows(written, last.is_last).select("_image.*")
     with context.watch.stage("write"):
-        append_rows(context, current, written.on(images, F.count(F.lit(1)).alias("rows")))
-    seen, rows = reading.figures(), int(written.get["rows"])
-    if seen.bad_rows or rows != counts.rows:
-        raise Unforeseen(f"{seen.bad_rows} rows cannot be used; {rows} written, {counts.rows} foreseen")
-    reader.check(reading, seen)
+        append_rows(context, current, images)
+    refuse_unforeseen(context, current, counts.rows, bad=int(seen.get["bad"]))
+    reader.check(reading, reading.foreseen)
 
     def unseen_updates(removed: int) -> int:
-        updated = _states(target, last.rows(reading.changes, last.is_update))
+        updated = _states(target, last.rows(reading.usable, last.is_update))
         return count_unseen(context, updated, counts, removed)
 
     return Written(

@@ -19,7 +19,8 @@ from lake_assets.silver.changes import last_changes, reading
 from lake_assets.silver.changes.large_batch import batch_states
 from lake_assets.silver.table.position import TOUCHED_DAYS, touched_property
 from lake_assets.silver.table.targets import Tracked
-from lake_assets.silver.write import upsert
+from lake_assets.silver.write import large_load, upsert
+from lake_assets.silver.write.commit import Unforeseen, refuse_unforeseen
 from lake_assets.silver.write.large_upsert import write_large_batch
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -119,6 +120,49 @@ def test_a_row_that_cannot_be_used_is_set_aside_and_its_key_keeps_its_row(
     applied(found, changed(clock, ("U", 2, "z")))
     assert values(found)[2] == "z"
     assert written[2:] == ["as read"]
+
+
+@pytest.mark.parametrize("lost", ["superseded", "deleted"])
+def test_a_row_that_cannot_be_used_is_set_aside_though_it_is_not_written(
+    spark: SparkSession, tmp_path: Path, written: list[str], lost: str
+) -> None:
+    columns = {"id": "long not null", "on": "date", "v": "string"}
+    found, clock = bench(tmp_path, {"columns": columns, "primary_key": ["id"]}), Clock()
+    types, day = TYPES | {"on": pa.string()}, "2026-01-01"
+    applied(found, load_file("public.items", [{"id": n, "on": day, "v": "a"} for n in (1, 2)]), types=types)
+    bad = {"id": 2, "on": "no day", "v": "b"}
+    rows = [
+        clock.change("U", {"id": 1, "on": day, "v": "x"}),
+        clock.change("D" if lost == "deleted" else "U", bad),
+    ]
+    if lost == "superseded":
+        rows.append(clock.change("U", {"id": 2, "on": day, "v": "y"}))
+    batch = applied(found, cdc_file("public.items", clock.now, rows), types=types)
+    assert (batch.rows_quarantined, written) == (1, ["as read", "in steps"])
+    assert values(found) == {1: "x", 2: "y" if lost == "superseded" else "a"}
+
+
+def test_a_full_load_with_a_row_that_cannot_be_used_is_computed_first(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+
+    def refuse(*given: Any, **more: Any) -> None:
+        try:
+            refuse_unforeseen(*given, **more)
+        except Unforeseen as reason:
+            refused.append(str(reason))
+            raise
+
+    monkeypatch.setattr(large_load, "refuse_unforeseen", refuse)
+    columns = {"id": "long not null", "v": "string not null"}
+    found = bench(tmp_path, {"columns": columns, "primary_key": ["id"]})
+    load = loaded({1: "a", 2: "b", 3: "c"})
+    load.rows[1]["v"] = None  # type: ignore[index]
+    batch = applied(found, load)
+    assert values(found) == {1: "a", 3: "c"}
+    assert (batch.rows_quarantined, batch.rows_written) == (1, 2)
+    assert refused == ["0 rows cannot be used; 2 rows were written, and 3 foreseen"]
 
 
 def of_one_transaction(clock: Clock, *changes: tuple[str, int, str]) -> list[dict[str, Any]]:
