@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.files.parquet_values import OPERATION, SEQUENCE
@@ -46,8 +46,11 @@ class LastChanges:
     """Whether a row is the last change of a key that has a row in the end, and whose first change is an update."""
     counts: Counts
 
-    def rows(self, changes: DataFrame, marks: _Marks) -> DataFrame:
-        """The marked rows of the batch's `changes`."""
+    fingerprint: int
+    """Of the sequences of the last changes: see `fingerprint`."""
+
+    def marked(self, changes: DataFrame, marks: _Marks) -> DataFrame:
+        """The batch's `changes` with `_marked` boolean, without those of other files."""
         ends = np.cumsum(list(self.files.values()))[:-1]
         found: dict[str, list[Any]] = {"_address": [], "_marks": []}
         for address, part in zip(self.files, np.split(marks, ends), strict=True):
@@ -59,7 +62,13 @@ class LastChanges:
         long_of_row = F.get("_marks", F.shiftright("_row", 6).cast("int"))
         is_marked = F.getbit(long_of_row, F.col("_row").bitwiseAND(63).cast("int")) == 1
         joined = changes.join(listed, on=F.col("_file") == F.col("_address"))
-        return joined.filter(is_marked).drop("_address", "_marks")
+        return joined.withColumn("_marked", F.coalesce(is_marked, F.lit(False))).drop("_address", "_marks")
+
+
+def fingerprint(sequence: Column) -> Column:
+    """The XOR of the last digits of some rows' sequences. It differs if a file was written again after its sequences
+    had been read."""
+    return F.bit_xor(F.right(sequence, F.lit(_LOW_DIGITS)).cast("bigint"))
 
 
 def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range: bool) -> LastChanges | None:
@@ -92,7 +101,14 @@ def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range
         lowest=pc.min(rows[key[0]]).as_py() if has_range else None,
         highest=pc.max(rows[key[0]]).as_py() if has_range else None,
     )
-    return LastChanges({name: table.num_rows for name, table in files.items()}, is_last, is_update, counts)
+    _, low_digits = _sequences(rows, np.flatnonzero(is_last))
+    return LastChanges(
+        files={name: table.num_rows for name, table in files.items()},
+        is_last=is_last,
+        is_update=is_update,
+        counts=counts,
+        fingerprint=int(np.bitwise_xor.reduce(low_digits)),
+    )
 
 
 def _codes(rows: pa.Table, key: Sequence[str]) -> _Numbers | None:

@@ -13,14 +13,20 @@ from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.key_states import has_number_key, keys_of
-from lake_assets.silver.changes.last_changes import LastChanges, last_changes
+from lake_assets.silver.changes.last_changes import LastChanges, fingerprint, last_changes
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import touched_by_keys
 from lake_assets.silver.table.change_events import DELETED, commit_of, key_columns
 from lake_assets.silver.table.targets import UNTRACKED, Target
 from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.commit import append_rows, count_unseen, delete_keys, refuse_unforeseen
+from lake_assets.silver.write.commit import (
+    Unforeseen,
+    append_rows,
+    count_unseen,
+    delete_keys,
+    refuse_unforeseen,
+)
 from lake_assets.spark.checkpoint import Observed
 
 
@@ -41,22 +47,28 @@ def write_large_batch(reader: BatchReader, reading: Reading, current: Attempt, l
     touched: Mapping[str, str] = {}
     if target.tracked != UNTRACKED:
         with context.watch.stage("touched_periods"):
-            states = _states(target, last.rows(reading.usable, last.is_last))
+            states = _states(target, last.marked(reading.usable, last.is_last).filter("_marked"))
             touched = touched_by_keys(context.address, context.position.snapshot_id, target, states)
     context.stage("write")
     every_key = keys_of(_states(target, reading.changes), target, counts.keys)
     deletes = delete_keys(context, current, every_key, counts)
-    seen = Observed()
-    changes = seen.on(reading.changes, F.count_if(F.col("_bad").isNotNull()).alias("bad"))
-    written = changes.filter(F.col("_bad").isNull() & (F.col("_op") != DELETED))
-    images = last.rows(written, last.is_last).select("_image.*")
+    observed = Observed()
+    changes = observed.on(
+        last.marked(reading.changes, last.is_last),
+        F.count_if(F.col("_bad").isNotNull()).alias("bad"),
+        fingerprint(F.when(F.col("_marked"), F.col("_sequence"))).alias("fingerprint"),
+    )
+    images = changes.filter(F.col("_marked") & F.col("_bad").isNull() & (F.col("_op") != DELETED))
     with context.watch.stage("write"):
-        append_rows(context, current, images)
-    refuse_unforeseen(context, current, counts.rows, bad=int(seen.get["bad"]))
+        append_rows(context, current, images.select("_image.*"))
+    seen = observed.get
+    refuse_unforeseen(context, current, counts.rows, bad=int(seen["bad"]))
+    if seen["fingerprint"] != last.fingerprint:
+        raise Unforeseen("a file has been written again since its sequences were read")
     reader.check(reading, reading.foreseen)
 
     def unseen_updates(removed: int) -> int:
-        updated = _states(target, last.rows(reading.usable, last.is_update))
+        updated = _states(target, last.marked(reading.usable, last.is_update).filter("_marked"))
         return count_unseen(context, updated, counts, removed)
 
     return Written(

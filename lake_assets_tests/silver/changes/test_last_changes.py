@@ -132,6 +132,8 @@ def test_rows_are_those_of_the_marks(spark: SparkSession) -> None:
     read = [
         (f"file:/lake/{number}.parquet", row) for number, part in enumerate(files) for row in range(len(part))
     ]
-    rows = found.rows(spark.createDataFrame(read, "_file string, _row bigint"), found.is_last)
+    rows = found.marked(spark.createDataFrame(read, "_file string, _row bigint"), found.is_last).filter(
+        "_marked"
+    )
     expected = [place for place in read if place not in [(read[0][0], row) for row in (3, 64, 199)]]
     assert sorted((row["_file"], row["_row"]) for row in rows.collect()) == sorted(expected)

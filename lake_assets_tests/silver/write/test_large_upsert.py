@@ -19,8 +19,8 @@ from lake_assets.silver.changes import last_changes, reading
 from lake_assets.silver.changes.large_batch import batch_states
 from lake_assets.silver.table.position import TOUCHED_DAYS, touched_property
 from lake_assets.silver.table.targets import Tracked
-from lake_assets.silver.write import large_load, upsert
-from lake_assets.silver.write.commit import Unforeseen, refuse_unforeseen
+from lake_assets.silver.write import large_load, large_upsert, upsert
+from lake_assets.silver.write.commit import Unforeseen, delete_keys, refuse_unforeseen
 from lake_assets.silver.write.large_upsert import write_large_batch
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -266,6 +266,36 @@ def test_keys_of_two_columns(spark: SparkSession, tmp_path: Path, written: list[
     rows_now = sorted((row["shop"], row["nr"], row["v"]) for row in found.stored())
     assert rows_now == [("x", 1, "2"), ("x", 2, "a"), ("y", 1, "a"), ("z", 1, "3")]
     assert written == ["as read"]
+
+
+def test_a_file_that_is_written_again_while_it_is_applied(
+    shop: Bench, written: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With as many rows, and other last changes: by the marks, both rows of key 1 would be written."""
+    clock = Clock()
+    file = changed(clock, ("U", 1, "x"), ("U", 2, "y"), ("D", 3, "c"))
+    others = changed(clock, ("U", 1, "p"), ("U", 1, "q"), ("D", 1, "r"))
+    again = replace(file, rows=others.rows)
+    given_up: list[Exception] = []
+
+    def rewritten(*given: Any) -> bool:
+        deletes = delete_keys(*given)
+        if not given_up:
+            put(shop, again)
+        return deletes
+
+    class Seen(Unforeseen):
+        def __init__(self, reason: str) -> None:
+            given_up.append(self)
+            super().__init__(reason)
+
+    monkeypatch.setattr(large_upsert, "delete_keys", rewritten)
+    monkeypatch.setattr(large_upsert, "Unforeseen", Seen)
+    applied(shop, file)
+    assert len(given_up) == 1
+    assert written == ["as read", "in steps"]
+    shop.apply()
+    assert values(shop) == {2: "b", 3: "c", 4: "d"}, "the rows of the newest content"
 
 
 def test_touched_days_are_those_of_old_and_new_rows(
