@@ -54,9 +54,12 @@ class Reading:
         contracts: Contracts,
         cut: RowCut = ALL_ROWS,
         whole: "Reading | None" = None,
+        *,
+        look_first: bool = False,
     ) -> None:
         """`parts`: of files with their own row counts, at least one; rows outside the cut are left out. `whole`: a
-        reading of these and further parts. Raises TableStopped when a file's columns do not fit the contract."""
+        reading of these and further parts. `look_first`: whether to look for the last changes before Spark reads the
+        files, as always for many rows. Raises TableStopped when a file's columns do not fit the contract."""
         self._table = target.table
         self._store = store
         self._target = target
@@ -67,7 +70,7 @@ class Reading:
         """By offset, if all of the files have been checked."""
         if whole is not None:
             self._files = whole._files
-        elif self._may_be_checked():
+        elif self._may_be_checked(look_first or self.is_large):
             self._files = self._checked_files()
         self._frames = partial(self._grouped, spark)
         self._groups = self._frames()
@@ -84,10 +87,10 @@ class Reading:
         self.good, self._used = observe_used(observed.filter(F.col("_bad").isNull()))
         """The usable changes, as `bronze.reader` describes them."""
 
-    def _may_be_checked(self) -> bool:
-        """Whether the files are worth a look before Spark reads them, and are read whole."""
+    def _may_be_checked(self, is_worth_it: bool) -> bool:
+        """Whether the files are looked at before Spark reads them: only if they are read whole."""
         whole = all(part.only is None and not part.without for part in self.parts)
-        return whole and self.cut is ALL_ROWS and self.is_large
+        return is_worth_it and whole and self.cut is ALL_ROWS
 
     def _checked_files(self) -> dict[int, CheckedFile] | None:
         found: dict[int, CheckedFile] = {}

@@ -52,6 +52,8 @@ class Written:
     """Its figure `rows`: how many rows of `images` the table already had, if the commit replaces the whole table."""
     unseen_updates: Callable[[int], int] = lambda removed: 0
     """Computes `BatchResult.unseen_updates` from the number of removed rows; only before the batch is published."""
+    confirm: Callable[[], None] = lambda: None
+    """Raises Unforeseen if what was written last is not what was foreseen; before its rows are counted."""
     present: int | None = None
     """For a batch in order, keys that the table should have, because their first change updates or deletes a row."""
     unmatched: int = 0

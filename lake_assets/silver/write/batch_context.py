@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lake_assets.bronze.files.inspect import UnreadableFile
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Held
+from lake_assets.iceberg.table_io import current_snapshot, summary
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut
@@ -24,6 +25,9 @@ from lake_assets.silver.write.batch import Stopwatch
 from lake_assets.spark.sql import Sql, table_address
 from lake_assets.storage.object_store import ObjectStore
 
+SMALL_ROWS = 200_000
+"""Limit of a small table's rows, and of the keys of a batch that rewrites it. A limit of bytes is not enough: equal
+rows need almost no space but still time; keys are sent to every task, and one task writes one file."""
 Damaged = dict[tuple[str, str], UnreadableFile]
 """Errors of unreadable files, by key and version."""
 
@@ -97,6 +101,15 @@ class BatchContext:
         if self.batch.cut is None and not self.batch.reopened:
             return ALL_ROWS
         return RowCut(self.batch.cut, self.batch.reopened, self.position.cut)
+
+    @property
+    def table_is_small(self) -> bool:
+        """Whether the table is small enough to be rewritten. A partitioned table never is: a commit must touch only the
+        changed partitions, because marts recompute those days."""
+        if self.target.partition_by or not 0 < self.position.rows <= SMALL_ROWS:
+            return False
+        size = int(summary(current_snapshot(self.table)).get("total-files-size", "-1"))
+        return 0 <= size < self.runtime.lake.automation.rewrite_below_mb * 2**20
 
     @property
     def retries(self) -> bool:

@@ -133,7 +133,16 @@ class BatchReader:
         context = self.context
         files = dated((part.file for part in parts), context.logged)
         parts = [replace(part, file=file) for part, file in zip(parts, files, strict=True)]
-        return Reading(context.spark, context.store, context.target, parts, context.contracts, cut, whole)
+        return Reading(
+            context.spark,
+            context.store,
+            context.target,
+            parts,
+            context.contracts,
+            cut,
+            whole,
+            look_first=not context.table_is_small,
+        )
 
 
 def _up_to(cut: datetime | None) -> RowCut:

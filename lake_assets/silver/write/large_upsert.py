@@ -1,4 +1,4 @@
-"""A large batch of Parquet changes, written as it is read.
+"""A batch of Parquet changes of a large table, written as it is read.
 
 The last change of each key is known before Spark reads the files. So Spark deletes the keys and appends the rows
 without computing the changes in between. That no row is unusable is known only when all are written: if one is, the
@@ -22,7 +22,6 @@ from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
     Unforeseen,
-    append_rows,
     count_unseen,
     delete_keys,
     refuse_unforeseen,
@@ -44,6 +43,7 @@ def foreseen(reader: BatchReader, reading: Reading) -> LastChanges | None:
 def write_large_batch(reader: BatchReader, reading: Reading, current: Attempt, last: LastChanges) -> Written:
     """Replaces the rows of the batch's keys. Raises Unforeseen."""
     context, target, counts = reader.context, reader.context.target, last.counts
+    reader.check(reading, reading.foreseen)
     touched: Mapping[str, str] = {}
     if target.tracked != UNTRACKED:
         with context.watch.stage("touched_periods"):
@@ -59,13 +59,12 @@ def write_large_batch(reader: BatchReader, reading: Reading, current: Attempt, l
         fingerprint(F.when(F.col("_marked"), F.col("_sequence"))).alias("fingerprint"),
     )
     images = changes.filter(F.col("_marked") & F.col("_bad").isNull() & (F.col("_op") != DELETED))
-    with context.watch.stage("write"):
-        append_rows(context, current, images.select("_image.*"))
-    seen = observed.get
-    refuse_unforeseen(context, current, counts.rows, bad=int(seen["bad"]))
-    if seen["fingerprint"] != last.fingerprint:
-        raise Unforeseen("a file has been written again since its sequences were read")
-    reader.check(reading, reading.foreseen)
+
+    def confirm() -> None:
+        seen = observed.get
+        refuse_unforeseen(context, current, counts.rows, bad=int(seen["bad"]))
+        if seen["fingerprint"] != last.fingerprint:
+            raise Unforeseen("a file has been written again since its sequences were read")
 
     def unseen_updates(removed: int) -> int:
         updated = _states(target, last.marked(reading.usable, last.is_update).filter("_marked"))
@@ -75,6 +74,8 @@ def write_large_batch(reader: BatchReader, reading: Reading, current: Attempt, l
         strategy="delete_and_append" if deletes else "append",
         keys=counts.keys,
         rows=counts.rows,
+        images=images.select("_image.*"),
+        confirm=confirm,
         touched=touched,
         unseen_updates=unseen_updates,
         present=counts.present,

@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.iceberg.table_io import current_snapshot, summary
 from lake_assets.silver.changes.key_states import broadcast_if_few, keys_of, living
 from lake_assets.silver.changes.large_batch import batch_states
 from lake_assets.silver.changes.reading import Reading
@@ -24,7 +23,7 @@ from lake_assets.silver.changes.touched_periods import all_touched, touched_by_k
 from lake_assets.silver.table.change_events import UPDATED, commit_of
 from lake_assets.silver.table.position import REPAIR
 from lake_assets.silver.write.batch import REWRITE, Written
-from lake_assets.silver.write.batch_context import BatchContext
+from lake_assets.silver.write.batch_context import SMALL_ROWS, BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
     count_unseen,
@@ -40,16 +39,12 @@ from lake_assets.silver.write.large_upsert import foreseen, write_large_batch
 from lake_assets.silver.write.late_batch import replayed, settled_in_load, settled_in_order
 from lake_assets.spark.checkpoint import Observed
 
-MOST_ROWS = 200_000
-"""Limit of a small table's rows, and of the keys of a batch that rewrites it. A limit of bytes is not enough: equal
-rows need almost no space but still time; keys are sent to every task, and one task writes one file."""
-
 
 def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Deletes the batch's keys on the branch; the commit that has the position appends their new rows."""
     context = reader.context
     position, target = context.position, context.target
-    if not is_small(context) and (last := foreseen(reader, reading)) is not None:
+    if not context.table_is_small and (last := foreseen(reader, reading)) is not None:
         return write_large_batch(reader, reading, current, last)
     with context.watch.stage("read"):
         delta, counts = batch_states(target, reading, applied_commit=commit_of(position.max_sequence))
@@ -73,7 +68,7 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
         updated = delta.filter((F.col("_first") == UPDATED) & ~F.col("_tombstone"))
         unseen = partial(count_unseen, context, updated, counts)
         written = replace(written, unseen_updates=unseen, present=counts.present)
-    if 0 < counts.keys <= MOST_ROWS and is_small(context):
+    if 0 < counts.keys <= SMALL_ROWS and context.table_is_small:
         return _rewritten(context, current, delta, written)
     if not delete_keys(context, current, keys_of(delta, target, counts.keys), counts):
         return replace(written, strategy="append")
@@ -118,15 +113,6 @@ def replace_table(reader: BatchReader, reading: Reading, current: Attempt) -> Wr
         followed=counts.followed,
         touched=all_touched(target),
     )
-
-
-def is_small(context: BatchContext) -> bool:
-    """Whether the table is small enough to be rewritten. A partitioned table never is: a commit must touch only the
-    changed partitions, because marts recompute those days."""
-    if context.target.partition_by or not 0 < context.position.rows <= MOST_ROWS:
-        return False
-    size = int(summary(current_snapshot(context.table)).get("total-files-size", "-1"))
-    return 0 <= size < context.runtime.lake.automation.rewrite_below_mb * 2**20
 
 
 def _rewritten(context: BatchContext, current: Attempt, delta: DataFrame, written: Written) -> Written:

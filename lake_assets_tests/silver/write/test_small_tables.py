@@ -14,6 +14,7 @@ from lake_assets.errors import RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
+from lake_assets.silver.write import batch_context
 from lake_assets.silver.write import upsert as keyed
 from lake_assets_tests.helpers.files.dms_files import cdc_file
 from lake_assets_tests.helpers.lakes.small_table import ITEMS, NAME, NEVER, SmallTable
@@ -58,7 +59,7 @@ def test_which_tables_are_marked(
     many = SmallTable(tmp_path / "rows")
     many.load(1, 2, 3)
     assert many.apply(("U", 1)).strategy == "rewrite"
-    monkeypatch.setattr(keyed, "MOST_ROWS", 2)
+    monkeypatch.setattr(batch_context, "SMALL_ROWS", 2)
     assert many.apply(("U", 1)).strategy == "delete_and_append"
 
 
@@ -102,7 +103,7 @@ def test_a_branch_that_is_dropped_amid_an_attempt_doubles_nothing(
     items = SmallTable(tmp_path, **NEVER)
     items.load(1, 2, 3)
     module, name = {
-        "before the delete": (keyed, "delete_matching"),
+        "before the delete": (keyed, "delete_keys"),
         "before the append": (apply, "write_final_commit"),
         "begun anew": (apply, "write_final_commit"),
         "after it": (apply, "count_rows"),
@@ -133,6 +134,6 @@ def test_a_large_batch_of_a_small_table_marks_rows(
     """Its keys would be sent to every task, and all its rows be written by one."""
     items = SmallTable(tmp_path)
     items.load(1, 2, 3)
-    monkeypatch.setattr(keyed, "MOST_ROWS", 3)
+    monkeypatch.setattr(keyed, "SMALL_ROWS", 3)
     assert items.apply(("I", 5), ("U", 2), ("D", 3)).strategy == "rewrite"
     assert items.apply(("I", 6), ("I", 7), ("U", 2), ("D", 1)).strategy == "delete_and_append"
