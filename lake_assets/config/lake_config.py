@@ -342,3 +342,12 @@ class LakeConfig(Model):
         wrong = (name for name in self.sources if not re.fullmatch(_NAME, name))
         refuse((("sources", name), "a name has lower case letters, digits and _ only") for name in wrong)
         return self
+
+    @model_validator(mode="after")
+    def _one_sts(self) -> "LakeConfig":
+        """Spark has one for its JVM."""
+        found = [(name, source.s3) for name, source in self.sources.items() if source.s3.role_arn]
+        if found and (others := [name for name, s3 in found if s3.sts_endpoint != found[0][1].sts_endpoint]):
+            text = f"differs from that of {found[0][0]}, and Spark assumes all roles at one address"
+            refuse((("sources", name, "s3", "sts_endpoint"), text) for name in others)
+        return self

@@ -3,6 +3,7 @@
 Here: the settings of a lake. Not here: sessions (`session.py`), a Spark Connect server (`connect_server.py`).
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from lake_assets.config import LakeConfig, S3Config
@@ -19,8 +20,7 @@ S3_JARS = (
 )
 FAIR_POOLS = Path(__file__).with_name("fair_pools.xml")
 S3_EXCLUDES = "software.amazon.awssdk:bundle"
-"""A dependency of hadoop-aws of 600 MB; the lake uses only the two AWS modules above. Hadoop needs a class of it to
-assume a role."""
+"""A dependency of hadoop-aws of 600 MB; the lake uses only the two AWS modules above."""
 
 
 def spark_conf(lake: LakeConfig) -> dict[str, str]:
@@ -69,10 +69,10 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
     ]
     if buckets or lake.catalog.warehouse.startswith("s3://"):
         packages += S3_JARS
-        if not any(s3.role_arn for _, s3 in buckets):
-            conf["spark.jars.excludes"] = S3_EXCLUDES
+        conf["spark.jars.excludes"] = S3_EXCLUDES
     for bucket, s3 in buckets:
         conf |= _s3a_conf(bucket, s3)
+    conf |= _sts_conf([s3 for _, s3 in buckets if s3.role_arn])
     own = {key: _text(value) for key, value in lake.spark.conf.items()}
     packages += (jar.strip() for jar in own.pop("spark.jars.packages", "").split(",") if jar.strip())
     # The last version of an artifact wins: that of lake.yaml.
@@ -116,12 +116,18 @@ def _role_conf(prefix: str, s3: S3Config, provider: str | None) -> dict[str, str
     # By default, it takes keys from the settings or the environment, but from no instance and no container.
     chain = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
     conf[f"{prefix}.credentials.provider"] = provider or chain
-    if s3.sts_endpoint:
-        # A host, which Hadoop reaches by https only.
-        conf[f"{prefix}.sts.endpoint"] = s3.sts_endpoint.rpartition("://")[2]
-    if s3.region:
-        conf[f"{prefix}.sts.endpoint.region"] = s3.region
     return conf
+
+
+def _sts_conf(with_role: Sequence[S3Config]) -> dict[str, str]:
+    """Where roles are assumed, as properties of the JVM: with Hadoop's own settings for that, it needs a class of
+    S3_EXCLUDES. The region is that of the request for the role, which is good for all regions."""
+    regions = [s3.region for s3 in with_role if s3.region]
+    endpoints = [s3.sts_endpoint for s3 in with_role if s3.sts_endpoint]
+    given = [f"-Daws.region={region}" for region in regions[:1]]
+    given += [f"-Daws.endpointUrlSts={endpoint}" for endpoint in endpoints[:1]]
+    places = ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions") if given else ()
+    return dict.fromkeys(places, " ".join(given))
 
 
 def filled(lake: LakeConfig, value: Value) -> LakeConfig:

@@ -4,13 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from lake_assets.config import S3Config
+from lake_assets.config import LakeConfig, S3Config, SourceConfig
 from lake_assets.spark import settings
 from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC, spark_conf
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 
 JARS = "spark.jars.packages"
+ROLE = "arn:aws:iam::123456789012:role/spark-reader"
 
 
 def jars(folder: Path, **sections: Any) -> list[str]:
@@ -42,14 +44,30 @@ def test_what_is_in_s3_needs_its_jars(tmp_path: Path, sections: dict[str, Any]) 
     assert not set(S3_JARS) & set(jars(tmp_path))
 
 
-def test_a_role_needs_the_whole_bundle(tmp_path: Path) -> None:
-    """Hadoop looks for a class in it: without it, `NoClassDefFoundError: …/URIBuilder` (Hadoop 3.4.2)."""
-    role = "arn:aws:iam::123456789012:role/spark-reader"
-    conf = spark_conf(lake_config(tmp_path, source={"location": "s3://bucket/dms", "s3": {"role_arn": role}}))
-    assert "spark.jars.excludes" not in conf
+def test_a_role_needs_no_further_jar(tmp_path: Path) -> None:
+    """Hadoop refuses a region of STS without its endpoint, and needs AWS's whole bundle for an endpoint."""
+    access = {"role_arn": ROLE, "region": "eu-west-1"}
+    conf = spark_conf(lake_config(tmp_path, source={"location": "s3://bucket/dms", "s3": access}))
+    assert conf["spark.jars.excludes"] == S3_EXCLUDES
     prefix = "spark.hadoop.fs.s3a.bucket.bucket"
-    assert conf[f"{prefix}.assumed.role.arn"] == role
+    assert conf[f"{prefix}.assumed.role.arn"] == ROLE
     assert conf[f"{prefix}.aws.credentials.provider"].endswith(".AssumedRoleCredentialProvider")
+    assert not [key for key in conf if "sts.endpoint" in key]
+    for process in ("driver", "executor"):
+        assert conf[f"spark.{process}.defaultJavaOptions"] == "-Daws.region=eu-west-1"
+
+
+def test_roles_of_two_sources_have_one_sts(tmp_path: Path) -> None:
+    lake = lake_config(tmp_path, source={"location": "s3://one/dms", "s3": {"role_arn": ROLE}})
+    other = lake.sources["shop"].model_copy(update={"location": "s3://two/dms"})
+    apart = other.model_copy(update={"s3": S3Config(role_arn=ROLE, sts_endpoint="https://sts.internal")})
+
+    def with_second(source: SourceConfig) -> LakeConfig:
+        return LakeConfig.model_validate(dict(lake) | {"sources": {**lake.sources, "more": source}})
+
+    assert with_second(other)
+    with pytest.raises(ValidationError, match="differs from that of shop"):
+        with_second(apart)
 
 
 def test_sources_that_share_a_bucket_share_its_settings(tmp_path: Path) -> None:
