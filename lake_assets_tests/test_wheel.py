@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 from pyiceberg.catalog.sql import SqlCatalog
 
 from lake_assets_tests.helpers.lakes.guide_project import examples, write_lake
@@ -108,21 +110,35 @@ def test_a_project_with_the_wheel_and_what_it_requires(wheel: Path, tmp_path: Pa
 
 @pytest.mark.spark
 @pytest.mark.long
-def test_a_project_with_the_oldest_releases_allowed(wheel: Path, tmp_path: Path) -> None:
-    """The lowest version of each range in setup.cfg. The newest ones are in `constraints.txt`, with which every other
-    test runs."""
+@pytest.mark.parametrize("allowed", ["oldest", "newest"])
+def test_a_project_with_other_releases_that_are_allowed(wheel: Path, tmp_path: Path, allowed: str) -> None:
+    """The lowest version of each range in setup.cfg, and what pip chooses today. `constraints.txt` has those with
+    which every other test runs."""
     python, lowest = environment(tmp_path / "env"), tmp_path / "lowest.txt"
-    lowest.write_text("".join(f"{line}\n" for line in lowest_versions()))
-    pip("--python", python, "install", "-c", lowest, wheel, "pandas", folder=tmp_path)
-    installed = (
-        "from importlib.metadata import version as v; print(*map(v, ('dagster', 'pyiceberg', 'pyspark')))"
-    )
-    assert run(python, "-c", installed, folder=tmp_path).split() == ["1.13.0", "0.12.0", "4.1.0"]
+    lowest.write_text("".join(f"{name}=={version}\n" for name, version in lowest_versions().items()))
+    wanted = ("-c", lowest) if allowed == "oldest" else ("--upgrade",)
+    pip("--python", python, "install", *wanted, wheel, "pandas", folder=tmp_path)
+    printed = "from importlib.metadata import version; print(*(version(name) for name in {}))"
+    found = run(python, "-c", printed.format(list(lowest_versions())), folder=tmp_path).split()
+    installed = dict(zip(lowest_versions(), map(Version, found), strict=True))
+    print(allowed, *(f"{name}=={version}" for name, version in installed.items()))
+    if allowed == "oldest":
+        assert installed == {name: Version(version) for name, version in lowest_versions().items()}
+    else:
+        older = {name: version for name, version in installed.items() if version < pinned()[name]}
+        assert not older, "no newer than in constraints.txt"
     use(python, tmp_path)
 
 
-def lowest_versions() -> list[str]:
-    """Of the packages that the package requires, as constraints of pip."""
+def pinned() -> dict[str, Version]:
+    """By name, the versions in constraints.txt."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    given = (line.partition("==") for line in lines if "==" in line and not line.startswith("#"))
+    return {canonicalize_name(name): Version(version) for name, _, version in given}
+
+
+def lowest_versions() -> dict[str, str]:
+    """By name, of the packages that the package requires."""
     config = ConfigParser()
     config.read(ROOT / "setup.cfg")
     required = [
@@ -130,8 +146,12 @@ def lowest_versions() -> list[str]:
         for line in config["options"]["install_requires"].split("\n")
         if line[:1] not in ("", "#")
     ]
-    found = {need.name: [one.version for one in need.specifier if one.operator == ">="] for need in required}
-    return [f"{name}=={version}" for name, versions in found.items() for version in versions]
+    return {
+        canonicalize_name(need.name): one.version
+        for need in required
+        for one in need.specifier
+        if one.operator == ">="
+    }
 
 
 def use(python: Path, folder: Path) -> None:
