@@ -1,0 +1,44 @@
+"""The lineage that Dagster's UI shows: from a column of each kind of mart to the column of the DMS files.
+
+Here: answers of Dagster's GraphQL after real runs. Not here: which events have it (`test_mart_lineage.py`).
+"""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.demo.marts.trip_revenue_daily import MART as IN_PYTHON
+from lake_assets.gold.registry import load_mart
+from lake_assets.orchestration.lake_definitions import build_definitions
+from lake_assets_tests.gold.test_keyed_marts import BIKES_RIDDEN
+from lake_assets_tests.gold.test_sql_marts import SAME
+from lake_assets_tests.helpers.lakes.bike_lake import BikeLake, at, station, trip
+from lake_assets_tests.helpers.orchestration.shown import shown
+
+TRIPS = "silver/bikeshare/trips"
+
+
+@pytest.mark.spark
+def test_from_a_marts_column_to_the_column_of_the_files(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "bikes_ridden.sql").write_text(BIKES_RIDDEN)
+    bikes = BikeLake(tmp_path)
+    in_sql, keyed = load_mart(str(SAME)), load_mart(str(tmp_path / "bikes_ridden.sql"))
+    bikes.restart([IN_PYTHON, in_sql, keyed])
+    bikes.load("stations", at(1, "00:00"), [station(1, "north")])
+    bikes.load("trips", at(1, "00:00:02"), [trip(1, at(1, "08:00"), at(1, "08:30"))])
+    bikes.apply("stations", "trips")
+    assert set(bikes.compute()) == {IN_PYTHON.name, in_sql.name, keyed.name}
+    with shown(build_definitions(bikes.lake), bikes.instance) as ui:
+        for column, silver in (
+            ((f"gold/{IN_PYTHON.name}", "revenue"), (TRIPS, "fare")),
+            ((f"gold/{in_sql.name}", "revenue"), (TRIPS, "fare")),
+            ((f"gold/{in_sql.name}", "district"), ("silver/bikeshare/stations", "district")),
+            ((f"gold/{keyed.name}", "bike_id"), (TRIPS, "bike_id")),
+            ((f"gold/{keyed.name}", "kilometres"), (TRIPS, "distance_km")),
+        ):
+            assert ui.columns_before(column) == {silver}
+            bronze = (silver[0].replace("silver/", "bronze/"), silver[1])
+            assert ui.columns_before(silver) == {bronze}
+            assert ui.columns_before(bronze) == set()
+    bikes.instance.dispose()
