@@ -94,7 +94,16 @@ def test_a_catalog_of_others_keeps_nothing(config: CatalogConfig, tmp_path: Path
     assert other.load_table("ns.t").metadata.table_uuid == UUID(int=7)
     lakes.create_namespace("ns")
     lakes.create_table("ns.t", SCHEMA)
-    assert lakes.load_table("ns.t").metadata is lakes.load_table("ns.t").metadata
+    kept = lakes.load_table("ns.t").metadata
+    assert lakes.load_table("ns.t").metadata is kept
+
+    address = lakes.properties["uri"]
+    same = SqlCatalog(lakes.name, uri=address, warehouse=lakes.properties["warehouse"]).load_table("ns.t")
+    assert same.metadata == kept
+    assert same.metadata is not kept, "the lake's tables in a catalog of others"
+    same.append(pa.table({"id": [1]}))
+    assert lakes.load_table("ns.t").metadata == same.metadata
+    assert lakes.load_table("ns.t").metadata is not same.metadata
 
 
 def test_another_pyiceberg_reads_again(

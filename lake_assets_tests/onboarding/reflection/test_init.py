@@ -3,6 +3,8 @@
 Here: database to file, and that the file loads. Not here: single types (`test_types.py`).
 """
 
+import json
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -11,6 +13,8 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+import yaml
+from jsonschema import Draft202012Validator
 from sqlalchemy.dialects import oracle
 
 from lake_assets import cli
@@ -103,6 +107,17 @@ def call(folder: Path, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
     return int(end.value.code or 0)
 
 
+def for_editors(folder: Path) -> None:
+    """The first line names the schema beside the file, which takes the file and refuses a mistake."""
+    text = (folder / "lake.yaml").read_text(encoding="utf-8")
+    named = re.match(r"# yaml-language-server: \$schema=(.+)\n", text)
+    assert named is not None
+    schema = Draft202012Validator(json.loads((folder / named[1]).read_text(encoding="utf-8")))
+    written = yaml.safe_load(text)
+    assert not list(schema.iter_errors(written))
+    assert list(schema.iter_errors(written | {"sparks": {}}))
+
+
 def test_a_real_table_to_a_lake_that_loads(
     new_database: Callable[[str], str],
     tmp_path: Path,
@@ -140,6 +155,9 @@ def test_a_real_table_to_a_lake_that_loads(
         cli.main()
     assert not end.value.code
     assert "1 source, 3 tables" in capsys.readouterr().out
+    for_editors(tmp_path)
+    monkeypatch.setenv("LAKE_SPARK_MODE", "connect")  # as `lake-assets dev` sets it
+    assert load_lake(tmp_path / "lake.yaml").spark.mode == "connect"
 
     only = ("--from-database", address, "--schema", "archive", "--output", "-")
     assert call(tmp_path, *only, monkeypatch=monkeypatch) == 0
