@@ -228,8 +228,18 @@ def test_input_of_the_run_s_partitions(
     assert stored(lake, "copy") == OLD
 
 
-def test_input_of_another_day_than_the_run_s(
-    lake: Lake, instance: dg.DagsterInstance, upstream: dg.AssetsDefinition
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [(-1, -1, OLD[1:3]), (-2, 0, OLD[:4])],
+    ids=["the day before", "days to look back"],
+)
+def test_input_of_other_days_than_the_run_s(
+    lake: Lake,
+    instance: dg.DagsterInstance,
+    upstream: dg.AssetsDefinition,
+    first: int,
+    last: int,
+    expected: Rows,
 ) -> None:
     seen: list[Rows] = []
 
@@ -241,7 +251,7 @@ def test_input_of_another_day_than_the_run_s(
         ins={
             "up": dg.AssetIn(
                 key=["gold", "upstream"],
-                partition_mapping=dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1),
+                partition_mapping=dg.TimeWindowPartitionMapping(start_offset=first, end_offset=last),
             )
         },
     )
@@ -249,7 +259,7 @@ def test_input_of_another_day_than_the_run_s(
         seen.append(sorted((row["day"].day, row["id"], row["word"]) for row in up.collect()))
 
     run(lake, instance, [upstream, day_before], "2024-03-03..2024-03-04", selection=[day_before])
-    assert seen == [OLD[1:3]]
+    assert seen == [expected]
 
 
 def test_input_of_a_whole_table(
