@@ -12,18 +12,7 @@ from pyspark.sql import SparkSession
 from lake_assets.gold.registry import load_mart
 from lake_assets_tests.helpers.lakes.bike_lake import BikeLake, at, trip
 
-BIKES_RIDDEN = """\
-/*
-description: How often each bike was ridden.
-key: bike_id
-partition_column: null
-columns:
-  bike_id: long not null
-  trips: long not null
-  kilometres: double
-*/
-SELECT bike_id, count(*) AS trips, sum(distance_km) AS kilometres FROM silver_bikeshare.trips GROUP BY bike_id
-"""
+BIKES_RIDDEN = (Path(__file__).parents[1] / "helpers/marts/bikes_ridden.sql").read_text()
 NAME = "bikes_ridden"
 
 

@@ -11,19 +11,17 @@ from pyspark.sql import SparkSession
 from lake_assets.demo.marts.trip_revenue_daily import MART as IN_PYTHON
 from lake_assets.gold.registry import load_mart
 from lake_assets.orchestration.lake_definitions import build_definitions
-from lake_assets_tests.gold.test_keyed_marts import BIKES_RIDDEN
-from lake_assets_tests.gold.test_sql_marts import SAME
 from lake_assets_tests.helpers.lakes.bike_lake import BikeLake, at, station, trip
 from lake_assets_tests.helpers.orchestration.shown import shown
 
+MARTS = Path(__file__).parents[2] / "helpers/marts"
 TRIPS = "silver/bikeshare/trips"
 
 
 @pytest.mark.spark
 def test_from_a_marts_column_to_the_column_of_the_files(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "bikes_ridden.sql").write_text(BIKES_RIDDEN)
     bikes = BikeLake(tmp_path)
-    in_sql, keyed = load_mart(str(SAME)), load_mart(str(tmp_path / "bikes_ridden.sql"))
+    in_sql, keyed = (load_mart(str(MARTS / name)) for name in ("trip_revenue_sql.sql", "bikes_ridden.sql"))
     bikes.restart([IN_PYTHON, in_sql, keyed])
     bikes.load("stations", at(1, "00:00"), [station(1, "north")])
     bikes.load("trips", at(1, "00:00:02"), [trip(1, at(1, "08:00"), at(1, "08:30"))])
