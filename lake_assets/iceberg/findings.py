@@ -12,18 +12,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from lake_assets.iceberg.ops_table import OpsTable, Row
+from lake_assets.iceberg.ops_table import OpsTable, Row, ops_schema
 
 NAME = "findings"
-_SCHEMA = Schema(
-    NestedField(1, "kind", StringType(), required=True),
-    NestedField(2, "subject", StringType(), required=True),
-    NestedField(3, "said", StringType(), required=True),
-    NestedField(4, "at", TimestamptzType(), required=True),
-    NestedField(5, "number", LongType(), required=True),
+_SCHEMA = ops_schema(
+    kind="string not null",
+    subject="string not null",
+    said="string not null",
+    at="timestamptz not null",
+    number="long not null",
 )
 
 
