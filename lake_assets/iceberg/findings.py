@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 from pyiceberg.catalog import Catalog
 
 from lake_assets.iceberg.ops_table import OpsTable, Row, ops_schema
@@ -67,6 +68,13 @@ class Findings:
             ]
 
         self._table.append(new)
+
+
+def newest(rows: pa.Table) -> pa.Table:
+    """The rows of the table without those that a newer one of the same kind and subject has replaced."""
+    rows = rows.sort_by("number")
+    subjects = zip(rows["kind"].to_pylist(), rows["subject"].to_pylist(), strict=True)
+    return rows.take(list({subject: place for place, subject in enumerate(subjects)}.values()))
 
 
 def _known(rows: Sequence[Row]) -> _Known:
