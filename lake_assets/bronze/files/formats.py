@@ -62,16 +62,15 @@ def contract_layout(table: TableConfig, dms: DmsSettings, kind: FileKind) -> Lay
     return Layout(tuple(columns))
 
 
-def names_without_values(
-    found: tuple[str, ...] | None, table: TableConfig | None, dms: DmsSettings
-) -> tuple[str, ...] | None:
+def names_without_values(found: tuple[str, ...] | None, table: TableConfig | None) -> tuple[str, ...] | None:
     """The header of a CSV file as the log and messages may have it. A file that has lost its header begins with a row,
-    so of a masked table each name is hidden unless one of them is known. The table stops at such a header."""
+    so of a masked table each name is hidden unless half of the columns of lake.yaml are among them. The table stops at
+    such a header."""
     if found is None or table is None or not table.mask:
         return found
-    known = {column.name for column in table.columns} | {*table.renamed_from.values()}
-    known |= added_names(table.columns, dms)
-    return found if known & {*found} else tuple(REDACTED for _ in found)
+    names = {*found}
+    known = sum(bool({c.name, table.renamed_from.get(c.name)} & names) for c in table.columns)
+    return found if 2 * known >= len(table.columns) else tuple(REDACTED for _ in found)
 
 
 def file_layout(

@@ -218,7 +218,7 @@ class _Scan:
             return seen or []
         if seen.format == "csv":
             table = self.source.tables.get(file.qualified_table)
-            seen = replace(seen, columns=names_without_values(seen.columns, table, dms))
+            seen = replace(seen, columns=names_without_values(seen.columns, table))
         return [seen]
 
     def misses_a_table(self, keys: Collection[str] | None) -> bool:

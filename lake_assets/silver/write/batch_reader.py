@@ -132,7 +132,7 @@ class BatchReader:
         found = counted(context.store, file, dms, tables)
         if found is file or file.format != "csv":
             return found
-        return replace(found, columns=names_without_values(found.columns, context.target.config, dms))
+        return replace(found, columns=names_without_values(found.columns, context.target.config))
 
     def _reading(self, parts: Sequence[Part], cut: RowCut, whole: Reading | None = None) -> Reading:
         context = self.context
