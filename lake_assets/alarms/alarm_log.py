@@ -8,18 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.schema import Schema
-from pyiceberg.types import NestedField, StringType, TimestamptzType
 
 from lake_assets.alarms.due_alarms import Alarm
-from lake_assets.iceberg.ops_table import OpsTable, Row
+from lake_assets.iceberg.ops_table import OpsTable, Row, ops_schema
 
 NAME = "alarms"
-_SCHEMA = Schema(
-    NestedField(1, "id", StringType(), required=True),
-    NestedField(2, "mart", StringType(), required=True),
-    NestedField(3, "text", StringType(), required=True),
-    NestedField(4, "sent_at", TimestamptzType(), required=True),
+_SCHEMA = ops_schema(
+    id="string not null", mart="string not null", text="string not null", sent_at="timestamptz not null"
 )
 
 

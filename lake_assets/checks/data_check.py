@@ -26,6 +26,8 @@ class Outcome:
     """A sentence for users."""
     figures: dict[str, Any] = field(default_factory=dict)
     """Numbers and texts by name. No value of a row is among them, except for its key."""
+    warns: bool = False
+    """Whether a failure is a warning, whatever the severity of the check: the rows themselves are right."""
 
 
 Rule = Callable[[LakeRuntime, Sequence[float]], Outcome]

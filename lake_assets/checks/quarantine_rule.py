@@ -12,6 +12,7 @@ from lake_assets.bronze.quarantine.quarantine_log import State
 from lake_assets.checks.data_check import Outcome, Rule
 from lake_assets.config import QuarantineGrowth
 from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.table.masks import shown
 from lake_assets.silver.table.targets import Target
 from lake_assets.words import does, many
 
@@ -37,7 +38,7 @@ def quarantine_grows_less(
         )
         if len(new) <= limit.most:
             return Outcome(True, sentence, figures)
-        figures["newest"] = "\n".join(f"{entry.id}: {entry.reason}" for entry in new[-MOST_SHOWN:])
+        figures["newest"] = "\n".join(f"{one.id}: {one.reason}" for one in shown(new[-MOST_SHOWN:], [target]))
         figures["next_step"] = f"lake-assets quarantine list --table {target.table}"
         return Outcome(False, sentence, figures)
 

@@ -75,9 +75,12 @@ class Reconcile(Model):
 
     every: Duration = timedelta(days=7)
     """Within this time, all keys of each table of `mode: current` are compared."""
+    share: float | None = Field(default=0.03, gt=0)
+    """The largest share of the time of applying that comparing may take within `every`; null: no limit. If one reading
+    of the files takes more, the period is kept, and the check warns."""
     slices: int = Field(default=7, ge=1, le=1000)
-    """The slices of keys that are compared one after the other, each when it is due. Each reads all files of the table
-    once; slices that are due together read them together."""
+    """The most slices of keys that are compared one after the other, each when it is due. Each reads all files of the
+    table once, so a cycle has as many slices as `share` allows; slices that are due together read them together."""
 
 
 class QuarantineGrowth(Model):

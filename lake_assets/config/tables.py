@@ -263,6 +263,12 @@ class TableConfig(Model):
             yield ("mask", *keys), text
         for keys, text in check_mistakes(self.checks, (*FOR_SILVER, *FOR_BRONZE), OF_BATCHES):
             yield ("checks", *keys), text
+        if "equals_files" in self.checks and self.mode is not Mode.CURRENT:
+            yield (
+                ("checks", "equals_files"),
+                f"compares tables of mode: current in slices of keys, and this one is a {self.mode}: remove it; "
+                "`lake-assets rebuild --check` compares the whole table",
+            )
         for name, check in self.checks.items():
             yield from self._check_mistakes(name, check, types)
         ends = [layout.until for layout in self.earlier]

@@ -11,19 +11,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from lake_assets.iceberg.ops_table import OpsTable, Row
+from lake_assets.iceberg.ops_table import OpsTable, Row, ops_schema
 
 NAME = "findings"
-_SCHEMA = Schema(
-    NestedField(1, "kind", StringType(), required=True),
-    NestedField(2, "subject", StringType(), required=True),
-    NestedField(3, "said", StringType(), required=True),
-    NestedField(4, "at", TimestamptzType(), required=True),
-    NestedField(5, "number", LongType(), required=True),
+_SCHEMA = ops_schema(
+    kind="string not null",
+    subject="string not null",
+    said="string not null",
+    at="timestamptz not null",
+    number="long not null",
 )
 
 
@@ -69,6 +68,13 @@ class Findings:
             ]
 
         self._table.append(new)
+
+
+def newest(rows: pa.Table) -> pa.Table:
+    """The rows of the table without those that a newer one of the same kind and subject has replaced."""
+    rows = rows.sort_by("number")
+    subjects = zip(rows["kind"].to_pylist(), rows["subject"].to_pylist(), strict=True)
+    return rows.take(list({subject: place for place, subject in enumerate(subjects)}.values()))
 
 
 def _known(rows: Sequence[Row]) -> _Known:

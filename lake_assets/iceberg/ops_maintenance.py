@@ -7,10 +7,11 @@ whole. Not here: the file log's own merging (`bronze/log/file_log_maintenance.py
 PyIceberg's expiry removes snapshots from the metadata, but leaves their files.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
@@ -20,12 +21,13 @@ KEEP_SNAPSHOTS = 10
 MAX_SMALL_FILES = 20
 
 
-def maintain_small_table(table: Table) -> None:
-    """Merges files, expires snapshots, deletes files. May be killed at any point; stops if another process appends."""
+def maintain_small_table(table: Table, needed: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
+    """Merges files, expires snapshots, deletes files. May be killed at any point; stops if another process appends.
+    `needed`: those of the rows that the merged file keeps."""
     with suppress(CommitFailedException):
         if len(list(table.scan().plan_files())) > MAX_SMALL_FILES:
             # Refused if main has moved, because the table allows no retries: rows appended meanwhile are not lost.
-            table.overwrite(table.scan().to_arrow())
+            table.overwrite(needed(table.scan().to_arrow()))
         delete_unreferenced(table, expire_snapshots(table))
 
 

@@ -13,8 +13,10 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.types import NestedField
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from lake_assets.config import parse_column
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.file_io.table_rows import rows, values
@@ -31,6 +33,14 @@ PROPERTIES = {
 }
 Row = dict[str, Any]
 T = TypeVar("T")
+
+
+def ops_schema(**columns: str) -> Schema:
+    """The columns in this order, each declared as in lake.yaml, such as `number="long not null"`."""
+    found = enumerate((parse_column(*column) for column in columns.items()), start=1)
+    return Schema(
+        *(NestedField(number, column.name, column.type, required=column.required) for number, column in found)
+    )
 
 
 class OpsTable(Generic[T]):

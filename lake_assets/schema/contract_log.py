@@ -10,20 +10,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.schema import Schema
-from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestamptzType
 
-from lake_assets.iceberg.ops_table import OpsTable, Row
+from lake_assets.iceberg.ops_table import OpsTable, Row, ops_schema
 from lake_assets.schema.contract import Contract, Contracts, ContractVersion
 
-SCHEMA = Schema(
-    NestedField(1, "silver_table", StringType(), required=True),
-    NestedField(2, "number", IntegerType(), required=True),
-    NestedField(3, "from_offset", LongType(), required=True),
-    NestedField(4, "contract", StringType(), required=True),
-    NestedField(5, "origin", StringType(), required=True),
-    NestedField(6, "configured", StringType(), required=True),
-    NestedField(7, "recorded_at", TimestamptzType(), required=True),
+_SCHEMA = ops_schema(
+    silver_table="string not null",
+    number="int not null",
+    from_offset="long not null",
+    contract="string not null",
+    origin="string not null",
+    configured="string not null",
+    recorded_at="timestamptz not null",
 )
 
 
@@ -31,7 +29,7 @@ class ContractLog:
     """The contracts of one catalog's silver tables. May be shared between threads and processes."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self._table = OpsTable(catalog, "contracts", SCHEMA, _by_table)
+        self._table = OpsTable(catalog, "contracts", _SCHEMA, _by_table)
 
     def of(self, silver_table: str) -> Contracts:
         """The versions of a table (`namespace.table`)."""

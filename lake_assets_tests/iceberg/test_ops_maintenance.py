@@ -14,7 +14,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
+from lake_assets.commands.run.maintain import OPS
 from lake_assets.iceberg import ops_maintenance
+from lake_assets.iceberg.findings import Findings
 from lake_assets.iceberg.ops_maintenance import maintain_small_table
 from lake_assets.iceberg.ops_table import OpsTable, Row
 
@@ -81,3 +83,21 @@ def test_an_append_meanwhile_is_not_lost(catalog: Catalog) -> None:
     assert opened(catalog).parsed() == list(range(26))
     maintain_small_table(load(catalog))
     assert opened(catalog).parsed() == list(range(26))
+
+
+def test_former_findings_are_forgotten(catalog: Catalog) -> None:
+    """A finding that is noted again and again does not make the table grow; the newest of each subject stays."""
+    noted = Findings(catalog)
+    noted.note("kind", "resolved", {"n": 0})
+    noted.note("kind", "resolved", {})
+    for n in range(2 * ops_maintenance.MAX_SMALL_FILES):
+        noted.note("kind", f"table {n % 3}", {"n": n})
+    before = noted.of("kind")
+    assert len(before) == 3
+    table = catalog.load_table("lake_ops.findings")
+    OPS["lake_ops.findings"](table)
+    assert table.refresh().scan().count() == 4
+    assert Findings(catalog).of("kind") == noted.of("kind") == before
+    noted.note("kind", "table 0", {"n": "later"})
+    assert Findings(catalog).of("kind")["table 0"].content == {"n": "later"}
+    assert table.refresh().scan().count() == 5

@@ -4,8 +4,11 @@ Here: rows, and quarantined rows. Not here: which masks lake.yaml may have (`con
 (`test_masked_bytes.py`), histories by chance (`test_random_histories.py`, `soak/`).
 """
 
+import hmac
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +18,15 @@ from pydantic import SecretStr
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.scan import discovery
+from lake_assets.checks.quarantine_rule import quarantine_grows_less
 from lake_assets.commands.mend.quarantine_commands import retry
-from lake_assets.config import Mask
+from lake_assets.config import Mask, QuarantineGrowth
 from lake_assets.config.columns import MaskingConfig
 from lake_assets.errors import TableStopped
 from lake_assets.orchestration.checks.silver_checks import quarantine_evaluation
 from lake_assets.orchestration.lake_definitions import open_lake
+from lake_assets.silver.apply.failures import KIND
 from lake_assets.silver.apply.rebuild import Rebuilt, rebuild, replay
 from lake_assets.silver.changes.masking import masked
 from lake_assets.silver.reconcile.compare_slices import at_position
@@ -183,6 +189,21 @@ def test_a_wide_table(spark: SparkSession, tmp_path: Path) -> None:
     assert bench.rows() == bench.truth()
 
 
+def test_each_mask_of_values_and_nulls(spark: SparkSession) -> None:
+    """In both images; a column without a mask keeps its value."""
+    masks = {"id": Mask.HASH, "email": Mask.HASH, "name": Mask.REDACT, "born": Mask.NULL}
+    types = "_image struct<id: string, email: string, name: string, born: date, v: string>, _before struct<id: string>"
+    rows = [
+        (("one", "mail", "Name", date(2000, 1, 2), "open"), ("old",)),
+        ((None, None, None, None, None), (None,)),
+    ]
+    found = masked(spark.createDataFrame(rows, types), masks, ("id",), SecretStr(SALT)).collect()
+    assert found == [
+        ((hashed("one"), hashed("mail"), "***", None, "open"), (hashed("old"),)),
+        ((None, None, None, None, None), (None,)),
+    ]
+
+
 def test_no_mask_costs_nothing(spark: SparkSession) -> None:
     rows = spark.range(1)
     assert masked(rows, {}, (), SecretStr(SALT)) is rows
@@ -201,6 +222,14 @@ def test_the_salt_is_in_no_plan(spark: SparkSession, capsys: pytest.CaptureFixtu
     assert "sha2" in printed
     for secret in (SALT, SALT.encode().hex(), pads(0x36), pads(0x5C)):
         assert secret.lower() not in printed.lower()
+
+
+def test_a_salt_that_is_longer_than_a_block(spark: SparkSession) -> None:
+    """HMAC hashes it first: every character of it counts."""
+    long = "salt of a hundred characters " * 4
+    changes = spark.range(1).select(F.struct(F.lit("plain").alias("email")).alias("_image"))
+    found = masked(changes, {"email": Mask.HASH}, (), SecretStr(long)).first()
+    assert found == ((hmac.new(long.encode(), b"plain", "sha256").hexdigest(),),)
 
 
 # --- another mask
@@ -374,9 +403,36 @@ def test_rows_that_were_set_aside_before_the_mask(spark: SparkSession, tmp_path:
     bench.edit({TABLE: table | {"mask": {"email": "hash"}}})
     lake = bench.lake
     assert "secret" not in str(shown([held], lake.targets))
+    assert "secret" not in str(shown([replace(held, raw=None)], lake.targets)), "its text could not be read"
     assert "secret" not in str(quarantine_evaluation(lake.targets[0], [held]))
+    grown = quarantine_grows_less(lake.targets[0], QuarantineGrowth())(lake.runtime, ())
+    assert not grown.passed
+    assert "secret" not in str(grown)
     rebuild(lake.runtime, lake.targets[0])
     retry(lake.runtime, [held])
     bench.apply()
     (again,) = shown(lake.runtime.quarantine.open(), lake.targets)
     assert again.reason == "n is not a valid int"
+
+
+@pytest.mark.parametrize("budget", [0, 1 << 20])
+def test_a_file_that_has_lost_its_header(
+    spark: SparkSession, tmp_path: Path, budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first row is not taken for names of columns, which the log and the error would have."""
+    discover = partial(discovery.discover, inspect_budget_bytes=budget)
+    monkeypatch.setattr("lake_assets.rounds.arrivals.discover", discover)
+    bench = Bench(tmp_path, {TABLE: KEYED}, {}, MASKING)
+    bench.put_text(
+        "public/items/LOAD00000001.csv",
+        *(f"I,2026-03-01 12:00:00,{n},{n}@secret.org,Secret Name,1999-09-09,x,v,," for n in (1, 2)),
+    )
+    error = str(bench.turn()["items"].error)
+    assert "has columns ***" in error or "has column ***" in error
+    assert "lacks column id" in error
+    said = (
+        error
+        + str(bench.lake.runtime.file_log.files("shop", TABLE))
+        + str(bench.lake.runtime.findings.of(KIND))
+    )
+    assert "secret" not in said.lower()

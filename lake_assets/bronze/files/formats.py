@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lake_assets.bronze.files.keys import FileKind
-from lake_assets.config import Column, DmsSettings, Mode, TableConfig, has_operation_in_cdc
+from lake_assets.config import REDACTED, Column, DmsSettings, Mode, TableConfig, has_operation_in_cdc
 from lake_assets.errors import TableStopped
 
 
@@ -60,6 +60,17 @@ def contract_layout(table: TableConfig, dms: DmsSettings, kind: FileKind) -> Lay
         imaged = own if dms.before_image_columns == "all" else table.primary_key
         columns += [f"{dms.before_image_prefix}{name}" for name in imaged]
     return Layout(tuple(columns))
+
+
+def names_without_values(found: tuple[str, ...] | None, table: TableConfig | None) -> tuple[str, ...] | None:
+    """The header of a CSV file as the log and messages may have it. A file that has lost its header begins with a row,
+    so of a masked table each name is hidden unless half of the columns of lake.yaml are among them. The table stops at
+    such a header."""
+    if found is None or table is None or not table.mask:
+        return found
+    names = {*found}
+    known = sum(bool({c.name, table.renamed_from.get(c.name)} & names) for c in table.columns)
+    return found if 2 * known >= len(table.columns) else tuple(REDACTED for _ in found)
 
 
 def file_layout(

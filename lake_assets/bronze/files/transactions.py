@@ -66,7 +66,7 @@ def inspect_transactions(
                         f"it names yet another table, after {MOST_STRANGE_TABLES} unknown ones"
                     )
             if fields[0] not in _OPERATIONS and not own[name]:
-                raise _UnknownTable(f"its operation {_text(fields[0][:20])!r} is not I, U or D")
+                raise _UnknownTable("its operation is not I, U or D")
             share.rows += 1
     except _UnknownTable as reason:
         raise UnreadableFile(
@@ -167,16 +167,17 @@ def _patterns(delimiter: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
 
 
 def _checked_name(name: tuple[bytes, bytes], tables: Collection[str]) -> bool:
-    """Whether lake.yaml names the table. Raises _UnknownTable for what cannot be a table's name."""
+    """Whether lake.yaml names the table. Raises _UnknownTable for what cannot be a table's name, without quoting it:
+    in a garbled row, it is the value of a column, which may be masked."""
     table, schema = (_text(part) for part in name)
     if f"{schema}.{table}" in tables:
         return True
     if not table or not schema:
-        raise _UnknownTable(f"its table is {table!r} and its schema {schema!r}")
+        raise _UnknownTable(f"its {'schema' if table else 'table'} is empty")
     if f"{table}.{schema}" in tables:
         raise _UnknownTable(f"{table} is the schema and {schema} the table in lake.yaml")
     if _DATE.match(table) or _DATE.match(schema):
-        raise _UnknownTable(f"{table!r} in {schema!r} is not a table's name")
+        raise _UnknownTable("a time is in the place of its table or its schema")
     return False
 
 

@@ -14,10 +14,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from lake_assets.iceberg.ops_table import OpsTable, Row
+from lake_assets.iceberg.ops_table import OpsTable, Row, ops_schema
 
 
 class State(StrEnum):
@@ -70,22 +68,22 @@ class Held:
         return hashlib.sha256(place.encode()).hexdigest()[:12]
 
 
-_SCHEMA = Schema(
-    NestedField(1, "id", StringType(), required=True),
-    NestedField(2, "state", StringType(), required=True),
-    NestedField(3, "silver_table", StringType(), required=True),
-    NestedField(4, "source", StringType(), required=True),
-    NestedField(5, "table", StringType(), required=True),
-    NestedField(6, "key", StringType(), required=True),
-    NestedField(7, "version", StringType(), required=True),
-    NestedField(8, "log_offset", LongType(), required=True),
-    NestedField(9, "row", LongType(), required=False),
-    NestedField(10, "line", LongType(), required=False),
-    NestedField(11, "raw", StringType(), required=False),
-    NestedField(12, "reason", StringType(), required=True),
-    NestedField(13, "batch", StringType(), required=True),
-    NestedField(14, "at", TimestamptzType(), required=True),
-    NestedField(15, "number", LongType(), required=True),
+_SCHEMA = ops_schema(
+    id="string not null",
+    state="string not null",
+    silver_table="string not null",
+    source="string not null",
+    table="string not null",
+    key="string not null",
+    version="string not null",
+    log_offset="long not null",
+    row="long",
+    line="long",
+    raw="string",
+    reason="string not null",
+    batch="string not null",
+    at="timestamptz not null",
+    number="long not null",
 )
 
 

@@ -6,10 +6,11 @@ Here: list, recognise, fingerprint, inspect, append, in this order. Not here: ho
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from lake_assets.bronze.files.content import UnreadableFile
+from lake_assets.bronze.files.formats import names_without_values
 from lake_assets.bronze.files.inspect import inspect_file, inspect_large_file
 from lake_assets.bronze.files.inspection import FileInspection
 from lake_assets.bronze.files.keys import (
@@ -213,7 +214,12 @@ class _Scan:
             return find_shares(obj, file, known, self.store, self.source.dms, self.source.tables)
         dms = self.source.settings(file.qualified_table, file.flush_time)
         seen = _inspected_file(obj, file, self.newest.get(obj.key), self.store, dms, budget)
-        return [seen] if isinstance(seen, NewFile) else seen or []
+        if not isinstance(seen, NewFile):
+            return seen or []
+        if seen.format == "csv":
+            table = self.source.tables.get(file.qualified_table)
+            seen = replace(seen, columns=names_without_values(seen.columns, table))
+        return [seen]
 
     def misses_a_table(self, keys: Collection[str] | None) -> bool:
         """Whether a table may have no file among all `keys`; cheap, because every scan calls it."""

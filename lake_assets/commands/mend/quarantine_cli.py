@@ -74,6 +74,7 @@ def retry(
     """Read rows again with today's lake.yaml, and report the outcome of each."""
     from lake_assets.commands.mend.quarantine_commands import read_again
     from lake_assets.commands.mend.quarantine_commands import retry as request_retry
+    from lake_assets.silver.table.masks import shown
     from lake_assets.spark.session import check_spark
 
     lake = lake_of(context)
@@ -88,7 +89,7 @@ def retry(
         )
         return
     outcome = read_again(lake, rows)
-    for held in outcome.held:
+    for held in shown(outcome.held, lake.targets):
         typer.echo(
             f"{held.id} of {held.silver_table} is held again: {held.key}, {_place(held)}: {held.reason}"
         )

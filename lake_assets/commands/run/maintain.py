@@ -23,7 +23,7 @@ OPS: dict[str, Callable[[Table], None]] = {
     file_log.TABLE: file_log_maintenance.maintain_file_log,
     f"{NAMESPACE}.quarantine": maintain_small_table,
     f"{NAMESPACE}.contracts": maintain_small_table,
-    f"{NAMESPACE}.{findings.NAME}": maintain_small_table,
+    f"{NAMESPACE}.{findings.NAME}": partial(maintain_small_table, needed=findings.newest),
     f"{NAMESPACE}.{alarm_log.NAME}": maintain_small_table,
 }
 

@@ -47,7 +47,7 @@ def _step(runtime: LakeRuntime, name: str, checks: Sequence[DataCheck]) -> dg.As
                     check_name=key.name,
                     passed=outcome.passed,
                     description=outcome.state,
-                    severity=_severity(by_key[key]),
+                    severity=_severity(by_key[key], outcome),
                     metadata=_metadata(outcome),
                 )
 
@@ -99,7 +99,7 @@ def evaluation_of(
         check_name=check.name,
         passed=outcome.passed,
         description=outcome.state,
-        severity=_severity(check),
+        severity=_severity(check, outcome),
         blocking=check.settings.blocking,
         metadata=_metadata(outcome),
     )
@@ -125,7 +125,7 @@ def failed_blocking(
             continue
         evaluation = evaluation_of(runtime, instance, check)
         instance.report_runless_asset_event(evaluation)
-        if not evaluation.passed:
+        if not evaluation.passed and evaluation.severity is dg.AssetCheckSeverity.ERROR:
             failed.append(f"{key.asset_key.to_user_string()}: {check.name}")
     return failed
 
@@ -153,8 +153,8 @@ def _outcome(runtime: LakeRuntime, instance: dg.DagsterInstance, check: DataChec
     )
 
 
-def _severity(check: DataCheck) -> dg.AssetCheckSeverity:
-    return dg.AssetCheckSeverity.WARN if check.warns else dg.AssetCheckSeverity.ERROR
+def _severity(check: DataCheck, outcome: Outcome) -> dg.AssetCheckSeverity:
+    return dg.AssetCheckSeverity.WARN if check.warns or outcome.warns else dg.AssetCheckSeverity.ERROR
 
 
 def _metadata(outcome: Outcome) -> dict[str, Any]:

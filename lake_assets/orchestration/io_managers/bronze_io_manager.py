@@ -5,6 +5,7 @@ For assets that need the changes themselves rather than silver's rows. It stores
 
 import dagster as dg
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.files_of_days import files_of_days
@@ -26,7 +27,8 @@ class BronzeIOManager(dg.IOManager):
 
     Columns: `_op` string, `_commit_ts` timestamp (UTC), `_sequence` string, `_file` string, `_row` long, `_bad` string
     (a reason for a row that cannot be used, else NULL), and the table's columns with their declared types, masked as in
-    silver. Days without a file have no rows. Only logged files are read; the sensor or `lake-assets sync` logs them.
+    silver; of a table with masks, a row that cannot be used has none of their values. Days without a file have no rows.
+    Only logged files are read; the sensor or `lake-assets sync` logs them.
     """
 
     def __init__(self, runtime: LakeRuntime) -> None:
@@ -58,6 +60,9 @@ class BronzeIOManager(dg.IOManager):
         config = source.tables[table]
         changes = read_changes(spark, store, files, name=table, table=config, dms=dms)
         changes = masked(changes, config.mask, (), self._runtime.lake.masking.salt)
+        if config.mask:
+            # In a row that does not fit, a masked value may be in the place of another.
+            changes = changes.withColumn("_image", F.when(F.col("_bad").isNull(), F.col("_image")))
         return changes.select("_op", "_commit_ts", "_sequence", "_file", "_row", "_bad", "_image.*")
 
     def _table(self, key: dg.AssetKey) -> tuple[str, str]:

@@ -1,24 +1,29 @@
-"""What applying a table's files costs, to compare the cost of a cycle with it.
+"""What comparing a table with its files may cost, as a share of what applying them costs.
 
-Here: the seconds that the table's own commits record. Not here: the cost of a comparison (`cycle.py`).
+Here: the seconds that the table's own commits record, how many readings of its files they allow, and a warning if they
+do not allow one. Not here: the progress of a cycle (`cycle.py`).
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pyiceberg.table import Table
 
+from lake_assets.config import Reconcile
 from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import RESTAMP_OF, committed_at, summary
 from lake_assets.silver.reconcile.cycle import Cycle
 from lake_assets.silver.table.position import BATCH, REPAIR
 
 SECONDS, STRATEGY = f"{BATCH}seconds", f"{BATCH}strategy"
+SMALL = 60.0
+"""Seconds of a reading that nobody is warned of: a small table that rests costs more than any share of nothing."""
 
 
-def percent_of_apply(table: Table, cycle: Cycle, every: timedelta, now: datetime) -> float | None:
-    """The time of a whole cycle, as a percentage of the time that applying takes within `every`, by the batches that
-    the table still has. None before there is something to compare. The last write of a batch is not in its seconds, so
-    that the real percentage is lower."""
+def applied_seconds(table: Table, every: timedelta, now: datetime) -> float | None:
+    """The time that applying takes within `every`, by the batches that the table still has. None before there is
+    something to measure. The last write of a batch is not in its seconds, so that the real time is longer."""
     found = [
         (committed_at(snapshot), float(properties[SECONDS]))
         for snapshot in main_chain(table)
@@ -28,7 +33,64 @@ def percent_of_apply(table: Table, cycle: Cycle, every: timedelta, now: datetime
     ]
     # The oldest one begins the time over which the others are counted.
     counted = sum(seconds for _, seconds in found[:-1])
-    if not counted or not cycle.next:
-        return None
-    applied = counted * (every / (now - found[-1][0]))
-    return round(100 * cycle.seconds / cycle.next * cycle.number / applied, 3)
+    return counted * (every / (now - found[-1][0])) if counted else None
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How many seconds the comparisons of a cycle may take."""
+
+    settings: Reconcile
+    applied: float | None
+    """Seconds that applying takes within `settings.every`; None if that is not known yet."""
+
+    @property
+    def seconds(self) -> float | None:
+        """None without a limit."""
+        share = self.settings.share
+        return None if share is None or self.applied is None else share * self.applied
+
+    def slices(self, former: Cycle | None) -> int:
+        """The slices of the next cycle, each of which reads all files: as many as the former one's readings allow."""
+        reading = former.reading if former is not None else None
+        if reading is None or self.seconds is None:
+            return self.settings.slices
+        return max(1, min(self.settings.slices, int(self.seconds / reading)))
+
+    def chosen(self, cycle: Cycle, due: range) -> Iterable[int]:
+        """The slices to compare in one reading: those that are due, or all that are left if a reading of each would
+        cost too much."""
+        reading, left = cycle.reading, cycle.number - cycle.next
+        if (
+            not due
+            or reading is None
+            or self.seconds is None
+            or cycle.seconds + reading * left <= self.seconds
+        ):
+            return due
+        return range(cycle.next, cycle.number)
+
+    def percent(self, cycle: Cycle) -> float | None:
+        """The time of the whole cycle, its later slices included, in percent of the time of applying."""
+        if not self.applied or cycle.reading is None:
+            return None
+        expected = cycle.seconds + cycle.reading * (cycle.number - cycle.next)
+        return round(100 * expected / self.applied, 3)
+
+    def warning(self, cycle: Cycle) -> str | None:
+        """Why the period and the share cannot both be kept, and what to set; None if they can."""
+        reading, limit, share = cycle.reading, self.seconds, self.settings.share
+        if reading is None or limit is None or share is None or reading <= max(limit, SMALL):
+            return None
+        assert self.applied is not None, "there is a limit"
+        days, needed = self.settings.every / timedelta(days=1), reading / self.applied
+        return (
+            f"A comparison takes {reading:.1f} s. Applying takes {self.applied:.1f} s within {days:g} days, "
+            f"of which checks.reconcile.share allows {100 * share:g} %, {limit:.1f} s. The period is kept, at "
+            f"{100 * needed:.1f} %. Set checks.reconcile.every to {_rounded_up(days * reading / limit)} days, or share "
+            f"to {1.1 * needed:.2g} (null: no limit)."
+        )
+
+
+def _rounded_up(days: float) -> int:
+    return int(days) + 1

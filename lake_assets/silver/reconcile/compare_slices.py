@@ -75,7 +75,7 @@ def begun_cycle(
             "Use lake-assets rebuild --check.",
         )
     if before is not None and before.different:
-        return replace(before, begun=now, next=0, rows=0, seconds=0.0)
+        return replace(before, begun=now, next=0, rows=0, seconds=0.0, readings=0)
     completed = before.completed if before is not None else None
     cycle = Cycle(slices, now, completed=completed)
     head = current_snapshot(load_table(runtime.catalog, target.identifier))

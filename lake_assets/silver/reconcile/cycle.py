@@ -26,6 +26,8 @@ class Cycle:
     rows: int = 0
     """Rows that were compared in this cycle."""
     seconds: float = 0.0
+    readings: int = 0
+    """How often the files were read in these seconds; each time whole, whatever the number of slices."""
     completed: datetime | None = None
     """When the newest whole cycle ended, UTC."""
     different: Mapping[int, str] = field(default_factory=dict)
@@ -34,6 +36,11 @@ class Cycle:
     @property
     def over(self) -> bool:
         return self.next >= self.number
+
+    @property
+    def reading(self) -> float | None:
+        """The seconds of one reading; None before there was one."""
+        return self.seconds / self.readings if self.readings else None
 
     def step(self, every: timedelta) -> timedelta:
         """The time from one slice to the next, if a cycle takes `every`."""
@@ -70,6 +77,7 @@ class Cycle:
             next=following,
             rows=self.rows + rows,
             seconds=round(self.seconds + seconds, 3),
+            readings=self.readings + 1,
             completed=now if following == self.number != self.next else self.completed,
             different={**kept, **different},
         )
@@ -82,6 +90,7 @@ class Cycle:
             "next": self.next,
             "rows": self.rows,
             "seconds": self.seconds,
+            "readings": self.readings,
             "completed": self.completed.isoformat() if self.completed is not None else None,
             "different": {str(one): text for one, text in self.different.items()},
         }
@@ -96,6 +105,7 @@ class Cycle:
             next=given["next"],
             rows=given["rows"],
             seconds=given["seconds"],
+            readings=given.get("readings", given["next"]),  # an earlier release did not record them
             completed=datetime.fromisoformat(completed) if completed else None,
             different={int(one): text for one, text in given["different"].items()},
         )

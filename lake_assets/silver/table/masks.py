@@ -78,7 +78,7 @@ def shown(held: Sequence[Held], targets: Iterable[Target]) -> list[Held]:
     hidden = {target.identifier for target in targets if target.config.mask}
     return [
         replace(one, raw=REDACTED, reason=_RECORDED_BEFORE)
-        if one.silver_table in hidden and one.row is not None and one.raw not in (None, REDACTED)
+        if one.silver_table in hidden and one.row is not None and one.raw != REDACTED
         else one
         for one in held
     ]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from lake_assets.bronze.files.formats import names_without_values
 from lake_assets.bronze.files.inspect import UnreadableFile
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
@@ -127,7 +128,11 @@ class BatchReader:
         if (file.key, file.version) in context.damaged:
             raise context.damaged[file.key, file.version]
         tables = context.runtime.lake.sources[context.target.source].tables
-        return counted(context.store, file, context.contracts.at(file.offset).contract.dms, tables)
+        dms = context.contracts.at(file.offset).contract.dms
+        found = counted(context.store, file, dms, tables)
+        if found is file or file.format != "csv":
+            return found
+        return replace(found, columns=names_without_values(found.columns, context.target.config))
 
     def _reading(self, parts: Sequence[Part], cut: RowCut, whole: Reading | None = None) -> Reading:
         context = self.context

@@ -176,7 +176,7 @@ def _held(
         row=place,
         line=raw.line if raw is not None else None,
         # The fields of a row that does not fit cannot be assigned to columns with certainty.
-        raw=(REDACTED if target.config.mask else raw.text) if raw is not None else None,
+        raw=REDACTED if target.config.mask and place is not None else raw.text if raw is not None else None,
         reason=reason,
         batch=f"{batch[0].key} to {batch[-1].key}",
         at=datetime.now(UTC),

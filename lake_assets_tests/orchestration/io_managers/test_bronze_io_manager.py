@@ -139,6 +139,24 @@ def test_masked_columns_are_masked(spark: SparkSession, tmp_path: Path) -> None:
     assert found == {1: (hashed('a "quoted", name'), None), 2: (hashed("item 2"), None), 3: (None, None)}
 
 
+def test_a_bad_row_of_a_masked_table_has_no_values(spark: SparkSession, tmp_path: Path) -> None:
+    """A field is missing, so that the price is in the place of the name."""
+    lake = small_lake(tmp_path, {"public.items": ITEMS | {"mask": {"price": None}}}, **MASKING)
+    text = (
+        "Op,commit_ts,id,name,price,at,change_seq,BI_id\n"
+        "I,2026-03-02 12:00:00.000000,1,a name,1.50,2026-03-02 10:00:00.000000,,\n"
+        "I,2026-03-02 12:00:00.000000,2,4711.25,2026-03-02 10:00:00.000000,,,\n"
+    )
+    put(tmp_path / "bronze", "public/items/20260302-130000000.csv", text.encode())
+    log_arrivals(lake.runtime, "shop")
+    seen: Seen = []
+    materialize(lake, asset(lake, seen), "2026-03-02")
+    good, bad = seen[0].orderBy("_row").collect()
+    assert (good["id"], good["name"], good["price"], good["_bad"]) == (1, "a name", None, None)
+    assert bad["_bad"] == "price is not a valid decimal(10, 2)"
+    assert (bad["_row"], bad["id"], bad["name"]) == (1, None, None)
+
+
 def test_one_day_typed(lake: Lake) -> None:
     seen: Seen = []
     materialize(lake, asset(lake, seen), "2026-03-02")

@@ -3,6 +3,7 @@
 Here: a table that an outside writer has changed unnoticed. Not here: repairs (`test_repair.py`).
 """
 
+import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,14 +13,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.checks.reconcile_rule import equals_files
-from lake_assets.config import Reconcile
+from lake_assets.config import Mode, Reconcile
 from lake_assets.errors import LakeError, TableStopped
 from lake_assets.silver.reconcile import compare_slices
-from lake_assets.silver.reconcile.compare_slices import compare, key_slices, known_cycle, note
+from lake_assets.silver.reconcile.compare_slices import begun_cycle, compare, key_slices, known_cycle, note
 from lake_assets.silver.reconcile.cycle import Cycle, chosen_slices
 from lake_assets.silver.table.guard import refuse_unfit
+from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
-from lake_assets_tests.helpers.reconcile.reconciled_shop import NOON, ReconciledShop, lines
+from lake_assets_tests.helpers.reconcile.reconciled_shop import ITEMS, NOON, ReconciledShop, lines
 
 pytestmark = pytest.mark.spark
 
@@ -88,7 +90,7 @@ def test_a_later_row_and_a_running_feed_change_nothing(
 
 def test_the_check_goes_on_where_another_process_stopped(shop: ReconciledShop) -> None:
     """Its progress is in the lake. A slice that differs stays failed until it is repaired."""
-    settings, now = Reconcile(every=timedelta(days=7), slices=7), datetime.now(UTC)
+    settings, now = Reconcile(every=timedelta(days=7), share=None, slices=7), datetime.now(UTC)
     rewrite(shop.bench.lake, "silver_shop.items", "id = 3", v="'flipped'")
 
     def evaluate(day: float) -> Any:
@@ -117,6 +119,53 @@ def test_the_check_goes_on_where_another_process_stopped(shop: ReconciledShop) -
     assert (known.over, known.completed is not None, known.different) == (True, True, {})
     assert evaluate(6).state.startswith("No slice is due")
     assert evaluate(7).figures["slices"] == "1", "a new cycle"
+
+
+def test_a_share_of_the_cost_of_applying_is_kept(
+    shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the seconds that applying and comparing really took: slices as they are due while the share allows them; fewer
+    readings if not; and a warning if one is too many."""
+    target, runtime, now = shop.target(), shop.bench.lake.runtime, datetime.now(UTC)
+
+    def evaluate(day: float, share: float) -> Any:
+        settings = Reconcile(every=timedelta(days=7), share=share, slices=7)
+        return equals_files(target, settings, lambda: now + timedelta(days=day))(runtime, ())
+
+    plenty, scarce = 1e6, 1e-6
+    assert evaluate(0, scarce).figures["slices"] == "1", "nothing is measured yet"
+    second = evaluate(1, plenty)
+    assert second.figures["slices"] == "2"
+    cost = second.figures["percent_of_apply"]
+    assert 0 < cost < 100 * plenty
+    third = evaluate(2, scarce)
+    assert third.figures["slices"] == "3, 4, 5, 6, 7"
+    assert third.passed, "a minute is no warning"
+    assert third.figures["cycle"].startswith("7 of 7 slices")
+    monkeypatch.setattr("lake_assets.silver.reconcile.apply_cost.SMALL", 0.0)
+    one = evaluate(7, scarce)
+    assert one.figures["cycle"].startswith("1 of 1 slice")
+    assert (one.passed, one.warns) == (False, True)
+    assert f"A comparison takes {one.figures['seconds']:.1f} s" in one.state
+    enough = re.search(r"or share to (\S+) \(null", one.state)
+    assert enough is not None
+    assert evaluate(7.1, float(enough[1])).passed
+    assert evaluate(7.1, 0.8 * float(enough[1])).warns, "also while no slice is due"
+
+
+@pytest.mark.parametrize("mode", [mode for mode in Mode if mode is not Mode.CURRENT])
+def test_other_shapes_are_refused(tmp_path: Path, mode: Mode) -> None:
+    table = {"columns": {"id": "long not null", "v": "string"}, "mode": mode}
+    if mode is not Mode.FULL_ROW:
+        table["primary_key"] = ["id"]
+    bench = Bench(tmp_path, {ITEMS: table})
+    with pytest.raises(TableStopped) as refused:
+        begun_cycle(bench.lake.runtime, bench.lake.targets[0], 3, None, NOON)
+    assert f"is a {mode}, which is not compared in slices of keys. Use lake-assets rebuild --check" in str(
+        refused.value
+    )
+    with pytest.raises(ValueError, match=f"compares tables of mode: current .*, and this one is a {mode}"):
+        Bench(tmp_path / "declared", {ITEMS: table | {"checks": {"equals_files": {"severity": "warn"}}}})
 
 
 def test_what_cannot_be_compared_says_why(shop: ReconciledShop) -> None:
