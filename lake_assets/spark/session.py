@@ -154,7 +154,8 @@ class SparkSessions:
     def _embedded(self, lake: LakeConfig) -> "SparkSession":
         from pyspark.sql import SparkSession
 
-        check_java()
+        if not has_jvm():
+            check_java()
         _quiet_pyspark()
         with _redirected(self._spark_log):
             conf = spark_conf(lake)

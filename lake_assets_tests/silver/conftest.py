@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from lake_assets_tests.helpers.files.dms_files import Clock
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
+from lake_assets_tests.helpers.lakes.restored import restorer
 
 
 @pytest.fixture
@@ -20,12 +21,17 @@ def new_bench(spark: SparkSession, tmp_path: Path) -> Callable[..., Bench]:
     return new
 
 
-@pytest.fixture
-def shop(new_bench: Callable[..., Bench]) -> Bench:
-    """A load of three rows, of which changes have updated one and deleted another."""
-    found, clock = new_bench(), Clock()
+@pytest.fixture(scope="session")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Bench]:
+    found, clock = Bench(tmp_path_factory.mktemp("shop"), {"public.items": ITEMS}), Clock()
     found.put(loaded({1: "a", 2: "b", 3: "c"}))
     found.put(changed(clock, ("U", 1, "changed"), ("D", 2, "b"), ("I", 4, "new")))
     found.apply()
     assert values(found) == {1: "changed", 3: "c", 4: "new"}
-    return found
+    return restorer(found)
+
+
+@pytest.fixture
+def shop(made: Callable[[], Bench]) -> Bench:
+    """A load of three rows, of which changes have updated one and deleted another."""
+    return made()

@@ -4,10 +4,11 @@ Here: the common steps of the tests of silver: write files, run a turn, compare.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 from pyiceberg.table import Table
@@ -50,6 +51,12 @@ class Bench:
         self.bucket: dict[str, DmsFile] = {}
         self.tracked: dict[str, tuple[str, ...]] = {}
         """By silver table, columns whose touched days the commits must name, as a mart would ask for them."""
+
+    def again(self) -> Self:
+        """The same bench as another process would have it: see `restored.py`."""
+        found = copy(self)
+        found.bucket, found.tracked, found.lake = {**self.bucket}, {**self.tracked}, self.reopened()
+        return found
 
     def reopened(self) -> Lake:
         """The same lake as another process would open it."""

@@ -6,9 +6,12 @@ here: the real daemon (`test_daemon.py`).
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cache
 from pathlib import Path
+from shutil import copytree
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -56,6 +59,13 @@ SALES, NOTES, BATCH = (
 ORIGIN = RemoteJobOrigin(
     RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("elsewhere"), "repository"), "__ASSET_JOB"
 )
+INSTANCE: dict[str, Any] = {"telemetry": {"enabled": False}}
+NO_OUTPUT: dict[str, Any] = {
+    "compute_logs": {
+        "module": "dagster._core.storage.noop_compute_log_manager",
+        "class": "NoOpComputeLogManager",
+    },
+}
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -203,6 +213,14 @@ class Shop:
         self.lake = open_lake(self.lake.config, marts=self.lake.marts)
         self.definitions = build_definitions(self.lake)
 
+    def again(self) -> "Shop":
+        """The same shop as new processes would have it: see `restored.py`."""
+        lake = open_lake(self.lake.config, marts=self.lake.marts)
+        instance = open_instance(self.dagster)
+        return replace(
+            self, lake=lake, instance=instance, definitions=build_definitions(lake), cursors={**self.cursors}
+        )
+
     def rows(self, identifier: str) -> list[dict[str, Any]]:
         """A table's rows, through PyIceberg."""
         table = load_table(self.lake.runtime.catalog, identifier)
@@ -267,10 +285,24 @@ def _row(op: str, key: int, day: int, name: str | None = None, number: int = 0, 
     return f"{op},{moment},{key},{name},{at or moment},{sequence(number, day) if number else ''},NULL"
 
 
-def open_instance(folder: Path) -> dg.DagsterInstance:
-    """A Dagster instance on SQLite files in `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return dg.DagsterInstance.local_temp(str(folder), overrides={"telemetry": {"enabled": False}})
+def open_instance(folder: Path, *, keep_output: bool = False) -> dg.DagsterInstance:
+    """A Dagster instance on SQLite files in `folder`, new unless they are there. `keep_output`: it keeps the output of
+    runs, for which Dagster starts four processes a run."""
+    if not (folder / "history").exists():
+        copytree(_empty_instance().name, folder, dirs_exist_ok=True)
+    settings = INSTANCE if keep_output else INSTANCE | NO_OUTPUT
+    return dg.DagsterInstance.local_temp(str(folder), overrides=settings)
+
+
+@cache
+def _empty_instance() -> "TemporaryDirectory[str]":
+    """The files of an instance without runs: copying them takes a fifth of the time in which Dagster makes them."""
+    folder = TemporaryDirectory()
+    with dg.DagsterInstance.local_temp(folder.name, overrides=INSTANCE) as instance:
+        instance.get_runs_count()
+        instance.all_asset_keys()
+        instance.all_instigator_state()
+    return folder
 
 
 def open_shop(folder: Path, marts: Sequence[Mart] = (DAILY, TOTAL), **sections: Any) -> Shop:

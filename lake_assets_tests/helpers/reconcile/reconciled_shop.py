@@ -3,10 +3,11 @@
 Here: the lake, and comparisons of all its keys. Not here: changing it from outside (`outside_writer.py`).
 """
 
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from lake_assets.silver.reconcile.compare_slices import Compared, begun_cycle, compare
 from lake_assets.silver.reconcile.cycle import Cycle
@@ -58,6 +59,16 @@ class ReconciledShop:
             change("D", {"id": 300}, same_transaction=True),
         )
         self.bench.apply()
+
+    @property
+    def folder(self) -> Path:
+        return self.bench.folder
+
+    def again(self) -> Self:
+        """The same shop as another process would have it: see `restored.py`."""
+        found = copy(self)
+        found.bench, found.clock = self.bench.again(), copy(self.clock)
+        return found
 
     def change(self, op: str, row: dict[str, Any], before: dict[str, Any] | None = None) -> None:
         self.put(self.clock.change(op, row, before))

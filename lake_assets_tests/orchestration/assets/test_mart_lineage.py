@@ -19,10 +19,10 @@ from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, Kept
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-@pytest.fixture
-def bikes(spark: SparkSession, tmp_path: Path) -> Iterator[BikeLake]:
+@pytest.fixture(scope="module")
+def bikes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BikeLake]:
     """A lake with a day of one station, whose marts are computed."""
-    lake = BikeLake(tmp_path)
+    lake = BikeLake(tmp_path_factory.mktemp("bikes"))
     lake.load("stations", at(1, "00:00"), [station(1, "north")])
     lake.load("station_status", at(1, "00:00:01"), [status(1, 5, at(1))])
     lake.load("trips", at(1, "00:00:02"), [trip(1, at(1, "08:00"), at(1, "08:30"))])

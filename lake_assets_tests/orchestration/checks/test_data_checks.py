@@ -6,6 +6,7 @@ batch (`assets/test_silver_assets.py`).
 
 import os
 import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from lake_assets.orchestration.sync import sync
 from lake_assets.rounds.pending_work import SyncResult
 from lake_assets.silver.reconcile.compare_slices import known_cycle
 from lake_assets.silver.reconcile.repair import repair
+from lake_assets_tests.helpers.lakes.restored import restorer
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 from lake_assets_tests.helpers.orchestration.dagster_shop import (
     COLUMNS,
@@ -38,7 +40,7 @@ from lake_assets_tests.helpers.orchestration.dagster_shop import (
 )
 from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 LANDED = dg.AssetKey(["bronze", "shop", "sales"])
 TOTAL_KEY = dg.AssetKey(TOTAL.asset_key)
@@ -69,15 +71,24 @@ GOLD: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def shop(spark: SparkSession, tmp_path: Path) -> Shop:
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Shop]:
     """Two sales and a note, in all layers."""
-    shop = open_shop(tmp_path, tables=TABLES, gold=GOLD, checks={"mart_max_pending_age": "0s"})
+    folder = tmp_path_factory.mktemp("shop")
+    shop = open_shop(folder, tables=TABLES, gold=GOLD, checks={"mart_max_pending_age": "0s"})
     shop.change("sales", [1, 2])
     shop.change("notes", [1])
     shop.apply()
     compute_marts(shop)
-    return shop
+    shop.instance.dispose()
+    return restorer(shop)
+
+
+@pytest.fixture
+def shop(made: Callable[[], Shop]) -> Iterator[Shop]:
+    shop = made()
+    yield shop
+    shop.instance.dispose()
 
 
 def compute_marts(shop: Shop) -> None:

@@ -17,12 +17,13 @@ from lake_assets.checks.data_check import Outcome
 from lake_assets.checks.source_rules import equals_source
 from lake_assets.config import S3Config, SourceConfig
 from lake_assets.lake import open_lake
+from lake_assets_tests.helpers.lakes.restored import restorer
 from lake_assets_tests.helpers.oracles.masks import MASKING
 from lake_assets_tests.helpers.orchestration.dagster_shop import QUIET, STOPS, Shop, open_shop
 from lake_assets_tests.helpers.servers.postgresql import Login
 from lake_assets_tests.helpers.servers.secrets import Secret, secrets_config
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROWS = 200
 TABLE: dict[str, Any] = {
@@ -54,10 +55,21 @@ def execute(engine: sa.Engine, *statements: str) -> None:
             connection.exec_driver_sql(statement)
 
 
+@pytest.fixture(scope="module")
+def made(
+    spark: SparkSession, postgresql: str, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[], Shop]:
+    shop = landed(tmp_path_factory.mktemp("shop"), postgresql, TABLE)
+    shop.instance.dispose()
+    return restorer(shop)
+
+
 @pytest.fixture
-def shop(spark: SparkSession, source: sa.Engine, postgresql: str, tmp_path: Path) -> Shop:
+def shop(made: Callable[[], Shop], source: sa.Engine) -> Iterator[Shop]:
     """A lake with the rows of the source."""
-    return landed(tmp_path, postgresql, TABLE)
+    shop = made()
+    yield shop
+    shop.instance.dispose()
 
 
 def landed(folder: Path, database: str, table: dict[str, Any]) -> Shop:

@@ -4,6 +4,7 @@ Here: the file sensor's requests and their runs on a real Dagster instance. Not 
 (`test_mart_sensor.py`).
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.gold.mart import Input, MartRequest
 from lake_assets.orchestration.shared.run_tags import mart_tag
+from lake_assets_tests.helpers.lakes.restored import restorer
 from lake_assets_tests.helpers.orchestration.dagster_shop import (
     BATCH,
     DAILY,
@@ -39,10 +41,10 @@ def total_unless_broken(request: MartRequest) -> Any:
     return request.inputs["sales"].agg(F.coalesce(broken.cast("bigint"), F.count(F.lit(1))).alias("sales"))
 
 
-@pytest.fixture
-def shop(spark: SparkSession, tmp_path: Path) -> Shop:
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Shop]:
     marts = (DAILY, replace(TOTAL, compute=total_unless_broken))
-    shop = open_shop(tmp_path, marts, automation={"marts_in_silver_runs": True})
+    shop = open_shop(tmp_path_factory.mktemp("shop"), marts, automation={"marts_in_silver_runs": True})
     shop.change("sales", [1, 2])
     assert set(shop.request().asset_selection or ()) == {SALES, BATCH}, (
         "without rows there is nothing to compute"
@@ -50,7 +52,15 @@ def shop(spark: SparkSession, tmp_path: Path) -> Shop:
     assert shop.apply().success
     for request in shop.tick("marts").run_requests or ():
         assert shop.run(request).success
-    return shop
+    shop.instance.dispose()
+    return restorer(shop)
+
+
+@pytest.fixture
+def shop(made: Callable[[], Shop]) -> Iterator[Shop]:
+    shop = made()
+    yield shop
+    shop.instance.dispose()
 
 
 def selected(shop: Shop) -> set[dg.AssetKey]:

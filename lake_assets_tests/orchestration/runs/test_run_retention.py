@@ -30,7 +30,7 @@ def daily(context: dg.AssetExecutionContext) -> None:
 
 @pytest.fixture
 def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    with open_instance(tmp_path / "dagster") as opened:
+    with open_instance(tmp_path / "dagster", keep_output=True) as opened:
         yield opened
 
 

@@ -3,7 +3,7 @@
 Here: the states and their reasons. Not here: why a batch fails (`test_bad_rows.py`).
 """
 
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from lake_assets.commands.show.status import TableStatus, status
 from lake_assets.silver.apply.failures import failures
 from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.restored import restorer
 
 pytestmark = pytest.mark.spark
 HEADER = "Op,commit_ts,id,name,change_seq,BI_id"
@@ -24,10 +25,10 @@ TABLE = {
 NAMES = ("good", "schema", "value")
 
 
-@pytest.fixture
-def bench(spark: SparkSession, tmp_path: Path) -> Bench:
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Bench]:
     """Each table is loaded; then `schema` gets a file with a strange column, `value` one with a bad value."""
-    bench = Bench(tmp_path, {f"public.{name}": TABLE for name in NAMES})
+    bench = Bench(tmp_path_factory.mktemp("shop"), {f"public.{name}": TABLE for name in NAMES})
     for name in NAMES:
         bench.put_text(f"public/{name}/LOAD00000001.csv", HEADER, GOOD)
     bench.apply()
@@ -35,7 +36,12 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
         "public/schema/20260301-130000000.csv", f"{HEADER},color", "I,2026-03-01 13:00:00,2,b,,,red"
     )
     bench.put_text("public/value/20260301-130000000.csv", HEADER, "I,2026-03-01 13:00:00,two,b,,")
-    return bench
+    return restorer(bench)
+
+
+@pytest.fixture
+def bench(made: Callable[[], Bench]) -> Bench:
+    return made()
 
 
 def states(bench: Bench) -> dict[str, TableStatus]:

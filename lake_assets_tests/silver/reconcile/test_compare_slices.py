@@ -5,6 +5,7 @@ Here: a table that an outside writer has changed unnoticed. Not here: repairs (`
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,21 @@ from lake_assets.silver.reconcile.compare_slices import begun_cycle, compare, ke
 from lake_assets.silver.reconcile.cycle import Cycle, chosen_slices
 from lake_assets.silver.table.guard import refuse_unfit
 from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.restored import restorer
 from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
 from lake_assets_tests.helpers.reconcile.reconciled_shop import ITEMS, NOON, ReconciledShop, lines
 
 pytestmark = pytest.mark.spark
 
 
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], ReconciledShop]:
+    return restorer(ReconciledShop(tmp_path_factory.mktemp("shop")))
+
+
 @pytest.fixture
-def shop(spark: SparkSession, tmp_path: Path) -> ReconciledShop:
-    return ReconciledShop(tmp_path)
+def shop(made: Callable[[], ReconciledShop]) -> ReconciledShop:
+    return made()
 
 
 def test_a_healthy_table_equals_its_files_in_every_slice(shop: ReconciledShop) -> None:

@@ -5,6 +5,7 @@ Here: one table that an outside writer has changed. Not here: what is found (`te
 
 import json
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,25 +23,31 @@ from lake_assets.silver.reconcile.repair import Repaired, repair
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Tracked
 from lake_assets_tests.helpers.lakes.bench import main_snapshots
+from lake_assets_tests.helpers.lakes.restored import restorer
 from lake_assets_tests.helpers.processes.child import run_python
 from lake_assets_tests.helpers.processes.same_lake import same_lake
 from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
 from lake_assets_tests.helpers.reconcile.reconciled_shop import ITEMS, ReconciledShop, lines
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 TABLE = "silver_shop.items"
 
 
-@pytest.fixture
-def shop(spark: SparkSession, tmp_path: Path) -> ReconciledShop:
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], ReconciledShop]:
     """With a cell, a missing row, a row of nobody, a row twice; the guard has noticed none of them."""
-    shop = ReconciledShop(tmp_path)
+    shop = ReconciledShop(tmp_path_factory.mktemp("shop"))
     rewrite(shop.bench.lake, TABLE, "id = 30", price="price + 0.01")
     rewrite(shop.bench.lake, TABLE, "id = 31")
     rewrite(shop.bench.lake, TABLE, "id = 32", id="900L")
     rewrite(shop.bench.lake, TABLE, "id = 33", v="'wrong'")
     assert shop.bench.rows() != shop.bench.truth()
-    return shop
+    return restorer(shop)
+
+
+@pytest.fixture
+def shop(made: Callable[[], ReconciledShop]) -> ReconciledShop:
+    return made()
 
 
 def repaired(shop: ReconciledShop) -> Repaired:
@@ -128,7 +135,7 @@ def test_files_that_are_applied_meanwhile(shop: ReconciledShop, monkeypatch: pyt
     assert repaired(shop) == Repaired()
 
 
-@pytest.mark.parametrize("step", ["delete_matching", "publish"])
+@pytest.mark.parametrize("step", [pytest.param("delete_matching", marks=pytest.mark.long), "publish"])
 def test_a_process_that_is_killed(shop: ReconciledShop, step: str) -> None:
     """It has published nothing, or all; the next one does what is left to do."""
     rows, given = shop.bench.rows(), same_lake(shop.bench)
