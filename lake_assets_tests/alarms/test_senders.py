@@ -22,16 +22,18 @@ from lake_assets_tests.helpers.processes.child import ROOT, environment, output_
 from lake_assets_tests.helpers.servers.webhook import Webhook, webhook_server
 
 ROUND = """
-import json, sys, time
+import json, sys
 from lake_assets.alarms import alarm_log, send_alarms
 from lake_assets.config import LakeConfig
 from lake_assets.lake import open_lake
 lake = open_lake(LakeConfig.model_validate(json.loads(sys.argv[1])))
-time.sleep(max(0, float(sys.argv[2]) - time.time()))
+if "wait" in sys.argv:
+    print("ready", flush=True)
+    sys.stdin.readline()
 done = send_alarms.send_alarms(lake.runtime, alarm_log.AlarmLog(lake.runtime.catalog))
 print(json.dumps([len(done.sent), len(done.left_to_others), done.problems]))
 """
-"""A process that begins its round at a given time."""
+"""A process that sends a round; with `wait`, when it is told to."""
 DIES = """
 import json, os, signal, sys
 from datetime import timedelta
@@ -57,19 +59,28 @@ def test_of_senders_at_once_one_sends_each_alarm(tmp_path: Path, webhook: Webhoo
     lake = lake_of(tmp_path, webhook.address)
     write(lake, *(rack(number) for number in range(RACKS)))
     # So slow that both have read what is due before the first alarm is recorded.
-    webhook.silent_seconds = 0.3
-    given, start = json.dumps(raw(tmp_path, webhook.address)), str(time.time() + 15)
+    webhook.silent_seconds = 0.6
+    given = json.dumps(raw(tmp_path, webhook.address))
     senders = [
         subprocess.Popen(
-            [sys.executable, "-c", ROUND, given, start],
+            [sys.executable, "-c", ROUND, given, "wait"],
             cwd=ROOT,
             env=environment(),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
         for _ in range(3)
     ]
+    for sender in senders:
+        assert sender.stdout is not None
+        while (line := sender.stdout.readline()) != "ready\n":
+            assert line, "it has ended before its round"
+    for sender in senders:
+        assert sender.stdin is not None
+        sender.stdin.write("go\n")
+        sender.stdin.flush()
     found = []
     for sender in senders:
         out, error = sender.communicate(timeout=200)
@@ -87,7 +98,7 @@ def test_a_sender_after_another_sends_nothing(tmp_path: Path, webhook: Webhook) 
     lake = lake_of(tmp_path, webhook.address)
     write(lake, rack(1))
     assert len(sent(lake).sent) == 1
-    done = run_python("-c", ROUND, json.dumps(raw(tmp_path, webhook.address)), "0", timeout=200)
+    done = run_python("-c", ROUND, json.dumps(raw(tmp_path, webhook.address)), timeout=200)
     assert json.loads(output_of(done).splitlines()[-1]) == [0, 0, []]
     assert webhook.keys == webhook.ids, "a receiver can drop an alarm by its header alone"
 
@@ -95,11 +106,9 @@ def test_a_sender_after_another_sends_nothing(tmp_path: Path, webhook: Webhook) 
 def test_a_process_killed_between_sending_and_recording_sends_the_same_id_again(
     tmp_path: Path, webhook: Webhook
 ) -> None:
-    given = raw(tmp_path, webhook.address)
-    given["alarms"]["timeout"] = "2s"
     lake = lake_of(tmp_path, webhook.address)
     write(lake, rack(1))
-    died = run_python("-c", DIES, json.dumps(given), timeout=200)
+    died = run_python("-c", DIES, json.dumps(raw(tmp_path, webhook.address)), timeout=200)
     assert died.returncode == -signal.SIGKILL, died.stderr
     assert len(webhook.ids) == 1
     done = sent(lake)
@@ -121,7 +130,7 @@ def test_what_a_dead_webhook_did_not_take_is_left_to_the_next_sender(
     webhook.status = 503
     assert len(sent(lake).unsent) == 1
     webhook.status = 200
-    done = run_python("-c", ROUND, json.dumps(raw(tmp_path, webhook.address)), "0", timeout=200)
+    done = run_python("-c", ROUND, json.dumps(raw(tmp_path, webhook.address)), timeout=200)
     assert json.loads(output_of(done).splitlines()[-1]) == [1, 0, []]
 
 
@@ -133,10 +142,9 @@ def test_an_alarm_that_another_has_sent_meanwhile_is_not_sent(
     write(lake, rack(1))
     take = AlarmClaims.take
 
-    def late(claims: AlarmClaims, ids: list[str]) -> set[str]:
+    def late(claims: AlarmClaims, ids: set[str]) -> set[str]:
         monkeypatch.setattr(AlarmClaims, "take", take)
         assert len(sent(other).sent) == 1
-        AlarmClaims(other.runtime.catalog, timedelta(0))
         other.runtime.catalog.drop_table("lake_ops.alarm_claims")
         return take(claims, ids)
 

@@ -56,12 +56,15 @@ def test_a_rotated_address_is_used_without_a_restart(
     lake = secret_lake(tmp_path, s3, written)
     assert len(sent(lake).sent) == 1
     webhook.token = NEXT
-    write(lake, rack(2))
-    done = sent(lake)
-    assert "answered 403, and alarm" in done.problems[0]
     secret.rotate(content(NEXT))
+    write(lake, rack(2))
     assert len(sent(lake).sent) == 1, "the former one is still kept, and refused"
     assert len(webhook.bodies) == 2
+    assert webhook.requests == 3
+    webhook.token = "another"
+    write(lake, rack(3))
+    assert "answered 403, and alarm" in sent(lake).problems[0]
+    assert webhook.requests == 4, "the same address is not tried twice"
 
 
 def test_no_text_shows_the_address(
