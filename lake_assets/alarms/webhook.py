@@ -73,10 +73,13 @@ class Webhook:
         return attempts * 2 * self._config.alarms.timeout + PAUSES
 
     def post(self, alarm: Alarm) -> None:
-        """Returns if the webhook has accepted the alarm. Raises Refused, Unreachable, SecretUnavailable, or
-        LakeError for a secret that is no address."""
+        """Returns if the webhook has accepted the alarm. Raises Refused or Unreachable."""
         rotated = Denied if has_reference(self._written) else ()
-        self._secrets.use(self._address, lambda address: self._post(address, alarm), rotated)
+        try:
+            self._secrets.use(self._address, lambda address: self._post(address, alarm), rotated)
+        except LakeError as error:
+            # Its secret cannot be read, or is no address.
+            raise Unreachable(str(error).rstrip(".")) from None
 
     def _address(self) -> str:
         """The address of now."""
