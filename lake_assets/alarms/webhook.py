@@ -56,14 +56,16 @@ class Webhook:
         self._written = config.alarms.webhook.get_secret_value()
         seconds = config.alarms.timeout.total_seconds()
         self._pool = urllib3.PoolManager(timeout=Timeout(connect=seconds, read=seconds), retries=RETRIES)
-        self._log = logging.getLogger("urllib3.connectionpool")
+        self._logs = [logging.getLogger(f"urllib3.{name}") for name in ("connectionpool", "util.retry")]
 
     def __enter__(self) -> Self:
-        self._log.addFilter(self._hide)
+        for log in self._logs:
+            log.addFilter(self._hide)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._log.removeFilter(self._hide)
+        for log in self._logs:
+            log.removeFilter(self._hide)
         self._pool.clear()
 
     @property

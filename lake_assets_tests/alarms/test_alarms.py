@@ -20,7 +20,7 @@ from lake_assets.errors import LakeError
 from lake_assets.lake import open_lake
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.spark.preflight import free_port
-from lake_assets_tests.helpers.lakes.alarm_lake import ALARM, SINCE, lake_of, rack, raw, sent, write
+from lake_assets_tests.helpers.marts.alarm_lake import ALARM, SINCE, lake_of, rack, raw, sent, write
 from lake_assets_tests.helpers.servers.webhook import TOKEN, Webhook, webhook_server
 
 

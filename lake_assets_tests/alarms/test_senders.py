@@ -17,7 +17,7 @@ import pytest
 from lake_assets.alarms.alarm_claims import AlarmClaims
 from lake_assets.alarms.alarm_log import AlarmLog
 from lake_assets.iceberg.ops_table import MOST_REPLACED
-from lake_assets_tests.helpers.lakes.alarm_lake import lake_of, rack, raw, sent, write
+from lake_assets_tests.helpers.marts.alarm_lake import lake_of, rack, raw, sent, write
 from lake_assets_tests.helpers.processes.child import ROOT, environment, output_of, run_python
 from lake_assets_tests.helpers.servers.webhook import Webhook, webhook_server
 

@@ -12,11 +12,10 @@ import dagster as dg
 import pytest
 
 from lake_assets.config import LakeConfig, S3Config
-from lake_assets.config.config_file import load_lake
 from lake_assets.lake import Lake, open_lake
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.spark.preflight import free_port
-from lake_assets_tests.helpers.lakes.alarm_lake import lake_of, rack, raw, sent, write
+from lake_assets_tests.helpers.marts.alarm_lake import lake_of, rack, raw, sent, write
 from lake_assets_tests.helpers.servers.s3 import ACCESS
 from lake_assets_tests.helpers.servers.secrets import Secret
 from lake_assets_tests.helpers.servers.webhook import TOKEN, Webhook, webhook_server
@@ -122,14 +121,3 @@ def test_a_plain_address_is_hidden_from_the_log_of_urllib3(
         sent(lake)
     assert "Retrying" in caplog.text
     assert TOKEN not in caplog.text
-
-
-def test_a_lake_yaml_may_have_it(tmp_path: Path) -> None:
-    file = tmp_path / "lake.yaml"
-    written = "https://hooks.example.org/${secret:a:b}"
-    file.write_text(
-        f"catalog: {{uri: c.db, warehouse: w}}\nalarms: {{webhook: '{written}'}}\nsources: {{}}\n"
-    )
-    webhook = load_lake(file, environ={}).alarms.webhook
-    assert webhook is not None
-    assert webhook.get_secret_value() == written
