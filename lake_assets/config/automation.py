@@ -6,9 +6,11 @@ Not here: the continuous run's rounds (`orchestration/runs/continuous_run.py`), 
 
 from datetime import timedelta
 from string import Formatter
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from lake_assets.config.aws.secret_references import has_reference
 from lake_assets.config.base import Duration, Model, Switched
 
 SHORTEST_ORPHAN_AGE = timedelta(days=1)
@@ -107,8 +109,8 @@ class MartAlarm(Model):
 
 class AlarmsConfig(Model):
     webhook: SecretStr | None = None
-    """The address to which alarms are sent by POST, such as `${ALARM_WEBHOOK:-}`. Without it, none are sent. It may
-    contain a token, so it is never logged."""
+    """The address to which alarms are sent by POST, such as `${ALARM_WEBHOOK:-}` or `${secret:NAME:key}`. Without it,
+    none are sent. It may contain a token, so it is never logged."""
     timeout: Duration = timedelta(seconds=5)
     """How long one attempt may take to connect, and then to answer."""
     marts: dict[str, MartAlarm] = Field(default_factory=dict)
@@ -120,6 +122,12 @@ class AlarmsConfig(Model):
         address = value.get_secret_value() if value is not None else ""
         if not address:
             return None
-        if not address.startswith(("https://", "http://")):
-            raise ValueError("is not the address of a webhook, which begins with https:// or http://")
+        if not has_reference(address):
+            refuse_no_webhook(address)
         return value
+
+
+def refuse_no_webhook(address: str) -> None:
+    """Raises ValueError, without the address, unless a webhook may be there."""
+    if not address.startswith(("https://", "http://")) or not urlsplit(address).hostname:
+        raise ValueError("is not the address of a webhook, which begins with https:// or http:// and a host")

@@ -26,6 +26,12 @@ def keep_hidden(secret: str) -> None:
     _read.update((secret, quote(secret, safe=""), quote_plus(secret)))
 
 
+def keep_webhook_hidden(address: str) -> None:
+    """The same for the address of a webhook, and for each part of it that may be a token."""
+    for secret in _of_webhook(address):
+        keep_hidden(secret)
+
+
 def hidden_in(lake: LakeConfig, text: str) -> str:
     """The text with `<catalog.uri>` instead of that address and `***` instead of each secret of the lake."""
     return _without(_secrets(lake), lake.catalog, text)
@@ -82,14 +88,7 @@ def _secrets(lake: LakeConfig) -> set[str]:
         if source.database is not None:
             found |= set(_of_address(source.database.get_secret_value()))
     if lake.alarms.webhook is not None:
-        address = lake.alarms.webhook.get_secret_value()
-        parts = urlsplit(address)
-        # The path and the query are where a webhook's token is, and drivers repeat them without the host.
-        found |= {
-            address,
-            f"{parts.path}?{parts.query}" if parts.query else parts.path,
-            *_of_address(address),
-        }
+        found |= set(_of_webhook(lake.alarms.webhook.get_secret_value()))
     if lake.masking.salt is not None:
         found.add(lake.masking.salt.get_secret_value())
     found |= {str(value) for key, value in lake.spark.conf.items() if _SECRET_KEY.search(key)}
@@ -119,6 +118,14 @@ def _of_catalog(catalog: CatalogConfig) -> Iterator[str]:
     if catalog.uri is None or catalog.type == "sqlite":
         return
     yield from _of_address(catalog.uri.get_secret_value())
+
+
+def _of_webhook(address: str) -> Iterator[str]:
+    parts = urlsplit(address)
+    yield address
+    # The path and the query are where a webhook's token is, and drivers repeat them without the host.
+    yield f"{parts.path}?{parts.query}" if parts.query else parts.path
+    yield from _of_address(address)
 
 
 def _of_address(address: str) -> Iterator[str]:

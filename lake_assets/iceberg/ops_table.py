@@ -20,6 +20,7 @@ from lake_assets.config import parse_column
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
 from lake_assets.iceberg.file_io.table_rows import rows, values
+from lake_assets.iceberg.ops_maintenance import maintain_small_table
 from lake_assets.iceberg.table_io import current_snapshot
 
 NAMESPACE = "lake_ops"
@@ -31,6 +32,8 @@ PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "10",
 }
+MOST_REPLACED = 50
+"""Snapshots of a table whose rows are replaced: there may be a commit every few seconds, and its history has no use."""
 Row = dict[str, Any]
 T = TypeVar("T")
 
@@ -74,14 +77,13 @@ class OpsTable(Generic[T]):
     def append(self, decide: Callable[[T], Sequence[Row]]) -> list[Row]:
         """Appends the rows that `decide` makes of the parsed rows, and returns them; calls it again if another process
         appended meanwhile. Raises PyIceberg's CommitFailedException after thirty lost races in a row."""
-        policy = Retrying(
-            retry=retry_if_exception_type((CommitFailedException, FileNotFoundError)),
-            wait=wait_random_exponential(multiplier=0.02, max=1),
-            stop=stop_after_attempt(30),
-            reraise=True,
-        )
         with self._lock:
-            return policy(self._append_once, decide)
+            return _until_won()(self._append_once, decide)
+
+    def replace(self, decide: Callable[[T], Sequence[Row]]) -> None:
+        """Replaces all rows by those that `decide` makes of the parsed rows; otherwise as `append`."""
+        with self._lock:
+            _until_won()(self._replace_once, decide)
 
     def _append_once(self, decide: Callable[[T], Sequence[Row]]) -> list[Row]:
         table = self._refresh()
@@ -89,6 +91,16 @@ class OpsTable(Generic[T]):
         if new:
             (table or self._create()).append(self._as_arrow(new))
         return new
+
+    def _replace_once(self, decide: Callable[[T], Sequence[Row]]) -> None:
+        table = self._refresh()
+        new = self._as_arrow(list(decide(self._parsed)))
+        if table is not None and _python_rows(table):
+            table.overwrite(new)
+        elif new.num_rows:
+            (table or self._create()).append(new)
+        if table is not None and len(table.metadata.snapshots) > MOST_REPLACED:
+            maintain_small_table(table)
 
     def rename(self, column: str, before: str, after: str) -> None:
         """Replaces a value of one column in all rows; does nothing if no row has it. Raises CommitFailedException when
@@ -120,6 +132,15 @@ class OpsTable(Generic[T]):
             self._parsed = self._parse(_python_rows(table))
             self._snapshot_id = snapshot.snapshot_id
         return table
+
+
+def _until_won() -> Retrying:
+    return Retrying(
+        retry=retry_if_exception_type((CommitFailedException, FileNotFoundError)),
+        wait=wait_random_exponential(multiplier=0.02, max=1),
+        stop=stop_after_attempt(30),
+        reraise=True,
+    )
 
 
 def _python_rows(table: Table) -> list[Row]:

@@ -4,105 +4,30 @@ Here: what is sent and when, and mistakes in lake.yaml. Not here: the alarms of 
 (`test_alarms_of_runs.py`).
 """
 
-import json
-import signal
 import sqlite3
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import pyarrow as pa
 import pytest
 
-from lake_assets.alarms.alarm_log import AlarmLog
-from lake_assets.alarms.send_alarms import AlarmRound, send_alarms
+from lake_assets.alarms.send_alarms import AlarmRound
 from lake_assets.config import LakeConfig
 from lake_assets.errors import LakeError
-from lake_assets.lake import Lake, open_lake
+from lake_assets.lake import open_lake
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.spark.preflight import free_port
-from lake_assets_tests.helpers.processes.child import run_python
+from lake_assets_tests.helpers.marts.alarm_lake import ALARM, SINCE, lake_of, rack, raw, sent, write
 from lake_assets_tests.helpers.servers.webhook import TOKEN, Webhook, webhook_server
-
-MART = "lake_assets.demo.marts.racks_empty_now"
-SINCE = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-ALARM = {
-    "key": ["station_id"],
-    "spell": "empty_since",
-    "where": "state = 'close' OR state = 'breach'",
-    "text": "{name} is empty since {empty_since}.",
-}
-STATION_STATUS = {
-    "primary_key": ["station_id"],
-    "also": ["change_log"],
-    "columns": {"station_id": "int not null", "bikes_available": "int", "docks_available": "int"},
-}
-STATIONS = {
-    "primary_key": ["station_id"],
-    "columns": {"station_id": "int not null", "name": "string", "district": "string"},
-}
-DIES = """
-import json, os, signal, sys
-from lake_assets.alarms import alarm_log, send_alarms
-from lake_assets.config import LakeConfig
-from lake_assets.lake import open_lake
-alarm_log.AlarmLog.record = lambda *anything: os.kill(os.getpid(), signal.SIGKILL)
-lake = open_lake(LakeConfig.model_validate(json.loads(sys.argv[1])))
-send_alarms.send_alarms(lake.runtime, alarm_log.AlarmLog(lake.runtime.catalog))
-"""
-"""A process that is killed after the webhook has accepted an alarm, and before that is recorded."""
 
 
 @pytest.fixture
 def webhook() -> Iterator[Webhook]:
     with webhook_server() as found:
         yield found
-
-
-def raw(folder: Path, webhook: str | None, **alarm: Any) -> dict[str, Any]:
-    """A lake.yaml with the alarm; `alarm` replaces its settings."""
-    tables = {"public.station_status": STATION_STATUS, "public.stations": STATIONS}
-    dms = {"timestamp_column_name": "commit_ts", "add_column_name": True}
-    return {
-        "catalog": {"uri": str(folder / "catalog.db"), "warehouse": str(folder / "warehouse")},
-        "sources": {"bikeshare": {"location": str(folder / "bronze"), "dms": dms, "tables": tables}},
-        "gold": {"marts": [MART]},
-        "alarms": {"webhook": webhook, "timeout": "1s", "marts": {"racks_empty_now": ALARM | alarm}},
-    }
-
-
-def lake_of(folder: Path, webhook: str | None, **alarm: Any) -> Lake:
-    return open_lake(LakeConfig.model_validate(raw(folder, webhook, **alarm)))
-
-
-def rack(number: int, state: str = "close", since: datetime | None = SINCE) -> dict[str, Any]:
-    return {"station_id": number, "name": f"Rack {number}", "empty_since": since, "state": state}
-
-
-SCHEMA = pa.schema(
-    [
-        ("station_id", pa.int32()),
-        ("name", pa.string()),
-        ("empty_since", pa.timestamp("us", "UTC")),
-        ("state", pa.string()),
-    ]
-)
-
-
-def write(lake: Lake, *rows: dict[str, Any]) -> None:
-    """The mart has these rows."""
-    catalog = lake.runtime.catalog
-    catalog.create_namespace_if_not_exists("gold")
-    found = pa.Table.from_pylist(list(rows), schema=SCHEMA)
-    catalog.create_table_if_not_exists("gold.racks_empty_now", SCHEMA).overwrite(found)
-
-
-def sent(lake: Lake) -> AlarmRound:
-    """One round, as by a process that knows only the lake."""
-    return send_alarms(lake.runtime, AlarmLog(lake.runtime.catalog))
 
 
 def test_once_per_rack_and_spell(tmp_path: Path, webhook: Webhook) -> None:
@@ -123,19 +48,6 @@ def test_once_per_rack_and_spell(tmp_path: Path, webhook: Webhook) -> None:
     write(lake, rack(1, since=SINCE + timedelta(hours=1)))
     assert len(sent(lake).sent) == 1, "the next spell of the same rack"
     assert len(set(webhook.ids)) == len(webhook.ids) == 4
-
-
-def test_a_process_killed_between_sending_and_recording_sends_the_same_id_again(
-    tmp_path: Path, webhook: Webhook
-) -> None:
-    lake = lake_of(tmp_path, webhook.address)
-    write(lake, rack(1))
-    died = run_python("-c", DIES, json.dumps(raw(tmp_path, webhook.address)), timeout=120)
-    assert died.returncode == -signal.SIGKILL, died.stderr
-    assert len(webhook.ids) == 1
-    assert len(sent(lake).sent) == 1
-    assert webhook.ids[0] == webhook.ids[1], "the receiver can drop the second one"
-    assert sent(lake).sent == []
 
 
 @pytest.mark.parametrize("fault", ["gone", "broken", "silent"])

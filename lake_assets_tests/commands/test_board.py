@@ -3,6 +3,7 @@
 Here: what is shown, also beside tables that cannot be read. Not here: the figures (`test_show.py`, `gold/`).
 """
 
+import re
 import sqlite3
 import threading
 import time
@@ -27,6 +28,7 @@ from lake_assets.alarms.send_alarms import send_alarms
 from lake_assets.commands.board.board import content
 from lake_assets.commands.board.serve_board import board_app
 from lake_assets.config.automation import AlarmsConfig
+from lake_assets.demo.marts.rack_board import MOST_LABELS
 from lake_assets.lake import Lake, open_lake
 from lake_assets.spark.preflight import free_port
 from lake_assets_tests.helpers.lakes.bike_lake import BikeLake, Row, station, status
@@ -182,12 +184,14 @@ def test_the_board_shows_the_checks_that_fail_and_the_alarms(
 
             assert "No check fails, of 1 evaluated." in shown("checks")
             assert "2 not sent." in shown("alarms")
+            assert shown("summary") == "2 alarms wait."
             assert "Rack 2 is empty.\tracks_empty_now\tnot yet" in shown("alarms")
             evaluated(instance, "freshness", passed=False, severity="WARN", description="a file waits")
             evaluated(instance, "unique_key", passed=False, problem=SCRIPT)
             send_alarms(lake.runtime, AlarmLog(lake.runtime.catalog))
             until(browser, lambda: "2 of 2 checks fail." in shown("checks"))
             until(browser, lambda: "not sent" not in shown("alarms"))
+            assert shown("summary") == "2 checks fail."
             rows = browser.find_elements(By.CSS_SELECTOR, ".checks tbody tr")
             assert [row.get_attribute("class") for row in rows] == ["breach", "close"]
             assert SCRIPT in rows[0].text
@@ -209,12 +213,47 @@ def test_a_narrow_screen_needs_no_scrolling_sideways(browser: webdriver.Chrome, 
     size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     browser.get(address)
-    width, places = browser.execute_script(
+    width, places, clocks = browser.execute_script(
         "return [document.documentElement.scrollWidth, "
-        "['.map', '.racks table'].map(name => document.querySelector(name).getBoundingClientRect().bottom)]"
+        "['.map', '.racks table'].map(name => document.querySelector(name).getBoundingClientRect().bottom), "
+        "[...document.querySelectorAll('[data-until]')].map(cell => cell.getBoundingClientRect().right)]"
     )
     assert width <= 390
     assert places[0] < places[1], "the table is below the map"
+    assert clocks
+    assert max(clocks) <= 390, "the countdown is what an operator looks for"
+
+
+def test_a_source_that_has_stopped_is_named_above_the_map(tmp_path: Path) -> None:
+    lake = BikeLake(tmp_path).lake
+    write(lake, STATIONS, [station(1, "Old Town")])
+    now = datetime.now(UTC)
+    write(lake, STATUS, [status(1, 0, now)])
+    write(lake, EMPTY_NOW, [empty(1, 25)])
+    assert "The racks are as of" not in content(lake, now + timedelta(minutes=29))
+    assert "<b>The racks are as of 1 h ago.</b>" in content(lake, now + timedelta(hours=1, seconds=1))
+
+
+def test_of_many_racks_the_most_urgent_are_named_on_the_map(tmp_path: Path) -> None:
+    lake = BikeLake(tmp_path).lake
+    numbers = range(1, 201)
+    write(lake, STATIONS, [station(n, "Old Town") | {"longitude": 11 + n / 1000} for n in numbers])
+    write(lake, STATUS, [status(n, 0, datetime.now(UTC)) for n in numbers])
+    write(lake, EMPTY_NOW, [empty(n, 25 + n) for n in numbers])
+    shown = content(lake)
+    named = re.findall(r"<text [^>]*>\s*(Rack \d+)</text>", shown)
+    assert sorted(named) == sorted(f"Rack {n}" for n in range(200, 200 - MOST_LABELS, -1))
+    assert shown.count("data-until") == 200
+    assert re.findall(r'text-anchor="(\w+)"', shown).count("end") > 0, "no name is cut off at the edge"
+
+
+def test_a_spell_that_began_on_another_day_has_its_date(tmp_path: Path) -> None:
+    lake = BikeLake(tmp_path).lake
+    now = datetime(2026, 3, 2, 0, 10, tzinfo=UTC)
+    write(lake, STATIONS, [station(1, "Old Town")])
+    write(lake, STATUS, [status(1, 0, now)])
+    write(lake, EMPTY_NOW, [{"station_id": 1, "empty_since": now - timedelta(hours=1), "as_of": now}])
+    assert "2026-03-01 23:10</td>" in content(lake, now)
 
 
 def test_a_table_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:

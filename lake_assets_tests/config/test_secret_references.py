@@ -65,6 +65,7 @@ VALUES: dict[str, Callable[[LakeConfig], Any]] = {
     "catalog.uri": lambda lake: lake.catalog.uri,
     "catalog.token": lambda lake: lake.catalog.properties["token"],
     "spark.conf.x": lambda lake: lake.spark.conf["x"],
+    "alarms.webhook": lambda lake: lake.alarms.webhook,
     "sources.shop.database": lambda lake: lake.sources["shop"].database,
 }
 

@@ -14,12 +14,18 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lake_assets.demo.dms.dms_settings import DmsWriterSettings
+from lake_assets.demo.dms.output_storage import open_storage
+from lake_assets.demo.dms.written_files import WrittenFiles
 from lake_assets.demo.feed import run_feed
+from lake_assets.demo.outbox import Outbox
+from lake_assets.demo.source.source_database import SourceDatabase
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.spark.connect_server import port_in_use
 from lake_assets_tests.helpers.orchestration.dagster_dev import (
@@ -33,6 +39,7 @@ from lake_assets_tests.helpers.orchestration.dagster_dev import (
     trips_by_day,
 )
 from lake_assets_tests.helpers.servers.chromium import headless_chromium
+from lake_assets_tests.helpers.servers.webhook import Webhook, webhook_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -45,8 +52,15 @@ BUSY = "Loading|Materializing"
 
 
 @pytest.fixture(scope="module")
-def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
-    yield from running(tmp_path_factory.mktemp("dev"))
+def webhook() -> Iterator[Webhook]:
+    """Where the alarms go."""
+    with webhook_server() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def dev(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> Iterator[Dev]:
+    yield from running(tmp_path_factory.mktemp("dev"), webhook=webhook.address)
 
 
 def test_files_that_land_become_silver_and_marts_with_nobody_clicking(dev: Dev) -> None:
@@ -99,6 +113,58 @@ def test_materialize_applies_what_is_pending(dev: Dev) -> None:
 
     dev.wait("its materialization", recorded)
     dev.query(f"mutation{{startSensor({FILE_SENSOR}){{__typename}}}}")
+
+
+def test_the_daemon_sends_one_alarm_for_each_rack_and_spell(dev: Dev, webhook: Webhook) -> None:
+    """Of a rack that comes close to its limit of a minute, exceeds it, is filled, and is empty again."""
+    lake = dev.lake()
+
+    def state() -> str | None:
+        rows = lake.runtime.catalog.load_table("gold.racks_empty_now").scan().to_arrow().to_pylist()
+        return next((row["state"] for row in rows if row["station_id"] == 1), None)
+
+    def of_the_rack() -> list[str]:
+        return [body["row"]["empty_since"] for body in webhook.bodies if body["row"]["station_id"] == 1]
+
+    bikes_change(dev, (1, {1: 0}), (46, {2: 1}))
+    dev.wait("first alarm", of_the_rack)
+    bikes_change(dev, (20, {2: 2}))
+    dev.wait("breach", lambda: state() == "breach")
+    ticks = alarm_ticks(dev)
+    dev.wait("two more rounds", lambda: alarm_ticks(dev) >= ticks + 2)
+    assert len(of_the_rack()) == 1, "it is the same spell"
+    bikes_change(dev, (1, {1: 3}), (1, {1: 0}), (46, {2: 1}))
+    dev.wait("second alarm", lambda: len(of_the_rack()) == 2)
+    ticks = alarm_ticks(dev)
+    dev.wait("two more rounds", lambda: alarm_ticks(dev) >= ticks + 2)
+    assert len(set(of_the_rack())) == len(of_the_rack()) == 2
+    assert webhook.requests == len(set(webhook.ids)), "of no rack is an alarm sent twice"
+
+
+def bikes_change(dev: Dev, *changes: tuple[float, dict[int, int]]) -> None:
+    """DMS files of commits, each so many seconds after the one before, that leave a rack so many bikes."""
+    database = SourceDatabase(dev.database)
+    settings = DmsWriterSettings.from_json(database.get_state("settings", {}))
+    outbox = Outbox(database, open_storage(dev.folder / ".lake/bronze"), settings, WrittenFiles())
+    database.sink = outbox
+    try:
+        for seconds, bikes in changes:
+            with database.transaction(database.last_commit + timedelta(seconds=seconds)) as transaction:
+                for number, available in bikes.items():
+                    transaction.update("station_status", number, bikes_available=available)
+        for stream in list(outbox.first_commits):
+            outbox.flush(stream, database.last_commit)
+    finally:
+        database.close()
+
+
+def alarm_ticks(dev: Dev) -> int:
+    """How often the sensor of alarms has looked; none of its ticks may have failed."""
+    selector = f'sensorSelector: {{{REPOSITORY}, sensorName: "alarms"}}'
+    wanted = "{... on Sensor{sensorState{ticks(limit: 1000){status}}}}"
+    found = dev.query(f"{{sensorOrError({selector}){wanted}}}")["sensorOrError"]["sensorState"]["ticks"]
+    assert not [tick for tick in found if tick["status"] == "FAILURE"]
+    return sum(tick["status"] == "SKIPPED" for tick in found)
 
 
 def file_sensor(dev: Dev) -> Any:

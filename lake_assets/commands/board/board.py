@@ -23,7 +23,7 @@ from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.lake import Lake
 from lake_assets.silver.table.masks import shown
 from lake_assets.spark.causes import root_cause
-from lake_assets.words import span
+from lake_assets.words import many, span
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -34,6 +34,7 @@ MOST_ROWS = 10
 FOLDER = Path(__file__).parent
 TEMPLATES = Environment(loader=FileSystemLoader(FOLDER), autoescape=True)
 TEMPLATES.filters["span"] = span
+TEMPLATES.filters["many"] = many
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)

@@ -45,6 +45,10 @@ def run_sync(path: Path, source: str | None, table: str | None, gold: bool, laye
         err.print(f"note: {note}")
     if alarms.sent:
         err.print(f"{many(len(alarms.sent), 'alarm', 'were')} sent.")
+    if alarms.left_to_others:
+        err.print(
+            f"{many(len(alarms.left_to_others), 'alarm', 'are')} left to another process that is sending."
+        )
     for problem in alarms.problems:
         err.print(f"alarms: {problem}")
     for name, reason in sorted((result.failed | result.unlisted).items()):

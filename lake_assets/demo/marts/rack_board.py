@@ -26,6 +26,8 @@ from lake_assets.words import span
 STATIONS, STATUS = "silver_bikeshare.stations", "silver_bikeshare.station_status"
 WIDTH, MARGIN = 1000, 30
 """Of the map, in units of its SVG."""
+MOST_LABELS = 12
+"""Names on the map, of the most urgent racks: more would cover each other."""
 TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
 TEMPLATES.filters["span"] = span
 
@@ -76,6 +78,7 @@ def rack_section(lake: Lake, now: datetime) -> Markup | None:
         # The most urgent last, so that no other mark covers them.
         racks=sorted(racks, key=lambda rack: list(RackState).index(rack.state), reverse=True),
         urgent=urgent,
+        labelled=urgent[:MOST_LABELS],
         counts={state.value: sum(rack.state is state for rack in racks) for state in RackState},
         as_of=as_of,
         limit=settings.empty_rack_limit_minutes,

@@ -36,6 +36,9 @@ def alarm_sensor(runtime: LakeRuntime) -> dg.SensorDefinition:
         done = send_alarms(runtime, log())
         if done.problems:
             raise dg.Failure("; ".join(done.problems))
-        return dg.SkipReason(f"{many(len(done.sent), 'alarm', 'were')} sent")
+        found = f"{many(len(done.sent), 'alarm', 'were')} sent"
+        if done.left_to_others:
+            found += f"; another process is sending {len(done.left_to_others)}"
+        return dg.SkipReason(found)
 
     return alarms

@@ -159,8 +159,9 @@ class Dev:
             time.sleep(0.2)
 
 
-def write_lake(folder: Path, start: datetime, marts: Sequence[str] = ()) -> None:
-    """The shipped lake.yaml with three of its tables, and patience cut to what a test has; `marts` replace its own."""
+def write_lake(folder: Path, start: datetime, marts: Sequence[str] = (), webhook: str = "") -> None:
+    """The shipped lake.yaml with three of its tables, and patience cut to what a test has; `marts` replace its own.
+    `webhook`: where its alarms go."""
     lake = yaml.safe_load((ROOT / "lake.yaml").read_text())
     tables = lake["sources"]["bikeshare"]["tables"]
     lake["sources"]["bikeshare"]["tables"] = {f"public.{name}": tables[f"public.{name}"] for name in KEPT}
@@ -168,13 +169,16 @@ def write_lake(folder: Path, start: datetime, marts: Sequence[str] = ()) -> None
     if marts:
         lake["gold"]["marts"] = list(marts)
         del lake["alarms"]  # of a mart that is not among them
+    else:
+        lake["alarms"]["webhook"] = webhook
+        lake["gold"]["settings"] = {"empty_rack_limit_minutes": 1} if webhook else lake["gold"]["settings"]
     lake["spark"]["conf"] = {"spark.driver.memory": "1g", **TINY}
     lake["automation"] = {"heartbeat_interval": "1s", "heartbeat_timeout": "12s", "backoff_base": "1s"}
     (folder / "lake.yaml").write_text(yaml.safe_dump(lake, sort_keys=False))
 
 
 def running(
-    folder: Path, *, plain: bool = False, days: float = 1.5, marts: Sequence[str] = ()
+    folder: Path, *, plain: bool = False, days: float = 1.5, marts: Sequence[str] = (), webhook: str = ""
 ) -> Iterator[Dev]:
     """Of a fixture: it is up, and nothing of it is left afterwards. `days`: how long its history is."""
     try:
@@ -185,7 +189,7 @@ def running(
         place(folder)
     now = datetime.now(UTC).replace(microsecond=0)
     dev = Dev(folder, free_port(), now - timedelta(days=days), plain)
-    write_lake(folder, dev.start, marts)
+    write_lake(folder, dev.start, marts, webhook)
     try:
         dev.up()
         yield dev

@@ -22,6 +22,10 @@ class Webhook:
     address: str = ""
     bodies: list[dict[str, Any]] = field(default_factory=list)
     """Of the accepted requests."""
+    keys: list[str | None] = field(default_factory=list)
+    """The header Idempotency-Key of the accepted requests."""
+    token: str = TOKEN
+    """Without it, a request is answered by 403, as after a rotation."""
     requests: int = 0
     status: int = 200
     silent_seconds: float = 0.0
@@ -46,9 +50,11 @@ def webhook_server() -> Iterator[Webhook]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             found.requests += 1
             time.sleep(found.silent_seconds)
-            if found.status == 200 and self.path == f"/hooks/{TOKEN}":
+            status = found.status if self.path == f"/hooks/{found.token}" else 403
+            if status == 200:
                 found.bodies.append(json.loads(body))
-            self.send_response(found.status)
+                found.keys.append(self.headers["Idempotency-Key"])
+            self.send_response(status)
             self.send_header("Content-Length", "0")
             self.end_headers()
 
