@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from moto.server import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from pyiceberg.catalog import load_catalog
 from werkzeug.serving import make_server
 

@@ -43,7 +43,7 @@ def refuse_unforeseen(context: BatchContext, current: Attempt, rows: int, bad: i
     _, head = branch_head(context, current)
     added = int(summary(head).get("added-records", "0"))
     if added != rows or bad:
-        raise Unforeseen(f"{bad} rows cannot be used; {added} rows were written, and {rows} foreseen")
+        raise Unforeseen(f"unusable rows: {bad}; written rows: {added}, foreseen: {rows}")
 
 
 def next_position(context: BatchContext, seen: ChangeFigures) -> Position:

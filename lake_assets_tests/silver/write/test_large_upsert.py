@@ -162,7 +162,7 @@ def test_a_full_load_with_a_row_that_cannot_be_used_is_computed_first(
     batch = applied(found, load)
     assert values(found) == {1: "a", 3: "c"}
     assert (batch.rows_quarantined, batch.rows_written) == (1, 2)
-    assert refused == ["0 rows cannot be used; 2 rows were written, and 3 foreseen"]
+    assert refused == ["unusable rows: 0; written rows: 2, foreseen: 3"]
 
 
 def of_one_transaction(clock: Clock, *changes: tuple[str, int, str]) -> list[dict[str, Any]]:
