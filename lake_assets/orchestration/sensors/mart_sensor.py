@@ -35,7 +35,8 @@ def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart]) -> dg.SensorDefinit
 
     @dg.sensor(
         name="marts",
-        target=dg.AssetSelection.assets(*keys),
+        # Not `target`, whose job takes no marts with partitions of different lengths.
+        asset_selection=dg.AssetSelection.assets(*keys),
         minimum_interval_seconds=1,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Requests marts for the days that silver commits changed, one run per contiguous range.",
