@@ -38,8 +38,8 @@ def load_marts(lake: LakeConfig) -> list[Mart]:
 
 
 def load_mart(entry: str) -> Mart:
-    """The mart of a `.sql` file, or the `MART` of a module or a `.py` file. A file in a package may be named as a module
-    is. Raises LakeError."""
+    """The mart of a `.sql` file, or the `MART` of a module or a `.py` file; a `.sql` file of a package may be named as
+    its modules are. Raises LakeError."""
     if entry.endswith(".sql"):
         return _from_sql(entry)
     if (in_package := _sql_in_package(entry)) is not None:

@@ -168,7 +168,7 @@ def write_lake(folder: Path, start: datetime, marts: Sequence[str] = ()) -> None
     lake["gold"]["start_date"] = start.date()
     lake["gold"]["marts"] = list(marts) or [f"lake_assets.demo.marts.{name}" for name in MARTS]
     if marts:
-        del lake["alarms"]  # of a mart that is not among them
+        del lake["alarms"], lake["gold"]["checks"]  # of marts that are not among them
     lake["spark"]["conf"] = {"spark.driver.memory": "1g", **TINY}
     lake["automation"] = {"heartbeat_interval": "1s", "heartbeat_timeout": "12s", "backoff_base": "1s"}
     (folder / "lake.yaml").write_text(yaml.safe_dump(lake, sort_keys=False))
