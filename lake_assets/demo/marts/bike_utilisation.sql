@@ -12,6 +12,13 @@ columns:
   maintained_at: timestamptz
   km_since_maintenance: double not null
   maintenance_due: boolean not null
+comments:
+  trips: Finished trips
+  distance_km: Of all finished trips
+  hours_ridden: Of all finished trips
+  maintained_at: "When its newest ticket was closed; NULL without one"
+  km_since_maintenance: Kilometres of trips that ended later
+  maintenance_due: "Whether these reach `maintenance_every_km`"
 settings:
   maintenance_every_km: 250
 owners: ["team:operations"]

@@ -50,5 +50,10 @@ MART = Mart(
     partition_column=None,
     key=("station_id",),
     settings=RefillSettings,
+    comments={
+        "empty_since": "Since when it has had no bike",
+        "breach_at": "When it will have been empty for the limit",
+        "docks_available": "Free docks",
+    },
     owners=("team:operations",),
 )
