@@ -2,6 +2,7 @@
 description: Per bike, its finished trips, and the kilometres since its newest closed ticket, after which maintenance is due.
 key: bike_id
 partition_column: null
+with_silver: false
 columns:
   bike_id: long not null
   model: string not null

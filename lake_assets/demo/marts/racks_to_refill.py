@@ -49,6 +49,7 @@ MART = Mart(
     compute=compute,
     partition_column=None,
     key=("station_id",),
+    with_silver=False,
     settings=RefillSettings,
     comments={
         "empty_since": "Since when it has had no bike",

@@ -99,7 +99,7 @@ def mart_requests(
 
 def _kept_current(runtime: LakeRuntime, mart: Mart, run: str) -> str | None:
     """Why a mart is not requested while its source has a continuous run; None if it is requested."""
-    if mart.partition_column is None:
+    if mart.partition_column is None and mart.with_silver:
         return f"{mart.identifier} is refreshed by run {run[:8]}" if len(mart.sources) == 1 else None
     settings = runtime.lake.automation.continuous
     newest = snapshot_of_rows(load_table(runtime.catalog, mart.identifier))
