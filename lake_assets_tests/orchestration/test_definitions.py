@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+import yaml
 from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from lake_assets.config.config_file import load_lake
@@ -189,6 +190,19 @@ def test_sensors_run_by_default(definitions: dg.Definitions) -> None:
 def test_dagster_takes_marts_by_hour_day_and_week_together(definitions: dg.Definitions) -> None:
     """A job has one kind of partitions, and Dagster builds the sensors' jobs when it loads everything."""
     dg.Definitions.validate_loadable(definitions)
+
+
+def test_alarms_about_marts_with_different_partitions(tmp_path: Path) -> None:
+    lake = yaml.safe_load((ROOT / "lake.yaml").read_text())
+    alarm = {"key": ["station_id"], "text": "{station_id}"}
+    marts = {
+        f"station_{grain}": {**alarm, "spell": column}
+        for grain, column in (("daily", "day"), ("hourly", "hour"))
+    }
+    lake["alarms"] = {"webhook": "https://alarms.example", "marts": marts}
+    (tmp_path / "lake.yaml").write_text(yaml.safe_dump(lake))
+    found = load_lake(tmp_path / "lake.yaml", environ={"LAKE_HOME": str(tmp_path)})
+    dg.Definitions.validate_loadable(build_definitions(open_lake(found)))
 
 
 # --- other lakes
