@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def test_a_run_that_others_outrun_stores_what_it_has_computed(spark: SparkSessio
     bikes.load("trips", at(1), [trip(number, at(number), None) for number in range(1, LAST + 1)])
     assert bikes.apply("trips").success
     assert bikes.compute() == {"rides": days(*range(1, LAST + 1))}
-    computed = []
+    computed: list[tuple[date, date]] = []
 
     def slow(request: MartRequest) -> DataFrame:
         """Two late trips land; ends when the other process has applied them, and stored two days."""
