@@ -1,7 +1,9 @@
-"""The reference of `lake.yaml` and of the commands, generated from the models and from the command tree.
+"""The reference of `lake.yaml`, of the commands and of the demonstration's marts, generated from the models, the
+command tree and the declarations.
 
-`python -m lake_assets.reference FOLDER` writes `lake_yaml.md`, `commands.md` and `lake.schema.json`, with which an
-editor completes and checks lake.yaml. Not here: the models (`config/`), the commands (`cli.py`).
+`python -m lake_assets.reference FOLDER` writes `lake_yaml.md`, `commands.md`, `marts.md` and `lake.schema.json`, with
+which an editor completes and checks lake.yaml. Not here: the models (`config/`), the commands (`cli.py`), the marts
+(`demo/marts/`).
 """
 
 import json
@@ -18,6 +20,9 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from lake_assets.config import LakeConfig
+from lake_assets.demo.marts import DEMO_MARTS
+from lake_assets.gold.mart import Follow, Input, Mart
+from lake_assets.gold.registry import load_mart
 from lake_assets.onboarding.json_schema import SCHEMA, meanings, models, one_line, schema_text
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
@@ -25,7 +30,12 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 def files() -> dict[str, str]:
     """The reference's files, by name."""
-    return {"lake_yaml.md": lake_yaml(), "commands.md": commands(), SCHEMA: schema_text()}
+    return {
+        "lake_yaml.md": lake_yaml(),
+        "commands.md": commands(),
+        "marts.md": marts(),
+        SCHEMA: schema_text(),
+    }
 
 
 def lake_yaml() -> str:
@@ -62,6 +72,51 @@ def commands() -> str:
         obj=command, ctx=typer.Context(command, info_name="lake-assets"), name="lake-assets"
     )
     return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
+
+
+def marts() -> str:
+    """Every mart of the demonstration: its partitions, its inputs, when it is computed again, its columns."""
+    parts = [
+        "# The demonstration's marts",
+        "Generated from their declarations by `make docs`. Every table is `gold.<name>`; all times are UTC. "
+        "[Add a mart](../adding_a_mart.md) explains which partitions a change concerns.",
+    ]
+    for entry in DEMO_MARTS:
+        mart = load_mart(entry)
+        reads = [f"| `{rule.identifier}` | {_follows(mart, rule)} |" for rule in mart.rules]
+        columns = [
+            f"| `{column.name}` | {column.type}{' not null' if column.required else ''} "
+            f"| {_cell(mart.comments.get(column.name, ''))} |"
+            for column in mart.columns
+        ]
+        fields = mart.settings.model_fields if mart.settings is not None else {}
+        settings = [f"`{name}` ({_shown(field.default)})" for name, field in fields.items()]
+        parts += [
+            f"## {mart.name}",
+            mart.description,
+            f"{_stored(mart)}{' Settings: ' + ', '.join(settings) + '.' if settings else ''}",
+            "\n".join(["| reads | a change concerns |", "|---|---|", *reads]),
+            "\n".join(["| column | type | meaning |", "|---|---|---|", *columns]),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _stored(mart: Mart) -> str:
+    if mart.partition_column is not None:
+        each = f"A partition for each {mart.partitions.value}, by `{mart.partition_column}`"
+        return f"{each}: those that a change concerns are computed again."
+    if mart.key:
+        return f"Without partitions, computed whole; rows that differ are written, by the key `{', '.join(mart.key)}`."
+    return "Without partitions, computed and written whole."
+
+
+def _follows(mart: Mart, rule: Input) -> str:
+    if mart.partition_column is None:
+        return "the mart"
+    if rule.column is None:
+        return f"every {mart.partitions.value}"
+    onwards = " and all later ones" if rule.follow is Follow.DAY_ONWARDS else ""
+    return f"the {mart.partitions.value} of `{rule.column}`{onwards}"
 
 
 def _title(model: type[BaseModel]) -> str:

@@ -14,6 +14,8 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from lake_assets.config import LakeConfig
+from lake_assets.demo.marts import DEMO_MARTS
+from lake_assets.gold.registry import load_mart
 from lake_assets.onboarding.json_schema import SCHEMA, json_schema
 from lake_assets.reference import duration, files
 
@@ -39,6 +41,12 @@ SHORT_FORMS: dict[str, Any] = {
 @pytest.mark.parametrize("name", files())
 def test_the_reference_is_not_stale(name: str) -> None:
     assert (REFERENCE / name).read_text() == files()[name], "run make docs"
+
+
+def test_every_mart_of_the_demonstration_is_in_the_reference() -> None:
+    assert set(DEMO_MARTS) == set(yaml.safe_load((PROJECT / "lake.yaml").read_text())["gold"]["marts"])
+    for mart in map(load_mart, DEMO_MARTS):
+        assert set(mart.comments) <= {column.name for column in mart.columns}
 
 
 @pytest.mark.parametrize("given", [yaml.safe_load((PROJECT / "lake.yaml").read_text()), SHORT_FORMS])

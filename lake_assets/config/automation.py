@@ -65,7 +65,7 @@ class ContinuousConfig(Switched):
     """How often a table's batches are reported to Dagster as one event: each event takes 10 ms, and space for ever."""
     daily_marts_every: Duration = timedelta(minutes=5)
     """The shortest interval between separate runs that compute marts with days; marts without days are refreshed each
-    round."""
+    round, except for those with `with_silver: false`, which are computed like marts with days."""
     tend_after: int = Field(default=20, ge=1)
     """Commits after which a table is maintained between two rounds: small files are merged, old snapshots expired."""
     keep_commits: int = Field(default=50, ge=2)

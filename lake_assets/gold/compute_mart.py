@@ -4,15 +4,17 @@ Here: both, for all callers. Not here: what a mart computes, when (`orchestratio
 storing tables, which is the IO manager's (`partition_rows.py`, `write_mart.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lake_assets.gold.consumption import Consumption
 from lake_assets.gold.mart import Mart, MartRequest
 from lake_assets.gold.partition_rows import ColumnRows, PartitionRows
-from lake_assets.gold.periods.grain import Grain, Period, beginning
-from lake_assets.gold.view import MartView
+from lake_assets.gold.periods.grain import Grain, Period, beginning, between, stretches
+from lake_assets.gold.table_snapshots import LoadedTables
+from lake_assets.gold.view import MartView, mart_view
 from lake_assets.gold.write_mart import WHOLE, Computed, Mode, Store
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.batch_latency import oldest
@@ -24,18 +26,20 @@ Read = Callable[[str, int | None], "DataFrame"]
 """Reads the table of an identifier at a snapshot."""
 
 
-def mart_store(mart: Mart, periods: tuple[Period, Period] | None) -> Store:
-    """How the rows of a mart's partitions from first to last are stored; None for an unpartitioned mart."""
-    if periods is None:
+def mart_store(mart: Mart, ranges: Sequence[tuple[Period, Period]]) -> Store:
+    """How the rows of these ranges of a mart's partitions are stored; no range for an unpartitioned mart."""
+    if not ranges:
         return Store(mode=Mode.DIFFERENCE, key=mart.key) if mart.key else WHOLE
-    first, last = periods
     assert mart.partition_column is not None, "a mart with periods has partitions"
     grain, column = mart.partitions, mart.partition_column
-    keys = (grain.key(first), grain.key(last))
-    rows = ColumnRows(column, keys, grain.window(first, last))
+    keys = [(grain.key(first), grain.key(last)) for first, last in ranges]
+    parts = [
+        (ColumnRows(column, ends, grain.window(first, last)),)
+        for ends, (first, last) in zip(keys, ranges, strict=True)
+    ]
     is_date = any(each.name == column and each.type == "date" for each in mart.columns)
     transform = column if is_date else f"{'hour' if grain is Grain.HOUR else 'day'}({column})"
-    return Store(PartitionRows(((rows,),), " to ".join(keys)), (transform,))
+    return Store(PartitionRows(tuple(parts), ", ".join(" to ".join(ends) for ends in keys)), (transform,))
 
 
 def computed_mart(
@@ -74,6 +78,30 @@ def computed_mart(
         properties=state.properties(),
         latency=latency,
         planned_from=view.mart_snapshot,
-        store=mart_store(mart, periods),
+        store=mart_store(mart, [periods] if periods else []),
+        outrun=lambda computed: _still_current(runtime, mart, periods, state, computed) if periods else None,
     )
     return done, metadata
+
+
+def _still_current(
+    runtime: LakeRuntime, mart: Mart, periods: tuple[Period, Period], state: Consumption, computed: Computed
+) -> Computed | None:
+    """Those of the computed partitions that no change concerns since they were planned, on top of what other runs have
+    stored meanwhile; None if there are none. The others are left to the run that knows the change."""
+    loaded, grain = LoadedTables(runtime.catalog), mart.partitions
+    head = mart_view(loaded, mart, runtime.lake.gold)
+    since = mart_view(loaded, mart, runtime.lake.gold, replace(state, pending=frozenset()))
+    if head is None or since is None:
+        return None
+    current = set(between(grain, *periods)) - set(since.work)
+    if not current:
+        return None
+    pending = frozenset(head.work) - current
+    now = Consumption(head.snapshots, pending, head.now, head.settings, head.span | since.span, grain)
+    return replace(
+        computed,
+        properties=now.properties(),
+        planned_from=head.mart_snapshot,
+        store=mart_store(mart, stretches(grain, current)),
+    )

@@ -116,6 +116,9 @@ class Mart:
     key: tuple[str, ...] = ()
     """The columns that identify a row of an unpartitioned mart: only rows that differ are written. By default all rows
     are replaced."""
+    with_silver: bool = True
+    """Whether a mart without partitions is computed in each run and round that applies its inputs. False for one that
+    takes long, because the next files would wait for it: it has runs of its own, like a mart with partitions."""
     days_per_run: int | None = None
     """How many partitions one run of a backfill computes at most; None for all those of a range in one run."""
     recompute_on_new_code: bool = False

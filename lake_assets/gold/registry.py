@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 
 from lake_assets.config import LakeConfig, Mode
@@ -37,9 +38,12 @@ def load_marts(lake: LakeConfig) -> list[Mart]:
 
 
 def load_mart(entry: str) -> Mart:
-    """The mart of a `.sql` file, or the `MART` of a module or a `.py` file. Raises LakeError."""
+    """The mart of a `.sql` file, or the `MART` of a module or a `.py` file; a `.sql` file of a package may be named as
+    its modules are. Raises LakeError."""
     if entry.endswith(".sql"):
         return _from_sql(entry)
+    if (in_package := _sql_in_package(entry)) is not None:
+        return _from_sql(in_package)
     try:
         module = _from_file(entry) if entry.endswith(".py") else _imported(entry)
         mart = module.MART
@@ -50,6 +54,18 @@ def load_mart(entry: str) -> Mart:
     if not isinstance(mart, Mart):
         raise LakeError(f"gold.marts: MART of {entry} is {type(mart).__name__}; it must be a Mart.")
     return mart
+
+
+def _sql_in_package(entry: str) -> str | None:
+    """The path of `orders_daily.sql` in the package `shop.marts`, for `shop.marts.orders_daily`; None without one."""
+    package, _, name = entry.rpartition(".")
+    try:
+        spec = importlib.util.find_spec(package) if package and not entry.endswith(".py") else None
+    except (ImportError, ValueError):
+        return None
+    folders = spec.submodule_search_locations if spec is not None else None
+    files = (Path(folder, f"{name}.sql") for folder in folders or ())
+    return next((str(file) for file in files if file.is_file()), None)
 
 
 def _from_sql(path: str) -> Mart:

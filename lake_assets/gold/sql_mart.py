@@ -50,6 +50,7 @@ class Header(Model):
     partitions: Grain = Grain.DAY
     at_cut: bool = False
     key: Names = ()
+    with_silver: bool = True
     days_per_run: int | None = None
     recompute_on_new_code: bool = False
     comments: dict[str, str] = {}  # noqa: RUF012  (a field)

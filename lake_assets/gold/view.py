@@ -53,8 +53,12 @@ class MartView:
     """First and last period of the inputs' data; see `Consumption.span`."""
 
 
-def mart_view(loaded: LoadedTables, mart: Mart, gold: GoldConfig) -> MartView | None:
-    """The view, or None while an input has no published rows yet, or the inputs have no cut in common."""
+def mart_view(
+    loaded: LoadedTables, mart: Mart, gold: GoldConfig, consumed: Consumption | None = None
+) -> MartView | None:
+    """The view, or None while an input has no published rows yet, or the inputs have no cut in common.
+
+    `consumed`: what rows have consumed that are computed but not stored; by default what the mart's own have."""
     inputs = _inputs(loaded, mart)
     if inputs is None:
         return None
@@ -64,7 +68,7 @@ def mart_view(loaded: LoadedTables, mart: Mart, gold: GoldConfig) -> MartView | 
     mart_snapshot = planned.snapshot_id if planned is not None else None
     # A maintenance commit of the mart does not record what the mart has consumed.
     newest = snapshot_of_rows(target)
-    consumed = read_consumption(summary(newest))
+    consumed = consumed or read_consumption(summary(newest))
     changed, changes = _unconsumed(mart, tables, snapshots, consumed)
     settings, grain = fingerprint(gold.settings), mart.partitions
     if grain is not Grain.DAY:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.config.secrets import secrets_hidden
-from lake_assets.errors import ColumnMismatch, KeyMismatch, PartitionMismatch, SparkLost
+from lake_assets.errors import ApplyConflict, ColumnMismatch, KeyMismatch, PartitionMismatch, SparkLost
 from lake_assets.gold.partition_rows import PartitionRows
 from lake_assets.iceberg.publish import Attempt, attempt, with_properties
 from lake_assets.iceberg.table_io import (
@@ -37,6 +37,8 @@ from lake_assets.words import many
 
 NOT_PLANNED = object()
 KEYS_SHOWN = 3
+MOST_ATTEMPTS = 10
+"""How often computed rows are published at most, if other runs publish first."""
 
 
 class Mode(StrEnum):
@@ -84,6 +86,8 @@ class Computed:
     the write starts from the table's head."""
     store: Store | None = None
     """How it is stored, if what has computed it decides that."""
+    outrun: Callable[["Computed"], "Computed | None"] = lambda computed: None
+    """What of the rows is to be stored after another run has published first; None if all are to be computed again."""
 
     @property
     def types(self) -> dict[str, str]:
@@ -121,7 +125,9 @@ def write(
         if store.mode in KEYED:
             _require_keys(frame, identifier, store.key)
         computed_seconds = time.perf_counter() - start
-        snapshot_id = _commit(runtime, spark, identifier, table, replace(computed, frame=frame), store)
+        snapshot_id, store = _publish(
+            runtime, spark, identifier, table, replace(computed, frame=frame, store=store)
+        )
         shown = datetime.now(UTC)
     stored = load_table(runtime.catalog, identifier)
     published = summary(stored.snapshot_by_id(snapshot_id)) if stored is not None else {}
@@ -135,6 +141,28 @@ def write(
         **computed.latency(shown),
         **({"partitions": store.partitions.name} if store.partitions is not None else {}),
     }
+
+
+def _publish(
+    runtime: LakeRuntime, spark: SparkSession, identifier: str, table: Table | None, computed: Computed
+) -> tuple[int, Store]:
+    """Publishes the rows; returns the snapshot id and how they are stored. Stores again, without computing again, what
+    another run that published first leaves of them. Raises ApplyConflict."""
+    rows = computed.frame
+    for attempts_left in reversed(range(MOST_ATTEMPTS)):
+        store = computed.store or WHOLE
+        try:
+            return _commit(runtime, spark, identifier, table, computed, store), store
+        except ApplyConflict:
+            found = computed.outrun(computed) if attempts_left else None
+            if found is None:
+                raise
+            computed, table = found, load_table(runtime.catalog, identifier)
+            if computed.store is not None and computed.store.partitions is not None:
+                computed = replace(
+                    computed, frame=rows.filter(computed.store.partitions.in_spark(computed.types))
+                )
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _commit(

@@ -1,7 +1,7 @@
 """A mart over several tables that sees whole transactions, while it is computed after every file.
 
 Here: real runs of silver and the mart. Not here: the cut in silver (`silver/test_consistent_cut.py`), which tags are
-read (`test_view.py`).
+read (`view/`).
 """
 
 from dataclasses import replace

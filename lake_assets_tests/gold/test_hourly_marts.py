@@ -1,7 +1,7 @@
 """A mart by hour through real runs of Dagster, over the night in which the clocks of Europe change.
 
 Here: the keys of its partitions, and which hours a late change recomputes. Not here: what an hour's rows are
-(`test_marts.py`), random histories (`test_random_marts.py`).
+(`marts/`), random histories (`test_random_marts.py`).
 """
 
 import time

@@ -2,7 +2,7 @@
 
 Here: files in several rounds through real runs; after each one the marts must equal everything computed anew from
 silver, and the requested days must be the touched ones. The lake is shared and every test begins with nothing to do, on
-days of its own. Not here: what a day's rows are (`test_marts.py`), the decision alone (`test_changed_periods.py`).
+days of its own. Not here: what a day's rows are (`marts/`), the decision alone (`test_changed_periods.py`).
 """
 
 import random

@@ -23,6 +23,7 @@ from lake_assets.config import parse_column
 from lake_assets.gold.compute_mart import computed_mart
 from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
 from lake_assets.gold.periods.grain import Grain, Period, beginning, between
+from lake_assets.gold.registry import load_mart
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.iceberg.publish import Attempt
@@ -147,12 +148,33 @@ HOURLY_TOTAL = replace(
     partition_column="part",
     partitions=Grain.HOUR,
 )
-OTHERS = tuple(moved_by(grain) for grain in (Grain.HOUR, Grain.WEEK, Grain.MONTH))
+SQL = load_mart(str(Path(__file__).parents[1] / "helpers/marts/rents_in_sql.sql"))
+OTHERS = (*(moved_by(grain) for grain in (Grain.HOUR, Grain.WEEK, Grain.MONTH)), SQL)
+KINDS = 7
+
+
+def by_kind(request: MartRequest) -> DataFrame:
+    """Rents and what was paid, by kind."""
+    kind = (F.col("id") % KINDS).alias("kind")
+    return (
+        request.inputs["rents"].groupBy(kind).agg(F.count("id").alias("begun"), F.sum("paid").alias("paid"))
+    )
+
+
+KEYED = Mart(
+    name="rents_by_kind",
+    description="Rents by kind.",
+    inputs={"rents": Input("shop", "rents")},
+    columns=(parse_column("kind", "long not null"), *MOVED.columns[1:]),
+    compute=by_kind,
+    partition_column=None,
+    key=("kind",),
+)
 
 
 @dataclass
 class Rents:
-    """A lake with two marts on a table, its source, and the files of it that have not arrived yet."""
+    """A lake with marts on a table, its source, and the files of it that have not arrived yet."""
 
     bench: Bench
     clock: Clock = field(default_factory=lambda: Clock(datetime(2026, 4, 4, tzinfo=UTC)))
@@ -218,9 +240,16 @@ class Rents:
         return mart_work(self.bench.lake.runtime, self.bench.lake.marts).runs
 
     def stored(self, mart: Mart) -> list[Row]:
-        """The mart's rows in the order of its partitions."""
+        """The mart's rows in the order of its partitions, or of its key."""
         rows = self.bench.lake.runtime.catalog.load_table(mart.identifier).scan().to_arrow().to_pylist()
-        return sorted(rows, key=lambda row: row[mart.partition_column])
+        return sorted(rows, key=lambda row: row[mart.partition_column or mart.key[0]])
+
+    def file_of_row(self, mart: Mart) -> dict[tuple[Any, ...], str]:
+        """The data file of each row of the mart."""
+        lake = self.bench.lake
+        table = f"{lake.config.catalog.name}.{mart.identifier}"
+        rows = lake.runtime.sessions.root().table(table).select(*(c.name for c in mart.columns), "_file")
+        return {tuple(row)[:-1]: row["_file"] for row in rows.collect()}
 
     def files(self, mart: Mart) -> dict[Period, set[str]]:
         """The mart's data files by partition."""
@@ -240,7 +269,7 @@ def rents(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rent
 
 @pytest.fixture(scope="module")
 def others(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rents:
-    return rents_with(tmp_path_factory.mktemp("others"), (*OTHERS, HOURLY_TOTAL))
+    return rents_with(tmp_path_factory.mktemp("others"), (*OTHERS, HOURLY_TOTAL, KEYED))
 
 
 def rents_with(folder: Path, marts: Sequence[Mart]) -> Rents:
@@ -266,11 +295,16 @@ def test_marts_are_what_their_inputs_say(rents: Rents, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + max(1, COUNT // 4)))
-def test_marts_by_hour_week_and_month(others: Rents, seed: int) -> None:
+def test_marts_by_hour_week_and_month_in_sql_and_with_a_key(others: Rents, seed: int) -> None:
+    before = others.file_of_row(KEYED)
     a_round(others, seed, OTHERS)
     assert_others(others)
+    after = others.file_of_row(KEYED)
+    assert {row: file for row, file in after.items() if row in before} == {
+        row: file for row, file in before.items() if row in after
+    }, "rows that have not changed are where they were"
     if seed % REBUILT_EVERY == 1:
-        for mart in (*OTHERS, HOURLY_TOTAL):
+        for mart in (*OTHERS, HOURLY_TOTAL, KEYED):
             others.bench.lake.runtime.catalog.drop_table(mart.identifier)
         others.compute()
         assert_others(others)
@@ -303,15 +337,20 @@ def times_of(keys: Collection[int], rows: Iterable[Mapping[str, Any]]) -> set[da
 
 
 def assert_others(rents: Rents) -> None:
-    """The marts by hour, week and month have the rows that the arrived files give."""
+    """The marts of `others` have the rows that the arrived files give."""
     rows = rents.truth()
+    kinds = sorted({row["id"] % KINDS for row in rows})
+    of_kind = {kind: [row["paid"] for row in rows if row["id"] % KINDS == kind] for kind in kinds}
+    assert [tuple(row.values()) for row in rents.stored(KEYED)] == [
+        (kind, len(paid), sum(paid)) for kind, paid in of_kind.items()
+    ]
     for mart in OTHERS:
         of = mart.partitions.of
         begun, paid = Counter(of(row["began"]) for row in rows), Counter[Period]()
         for row in rows:
             if row["ended"] is not None:
                 paid[of(row["ended"])] += row["paid"]
-        assert [(row["part"], row["begun"], row["paid"]) for row in rents.stored(mart)] == [
+        assert [tuple(row.values()) for row in rents.stored(mart)] == [
             (part, begun[part], paid[part]) for part in sorted({*begun, *map(of, ended_of(rows))})
         ], mart.name
     began = [row["began"] for row in rows]

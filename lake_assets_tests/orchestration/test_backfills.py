@@ -5,17 +5,21 @@ marts are in the end. Not here: which days the sensor requests (`sensors/test_ma
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from lake_assets.demo.compare import source_rows
 from lake_assets.demo.feed import run_feed
+from lake_assets.demo.source.bike_schema import TABLES
+from lake_assets.gold.periods.grain import Grain
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets_tests.helpers.marts.rides_at_once import HOLD, VERSION
 from lake_assets_tests.helpers.orchestration.backfills import Backfill, backfill
@@ -33,6 +37,7 @@ AT_ONCE, BY_DAY = MARTS = ("rides_at_once", "rides_by_day")
 MODULES = [f"lake_assets_tests.helpers.marts.{mart}" for mart in MARTS]
 
 
+HOURS = 1_000
 LONG = int(os.environ.get("LAKE_BACKFILL_DAYS", "400"))
 
 
@@ -75,6 +80,48 @@ def test_killed_backfills_beside_a_feed(tmp_path: Path, days: int) -> None:
                     print(f"{days} days: one run for all of them took {again.seconds()[0]:.1f} s")
         wait_for_marts(dev, lake)
         assert_rides(dev, lake, version=2)
+
+
+def test_a_thousand_hours_of_which_a_run_is_killed(tmp_path: Path) -> None:
+    """Four runs of 250 partitions each, the second of which dies, and what failed once more."""
+    (tmp_path / VERSION).write_text("1")
+    mart = "rides_by_hour"
+    for dev in running(tmp_path, days=HOURS / 24, marts=[f"lake_assets_tests.helpers.marts.{mart}"]):
+        write_history(dev, days=HOURS / 24, changes=2_000)
+        lake = dev.lake()
+        wait_for_marts(dev, lake)
+        assert rides_by_hour(lake) == {hour: (rides, 1) for hour, rides in hours_of_source(dev).items()}
+        (tmp_path / VERSION).write_text("2")
+        first = Grain.HOUR.of(dev.start)
+        hours = [first + timedelta(hours=n) for n in range(HOURS)]
+        launched = backfill(dev, mart, [Grain.HOUR.key(hour) for hour in hours])
+        wait_for_runs(launched, 1)
+        with held(dev):
+            dev.wait("failed run", launched.kill_a_run)
+        assert dev.wait("end", launched.ended, 900) == "COMPLETED_FAILED"
+        assert (launched.count("SUCCESS"), launched.count("FAILURE")) == (3, 1)
+        print(f"{HOURS} hours in 4 runs: {launched.seconds()} s")
+        again = launched.failed_again()
+        assert dev.wait("end", again.ended, 300) == "COMPLETED_SUCCESS"
+        assert again.count() == 1
+        inside = {hour: (rides, 2 if hour in hours else 1) for hour, rides in hours_of_source(dev).items()}
+        assert rides_by_hour(lake) == inside
+
+
+def rides_by_hour(lake: Lake) -> dict[datetime, tuple[int, int]]:
+    """By hour, the rides and the version by which they were computed."""
+    rows = lake.runtime.catalog.load_table("gold.rides_by_hour").scan().to_arrow().to_pylist()
+    return {row["hour"]: (row["rides"], row["version"]) for row in rows}
+
+
+def hours_of_source(dev: Dev) -> Counter[datetime]:
+    """The rides by hour from the first partition on, by the source's own database."""
+    column = TABLES["trips"].column_names.index("started_at")
+    first = datetime.combine(dev.start.date(), time(), UTC)
+    hours = (
+        row[column].replace(minute=0, second=0, microsecond=0) for row in source_rows(dev.database)["trips"]
+    )
+    return Counter(hour for hour in hours if hour >= first)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+import yaml
 from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from lake_assets.config.config_file import load_lake
@@ -21,6 +22,10 @@ MARTS = {
     "racks_empty_now": {"station_status", "station_status_changes", "stations"},
     "station_daily": {"station_status_changes", "stations", "trips"},
     "trip_revenue_daily": {"stations", "trips"},
+    "racks_to_refill": {"station_status", "station_status_changes", "stations"},
+    "station_hourly": {"station_status_changes"},
+    "member_activity_weekly": {"members", "trips"},
+    "bike_utilisation": {"bikes", "maintenance_tickets", "trips"},
 }
 
 
@@ -175,13 +180,29 @@ def test_sensors_run_by_default(definitions: dg.Definitions) -> None:
         assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
         assert sensor.description
     # What they may request: silver by its files, with the mart of the present; gold by what silver commits.
-    targets = {
-        name: repository.get_job(str(sensor.job_name)).asset_layer.selected_asset_keys
-        for name, sensor in sensors.items()
-        if name in ("bikeshare_files", "marts")
+    files = repository.get_job(str(sensors["bikeshare_files"].job_name))
+    assert files.asset_layer.selected_asset_keys == {*map(silver, SILVER), BATCH, gold("racks_empty_now")}
+    selected = sensors["marts"].asset_selection
+    assert selected is not None
+    assert selected.resolve(repository.asset_graph) == set(map(gold, MARTS))
+
+
+def test_dagster_takes_marts_by_hour_day_and_week_together(definitions: dg.Definitions) -> None:
+    """A job has one kind of partitions, and Dagster builds the sensors' jobs when it loads everything."""
+    dg.Definitions.validate_loadable(definitions)
+
+
+def test_alarms_about_marts_with_different_partitions(tmp_path: Path) -> None:
+    lake = yaml.safe_load((ROOT / "lake.yaml").read_text())
+    alarm = {"key": ["station_id"], "text": "{station_id}"}
+    marts = {
+        f"station_{grain}": {**alarm, "spell": column}
+        for grain, column in (("daily", "day"), ("hourly", "hour"))
     }
-    files = {*map(silver, SILVER), BATCH, gold("racks_empty_now")}
-    assert targets == {"bikeshare_files": files, "marts": {*map(gold, MARTS)}}
+    lake["alarms"] = {"webhook": "https://alarms.example", "marts": marts}
+    (tmp_path / "lake.yaml").write_text(yaml.safe_dump(lake))
+    found = load_lake(tmp_path / "lake.yaml", environ={"LAKE_HOME": str(tmp_path)})
+    dg.Definitions.validate_loadable(build_definitions(open_lake(found)))
 
 
 # --- other lakes

@@ -2,6 +2,7 @@
 description: Per bike, its finished trips, and the kilometres since its newest closed ticket, after which maintenance is due.
 key: bike_id
 partition_column: null
+with_silver: false
 columns:
   bike_id: long not null
   model: string not null
@@ -12,6 +13,13 @@ columns:
   maintained_at: timestamptz
   km_since_maintenance: double not null
   maintenance_due: boolean not null
+comments:
+  trips: Finished trips
+  distance_km: Of all finished trips
+  hours_ridden: Of all finished trips
+  maintained_at: "When its newest ticket was closed; NULL without one"
+  km_since_maintenance: Kilometres of trips that ended later
+  maintenance_due: "Whether these reach `maintenance_every_km`"
 settings:
   maintenance_every_km: 250
 owners: ["team:operations"]

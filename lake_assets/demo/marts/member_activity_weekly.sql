@@ -13,6 +13,13 @@ columns:
   trips: long not null
   hours_ridden: double not null
   distance_km: double not null
+comments:
+  week: "Its Monday, UTC; of the start of a trip"
+  plan: The member's plan at present
+  members: Members who finished a trip
+  trips: Their finished trips
+  hours_ridden: Of these trips
+  distance_km: Of these trips
 settings:
   least_members: 5
 owners: ["team:marketing"]

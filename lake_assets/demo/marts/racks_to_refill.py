@@ -49,6 +49,12 @@ MART = Mart(
     compute=compute,
     partition_column=None,
     key=("station_id",),
+    with_silver=False,
     settings=RefillSettings,
+    comments={
+        "empty_since": "Since when it has had no bike",
+        "breach_at": "When it will have been empty for the limit",
+        "docks_available": "Free docks",
+    },
     owners=("team:operations",),
 )

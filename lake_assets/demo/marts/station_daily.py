@@ -94,5 +94,13 @@ MART = Mart(
     ),
     compute=compute,
     settings=RackSettings,
+    comments={
+        "day": "UTC",
+        "trips_out": "Trips that started here on this day",
+        "trips_in": "Trips that ended here on this day",
+        "minutes_empty": "Minutes of the day without a bike",
+        "longest_empty_minutes": "The longest spell without a bike, as far as it lies in the day",
+        "empty_limit_breaches": "How often a spell passed the empty-rack limit on this day",
+    },
     owners=("team:operations",),
 )

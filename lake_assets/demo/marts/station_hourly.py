@@ -55,5 +55,12 @@ MART = Mart(
     compute=compute,
     partition_column="hour",
     partitions=Grain.HOUR,
+    comments={
+        "hour": "Its beginning, UTC",
+        "minutes_known": "Minutes of the hour in which the state is known",
+        "minutes_with_bikes": "Minutes with at least one bike",
+        "minutes_with_docks": "Minutes with at least one free dock",
+        "mean_bikes": "Bikes on average over the known minutes",
+    },
     owners=("team:operations",),
 )

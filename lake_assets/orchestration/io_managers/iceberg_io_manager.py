@@ -113,7 +113,8 @@ class TableIOManager(dg.IOManager):
         context.add_output_metadata(grouped(done, SHOWN) | shown)
         if store.partitions is not None and store.mode is Mode.OVERWRITE:
             table = load_table(self._runtime.catalog, identifier)
-            _count_partitions(context, table, int(done["snapshot_id"]))
+            whole = done["partitions"] == store.partitions.name
+            _count_partitions(context, table, int(done["snapshot_id"]), whole=whole)
 
     def _plain(self, obj: object) -> Computed:
         frame = _frame(self._runtime.sessions.root(), obj)
@@ -138,13 +139,16 @@ class TableIOManager(dg.IOManager):
         return table_value(self._runtime, identifier, table, wanted, rows, context.definition_metadata)
 
 
-def _count_partitions(context: dg.OutputContext, table: Table | None, snapshot_id: int) -> None:
-    """Reports the rows of each of the run's partitions, where Iceberg's partitions are Dagster's."""
+def _count_partitions(
+    context: dg.OutputContext, table: Table | None, snapshot_id: int, *, whole: bool
+) -> None:
+    """Reports the rows of each of the run's partitions, where Iceberg's partitions are Dagster's. Without `whole`, some
+    partitions were left to another run, so that nothing is known of those without rows."""
     keys = set(context.asset_partition_keys)
     counts = added_by_partition(table, snapshot_id) if table is not None else None
     if counts is None or not set(counts) <= keys:
         return  # Iceberg's partitions are others
-    for key in keys:
+    for key in keys if whole else counts:
         rows = {"dagster/partition_row_count": counts.get(key, 0)}
         context.step_context.add_asset_metadata(rows, context.asset_key, key)
 

@@ -30,6 +30,7 @@ from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
 from lake_assets.orchestration.assets.mart_lineage import Lineage, derived_lineage
 from lake_assets.orchestration.assets.silver_report import Event, inconsistencies, turn_events
 from lake_assets.orchestration.io_managers.iceberg_io_manager import SHOWN, TableIOManager
+from lake_assets.orchestration.runs.marts_in_silver_runs import keeps_up
 from lake_assets.orchestration.shared.asset_metadata import grouped
 from lake_assets.orchestration.shared.preview import preview
 from lake_assets.rounds.arrivals import Arrivals
@@ -86,7 +87,7 @@ class Continuous:
         runtime.branches = KeptBranches(runtime.lake.maintenance.abandoned_after)
         self._source = source
         self._targets = [target for target in targets if target.source == source]
-        self._marts = [mart for mart in marts if mart.sources == (source,) and mart.partition_column is None]
+        self._marts = [mart for mart in marts if keeps_up(mart, source)]
         self._instance = instance
         self._maintenance = MaintenanceSchedule(runtime, self._targets, marts, settings or ContinuousConfig())
         self._arrivals = Arrivals(runtime, source)

@@ -22,7 +22,12 @@ from lake_assets.silver.table.targets import Target
 def can_share_run(mart: Mart, source: str) -> bool:
     """Whether runs of the source can compute the mart. They cannot compute one at the consistent cut, which is known
     only after the run."""
-    return mart.partition_column is None and mart.sources == (source,) and not mart.at_cut
+    return keeps_up(mart, source) and not mart.at_cut
+
+
+def keeps_up(mart: Mart, source: str) -> bool:
+    """Whether the continuous run of the source refreshes the mart in each round."""
+    return mart.partition_column is None and mart.with_silver and mart.sources == (source,)
 
 
 def marts_to_include(

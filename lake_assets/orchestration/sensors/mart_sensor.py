@@ -35,7 +35,8 @@ def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart]) -> dg.SensorDefinit
 
     @dg.sensor(
         name="marts",
-        target=dg.AssetSelection.assets(*keys),
+        # Not `target`, whose job takes no marts with partitions of different lengths.
+        asset_selection=dg.AssetSelection.assets(*keys),
         minimum_interval_seconds=1,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Requests marts for the days that silver commits changed, one run per contiguous range.",
@@ -98,7 +99,7 @@ def mart_requests(
 
 def _kept_current(runtime: LakeRuntime, mart: Mart, run: str) -> str | None:
     """Why a mart is not requested while its source has a continuous run; None if it is requested."""
-    if mart.partition_column is None:
+    if mart.partition_column is None and mart.with_silver:
         return f"{mart.identifier} is refreshed by run {run[:8]}" if len(mart.sources) == 1 else None
     settings = runtime.lake.automation.continuous
     newest = snapshot_of_rows(load_table(runtime.catalog, mart.identifier))

@@ -15,6 +15,7 @@ from lake_assets.iceberg.retention import main_chain
 from lake_assets.iceberg.table_io import RESTAMP_OF, committed_at, summary
 from lake_assets.silver.reconcile.cycle import Cycle
 from lake_assets.silver.table.position import BATCH, REPAIR
+from lake_assets.words import many
 
 SECONDS, STRATEGY = f"{BATCH}seconds", f"{BATCH}strategy"
 SMALL = 60.0
@@ -84,11 +85,12 @@ class Budget:
             return None
         assert self.applied is not None, "there is a limit"
         days, needed = self.settings.every / timedelta(days=1), reading / self.applied
+        enough = many(_rounded_up(days * reading / limit), "day")
         return (
-            f"A comparison takes {reading:.1f} s. Applying takes {self.applied:.1f} s within {days:g} days, "
+            f"A comparison takes {reading:.1f} s. Applying takes {self.applied:.1f} s in {days:g} d, "
             f"of which checks.reconcile.share allows {100 * share:g} %, {limit:.1f} s. The period is kept, at "
-            f"{100 * needed:.1f} %. Set checks.reconcile.every to {_rounded_up(days * reading / limit)} days, or share "
-            f"to {1.1 * needed:.2g} (null: no limit)."
+            f"{100 * needed:.1f} %. Set checks.reconcile.every to {enough}, or share to "
+            f"{1.1 * needed:.2g} (null: no limit)."
         )
 
 

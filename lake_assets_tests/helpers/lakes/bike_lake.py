@@ -90,7 +90,8 @@ def trip(number: int, started: datetime, ended: datetime | None, **values: Any) 
 class BikeLake:
     """A lake with one source, three of its tables and the three marts."""
 
-    def __init__(self, folder: Path, *, start_date: str = "2024-03-01") -> None:
+    def __init__(self, folder: Path, *, start_date: str = "2024-03-01", catalog: str | None = None) -> None:
+        """`catalog`: the name of the catalog, for another process on the same lake."""
         self.folder = folder
         tables: dict[str, Any] = {
             f"public.{name}": {
@@ -106,7 +107,7 @@ class BikeLake:
         self._config = LakeConfig.model_validate(
             {
                 "catalog": {
-                    "name": f"lake_{uuid4().hex[:8]}",
+                    "name": catalog or f"lake_{uuid4().hex[:8]}",
                     "uri": str(folder / "catalog.db"),
                     "warehouse": str(folder / "warehouse"),
                 },

@@ -16,13 +16,19 @@ VERSION, HOLD = Path("version"), Path("hold")
 """Files of the working directory: the version, and one that holds all runs."""
 
 
-def compute(request: MartRequest) -> DataFrame:
-    """One row per day on which a ride started."""
+def held_version() -> int:
+    """The version, once nothing holds the run."""
     while HOLD.exists():
         time.sleep(0.1)
+    return int(VERSION.read_text())
+
+
+def compute(request: MartRequest) -> DataFrame:
+    """One row per day on which a ride started."""
+    version = held_version()
     day = F.to_date("started_at").alias("day")
     rides = request.inputs["trips"].filter(request.within("started_at")).groupBy(day)
-    return rides.agg(F.count(F.lit(1)).alias("rides"), F.lit(int(VERSION.read_text())).alias("version"))
+    return rides.agg(F.count(F.lit(1)).alias("rides"), F.lit(version).alias("version"))
 
 
 MART = Mart(

@@ -1,7 +1,7 @@
 """The checks on a schedule: each is executed by itself in Dagster, on a lake that is right and on one that is not.
 
 Here: breaking the data behind the lake's back, by an own Spark statement or in the bucket. Not here: the checks of a
-batch (`assets/test_silver_assets.py`).
+batch (`assets/test_silver_checks.py`).
 """
 
 import os

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.gold.mart import Input, MartRequest
+from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.shared.run_tags import mart_tag
 from lake_assets_tests.helpers.lakes.restored import restorer
 from lake_assets_tests.helpers.orchestration.dagster_shop import (
@@ -86,6 +87,36 @@ def test_a_mart_of_the_present_goes_along(shop: Shop) -> None:
     assert left == [["sales_daily"]]
     shop.change("notes", [1])
     assert selected(shop) == {NOTES, BATCH}, "it reads another table"
+
+
+def test_a_mart_that_takes_long_has_runs_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    """A continuous run leaves it to the sensor, too, which requests it at most each `daily_marts_every`."""
+    automation = {"marts_in_silver_runs": True, "continuous": {"daily_marts_every": "1h"}}
+    shop = open_shop(tmp_path, (replace(TOTAL, with_silver=False),), automation=automation)
+    job = shop.definitions.resolve_job_def("shop_continuous")
+
+    def rounds() -> list[set[dg.AssetKey]]:
+        """What the mart sensor requests while a continuous run is alive."""
+        run = shop.instance.create_run_for_job(job, status=DagsterRunStatus.STARTED)
+        try:
+            return requested(shop)
+        finally:
+            shop.instance.delete_run(run.run_id)
+
+    shop.change("sales", [1, 2])
+    assert shop.apply().success
+    assert rounds() == [{GOLD}], "it is not in the lake yet"
+    for request in shop.tick("marts").run_requests or ():
+        assert shop.run(request).success
+    assert shop.rows("gold.sales_total") == [{"sales": 2}]
+    shop.change("sales", [3])
+    assert selected(shop) == {SALES, BATCH}
+    assert shop.apply().success
+    assert requested(shop) == [{GOLD}]
+    assert rounds() == []
+    continuous = Continuous(shop.lake.runtime, "shop", shop.lake.targets, shop.lake.marts, shop.instance)
+    assert continuous.round().marts == 0
+    continuous.close()
 
 
 def test_an_update_that_a_latched_condition_loses(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,93 @@
+"""A long run of a mart while another process stores partitions of the same mart, so that it loses every race.
+
+Here: two processes, what they store and what is left to be computed. Not here: two runs that plan whole tables
+(`orchestration/io_managers/test_io_manager.py`), backfills of Dagster (`orchestration/test_backfills.py`).
+"""
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from lake_assets.gold.mart import MartRequest
+from lake_assets.orchestration.assets.mart_runs import MartRun
+from lake_assets_tests.helpers.lakes.bike_lake import BikeLake, at, days, trip
+from lake_assets_tests.helpers.marts.rides_outrun import GO, MART, READY, STOP
+from lake_assets_tests.helpers.processes.child import ROOT, environment
+
+pytestmark = pytest.mark.spark
+LAST = 8
+PATIENCE = 120
+
+
+def test_a_run_that_others_outrun_stores_what_it_has_computed(spark: SparkSession, tmp_path: Path) -> None:
+    bikes = BikeLake(tmp_path)
+    bikes.restart([MART])
+    bikes.clock = at(LAST)
+    bikes.load("trips", at(1), [trip(number, at(number), None) for number in range(1, LAST + 1)])
+    assert bikes.apply("trips").success
+    assert bikes.compute() == {"rides": days(*range(1, LAST + 1))}
+    computed: list[tuple[date, date]] = []
+
+    def slow(request: MartRequest) -> DataFrame:
+        """Two late trips land; ends when the other process has applied them, and stored two days."""
+        if not computed:
+            bikes.change(
+                at(LAST), ("trips", "I", trip(21, at(3), None)), ("trips", "I", trip(22, at(5), None))
+            )
+            (tmp_path / GO).touch()
+        computed.append(request.days)
+        wait_until(lambda: commits(bikes) >= before + 2 * len(computed))
+        return MART.compute(request)
+
+    with another_process(bikes):
+        bikes.restart([replace(MART, compute=slow)])
+        before = commits(bikes)
+        run = bikes.run(MartRun(("rides",), (at(1).date(), at(LAST).date())))
+    assert run.success
+    assert computed == [(at(1).date(), at(LAST).date())], "it has not computed again"
+    assert bikes.requested() == {"rides": days(5)}, "the third day is up to date"
+    assert rides(bikes) == dict.fromkeys(days(*range(1, LAST + 1)), 1) | dict.fromkeys(days(3), 2)
+    bikes.restart([MART])
+    assert bikes.compute() == {"rides": days(5)}
+    found = Counter(row["started_at"].date() for row in bikes.silver("trips"))
+    assert rides(bikes) == found == dict.fromkeys(days(*range(1, LAST + 1)), 1) | dict.fromkeys(days(3, 5), 2)
+
+
+@contextmanager
+def another_process(bikes: BikeLake) -> Iterator[None]:
+    """Inside the block, another process is ready, and afterwards it has ended well."""
+    module = "lake_assets_tests.helpers.marts.rides_outrun"
+    arguments = [sys.executable, "-m", module, str(bikes.folder), bikes.lake.config.catalog.name]
+    with subprocess.Popen(arguments, cwd=ROOT, env=environment()) as process:
+        try:
+            wait_until(lambda: (bikes.folder / READY).exists() or process.poll() is not None)
+            yield
+            (bikes.folder / STOP).touch()
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Waits for it, at most PATIENCE seconds."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def commits(bikes: BikeLake) -> int:
+    return len(bikes.lake.runtime.catalog.load_table("gold.rides").history())
+
+
+def rides(bikes: BikeLake) -> dict[object, int]:
+    return {row["day"]: row["rides"] for row in bikes.rows("gold.rides")}
