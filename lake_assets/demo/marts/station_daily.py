@@ -94,5 +94,13 @@ MART = Mart(
     ),
     compute=compute,
     settings=RackSettings,
+    comments={
+        "day": "UTC",
+        "trips_out": "Trips that began here",
+        "trips_in": "Trips that ended here",
+        "minutes_empty": "Minutes without a bike",
+        "longest_empty_minutes": "The longest time without a bike, as far as it lies within the day",
+        "empty_limit_breaches": "How often the rack was empty for longer than gold.settings allows",
+    },
     owners=("team:operations",),
 )

@@ -46,5 +46,12 @@ MART = Mart(
         parse_column("distance_km", "double not null"),
     ),
     compute=compute,
+    comments={
+        "day": "Of the trip's end, UTC",
+        "district": "Of the rack where the trip began",
+        "trips": "Finished trips",
+        "revenue": "Sum of the fares",
+        "distance_km": "Sum of the distances",
+    },
     owners=("team:finance",),
 )

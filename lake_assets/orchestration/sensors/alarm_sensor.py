@@ -27,7 +27,8 @@ def alarm_sensor(runtime: LakeRuntime) -> dg.SensorDefinition:
 
     @dg.sensor(
         name="alarms",
-        target=dg.AssetSelection.assets(*(["gold", mart] for mart in runtime.lake.alarms.marts)),
+        # Not `target`: see the sensor of the marts.
+        asset_selection=dg.AssetSelection.assets(*(["gold", mart] for mart in runtime.lake.alarms.marts)),
         minimum_interval_seconds=SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Sends alarms about rows of marts to the webhook, each once.",
