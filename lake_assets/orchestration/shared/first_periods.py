@@ -12,13 +12,11 @@ from datetime import date
 from lake_assets.bronze.log.first_days import first_days
 from lake_assets.config import LakeConfig
 from lake_assets.errors import LakeError
-from lake_assets.gold.consumption import read_consumption
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.periods.grain import Period, beginning
-from lake_assets.gold.table_snapshots import LoadedTables, snapshot_of_rows
+from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.iceberg.catalog import is_there
-from lake_assets.iceberg.table_io import summary
 from lake_assets.runtime import LakeRuntime
 from lake_assets.spark.causes import root_cause
 
@@ -73,9 +71,6 @@ def first_periods(runtime: LakeRuntime, marts: Iterable[Mart]) -> FirstPeriods:
 
 def _first(lake: LakeConfig, loaded: LoadedTables, mart: Mart) -> Period | None:
     """The first period that the mart has computed or has still to compute; None if its inputs have no rows yet."""
-    consumed = read_consumption(summary(snapshot_of_rows(loaded.table(mart.identifier))))
-    found = consumed.span | consumed.pending if consumed.grain is mart.partitions and consumed.span else None
-    if found is None:
-        view = mart_view(loaded, mart, lake.gold)
-        found = frozenset(view.work) if view is not None else frozenset()
+    view = mart_view(loaded, mart, lake.gold)
+    found = view.span | frozenset(view.work) if view is not None else frozenset()
     return min(found, key=beginning, default=None)
