@@ -253,8 +253,9 @@ class SourceConfig(Model):
 
 
 class GoldConfig(Model):
-    start_date: date = date(2024, 1, 1)
-    """First day of the daily partitions of bronze and of the marts."""
+    start_date: date = date(2000, 1, 1)
+    """The earliest day of bronze and of the marts: the marts leave earlier rows out. In Dagster, partitions begin at
+    the first day of the data, but not before this day."""
     marts: tuple[str, ...] = ()
     """`.sql` files beside lake.yaml, and Python modules or `.py` files that define a `MART`: one mart each."""
     settings: dict[str, Any] = Field(default_factory=dict)

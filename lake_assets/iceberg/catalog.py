@@ -47,6 +47,11 @@ def open_catalog(config: CatalogConfig, secrets: Secrets | None = None) -> Catal
         raise explained(config, error) from error
 
 
+def is_there(config: CatalogConfig) -> bool:
+    """False for a SQLite catalog whose file does not exist, which opening would create."""
+    return config.type != "sqlite" or Path(uri(config)).exists()
+
+
 def _opened(config: CatalogConfig) -> Catalog:
     keep_parsed_metadata()
     warehouse = warehouse_uri(config)

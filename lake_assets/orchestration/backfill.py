@@ -62,9 +62,10 @@ def _periods(lake: Lake, mart: Mart, first: str, last: str) -> list[Period]:
             f"{first} and {last} must be keys of partitions by {grain}, such as "
             f"{grain.key(grain.of(lake.config.gold.start_date))}."
         ) from error
-    if not periods or within_partitions(lake.config, periods, grain) != periods:
+    earliest = grain.of(lake.config.gold.start_date)
+    if not periods or within_partitions(periods, grain, earliest) != periods:
         raise LakeError(
-            f"{mart.identifier} has no partitions from {first} to {last}: the first one is "
-            f"{grain.key(grain.of(lake.config.gold.start_date))} (gold.start_date), the last one the present {grain}."
+            f"{mart.identifier} has no partitions from {first} to {last}: the first one is {grain.key(earliest)} "
+            f"(gold.start_date), the last one the present {grain}."
         )
     return periods

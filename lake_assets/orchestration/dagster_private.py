@@ -89,3 +89,16 @@ def check_statuses(*names: str) -> set[Any]:
     from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
     return {AssetCheckExecutionRecordStatus[name] for name in names}
+
+
+@_or_none
+def shows_definitions() -> bool | None:
+    """Whether this process loads definitions in order to show them, not to execute a run."""
+    from dagster._core.definitions.definitions_load_context import (
+        DefinitionsLoadContext,
+        DefinitionsLoadType,
+    )
+
+    if not DefinitionsLoadContext.is_set():
+        return False
+    return DefinitionsLoadContext.get().load_type is DefinitionsLoadType.INITIALIZATION

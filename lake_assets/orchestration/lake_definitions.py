@@ -14,6 +14,7 @@ from lake_assets.orchestration.assets.bronze_assets import bronze_specs
 from lake_assets.orchestration.assets.mart_assets import gold_assets
 from lake_assets.orchestration.assets.silver_assets import silver_assets
 from lake_assets.orchestration.checks.data_checks import check_schedules, data_checks
+from lake_assets.orchestration.dagster_private import shows_definitions
 from lake_assets.orchestration.io_managers.bronze_io_manager import BronzeIOManager
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, TableIOManager
 from lake_assets.orchestration.runs.continuous_job import continuous_job, continuous_sensor
@@ -22,6 +23,7 @@ from lake_assets.orchestration.sensors.alarm_sensor import alarm_sensor
 from lake_assets.orchestration.sensors.file_sensor import file_sensor
 from lake_assets.orchestration.sensors.freshness_sensor import freshness_sensor
 from lake_assets.orchestration.sensors.mart_sensor import mart_sensor
+from lake_assets.orchestration.shared.first_periods import FirstPeriods, first_periods
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.turn import Progress
 
@@ -42,16 +44,25 @@ def lake_definitions(
 
     file = lake_path(None if config is None else Path(config)).absolute()
     lake = open_lake(load_lake(file))
+    # Another process shows what a run's process has loaded.
+    first = first_periods(lake.runtime, lake.marts) if shows_definitions() else None
     return dg.Definitions.merge(
-        build_definitions(lake), dg.Definitions(resources=lake_resources(lake.runtime, str(file), resources))
+        build_definitions(lake, first=first),
+        dg.Definitions(resources=lake_resources(lake.runtime, str(file), resources)),
     )
 
 
 def build_definitions(
-    lake: Lake, progress: Progress = lambda target, stage: None, *, checks: bool = True
+    lake: Lake,
+    progress: Progress = lambda target, stage: None,
+    *,
+    checks: bool = True,
+    first: FirstPeriods | None = None,
 ) -> dg.Definitions:
     """All Dagster definitions of a lake; `progress` is called with each table's stages as they begin. `checks`: whether
-    the checks are among them that are evaluated on a schedule: a run of an asset executes every check of it."""
+    the checks are among them that are evaluated on a schedule: a run of an asset executes every check of it. `first`:
+    where partitions begin, by default those of a run."""
+    first = first or FirstPeriods.any(lake.config)
     # Single-run backfills are in beta; they compute a range of days in one run.
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
     # As are links to code.
@@ -61,7 +72,7 @@ def build_definitions(
     sensors.append(freshness_sensor(runtime, lake.targets, lake.checks))
     sensors.append(retention_sensor(lake.config.maintenance))
     if lake.marts:
-        sensors.append(mart_sensor(runtime, lake.marts))
+        sensors.append(mart_sensor(runtime, lake.marts, first))
     if lake.config.alarms.webhook is not None and lake.config.alarms.marts:
         sensors.append(alarm_sensor(runtime))
     jobs = []
@@ -72,9 +83,9 @@ def build_definitions(
     silver = silver_assets(runtime, lake.targets, progress)
     return dg.Definitions(
         assets=[
-            *bronze_specs(lake.config),
+            *bronze_specs(lake.config, first),
             *(part for part in silver if not isinstance(part, dg.AssetChecksDefinition)),
-            *gold_assets(runtime, lake.marts),
+            *gold_assets(runtime, lake.marts, first),
         ],
         asset_checks=[
             *(part for part in silver if isinstance(part, dg.AssetChecksDefinition)),

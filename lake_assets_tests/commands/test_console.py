@@ -25,6 +25,7 @@ from lake_assets.commands.show.status import TableStatus
 from lake_assets.demo.compare import TableComparison
 from lake_assets.errors import LakeError
 from lake_assets.rounds.pending_work import SyncResult
+from lake_assets.silver.table.batch_latency import Spread
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 
 STRANGE = "[/x] [red]a[/red] [bold :warning: \\["
@@ -128,3 +129,16 @@ def test_a_console_is_made_in_one_place_only() -> None:
     package = Path(lake_assets.__file__).parent
     makers = {path.name for path in package.rglob("*.py") if re.search(r"\bConsole\(", path.read_text())}
     assert makers == {"console.py"}
+
+
+def test_latencies_of_days_fit_a_console_of_a_hundred_columns() -> None:
+    printed = StringIO()
+    days = Spread(5.12, 9.0, 580_046.3, 604_214.7)
+    table = "silver_bikeshare.station_status_changes"
+    line = TableLatency(table, 77, days, Spread(11.6, 20.0, 999.94, 86_400.0), days, (0,) * (len(BOUNDS) + 1))
+    show.show_latency(Console(file=printed, width=100), [line])
+    (shown,) = [text for text in printed.getvalue().splitlines() if "station_status_changes" in text]
+    days_late = "5.1 / 6.7 d / 7.0 d"
+    assert " ".join(shown.split()) == (
+        f"bikeshare.station_status_changes 77 {days_late} 11.6 / 999.9 / 24.0 h {days_late}"
+    )

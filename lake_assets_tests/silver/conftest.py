@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from lake_assets_tests.helpers.files.dms_files import Clock
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
-from lake_assets_tests.helpers.lakes.restored import restorer
+from lake_assets_tests.helpers.reconcile.restored import restorer
 
 
 @pytest.fixture

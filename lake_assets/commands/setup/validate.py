@@ -3,7 +3,6 @@
 Here: what the models of lake.yaml cannot check. Not here: those models (`config/`), printing (`cli.py`).
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ from lake_assets.config import SourceConfig, TableConfig, did_you_mean
 from lake_assets.config.config_file import Keys, mistakes_of
 from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import TableStopped
+from lake_assets.iceberg.catalog import is_there
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.lake import Lake
 from lake_assets.orchestration.definition_problems import refused_definitions, refused_owners
@@ -95,8 +95,7 @@ def _mart_setting_mistakes(lake: Lake) -> Iterator[tuple[Keys, str]]:
 
 def _known_log(lake: Lake, checked: Checked) -> FileLog | None:
     """The file log, or None if the lake has none yet or the catalog fails."""
-    catalog = lake.config.catalog
-    if catalog.type == "sqlite" and catalog.uri and not os.path.exists(catalog.uri.get_secret_value()):  # noqa: PTH110
+    if not is_there(lake.config.catalog):
         return None
     try:
         log = FileLog(lake.runtime.catalog)

@@ -62,6 +62,12 @@ MART = Mart(
     ),
     compute=compute,
     partition_column=None,
+    comments={
+        "empty_since": "When the last bike left, by the source's commit",
+        "state": "breach: empty for longer than the limit; close: nearly so; within limit: neither",
+        "docks_available": "Docks to which a bike can be returned",
+        "as_of": "The source's last commit",
+    },
     settings=RackSettings,
     comments={
         "empty_since": "Since when it has had no bike; NULL if the change log does not have it yet",

@@ -4,6 +4,7 @@ Here: reading data files by the names of their columns, which such a table never
 here: a filter's exact result, and other tables: they are read by PyIceberg's `to_arrow`.
 """
 
+from collections.abc import Sequence
 from datetime import UTC
 from typing import Any
 
@@ -13,8 +14,9 @@ from pyiceberg.table import DataScan, FileScanTask
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 
-def rows(scan: DataScan) -> pa.Table:
-    """The rows of all files that may have rows of the scan; without columns if there are none."""
+def rows(scan: DataScan, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of all files that may have rows of the scan; without columns if there are none. `columns`: those to
+    read, all by default."""
     tasks = list(scan.plan_files())
     if any(task.delete_files for task in tasks):
         return scan.to_arrow()
@@ -24,7 +26,7 @@ def rows(scan: DataScan) -> pa.Table:
             scan.io.new_input(task.file.file_path).open() as file,
             pq.ParquetFile(file, pre_buffer=True) as data,
         ):
-            return data.read()
+            return data.read(columns)
 
     # A log that gained a column later has older files without it.
     return (

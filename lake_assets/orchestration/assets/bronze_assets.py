@@ -15,6 +15,7 @@ from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import LakeConfig
 from lake_assets.orchestration.shared.asset_keys import bronze_key
 from lake_assets.orchestration.shared.asset_metadata import column_schema
+from lake_assets.orchestration.shared.first_periods import FirstPeriods
 from lake_assets.orchestration.shared.links import bucket_link
 from lake_assets.orchestration.shared.time_partitions import daily_partitions
 from lake_assets.words import many
@@ -24,15 +25,14 @@ LAST_OFFSET = "last_offset"
 """Metadata of an event: the offset up to which the table's files have been reported."""
 
 
-def bronze_specs(lake: LakeConfig) -> list[dg.AssetSpec]:
+def bronze_specs(lake: LakeConfig, first: FirstPeriods) -> list[dg.AssetSpec]:
     """An external asset per table: its partitions are the days on which its files were written by DMS (UTC)."""
-    partitions = daily_partitions(lake)
     return [
         dg.AssetSpec(
             key=bronze_key(name, source, table),
             description=config.description or f"DMS files of {table} as they landed.",
             group_name="bronze",
-            partitions_def=partitions,
+            partitions_def=daily_partitions(first.of_table(name, table)),
             kinds={
                 "s3" if source.location.startswith("s3://") else "file",
                 source.settings(table).data_format,

@@ -28,15 +28,18 @@ from lake_assets.orchestration.io_managers.iceberg_io_manager import (
 )
 from lake_assets.orchestration.io_managers.run_partitions import PARTITION_COLUMN
 from lake_assets.orchestration.shared.asset_metadata import grouped, table_metadata
+from lake_assets.orchestration.shared.first_periods import FirstPeriods
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.orchestration.shared.links import code_link
-from lake_assets.orchestration.shared.time_partitions import mart_partitions
+from lake_assets.orchestration.shared.time_partitions import time_partitions
 from lake_assets.runtime import LakeRuntime
 
 
-def gold_assets(runtime: LakeRuntime, marts: Iterable[Mart]) -> list[dg.AssetsDefinition]:
+def gold_assets(
+    runtime: LakeRuntime, marts: Iterable[Mart], first: FirstPeriods
+) -> list[dg.AssetsDefinition]:
     """One asset for each mart, partitioned by time if the mart is."""
-    return [_mart_asset(runtime, mart) for mart in marts]
+    return [_mart_asset(runtime, mart, first) for mart in marts]
 
 
 def silver_keys(mart: Mart) -> list[dg.AssetKey]:
@@ -83,7 +86,7 @@ def _backfill_policy(mart: Mart) -> dg.BackfillPolicy:
     return dg.BackfillPolicy.multi_run(mart.days_per_run)
 
 
-def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
+def _mart_asset(runtime: LakeRuntime, mart: Mart, first: FirstPeriods) -> dg.AssetsDefinition:
     partitioned = mart.partition_column is not None
     metadata = table_metadata(runtime.lake, mart.identifier, mart.columns, mart.comments) | code_link(mart)
     metadata[SHOW_ROWS] = mart.preview
@@ -102,7 +105,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart) -> dg.AssetsDefinition:
         owners=list(mart.owners),
         tags={"layer": "gold", **mart.tags},
         metadata=metadata,
-        partitions_def=mart_partitions(runtime.lake, mart.partitions) if partitioned else None,
+        partitions_def=time_partitions(mart.partitions, first.of_mart(mart)) if partitioned else None,
         backfill_policy=_backfill_policy(mart) if partitioned else None,
         io_manager_key=IO_MANAGER_KEY,
         # Its inputs are no parameters: it reads all of them at the snapshots of one view.

@@ -9,12 +9,12 @@ from datetime import date, datetime
 
 import dagster as dg
 
-from lake_assets.config import LakeConfig
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.periods.grain import Grain, Period, beginning, stretches
 from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
-from lake_assets.orchestration.shared.time_partitions import mart_partitions
+from lake_assets.orchestration.shared.first_periods import FirstPeriods
+from lake_assets.orchestration.shared.time_partitions import time_partitions
 from lake_assets.runtime import LakeRuntime
 
 RANGE_START = "dagster/asset_partition_range_start"
@@ -46,15 +46,20 @@ class MartRun:
 class MartWork:
     runs: tuple[MartRun, ...]
     unpartitioned_days: tuple[date, ...]
-    """Changed days without a partition (before `gold.start_date`, or in the future)."""
+    """Changed days without a partition (before the first one, or in the future)."""
     reasons: tuple[str, ...]
     """Why stale marts are left out."""
 
 
 def mart_work(
-    runtime: LakeRuntime, marts: Sequence[Mart], refuse: Callable[[Mart], str | None] = lambda mart: None
+    runtime: LakeRuntime,
+    marts: Sequence[Mart],
+    refuse: Callable[[Mart], str | None] = lambda mart: None,
+    first: FirstPeriods | None = None,
 ) -> MartWork:
-    """Runs that bring the stale marts up to date. `refuse` may return a reason to leave a stale mart out."""
+    """Runs that bring the stale marts up to date. `refuse` may return a reason to leave a stale mart out. `first`:
+    where the partitions begin, by default those of a run."""
+    first = first or FirstPeriods.any(runtime.lake)
     by_periods: dict[tuple[Grain, tuple[Period, Period] | None], list[str]] = {}
     outside: set[date] = set()
     reasons = []
@@ -71,7 +76,7 @@ def mart_work(
         if mart.partition_column is None:
             by_periods.setdefault((Grain.DAY, None), []).append(mart.name)
             continue
-        inside = within_partitions(runtime.lake, view.work, mart.partitions)
+        inside = within_partitions(view.work, mart.partitions, first.of_mart(mart))
         outside |= {beginning(period).date() for period in set(view.work) - set(inside)}
         for stretch in stretches(mart.partitions, inside):
             by_periods.setdefault((mart.partitions, stretch), []).append(mart.name)
@@ -84,10 +89,10 @@ def _turn(run: MartRun) -> tuple[bool, datetime, Grain]:
     return run.periods is not None, beginning(run.periods[0] if run.periods else date.min), run.grain
 
 
-def within_partitions(lake: LakeConfig, periods: Sequence[Period], grain: Grain = Grain.DAY) -> list[Period]:
-    """The periods that have a partition: one unknown partition would fail a whole sensor tick."""
-    last = mart_partitions(lake, grain).get_last_partition_key()
+def within_partitions(periods: Sequence[Period], grain: Grain, first: Period) -> list[Period]:
+    """The periods that have a partition if `first` is the first one: one unknown partition would fail a whole sensor
+    tick."""
+    last = time_partitions(grain, first).get_last_partition_key()
     if last is None:
         return []
-    first, end = grain.of(lake.gold.start_date), grain.of_key(last)
-    return [period for period in periods if first <= period <= end]
+    return [period for period in periods if first <= period <= grain.of_key(last)]

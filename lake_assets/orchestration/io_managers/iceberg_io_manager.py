@@ -46,7 +46,6 @@ SHOWN = (
     "seconds",
     "source_now",
     "days_still_pending",
-    "consumed",
 )
 """What a materialization shows at once."""
 SHOW_ROWS = "lake/preview"

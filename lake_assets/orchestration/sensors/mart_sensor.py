@@ -8,6 +8,7 @@ their tables (`orchestration/runs/marts_in_silver_runs.py`), and those of the co
 
 import time
 from collections.abc import Sequence
+from datetime import UTC, date, datetime
 
 import dagster as dg
 
@@ -22,14 +23,15 @@ from lake_assets.orchestration.runs.in_flight import assets_in_flight
 from lake_assets.orchestration.runs.retry_wait import mart_backing_off
 from lake_assets.orchestration.sensors.mart_hold import Hold
 from lake_assets.orchestration.sensors.polling import poll, sentence
+from lake_assets.orchestration.shared.first_periods import FirstPeriods
 from lake_assets.orchestration.shared.run_tags import RUN_TAGS, SCOPE, mart_tag
 from lake_assets.rounds.backoff import Backoff
 from lake_assets.runtime import LakeRuntime
 from lake_assets.words import many
 
 
-def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart]) -> dg.SensorDefinition:
-    """The sensor of all marts; running by default."""
+def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart], first: FirstPeriods) -> dg.SensorDefinition:
+    """The sensor of all marts; running by default. `first`: where the partitions of its definitions begin."""
     keys = [dg.AssetKey(mart.asset_key) for mart in marts]
     hold = Hold()
 
@@ -43,7 +45,9 @@ def mart_sensor(runtime: LakeRuntime, marts: Sequence[Mart]) -> dg.SensorDefinit
     )
     def stale_marts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         def evaluate() -> dg.SensorResult:
-            requests, reasons = mart_requests(context.instance, runtime, marts, hold, context.repository_def)
+            requests, reasons = mart_requests(
+                context.instance, runtime, marts, hold, context.repository_def, first
+            )
             if requests:
                 return dg.SensorResult(run_requests=requests)
             return dg.SensorResult(skip_reason=sentence(reasons, "every mart is up to date"))
@@ -59,6 +63,7 @@ def mart_requests(
     marts: Sequence[Mart],
     hold: Hold,
     repository: dg.RepositoryDefinition | None,
+    first: FirstPeriods,
 ) -> tuple[list[dg.RunRequest], list[str]]:
     """The runs to request now, and the reasons why other stale marts are not requested."""
     automation = runtime.lake.automation
@@ -86,15 +91,21 @@ def mart_requests(
         # Its commit decides which days are left; a request before it would compute days twice. A backfill may take
         # hours, and the marts must not wait for its end.
         return [], ["a run of marts is under way"]
-    work = mart_work(runtime, marts, refuse)
+    work = mart_work(runtime, marts, refuse, first)
     requested = {name for run in work.runs for name in run.marts}
     hold.forget({mart.name for mart in marts} - (stale - requested))
     reasons = list(work.reasons)
     if work.unpartitioned_days:
-        reasons.append(
-            f"{many(len(work.unpartitioned_days), 'changed day', 'lie')} outside the partitions: see gold.start_date"
-        )
+        reasons.append(_outside(work.unpartitioned_days, first))
     return [_request(run, repository) for run in work.runs], reasons
+
+
+def _outside(days: Sequence[date], first: FirstPeriods) -> str:
+    """Why days have no partition, and what to do."""
+    found = f"{many(len(days), 'changed day', 'lie')} outside the partitions"
+    if first.earliest <= days[0] <= datetime.now(UTC).date():
+        return f"{found}, which begin later than the data does now: reload the code location"
+    return f"{found}: see gold.start_date"
 
 
 def _kept_current(runtime: LakeRuntime, mart: Mart, run: str) -> str | None:

@@ -15,6 +15,7 @@ import dagster as dg
 from lake_assets.config import LakeConfig
 from lake_assets.demo.source.bike_schema import TABLES
 from lake_assets.gold.mart import Mart
+from lake_assets.gold.periods.grain import Grain
 from lake_assets.gold.registry import load_marts
 from lake_assets.orchestration.assets.mart_assets import failed_inputs
 from lake_assets.orchestration.assets.mart_runs import MartRun, MartWork, mart_work, within_partitions
@@ -244,7 +245,7 @@ class BikeLake:
         held = self.rows("gold.station_daily")
         lie_in = [trip[c].date() for trip in trips for c in ("started_at", "ended_at") if trip[c] is not None]
         lie_in += [row["_commit_ts"].date() for row in changes] + [now.date()]
-        partitions = within_partitions(self.lake.config, lie_in)
+        partitions = within_partitions(lie_in, Grain.DAY, self.lake.config.gold.start_date)
         # Days of the marts outside this range: their rows are gone, or a test has computed them by hand.
         all_days = sorted(
             {*oracle.days_from(min(partitions), max(partitions)), *(row["day"] for row in held)}

@@ -24,7 +24,6 @@ from lake_assets.orchestration.sync import sync
 from lake_assets.rounds.pending_work import SyncResult
 from lake_assets.silver.reconcile.compare_slices import known_cycle
 from lake_assets.silver.reconcile.repair import repair
-from lake_assets_tests.helpers.lakes.restored import restorer
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 from lake_assets_tests.helpers.orchestration.dagster_shop import (
     COLUMNS,
@@ -39,6 +38,7 @@ from lake_assets_tests.helpers.orchestration.dagster_shop import (
     open_shop,
 )
 from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
+from lake_assets_tests.helpers.reconcile.restored import restorer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

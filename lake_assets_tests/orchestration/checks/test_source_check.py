@@ -17,9 +17,9 @@ from lake_assets.checks.data_check import Outcome
 from lake_assets.checks.source_rules import equals_source
 from lake_assets.config import S3Config, SourceConfig
 from lake_assets.lake import open_lake
-from lake_assets_tests.helpers.lakes.restored import restorer
 from lake_assets_tests.helpers.oracles.masks import MASKING
 from lake_assets_tests.helpers.orchestration.dagster_shop import QUIET, STOPS, Shop, open_shop
+from lake_assets_tests.helpers.reconcile.restored import restorer
 from lake_assets_tests.helpers.servers.postgresql import Login
 from lake_assets_tests.helpers.servers.secrets import Secret, secrets_config
 

@@ -18,6 +18,7 @@ from lake_assets.config import S3Config
 from lake_assets.orchestration.assets.bronze_assets import IO_MANAGER_KEY, bronze_specs
 from lake_assets.orchestration.io_managers.bronze_io_manager import BronzeIOManager
 from lake_assets.orchestration.lake_definitions import Lake
+from lake_assets.orchestration.shared.first_periods import FirstPeriods
 from lake_assets.orchestration.shared.time_partitions import daily_partitions
 from lake_assets.rounds import arrivals
 from lake_assets.rounds.arrivals import log_arrivals
@@ -100,7 +101,7 @@ Seen = list[DataFrame]
 def asset(lake: Lake, seen: Seen, *, partitioned: bool = True, **arguments: Any) -> dg.AssetsDefinition:
     @dg.asset(
         ins={"changes": dg.AssetIn(key=ITEMS_KEY, **arguments)},
-        partitions_def=daily_partitions(lake.config) if partitioned else None,
+        partitions_def=daily_partitions(lake.config.gold.start_date) if partitioned else None,
     )
     def mine(changes: DataFrame) -> None:
         seen.append(changes)
@@ -113,7 +114,7 @@ def materialize(lake: Lake, mine: dg.AssetsDefinition, days: str | None = None) 
     first, _, last = (days or "").partition("..")
     tags = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
     result = dg.materialize(
-        [*bronze_specs(lake.config), mine],
+        [*bronze_specs(lake.config, FirstPeriods.any(lake.config)), mine],
         selection=[mine],
         resources={IO_MANAGER_KEY: BronzeIOManager(lake.runtime), "io_manager": dg.mem_io_manager},
         partition_key=first if days and not last else None,

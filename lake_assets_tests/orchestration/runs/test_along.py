@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from lake_assets.gold.mart import Input, MartRequest
 from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.shared.run_tags import mart_tag
-from lake_assets_tests.helpers.lakes.restored import restorer
 from lake_assets_tests.helpers.orchestration.dagster_shop import (
     BATCH,
     DAILY,
@@ -30,6 +29,7 @@ from lake_assets_tests.helpers.orchestration.dagster_shop import (
     open_shop,
     pass_time,
 )
+from lake_assets_tests.helpers.reconcile.restored import restorer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 GOLD = dg.AssetKey(["gold", "sales_total"])

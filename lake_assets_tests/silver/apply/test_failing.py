@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from lake_assets.commands.show.status import TableStatus, status
 from lake_assets.silver.apply.failures import failures
 from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.lakes.restored import restorer
+from lake_assets_tests.helpers.reconcile.restored import restorer
 
 pytestmark = pytest.mark.spark
 HEADER = "Op,commit_ts,id,name,change_seq,BI_id"

@@ -77,7 +77,7 @@ def test_a_reading_that_costs_too_much_is_a_warning() -> None:
     cycle = Cycle(1, NOW, next=1, seconds=90, readings=1)
     said = Budget(Reconcile(), 1200).warning(cycle)
     assert said == (
-        "A comparison takes 90.0 s. Applying takes 1200.0 s within 7 days, of which checks.reconcile.share "
+        "A comparison takes 90.0 s. Applying takes 1200.0 s in 7 d, of which checks.reconcile.share "
         "allows 3 %, 36.0 s. The period is kept, at 7.5 %. Set checks.reconcile.every to 18 days, or share to 0.083 "
         "(null: no limit)."
     )

@@ -21,9 +21,9 @@ from lake_assets.silver.reconcile.compare_slices import begun_cycle, compare, ke
 from lake_assets.silver.reconcile.cycle import Cycle, chosen_slices
 from lake_assets.silver.table.guard import refuse_unfit
 from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.lakes.restored import restorer
 from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
 from lake_assets_tests.helpers.reconcile.reconciled_shop import ITEMS, NOON, ReconciledShop, lines
+from lake_assets_tests.helpers.reconcile.restored import restorer
 
 pytestmark = pytest.mark.spark
 

@@ -23,11 +23,11 @@ from lake_assets.silver.reconcile.repair import Repaired, repair
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Tracked
 from lake_assets_tests.helpers.lakes.bench import main_snapshots
-from lake_assets_tests.helpers.lakes.restored import restorer
 from lake_assets_tests.helpers.processes.child import run_python
 from lake_assets_tests.helpers.processes.same_lake import same_lake
 from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
 from lake_assets_tests.helpers.reconcile.reconciled_shop import ITEMS, ReconciledShop, lines
+from lake_assets_tests.helpers.reconcile.restored import restorer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 TABLE = "silver_shop.items"
