@@ -62,19 +62,5 @@ MART = Mart(
     ),
     compute=compute,
     partition_column=None,
-    comments={
-        "empty_since": "When the last bike left, by the source's commit",
-        "state": "breach: empty for longer than the limit; close: nearly so; within limit: neither",
-        "docks_available": "Docks to which a bike can be returned",
-        "as_of": "The source's last commit",
-    },
-    settings=RackSettings,
-    comments={
-        "empty_since": "Since when it has had no bike; NULL if the change log does not have it yet",
-        "minutes_empty": "From then to `as_of`",
-        "state": "`breach` of the empty-rack limit, `close` to it, or `within limit`",
-        "docks_available": "Free docks",
-        "as_of": "The source's last commit",
-    },
     owners=("team:operations",),
 )
