@@ -138,7 +138,7 @@ def test_latencies_of_days_fit_a_console_of_a_hundred_columns() -> None:
     line = TableLatency(table, 77, days, Spread(11.6, 20.0, 999.94, 86_400.0), days, (0,) * (len(BOUNDS) + 1))
     show.show_latency(Console(file=printed, width=100), [line])
     (shown,) = [text for text in printed.getvalue().splitlines() if "station_status_changes" in text]
-    days_late = "5.1 / 6.7 d / 7.0 d"
+    days_late = "5.1 / 6.7d / 7.0d"
     assert " ".join(shown.split()) == (
-        f"bikeshare.station_status_changes 77 {days_late} 11.6 / 999.9 / 24.0 h {days_late}"
+        f"bikeshare.station_status_changes 77 {days_late} 11.6 / 1000 / 24h {days_late}"
     )

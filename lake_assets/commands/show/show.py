@@ -156,7 +156,7 @@ def show_latency(console: Console, found: Sequence[TableLatency]) -> None:
         "commit to table": lambda line: _spread(line.from_commit),
     }
     console.print(table_of(found, columns))
-    console.print("Seconds, or hours and days, by commit (p50, p99, max), for the oldest change of each.")
+    console.print("Seconds (h: hours, d: days) by commit (p50, p99, max), for the oldest change of each.")
     for title, gold in (("silver", False), ("marts", True)):
         lines = [line for line in found if line.table.startswith("gold.") is gold]
         if lines:
@@ -169,10 +169,10 @@ def _spread(spread: Spread | None) -> str:
 
 
 def _short(seconds: float) -> str:
-    """Three of them fit into a column of 25 characters: changes of an old file are late by days."""
-    if seconds < 1000:
-        return f"{seconds:.1f}"
-    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:,.1f} d"
+    """Three of them fit into a column of 17 characters: changes of an old file are late by days."""
+    if seconds < 3600:
+        return f"{seconds:.1f}" if seconds < 100 else f"{seconds:.0f}"
+    return f"{seconds / 3600:.0f}h" if seconds < 172_800 else f"{seconds / 86_400:,.1f}d"
 
 
 def _bars(console: Console, counts: Sequence[int]) -> None:
