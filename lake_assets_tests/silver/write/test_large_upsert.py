@@ -251,6 +251,28 @@ def test_files_with_keys_of_different_widths(shop: Bench, written: list[str]) ->
     assert written == ["as read"]
 
 
+def test_changes_of_unknown_rows_are_counted(spark: SparkSession, tmp_path: Path, written: list[str]) -> None:
+    """Of a table without a full load, a delete of an unknown row as well."""
+    found, clock = bench(tmp_path), Clock()
+    applied(found, changed(clock, ("I", 1, "a"), ("I", 2, "b")))
+    batch = applied(found, changed(clock, ("D", 1, "a"), ("D", 8, "h"), ("U", 9, "i")))
+    assert (batch.position.unknown_rows, values(found)) == (2, {2: "b", 9: "i"})
+    assert written == ["as read", "as read"]
+
+
+def test_a_batch_with_files_from_before_its_key_was_renamed(shop: Bench, written: list[str]) -> None:
+    clock = Clock(NOON + timedelta(hours=1))
+    before = parquet(changed(clock, ("U", 1, "x"), ("U", 2, "y")))
+    shop.put(before, types=TYPES)
+    columns = {"nr": "long not null", "v": "string"}
+    shop.edit({"public.items": {"columns": columns, "primary_key": ["nr"], "renamed_from": {"nr": "id"}}})
+    rows = [clock.change("U", {"nr": 1, "v": "z"}), clock.change("I", {"nr": 7, "v": "g"})]
+    put(shop, cdc_file("public.items", clock.now, rows), types={"nr": pa.int64(), "v": pa.string()})
+    shop.apply()
+    assert {row["nr"]: row["v"] for row in shop.stored()} == {1: "z", 2: "y", 3: "c", 4: "d", 7: "g"}
+    assert len(shop.stored()) == 5
+
+
 def test_keys_of_two_columns(spark: SparkSession, tmp_path: Path, written: list[str]) -> None:
     columns = {"shop": "string not null", "nr": "int not null", "v": "string"}
     found = bench(tmp_path, {"columns": columns, "primary_key": ["shop", "nr"]})
