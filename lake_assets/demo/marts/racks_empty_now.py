@@ -62,5 +62,13 @@ MART = Mart(
     ),
     compute=compute,
     partition_column=None,
+    settings=RackSettings,
+    comments={
+        "empty_since": "Since when it has had no bike; NULL if the change log does not have it yet",
+        "minutes_empty": "From then to `as_of`",
+        "state": "`breach` of the empty-rack limit, `close` to it, or `within limit`",
+        "docks_available": "Free docks",
+        "as_of": "The source's last commit",
+    },
     owners=("team:operations",),
 )
