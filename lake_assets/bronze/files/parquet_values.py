@@ -208,6 +208,8 @@ class _Columns:
 
     def figures(self, rows: pa.Table) -> DmsFigures:
         """The figures of some rows. Raises _Unusable."""
+        if not rows.num_rows:
+            return DmsFigures()
         by_op = self._operations(rows)
         lowest, highest = (None, None) if self._time is None else _times(rows[self._time])
         if self._sequence is None:

@@ -96,6 +96,20 @@ def test_rows_of_a_full_load_have_no_sequence(tmp_path: Path) -> None:
     )
 
 
+def test_a_file_without_rows_has_figures_and_no_changes(tmp_path: Path) -> None:
+    nothing = {name: pa.array([], pa.string()) for name in CHANGES}
+    assert figures(tmp_path, nothing) == DmsFigures()
+    table = pa.table(nothing)
+    file = Written("file.parquet", (tmp_path / "file.parquet").stat().st_size, FileKind.CDC)
+    names, key = tuple(table.column_names), {"id": "string"}
+    types = dict.fromkeys(names, "string")
+    found = checked_file(LocalStore(tmp_path), file, Layout(names, names), types, DMS, key)
+    assert found is not None
+    assert found.changes is not None
+    assert found.changes.column_names == ["id", "_op", "_sequence"]
+    assert found.changes.num_rows == 0
+
+
 def test_a_full_load_may_have_neither_operation_nor_time(tmp_path: Path) -> None:
     found = figures(tmp_path, {"id": [1, 2]}, FileKind.LOAD)
     assert found == DmsFigures(2, {"I": 2, "U": 0, "D": 0})

@@ -98,6 +98,14 @@ def test_the_last_changes_of_several_files_are_written(shop: Bench, written: lis
     assert values(shop)[1] == "later"
 
 
+def test_a_file_without_rows_beside_others(shop: Bench, written: list[str]) -> None:
+    clock = Clock()
+    put(shop, changed(clock))
+    applied(shop, changed(clock, ("U", 1, "x")))
+    assert values(shop) == {1: "x", 2: "b", 3: "c", 4: "d"}
+    assert written == ["as read"]
+
+
 def test_new_keys_are_appended(shop: Bench, written: list[str]) -> None:
     assert applied(shop, changed(Clock(), ("I", 8, "h"), ("I", 9, "i"))).strategy == "append"
     assert values(shop) == {1: "a", 2: "b", 3: "c", 4: "d", 8: "h", 9: "i"}
