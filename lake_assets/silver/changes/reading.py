@@ -34,7 +34,7 @@ from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.storage.object_store import ObjectStore
 
 ONE_TASK_BYTES = 2 * 2**20
-"""One task reads all files if they have no more bytes in total."""
+"""Bytes, in total, of the files that one task reads, if they are small: a stage costs more than so few rows."""
 MOST_ROWS = 4_000_000
 """Rows of a batch whose keys and sequences fit into this process, at about 60 bytes each."""
 LARGE = 50_000
@@ -75,9 +75,9 @@ class Reading:
         self._frames = partial(self._grouped, spark)
         self._groups = self._frames()
         self._all = reduce(_union, (rows.drop("_place") for _, rows in self._groups))
-        if sum(part.file.size for part in parts) <= ONE_TASK_BYTES:
-            # Avoids a shuffle: a stage costs more than so few rows.
-            self._all = self._all.coalesce(1)
+        # Spark would make a task of every 31 files, however small, and each task writes a file.
+        tasks = -(-sum(part.file.size for part in parts) // ONE_TASK_BYTES)
+        self._all = self._all.coalesce(max(1, tasks))
         self.changes = self._all
         """Every row within the cut, unusable ones included."""
         self._sides: Observed | None = None
