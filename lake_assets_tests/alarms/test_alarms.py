@@ -44,7 +44,9 @@ def test_once_per_rack_and_spell(tmp_path: Path, webhook: Webhook) -> None:
     assert webhook.texts[1:] == [f"Rack {n} is empty since 2026-03-01 12:00:00+00:00." for n in (2, 3)]
     write(lake)
     write(lake, rack(1))
-    assert sent(lake).sent == [], "the same spell, computed again"
+    assert sent(lake) == AlarmRound(), (
+        "the same spell, computed again: nothing is due, not even for another sender"
+    )
     write(lake, rack(1, since=SINCE + timedelta(hours=1)))
     assert len(sent(lake).sent) == 1, "the next spell of the same rack"
     assert len(set(webhook.ids)) == len(webhook.ids) == 4
@@ -85,6 +87,8 @@ def test_an_alarm_that_is_refused_does_not_hold_up_the_others(tmp_path: Path, we
     assert len(done.unsent) == 2
     assert webhook.requests == 2
     assert all("answered 400" in problem for problem in done.problems)
+    webhook.status = 200
+    assert len(sent(lake).sent) == 2, "a refused alarm is tried again"
 
 
 def test_a_mart_that_cannot_be_read_is_reported(tmp_path: Path, webhook: Webhook) -> None:
