@@ -11,17 +11,11 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.schema import Schema
-from pyiceberg.types import NestedField, StringType, TimestamptzType
 
-from lake_assets.iceberg.ops_table import OpsTable, Row
+from lake_assets.iceberg.ops_table import OpsTable, Row, ops_schema
 
 NAME = "alarm_claims"
-_SCHEMA = Schema(
-    NestedField(1, "id", StringType(), required=True),
-    NestedField(2, "sender", StringType(), required=True),
-    NestedField(3, "until", TimestamptzType(), required=True),
-)
+_SCHEMA = ops_schema(id="string not null", sender="string not null", until="timestamptz not null")
 
 
 @dataclass(frozen=True, slots=True)

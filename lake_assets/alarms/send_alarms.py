@@ -65,11 +65,8 @@ def unsent_alarms(runtime: LakeRuntime, log: AlarmLog) -> tuple[list[Alarm], lis
 def _send(webhook: Webhook, runtime: LakeRuntime, log: AlarmLog, done: AlarmRound) -> None:
     waiting, done.unsent = done.unsent, []
     lease = 2 * webhook.longest + MARGIN
-    claims, claimed, claim_again = (
-        AlarmClaims(runtime.catalog, lease),
-        set[str](),
-        datetime.min.replace(tzinfo=UTC),
-    )
+    claims, claimed = AlarmClaims(runtime.catalog, lease), set[str]()
+    claim_again = datetime.min.replace(tzinfo=UTC)
     for place, alarm in enumerate(waiting):
         if (now := datetime.now(UTC)) >= claim_again:
             # What another sender has sent until it gave its claims back is in the log by now.

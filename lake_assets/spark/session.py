@@ -154,7 +154,7 @@ class SparkSessions:
     def _embedded(self, lake: LakeConfig) -> "SparkSession":
         from pyspark.sql import SparkSession
 
-        if not has_jvm():
+        if not has_jvm():  # a running one shows that Java is there, and the check starts Java
             check_java()
         _quiet_pyspark()
         with _redirected(self._spark_log):

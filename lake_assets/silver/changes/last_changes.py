@@ -21,9 +21,9 @@ from pyspark.sql import functions as F
 from lake_assets.bronze.files.parquet_values import OPERATION, SEQUENCE
 from lake_assets.bronze.reader.places import plain
 from lake_assets.silver.changes.key_states import Counts
-from lake_assets.silver.table.change_events import COMMIT_DIGITS, DELETED, INSERTED, UPDATED
+from lake_assets.silver.changes.large_batch import OPERATIONS
+from lake_assets.silver.table.change_events import COMMIT_DIGITS
 
-_OPERATIONS = (INSERTED, UPDATED, DELETED)
 _I, _U, _D = range(3)
 _HIGH_DIGITS, _LOW_DIGITS = 17, 18
 """Of a sequence's 35 digits: each part fits into a long."""
@@ -127,7 +127,7 @@ def _codes(rows: pa.Table, key: Sequence[str]) -> _Numbers | None:
 
 
 def _operations(rows: pa.Table) -> NDArray[np.int8]:
-    found = pc.index_in(rows[OPERATION].combine_chunks(), pa.array(_OPERATIONS))
+    found = pc.index_in(rows[OPERATION].combine_chunks(), pa.array(OPERATIONS))
     return np.asarray(found, np.int8)
 
 

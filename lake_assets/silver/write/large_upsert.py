@@ -8,16 +8,16 @@ attempt is given up, and the next one computes the changes first. Here: that str
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver.changes.collapse import events
 from lake_assets.silver.changes.key_states import has_number_key, keys_of
 from lake_assets.silver.changes.last_changes import LastChanges, fingerprint, last_changes
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import touched_by_keys
-from lake_assets.silver.table.change_events import DELETED, commit_of, key_columns
-from lake_assets.silver.table.targets import UNTRACKED, Target
+from lake_assets.silver.table.change_events import DELETED, commit_of
+from lake_assets.silver.table.targets import UNTRACKED
 from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
@@ -47,10 +47,11 @@ def write_large_batch(reader: BatchReader, reading: Reading, current: Attempt, l
     touched: Mapping[str, str] = {}
     if target.tracked != UNTRACKED:
         with context.watch.stage("touched_periods"):
-            states = _states(target, last.marked(reading.usable, last.is_last).filter("_marked"))
+            marked = last.marked(reading.usable, last.is_last).filter("_marked")
+            states = events(marked, target.key, before_images=False)
             touched = touched_by_keys(context.address, context.position.snapshot_id, target, states)
     context.stage("write")
-    every_key = keys_of(_states(target, reading.changes), target, counts.keys)
+    every_key = keys_of(events(reading.changes, target.key, before_images=False), target, counts.keys)
     deletes = delete_keys(context, current, every_key, counts)
     observed = Observed()
     changes = observed.on(
@@ -67,8 +68,8 @@ def write_large_batch(reader: BatchReader, reading: Reading, current: Attempt, l
             raise Unforeseen("a file has been written again since its sequences were read")
 
     def unseen_updates(removed: int) -> int:
-        updated = _states(target, last.marked(reading.usable, last.is_update).filter("_marked"))
-        return count_unseen(context, updated, counts, removed)
+        marked = last.marked(reading.usable, last.is_update).filter("_marked")
+        return count_unseen(context, events(marked, target.key, before_images=False), counts, removed)
 
     return Written(
         strategy="delete_and_append" if deletes else "append",
@@ -80,10 +81,3 @@ def write_large_batch(reader: BatchReader, reading: Reading, current: Attempt, l
         unseen_updates=unseen_updates,
         present=counts.present,
     )
-
-
-def _states(target: Target, changes: DataFrame) -> DataFrame:
-    """Changes as states of their keys: see `collapse`."""
-    names = zip(key_columns(target.key), target.key, strict=True)
-    keys = [F.col("_image")[name].alias(held) for held, name in names]
-    return changes.select(*keys, (F.col("_op") == DELETED).alias("_tombstone"), "_image")
