@@ -45,7 +45,7 @@ class Bench:
     def measured(self, batch: Callable[[Sequence[Path]], None], files: Sequence[Path]) -> Measured:
         """A contender's `load` or `apply`: its seconds, and what is new in the warehouse."""
         warehouse = self.folder / "warehouse"
-        before, worked = sizes(warehouse), self._processor()
+        before, worked = sizes(warehouse), self.processor()
         began = time.perf_counter()
         try:
             batch(files)
@@ -53,9 +53,9 @@ class Bench:
             return NOT_MEASURED
         seconds = time.perf_counter() - began
         changes = sum(file.stat().st_size for file in files)
-        return Measured.of(seconds, self._processor() - worked, changes, before, sizes(warehouse))
+        return Measured.of(seconds, self.processor() - worked, changes, before, sizes(warehouse))
 
-    def _processor(self) -> float:
+    def processor(self) -> float:
         """Seconds that the processors have worked for the server and this process."""
         times = self.server.cpu_times()
         return float(times.user + times.system) + time.process_time()

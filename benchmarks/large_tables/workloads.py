@@ -68,6 +68,7 @@ class Source:
     table: str = "items"
     ending: str = "parquet"
     """Or csv."""
+    values: str = VALUES
     chosen: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
     batches: int = 0
     change: int = 0
@@ -76,6 +77,8 @@ class Source:
         self.alive = np.arange(self.rows, dtype=np.int64)
         """The keys of the source's rows, in order."""
         self.next_key = self.rows
+        self._versions = np.zeros(self.rows, np.int64)
+        """Of every key that there has been, its newest version."""
         self._duckdb = duckdb.connect()
         self._duckdb.execute("SET TimeZone = 'UTC'")
         (self.folder / "public" / self.table).mkdir(parents=True)
@@ -109,7 +112,17 @@ class Source:
         number = np.arange(self.change, self.change + len(keys), dtype=np.int64)
         self.change += len(keys)
         rows = pa.table({"Op": ops[order], "id": keys[order], "version": number + 1, "number": number})
+        self._versions = np.append(self._versions, np.zeros(inserted, np.int64))
+        self._versions[keys[order]] = number + 1  # the last one of a key stays
         return [self._file(rows, part, place) for place, part in enumerate(self._parts(rows, workload.files))]
+
+    def expected(self) -> Path:
+        """Writes the rows that the source has now, without any columns of DMS, as one Parquet file."""
+        rows = pa.table({"id": self.alive, "version": self._versions[self.alive]})
+        self._duckdb.register("given", rows)
+        path = self.folder.parent / f"{self.table}.parquet"
+        self._duckdb.execute(f"COPY (SELECT {self.values} FROM given) TO '{path}' ({FORMATS['parquet']})")
+        return path
 
     def _parts(self, rows: pa.Table, files: int) -> list[tuple[int, int]]:
         each = -(-rows.num_rows // files)
@@ -127,7 +140,7 @@ class Source:
         path = self.folder / f"public/{self.table}/{name}.{self.ending}"
         hidden = path.with_name(f".{path.name}")
         self._duckdb.register("given", rows)
-        rows_of_file = f"SELECT {before}, {VALUES}, {after} FROM given"
+        rows_of_file = f"SELECT {before}, {self.values}, {after} FROM given"
         if self.ending == "csv":  # without the zone
             rows_of_file = f"SELECT * REPLACE (started_at::TIMESTAMP AS started_at) FROM ({rows_of_file})"
         self._duckdb.execute(f"COPY ({rows_of_file}) TO '{hidden}' ({FORMATS[self.ending]})")

@@ -1,0 +1,128 @@
+"""`python -m benchmarks.many_batches`: what a batch of 1,000 changes costs after a thousand others.
+
+A table of a million rows, and the rounds of the continuous run (`orchestration/runs/continuous_run.py`) with its
+maintenance, as in production. A second table of the same rows warms the server up. A batch's cost is that of its round
+up to the moment when its rows are readable; that of the round includes the maintenance behind it. In the end the table
+must equal the source. Here: that. Not here: other ways to apply the batches (`large_tables`).
+"""
+
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean, median
+
+import dagster as dg
+
+from benchmarks.large_tables.bench import Bench, assert_same, opened, options
+from benchmarks.large_tables.contenders import read
+from benchmarks.large_tables.results import PRODUCT
+from benchmarks.large_tables.workloads import Source, Workload
+from lake_assets.config import ContinuousConfig
+from lake_assets.orchestration.runs.continuous_run import Continuous, Round
+from lake_assets.silver.write.batch import TableResult
+
+WORKLOAD = Workload("1,000 uniform", 1_000, files=1)
+ENDS = 20
+"""Batches at the beginning and at the end that are compared."""
+
+
+class Rounds(Continuous):
+    """Notes what the last batch had cost when its rows were readable."""
+
+    bench: Bench
+    began: tuple[float, float] = 0.0, 0.0
+    batch: tuple[float, float] = 0.0, 0.0
+
+    def _applied(self, result: TableResult, done: Round) -> None:
+        self.batch = self.since()
+        super()._applied(result, done)
+
+    def since(self) -> tuple[float, float]:
+        """Seconds, and those of the processors, since the round has begun."""
+        return time.perf_counter() - self.began[0], self.bench.processor() - self.began[1]
+
+    def apply(self, files: Sequence[Path]) -> Round:
+        """A round, which must apply the files."""
+        self.began = time.perf_counter(), self.bench.processor()
+        done = self.round()
+        assert (done.files, done.batches, done.failed) == (len(files), 1, []), done
+        return done
+
+
+def measure(bench: Bench, given: Namespace) -> None:
+    """Prints a line for each hundred batches, and the comparison of the first ones with the last ones."""
+    rounds = Rounds(
+        bench.lake.runtime,
+        "bench",
+        bench.lake.targets,
+        (),
+        dg.DagsterInstance.ephemeral(),
+        settings=ContinuousConfig(),
+    )
+    rounds.bench = bench
+    warm, source = Source(bench.bronze, given.rows, "warm"), Source(bench.bronze, given.rows)
+    for each in (warm, source):
+        each.load()
+        while rounds.round().under_way:
+            time.sleep(0.1)
+    for _ in range(given.warm_up):
+        rounds.apply(warm.changes(WORKLOAD))
+    batches: list[tuple[float, float]] = []
+    whole: list[tuple[float, float]] = []
+    maintained, end = 0, time.monotonic() + given.minutes * 60
+    for number in range(1, given.batches + 1):
+        if time.monotonic() > end:
+            break
+        done = rounds.apply(source.changes(WORKLOAD))
+        batches.append(rounds.batch)
+        whole.append(rounds.since())
+        maintained += len(done.maintained)
+        if number in (1, ENDS) or number % 100 == 0:
+            print(f"batch {number}: {_state(bench)}; maintained {maintained} times", flush=True)
+    print(f"{len(batches)} batches: {_state(bench)}")
+    rounds.finish()
+    rounds.close()
+    for what, costs, take in (("batch", batches, median), ("round, mean", whole, mean)):
+        ends = min(ENDS if costs is batches else 100, len(costs) // 2)
+        for unit, place in (("s", 0), ("processor s", 1)):
+            first, last = (take([one[place] for one in part]) for part in (costs[:ends], costs[-ends:]))
+            print(
+                f"{what}: first {ends} {first:.2f} {unit}, last {ends} {last:.2f} {unit}: {last / first:.2f}"
+            )
+    rows = bench.spark.table(f"{bench.catalog}.silver_bench.items")
+    assert_same({PRODUCT: rows, "source": read(bench.spark, [source.expected()])}, len(source.alive))
+    print(f"The table has the {len(source.alive):,} rows of the source.")
+
+
+def _state(bench: Bench) -> str:
+    """Files, snapshots and metadata of the table, and of the file log."""
+    told = []
+    for identifier in ("silver_bench.items", "lake_ops.bronze_files"):
+        table = bench.lake.runtime.catalog.load_table(identifier)
+        newest = table.current_snapshot()
+        assert newest is not None
+        assert newest.summary is not None
+        figures = newest.summary.additional_properties
+        size = Path(table.metadata_location.removeprefix("file:")).stat().st_size
+        told.append(
+            f"{identifier} {figures['total-data-files']} data files, {figures['total-delete-files']} with deletes, "
+            f"{len(newest.manifests(table.io))} manifests, {len(table.metadata.snapshots)} snapshots, "
+            f"{size / 1000:.0f} kB of metadata"
+        )
+    return "; ".join(told)
+
+
+def main() -> None:
+    """The command line."""
+    parser = options(__doc__, rows=1_000_000, repeat=1, memory="3g")
+    parser.add_argument("--batches", type=int, default=1_000)
+    parser.add_argument("--minutes", type=float, default=120, help="for the batches, at most")
+    parser.add_argument("--warm-up", type=int, default=60, help="batches of the other table, before")
+    given = parser.parse_args()
+    with opened("many_batches", given, ("items", "warm")) as bench:
+        measure(bench, given)
+
+
+if __name__ == "__main__":
+    main()
