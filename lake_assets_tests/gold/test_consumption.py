@@ -2,10 +2,12 @@
 
 from datetime import UTC, date, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lake_assets.gold.consumption import Consumption, fingerprint, read_consumption
+from lake_assets.gold.periods.grain import Grain
 
 NOW = datetime(2024, 3, 5, 18, 30, 0, 1, tzinfo=UTC)
 
@@ -24,6 +26,13 @@ consumptions = st.builds(
 
 @given(consumptions)
 def test_a_commit_brings_it_back(state: Consumption) -> None:
+    assert read_consumption(state.properties()) == state
+
+
+@pytest.mark.parametrize("grain", Grain)
+def test_the_length_of_pending_periods_alone_is_known(grain: Grain) -> None:
+    """Else they would be taken for those of a mart whose partitions were others, and dropped."""
+    state = Consumption({"silver_a.trips": 1}, frozenset({grain.of(NOW)}), NOW, grain=grain)
     assert read_consumption(state.properties()) == state
 
 

@@ -80,6 +80,25 @@ def test_only_rows_that_differ_are_written(spark: SparkSession, tmp_path: Path) 
     bikes.instance.dispose()
 
 
+def test_rows_that_were_there_twice_before_the_mart_had_a_key(spark: SparkSession, tmp_path: Path) -> None:
+    """Also those that do not differ from the computed row with their key."""
+    file, query = tmp_path / f"{NAME}.sql", BIKES_RIDDEN[BIKES_RIDDEN.index("SELECT") :]
+    file.write_text(f"{BIKES_RIDDEN} UNION ALL {query}".replace("key: bike_id\n", ""))
+    bikes = BikeLake(tmp_path)
+    bikes.restart([load_mart(str(file))])
+    bikes.load("trips", at(1), [trip(number, at(1), at(1, "12:30"), bike_id=number) for number in (1, 2)])
+    bikes.apply("trips")
+    assert bikes.compute() == {NAME: None}
+    assert len(bikes.rows(f"gold.{NAME}")) == 4
+
+    file.write_text(BIKES_RIDDEN)
+    bikes.restart([load_mart(str(file))])
+    refresh(bikes, ("I", trip(3, at(2), None, bike_id=2)))
+    assert ridden(bikes) == {1: 1, 2: 2}
+    assert len(bikes.rows(f"gold.{NAME}")) == 2
+    bikes.instance.dispose()
+
+
 @pytest.mark.parametrize(
     ("edit", "problem"),
     [

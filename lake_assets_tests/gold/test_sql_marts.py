@@ -168,6 +168,16 @@ def test_parameters(session: SparkSession, tmp_path: Path) -> None:
     assert {row["named"] for row in cheaper} == {"a{}", "b{}"}
 
 
+def test_a_subquery_with_the_name_of_its_table(session: SparkSession, tmp_path: Path) -> None:
+    """`WITH items AS (… silver_shop.items …)`: what follows reads the subquery, which reads the table."""
+    text = GOOD.replace("FROM silver_shop.items", "FROM items")
+    text = text.replace("SELECT to_date", "WITH items AS (SELECT * FROM silver_shop.items)\nSELECT to_date")
+    mart = load_mart(written(tmp_path, text))
+    assert mart.rules == load_mart(written(tmp_path, GOOD)).rules
+    rows = mart.compute(request(session, "name, price, CAST(text AS timestamp) AS at")).collect()
+    assert [tuple(row) for row in rows] == [(date(2026, 3, 1), "b{}")]
+
+
 def test_what_spark_refuses_is_told_with_its_line(session: SparkSession, tmp_path: Path) -> None:
     mart = load_mart(written(tmp_path, GOOD))
     with pytest.raises(

@@ -12,14 +12,19 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lake_assets.alarms.alarm_log import AlarmLog
+from lake_assets.alarms.send_alarms import unsent_alarms
 from lake_assets.demo.dms.dms_settings import DmsWriterSettings
 from lake_assets.demo.dms.output_storage import open_storage
 from lake_assets.demo.dms.written_files import WrittenFiles
@@ -33,19 +38,20 @@ from lake_assets_tests.helpers.orchestration.dagster_dev import (
     MARTS,
     SILVER,
     Dev,
+    caught_up,
     differences,
     history_lands,
     running,
     trips_by_day,
 )
+from lake_assets_tests.helpers.processes.child import environment
 from lake_assets_tests.helpers.servers.chromium import headless_chromium
 from lake_assets_tests.helpers.servers.webhook import Webhook, webhook_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 REPOSITORY = 'repositoryName: "__repository__", repositoryLocationName: "lake_assets"'
-FILE_SENSOR = f'sensorSelector: {{{REPOSITORY}, sensorName: "bikeshare_files"}}'
-"""Arguments of GraphQL queries."""
+"""An argument of GraphQL queries."""
 
 BUSY = "Loading|Materializing"
 """In the text of a node that is not drawn yet, or whose asset a run computes; the sensors may start one at any time."""
@@ -95,8 +101,7 @@ def test_materialize_applies_what_is_pending(dev: Dev) -> None:
     assert {key for key, node in assets.items() if not node["isMaterializable"]} == bronze
     assert {key for key, node in assets.items() if not node["isExecutable"]} == bronze
 
-    dev.query(f'mutation{{stopSensor(id: "{file_sensor(dev)["id"]}"){{__typename}}}}')
-    dev.wait("end of its tick", lambda: file_sensor(dev)["ticks"][0]["status"] != "STARTED")
+    stop_sensor(dev, "bikeshare_files")
     dev.wait("end of all runs", lambda: all(run["status"] in ("SUCCESS", "FAILURE") for run in dev.runs()))
     run_feed(dev.folder / ".lake/bronze", dev.database, rate=100, flush_seconds=0.5, duration=1, seed=3)
     log_arrivals(lake.runtime, "bikeshare")
@@ -112,7 +117,7 @@ def test_materialize_applies_what_is_pending(dev: Dev) -> None:
         return bool(newest["runId"] == run["runId"])
 
     dev.wait("its materialization", recorded)
-    dev.query(f"mutation{{startSensor({FILE_SENSOR}){{__typename}}}}")
+    start_sensor(dev, "bikeshare_files")
 
 
 def test_the_daemon_sends_one_alarm_for_each_rack_and_spell(dev: Dev, webhook: Webhook) -> None:
@@ -141,6 +146,58 @@ def test_the_daemon_sends_one_alarm_for_each_rack_and_spell(dev: Dev, webhook: W
     assert webhook.requests == len(set(webhook.ids)), "of no rack is an alarm sent twice"
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("first", ["daemon", "sync"])
+def test_the_daemon_and_a_sync_at_once_send_each_alarm_once(
+    dev: Dev, webhook: Webhook, first: str, tmp_path: Path
+) -> None:
+    """The webhook is so slow that the second one begins while the first one is sending."""
+    lake = dev.lake() if dev.database.exists() else history_lands(dev)
+    racks = range(3, 8) if first == "daemon" else range(8, 13)
+    stop_sensor(dev, "alarms")
+    bikes_change(dev, (1, dict.fromkeys(racks, 0)), (46, {2: 1}))
+    dev.wait("equal tables and marts", lambda: caught_up(dev, lake))
+    due = {alarm.id for alarm in unsent_alarms(lake.runtime, AlarmLog(lake.runtime.catalog))[0]}
+    assert len(due) >= len(racks)
+    before, sent = webhook.requests, len(webhook.ids)
+    webhook.silent_seconds = 3.0
+    try:
+        if first == "daemon":
+            start_sensor(dev, "alarms")
+            dev.wait("the daemon's first request", lambda: webhook.requests > before)
+            with syncing(dev, tmp_path / "out") as sync:
+                assert sync.wait(200) == 0
+            assert "left to another process that is sending" in (tmp_path / "out").read_text()
+        else:
+            with syncing(dev, tmp_path / "out") as sync:
+                dev.wait("the first request of sync", lambda: webhook.requests > before)
+                start_sensor(dev, "alarms")
+                dev.wait("tick of the daemon", lambda: "another process is sending" in newest_skip(dev))
+                assert sync.poll() is None, "the daemon has looked after the end, so that the test shows nothing"
+                assert sync.wait(200) == 0
+        dev.wait("all alarms", lambda: due <= set(webhook.ids))
+    finally:
+        webhook.silent_seconds = 0.0
+    ticks = alarm_ticks(dev)
+    dev.wait("two more rounds", lambda: alarm_ticks(dev) >= ticks + 2)
+    assert sorted(webhook.ids[sent:]) == sorted(due)
+    assert webhook.requests - before == len(due)
+
+
+@contextmanager
+def syncing(dev: Dev, output: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """Inside the block, `lake-assets sync` runs in the lake's folder."""
+    command = [sys.executable, "-m", "lake_assets.cli", "sync"]
+    with (
+        output.open("wb") as out,
+        subprocess.Popen(command, cwd=dev.folder, env=environment(), stdout=out, stderr=out) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def bikes_change(dev: Dev, *changes: tuple[float, dict[int, int]]) -> None:
     """DMS files of commits, each so many seconds after the one before, that leave a rack so many bikes."""
     database = SourceDatabase(dev.database)
@@ -160,17 +217,36 @@ def bikes_change(dev: Dev, *changes: tuple[float, dict[int, int]]) -> None:
 
 def alarm_ticks(dev: Dev) -> int:
     """How often the sensor of alarms has looked; none of its ticks may have failed."""
-    selector = f'sensorSelector: {{{REPOSITORY}, sensorName: "alarms"}}'
-    wanted = "{... on Sensor{sensorState{ticks(limit: 1000){status}}}}"
-    found = dev.query(f"{{sensorOrError({selector}){wanted}}}")["sensorOrError"]["sensorState"]["ticks"]
+    found = sensor(dev, "alarms", 1000)["ticks"]
     assert not [tick for tick in found if tick["status"] == "FAILURE"]
     return sum(tick["status"] == "SKIPPED" for tick in found)
 
 
-def file_sensor(dev: Dev) -> Any:
-    """Id and newest tick of the sensor for files."""
-    wanted = "{... on Sensor{sensorState{id ticks(limit: 1){status}}}}"
-    return dev.query(f"{{sensorOrError({FILE_SENSOR}){wanted}}}")["sensorOrError"]["sensorState"]
+def newest_skip(dev: Dev) -> str:
+    """What the newest tick of the sensor of alarms has said."""
+    return str(sensor(dev, "alarms")["ticks"][0]["skipReason"])
+
+
+def sensor(dev: Dev, name: str, limit: int = 1) -> Any:
+    """Id and newest ticks of a sensor."""
+    wanted = f"{{... on Sensor{{sensorState{{id ticks(limit: {limit}){{status skipReason}}}}}}}}"
+    return dev.query(f"{{sensorOrError({selected(name)}){wanted}}}")["sensorOrError"]["sensorState"]
+
+
+def stop_sensor(dev: Dev, name: str) -> None:
+    """As a user switches it off, and waits for the end of its tick."""
+    dev.query(f'mutation{{stopSensor(id: "{sensor(dev, name)["id"]}"){{__typename}}}}')
+    dev.wait("end of its tick", lambda: sensor(dev, name)["ticks"][0]["status"] != "STARTED")
+
+
+def start_sensor(dev: Dev, name: str) -> None:
+    """As a user switches it on."""
+    dev.query(f"mutation{{startSensor({selected(name)}){{__typename}}}}")
+
+
+def selected(name: str) -> str:
+    """A sensor, as an argument of GraphQL queries."""
+    return f'sensorSelector: {{{REPOSITORY}, sensorName: "{name}"}}'
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
@@ -41,6 +41,10 @@ ATTEMPTS = 20
 """The last step takes seconds: under a continuous feed, some attempts lose the race."""
 
 
+class Outdated(ApplyConflict):
+    """The computed rows may not be right any more: they have to be computed again, instead of published again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Repaired:
     """The outcome of a repair."""
@@ -69,7 +73,7 @@ def repair(runtime: LakeRuntime, target: Target, cycle: Cycle, chosen: Collectio
                 "Use lake-assets rebuild.",
             )
         policy = Retrying(
-            retry=retry_if_exception_type(ApplyConflict),
+            retry=retry_if_exception(_is_lost_race),
             stop=stop_after_attempt(ATTEMPTS),
             wait=wait_random_exponential(multiplier=0.1, max=2),
             reraise=True,
@@ -77,6 +81,10 @@ def repair(runtime: LakeRuntime, target: Target, cycle: Cycle, chosen: Collectio
         return policy(_publish, context, states, number)
 
     return at_position(runtime, target, work)
+
+
+def _is_lost_race(error: BaseException) -> bool:
+    return isinstance(error, ApplyConflict) and not isinstance(error, Outdated)
 
 
 def _publish(context: BatchContext, states: DataFrame, number: int) -> Repaired:
@@ -99,7 +107,7 @@ def _publish(context: BatchContext, states: DataFrame, number: int) -> Repaired:
 
 
 def _now(context: BatchContext, table: Table | None) -> tuple[Position, list[LoggedFile]]:
-    """The table's position now, and its files. Raises ApplyConflict if the computed rows may not be right any more."""
+    """The table's position now, and its files. Raises Outdated."""
     position, before = read_position(table), context.position
     same_columns = (
         table is not None
@@ -108,7 +116,7 @@ def _now(context: BatchContext, table: Table | None) -> tuple[Position, list[Log
     )
     same_rows = position.epoch == before.epoch and position.masks == before.masks
     if not same_rows or position.log_offset < before.log_offset or not same_columns:
-        raise ApplyConflict(f"{context.target.identifier}: it was loaded or changed meanwhile")
+        raise Outdated(f"{context.target.identifier}: it was loaded or changed meanwhile")
     target = context.target
     files = context.runtime.file_log.files(target.source, target.table)
     return position, living_files(files, target.mode, target.config.on_vanished)
@@ -116,7 +124,7 @@ def _now(context: BatchContext, table: Table | None) -> tuple[Position, list[Log
 
 def _applied_since(context: BatchContext, position: Position, logged: list[LoggedFile]) -> list[LoggedFile]:
     """The files that have rows which were applied since the states were computed; also some that may have none. Raises
-    ApplyConflict if they are not only changes."""
+    Outdated if they are not only changes."""
     before = context.position
     if (position.log_offset, position.cut) == (before.log_offset, before.cut):
         return []
@@ -128,7 +136,7 @@ def _applied_since(context: BatchContext, position: Position, logged: list[Logge
         if before.log_offset < file.offset <= position.log_offset or may_wait(file, before, margin)
     ]
     if any(file.kind is not FileKind.CDC for file in found):
-        raise ApplyConflict(f"{context.target.identifier}: other files than changes were applied meanwhile")
+        raise Outdated(f"{context.target.identifier}: other files than changes were applied meanwhile")
     return found
 
 
@@ -137,7 +145,7 @@ def _keys_in(context: BatchContext, files: list[LoggedFile]) -> DataFrame:
     target = context.target
     reading = BatchReader(context).read_again(files, ALL_ROWS)
     if reading is None:
-        raise ApplyConflict(f"{target.identifier}: files that were applied meanwhile cannot be read")
+        raise Outdated(f"{target.identifier}: files that were applied meanwhile cannot be read")
     found = events(reading.good, target.key, before_images=target.before_images)
     keys = checkpointed(found.select(*key_columns(target.key)).distinct())
     return broadcast_if_few(keys, keys.count())

@@ -3,17 +3,22 @@
 Not here: recording them (`silver/`).
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.catalog import Catalog
 
+from lake_assets.config import parse_column
 from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Follow, Input
+from lake_assets.gold.periods.grain import Grain
 from lake_assets.gold.registry import tracked_columns
+from lake_assets.gold.table_snapshots import naming_transform
 from lake_assets.silver.table.targets import Tracked
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
-from lake_assets_tests.helpers.marts.mart_views import mart
+from lake_assets_tests.helpers.marts.mart_views import create, mart
 
 TABLES: dict[str, Any] = {
     "public.trips": {
@@ -39,6 +44,29 @@ def test_silver_tracks_the_columns_it_is_not_partitioned_by(tmp_path: Path) -> N
         ("shop", "trips"): Tracked(days=("Closed", "ended")),
         ("shop", "trips_changes"): Tracked(days=("ended",)),
     }
+
+
+NAMED = {"hour": ("hour", "day", "week", "month"), "day": ("day", "week", "month"), "month": ("month",)}
+"""By the transform that partitions silver, the periods of a mart that its commits name."""
+
+
+@pytest.mark.parametrize("transform", NAMED)
+def test_a_partition_names_no_shorter_period_and_a_month_no_week(
+    catalog: Catalog, tmp_path: Path, transform: str
+) -> None:
+    """A month is not in one week: a change on its last day would be taken for one on its first."""
+    trips = TABLES["public.trips"] | {"partition_by": [f"{transform}(started)"]}
+    lake = lake_config(tmp_path, {"public.trips": trips})
+    table = create(catalog, "trips")
+    with table.update_spec() as spec:
+        spec.add_field("at", transform)
+    rule = Input("shop", "trips", Follow.PARTITION, "started")
+    for grain in Grain:
+        of = replace(mart(rule), columns=(parse_column("day", "timestamptz"),), partitions=grain)
+        untracked = ("shop", "trips") not in tracked_columns([of], lake)
+        named = naming_transform(table, "at", grain)
+        expected = (True, transform) if grain in NAMED[transform] else (False, None)
+        assert (untracked, named) == expected, grain
 
 
 @pytest.mark.parametrize(

@@ -18,15 +18,17 @@ from typer.testing import CliRunner
 from lake_assets import cli
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.reconcile.compare_slices import located
 from lake_assets.silver.reconcile.repair import Repaired, repair
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Tracked
+from lake_assets_tests.helpers.files.dms_files import load_file
 from lake_assets_tests.helpers.lakes.bench import main_snapshots
 from lake_assets_tests.helpers.processes.child import run_python
 from lake_assets_tests.helpers.processes.same_lake import same_lake
 from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
-from lake_assets_tests.helpers.reconcile.reconciled_shop import ITEMS, ReconciledShop, lines
+from lake_assets_tests.helpers.reconcile.reconciled_shop import ITEMS, NOON, TABLES, ReconciledShop, lines
 from lake_assets_tests.helpers.reconcile.restored import restorer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -133,6 +135,50 @@ def test_files_that_are_applied_meanwhile(shop: ReconciledShop, monkeypatch: pyt
     assert read_position(shop.bench.table()).log_offset == files[-1].offset
     monkeypatch.undo()
     assert repaired(shop) == Repaired()
+
+
+def test_masks_that_change_meanwhile(shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process masks a column while this one, which still has the lake.yaml from before, computes the rows: no
+    plain value reaches the table, and the repair says why it stops."""
+    runtime, target, cycle = shop.bench.lake.runtime, shop.target(), shop.cycle(1)
+
+    def with_a_mask_meanwhile(*given: Any) -> Any:
+        found = located(*given)
+        monkeypatch.undo()
+        shop.bench.edit({**TABLES, ITEMS: {**TABLES[ITEMS], "mask": {"v": "redact"}}})
+        assert rebuild(shop.bench.lake.runtime, shop.target()).published is not None
+        return found
+
+    monkeypatch.setattr("lake_assets.silver.reconcile.repair.located", with_a_mask_meanwhile)
+    with pytest.raises(TableStopped, match="v are masked by redact, and lake.yaml has no mask for it"):
+        repair(runtime, target, cycle, [0])
+    assert set(shop.bench.stored_by_id("v").values()) == {"***"}
+    assert list(shop.bench.table().metadata.refs) == ["main"]
+    assert repaired(shop) == Repaired(), "the rebuild has put the rows right"
+
+
+def test_a_full_load_meanwhile(shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The computed rows are of the epoch before, and none of them is written."""
+
+    def with_a_load_meanwhile(*given: Any) -> Any:
+        found = located(*given)
+        monkeypatch.undo()
+        rows = [{"id": n, "v": "loaded", "at": NOON} for n in range(28, 40)]
+        shop.bench.put(load_file(ITEMS, rows, at=shop.clock.now + timedelta(minutes=1)))
+        shop.bench.apply()
+        return found
+
+    monkeypatch.setattr("lake_assets.silver.reconcile.repair.located", with_a_load_meanwhile)
+    assert repaired(shop) == Repaired(), "the load has put the rows right"
+    assert set(shop.bench.stored_by_id("v").values()) == {"loaded"}
+
+
+def test_more_rows_than_a_repair_may_write(shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lake_assets.silver.reconcile.repair.MOST_ROWS", 4)
+    rows = shop.bench.rows()
+    with pytest.raises(TableStopped, match=rf"5 rows differ from the files of {TABLE}. Use lake-assets rebuild"):
+        repaired(shop)
+    assert shop.bench.rows() == rows
 
 
 @pytest.mark.parametrize("step", [pytest.param("delete_matching", marks=pytest.mark.long), "publish"])

@@ -1,0 +1,97 @@
+"""What Dagster's UI shows of tables and of a run that failed, against the tables and the file at fault.
+
+Here: answers of Dagster's GraphQL after real runs. Not here: lineage (`test_shown_lineage.py`), the other figures of a
+materialization (`test_materializations.py`).
+"""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.orchestration.assets.batch_check import BATCH_CHECK
+from lake_assets_tests.helpers.orchestration.dagster_shop import Shop
+from lake_assets_tests.helpers.orchestration.shown import Shown, shown
+
+pytestmark = pytest.mark.spark
+
+_COLUMNS = "... on TableSchemaMetadataEntry{schema{columns{name type constraints{nullable}}}}"
+_ENTRIES = f"metadataEntries{{label ... on IntMetadataEntry{{intValue}} {_COLUMNS}}}"
+NODES = f"{{assetNodes{{assetKey{{path}} {_ENTRIES} assetMaterializations{{partition {_ENTRIES}}}}}}}"
+"""The newest materialization comes first."""
+FAILURES = (
+    "query($run: ID!){logsForRun(runId: $run){... on EventConnection{events{"
+    "... on ExecutionStepFailureEvent{stepKey error{message} failureMetadata{description}} "
+    "... on RunFailureEvent{message error{message}}}}}}"
+)
+
+
+def nodes(ui: Shown) -> dict[str, dict[str, Any]]:
+    """By table, what the UI shows of the tables of silver and gold."""
+    found = ui.query(NODES)["assetNodes"]
+    return {
+        "_".join(node["assetKey"]["path"][:-1]) + "." + node["assetKey"]["path"][-1]: node
+        for node in found
+        if node["assetKey"]["path"][0] in ("silver", "gold")
+    }
+
+
+def entry(entries: list[dict[str, Any]], label: str) -> Any:
+    """What an entry of the metadata has."""
+    (found,) = (entry for entry in entries if entry["label"] == label)
+    return found["intValue"] if "intValue" in found else found["schema"]["columns"]
+
+
+def test_columns_and_row_counts_are_those_of_the_tables(spark: SparkSession, shop: Shop) -> None:
+    """Before and after days are computed again."""
+    shop.change("sales", [1, 2, 3])
+    shop.change("sales", [4], day=2)
+    shop.change("notes", [1])
+    for _ in range(2):
+        assert shop.apply().success
+        for request in shop.tick("marts").run_requests or ():
+            assert shop.run(request).success
+        with shown(shop.definitions, shop.instance) as ui:
+            found = nodes(ui)
+        assert {"silver_shop.sales", "silver_shop.notes", "gold.sales_daily"} <= set(found)
+        for name in ("silver_shop.sales", "silver_shop.notes", "gold.sales_daily"):
+            fields = shop.lake.runtime.catalog.load_table(name).schema().fields
+            assert entry(found[name]["metadataEntries"], "dagster/column_schema") == [
+                {
+                    "name": field.name,
+                    "type": str(field.field_type),
+                    "constraints": {"nullable": not field.required},
+                }
+                for field in fields
+            ]
+            newest = found[name]["assetMaterializations"][0]["metadataEntries"]
+            assert entry(newest, "dagster/row_count") == len(shop.rows(name)), name
+        by_day: dict[str, int] = {}
+        for event in found["gold.sales_daily"]["assetMaterializations"]:
+            by_day.setdefault(
+                event["partition"], entry(event["metadataEntries"], "dagster/partition_row_count")
+            )
+        rows = Counter(row["day"].isoformat() for row in shop.rows("gold.sales_daily"))
+        assert {day: count for day, count in by_day.items() if count} == rows
+        shop.change("sales", [4], day=2, op="D")
+        shop.change("sales", [5], day=3)
+    assert by_day == {"2026-03-01": 1, "2026-03-02": 0, "2026-03-03": 1}
+
+
+def test_a_failed_run_names_table_file_line_and_next_step(spark: SparkSession, shop: Shop) -> None:
+    """In the events that the page of the run shows first: the failed step, and the run."""
+    shop.change("sales", [1])
+    key = shop.spoil("notes")
+    run = shop.apply()
+    with shown(shop.definitions, shop.instance) as ui:
+        events = [
+            event for event in ui.query(FAILURES, run=run.run_id)["logsForRun"]["events"] if "error" in event
+        ]
+    step, whole = events
+    assert step["stepKey"].endswith(BATCH_CHECK)
+    assert step["stepKey"] in whole["message"]
+    for said in (step["failureMetadata"]["description"], step["error"]["message"], whole["error"]["message"]):
+        assert "public.notes: row 1 of file://" in said
+        assert f"{key}: at is not a valid timestamptz: 'no time at all'" in said
+        assert "Correct the table's columns in lake.yaml, have DMS write the file again, or" in said
