@@ -173,7 +173,9 @@ def test_the_daemon_and_a_sync_at_once_send_each_alarm_once(
                 dev.wait("the first request of sync", lambda: webhook.requests > before)
                 start_sensor(dev, "alarms")
                 dev.wait("tick of the daemon", lambda: "another process is sending" in newest_skip(dev))
-                assert sync.poll() is None, "the daemon has looked after the end, so that the test shows nothing"
+                assert sync.poll() is None, (
+                    "the daemon has looked after the end, so that the test shows nothing"
+                )
                 assert sync.wait(200) == 0
         dev.wait("all alarms", lambda: due <= set(webhook.ids))
     finally:

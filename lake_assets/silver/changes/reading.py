@@ -75,9 +75,11 @@ class Reading:
         self._frames = partial(self._grouped, spark)
         self._groups = self._frames()
         self._all = reduce(_union, (rows.drop("_place") for _, rows in self._groups))
-        # Spark would make a task of every 31 files, however small, and each task writes a file.
-        tasks = -(-sum(part.file.size for part in parts) // ONE_TASK_BYTES)
-        self._all = self._all.coalesce(max(1, tasks))
+        # Spark would make a task of every 31 files, however small, and each task writes a file. Not for larger files:
+        # Spark compiles what is before and after `coalesce` apart, which takes a third more time of a large batch.
+        tasks = max(1, -(-sum(part.file.size for part in parts) // ONE_TASK_BYTES))
+        if tasks < len(parts):
+            self._all = self._all.coalesce(tasks)
         self.changes = self._all
         """Every row within the cut, unusable ones included."""
         self._sides: Observed | None = None

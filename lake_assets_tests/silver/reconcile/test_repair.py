@@ -150,7 +150,7 @@ def test_masks_that_change_meanwhile(shop: ReconciledShop, monkeypatch: pytest.M
         return found
 
     monkeypatch.setattr("lake_assets.silver.reconcile.repair.located", with_a_mask_meanwhile)
-    with pytest.raises(TableStopped, match="v are masked by redact, and lake.yaml has no mask for it"):
+    with pytest.raises(TableStopped, match=r"v are masked by redact, and lake\.yaml has no mask for it"):
         repair(runtime, target, cycle, [0])
     assert set(shop.bench.stored_by_id("v").values()) == {"***"}
     assert list(shop.bench.table().metadata.refs) == ["main"]
@@ -176,7 +176,9 @@ def test_a_full_load_meanwhile(shop: ReconciledShop, monkeypatch: pytest.MonkeyP
 def test_more_rows_than_a_repair_may_write(shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lake_assets.silver.reconcile.repair.MOST_ROWS", 4)
     rows = shop.bench.rows()
-    with pytest.raises(TableStopped, match=rf"5 rows differ from the files of {TABLE}. Use lake-assets rebuild"):
+    with pytest.raises(
+        TableStopped, match=rf"5 rows differ from the files of {TABLE}. Use lake-assets rebuild"
+    ):
         repaired(shop)
     assert shop.bench.rows() == rows
 
