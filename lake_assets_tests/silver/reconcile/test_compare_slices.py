@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,16 @@ def test_every_kind_of_difference_is_located(shop: ReconciledShop) -> None:
     name = f"{lake.config.catalog.name}.{table}"
     lake.runtime.sessions.root().sql(f"INSERT INTO {name} SELECT * FROM {name} WHERE id = 40")
     assert "id=40: the table has the row 2 times" in lines(shop.compared(4))
+
+
+def test_the_same_value_in_another_column_is_a_difference(shop: ReconciledShop) -> None:
+    """1.00 and the 100th microsecond are one number to a checksum that passes over NULLs."""
+    shop.change("U", {"id": 30, "v": None, "price": Decimal("1.00"), "at": None, "r": None})
+    shop.bench.apply()
+    rewrite(shop.bench.lake, "silver_shop.items", "id = 30", price="NULL", at="timestamp_micros(100)")
+    assert lines(shop.compared(4)) == [
+        "id=30: price is NULL, the files give 1.00; at is 1970-01-01 00:00:00.0001, the files give NULL"
+    ]
 
 
 def test_a_later_row_and_a_running_feed_change_nothing(
