@@ -1,16 +1,15 @@
-"""Masked columns: in every shape, layout and strategy silver is the oracle's rows, masked; and a change of masks.
+"""Masked columns: in every shape, layout and strategy silver is the oracle's rows, masked.
 
-Here: rows, and quarantined rows. Not here: which masks lake.yaml may have (`config/test_masks.py`), all bytes of a lake
-(`test_masked_bytes.py`), histories by chance (`test_random_histories.py`, `soak/`).
+Here: rows, and quarantined rows. Not here: masks that change (`test_changed_masks.py`), which masks lake.yaml may have
+(`config/test_masks.py`), all bytes of a lake (`test_masked_bytes.py`), histories by chance (`test_random_histories.py`,
+`soak/`).
 """
 
 import hmac
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -22,42 +21,17 @@ from lake_assets.bronze.scan import discovery
 from lake_assets.checks.quarantine_rule import quarantine_grows_less
 from lake_assets.commands.mend.quarantine_commands import retry
 from lake_assets.config import Mask, QuarantineGrowth
-from lake_assets.config.columns import MaskingConfig
-from lake_assets.errors import TableStopped
 from lake_assets.orchestration.checks.silver_checks import quarantine_evaluation
-from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.silver.apply.failures import KIND
-from lake_assets.silver.apply.rebuild import Rebuilt, rebuild, replay
+from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.changes.masking import masked
-from lake_assets.silver.reconcile.compare_slices import at_position
 from lake_assets.silver.table.masks import shown
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file, transaction_file
 from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.masked_items import COLUMNS, KEYED, TABLE, row
 from lake_assets_tests.helpers.oracles.masks import MASKING, SALT, hashed
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-TABLE = "public.items"
-COLUMNS = {
-    "id": "string not null",
-    "email": "string not null",
-    "name": "string",
-    "born": "date",
-    "a.b`c": "string",
-    "v": "string",
-}
-MASK = {"id": "hash", "email": "hash", "name": "redact", "born": None, "a.b`c": "hash"}
-KEYED: dict[str, Any] = {"columns": COLUMNS, "primary_key": ["id"], "mask": MASK}
-Change = dict[str, Any]
-
-
-def row(key: str, v: str | None = None, **values: Any) -> Change:
-    plain = {
-        "email": f"{key}@example.org",
-        "name": f"Name of {key}",
-        "born": date(2000, 1, 2),
-        "a.b`c": f"odd {key}",
-    }
-    return {"id": key, **plain, "v": v, **values}
 
 
 def story(extension: str = "csv") -> list[list[DmsFile]]:
@@ -230,134 +204,6 @@ def test_a_salt_that_is_longer_than_a_block(spark: SparkSession) -> None:
     changes = spark.range(1).select(F.struct(F.lit("plain").alias("email")).alias("_image"))
     found = masked(changes, {"email": Mask.HASH}, (), SecretStr(long)).first()
     assert found == ((hmac.new(long.encode(), b"plain", "sha256").hexdigest(),),)
-
-
-# --- another mask
-
-
-class Masked:
-    """A table with its change log, under masks that change."""
-
-    def __init__(self, folder: Path, mask: Mapping[str, str | None]) -> None:
-        self.bench = Bench(folder, self.tables(mask), {}, MASKING)
-        self.clock = Clock()
-        self.bench.put(load_file(TABLE, [row("one"), row("two")]))
-        self.first = self.change("U", row("two", "changed"))
-        self.bench.apply()
-
-    def tables(self, mask: Mapping[str, str | None], **more: Any) -> dict[str, Any]:
-        return {TABLE: KEYED | {"also": ["change_log"], "mask": dict(mask)} | more}
-
-    def edit(self, mask: Mapping[str, str | None], **more: Any) -> None:
-        self.bench.edit(self.tables(mask, **more))
-
-    def change(self, op: str, image: Change) -> str:
-        """A file with this change; its key."""
-        change = self.clock.change(op, image)
-        file = cdc_file(TABLE, self.clock.now + timedelta(seconds=1), [change])
-        self.bench.put(file)
-        return file.key
-
-    def stopped(self, *said: str) -> None:
-        """Both tables stop, and a turn changes neither."""
-        before = {name: self.bench.table(name).current_snapshot() for name in ("items", "items_changes")}
-        for result in self.bench.turn().values():
-            for sentence in (*said, "Run `lake-assets rebuild public.items`"):
-                assert sentence in str(result.error)
-        assert {name: self.bench.table(name).current_snapshot() for name in before} == before
-
-    def rebuilt(self) -> list[Rebuilt]:
-        runtime = self.bench.lake.runtime
-        return [rebuild(runtime, target) for target in self.bench.lake.targets]
-
-
-def test_masks_that_change(spark: SparkSession, tmp_path: Path) -> None:
-    """Masks added, of another kind, and removed: no table is ever partly masked, and the rebuilt one is as if it had
-    been so from the beginning."""
-    plain = Masked(tmp_path, {})
-    bench = plain.bench
-    for number, (mask, said) in enumerate(
-        [
-            (
-                {"id": "hash", "email": "hash"},
-                "lake.yaml has mask: hash for email, and the table has its plain values",
-            ),
-            (
-                {"id": "hash", "email": "redact"},
-                "lake.yaml has mask: redact for email, and the table was made with hash",
-            ),
-            ({"id": "hash"}, "the values of email are masked by redact, and lake.yaml has no mask for it"),
-        ]
-    ):
-        plain.edit(mask)
-        plain.change("U", row("one", f"change {number}"))
-        plain.stopped(said)
-        items = bench.lake.targets[0]
-        with pytest.raises(TableStopped, match="lake-assets rebuild"):
-            rebuild(bench.lake.runtime, items, publish=False)
-        with pytest.raises(TableStopped, match="lake-assets rebuild"):
-            replay(bench.lake.runtime, items, plain.first)
-        with pytest.raises(TableStopped, match="lake-assets rebuild"):
-            at_position(bench.lake.runtime, items, lambda context: None)
-        assert all(found.reshaped and found.published is not None for found in plain.rebuilt())
-        bench.apply()
-        assert bench.rows() == bench.truth()
-        assert bench.rows("items_changes") == bench.truth(shape="change_log")
-        assert all(found.equal for found in plain.rebuilt())
-
-
-def test_another_salt(spark: SparkSession, tmp_path: Path) -> None:
-    shop = Masked(tmp_path, {"email": "hash"})
-    assert SALT not in str(shop.bench.summary())
-    other = MaskingConfig(salt=SecretStr("quite another salt of the lake"))
-    config = shop.bench.lake.config.model_copy(update={"masking": other})
-    shop.bench.lake = open_lake(config, marts=())
-    shop.stopped("the hashes of email were made with another masking.salt")
-    shop.rebuilt()
-    emails = {row["email"] for row in shop.bench.stored()}
-    assert emails == {
-        hashed(f"{key}@example.org", "quite another salt of the lake") for key in ("one", "two")
-    }
-
-
-def test_a_column_that_is_masked_from_its_beginning(spark: SparkSession, tmp_path: Path) -> None:
-    """It needs no rebuild: no row has a plain value of it."""
-    shop = Masked(tmp_path, {"email": "hash"})
-    columns = COLUMNS | {"phone": "string"}
-    shop.edit({"email": "hash", "phone": "redact"}, columns=columns)
-    shop.change("U", row("one", phone="0123"))
-    shop.bench.apply()
-    assert {row["phone"] for row in shop.bench.stored()} == {"***", None}
-    assert all(found.equal for found in shop.rebuilt())
-
-
-def test_a_masked_column_with_another_name(spark: SparkSession, tmp_path: Path) -> None:
-    """The mask goes with it, into files with its former name, too."""
-    shop = Masked(tmp_path, {"email": "hash", "name": "redact"})
-    columns = {"mail" if name == "email" else name: kind for name, kind in COLUMNS.items()}
-    shop.edit({"mail": "hash", "name": "redact"}, columns=columns, renamed_from={"mail": "email"})
-    image = row("one", "renamed", mail="one@example.org")
-    image.pop("email")
-    shop.change("U", image)
-    shop.bench.apply()
-    assert {row["mail"] for row in shop.bench.stored()} == {
-        hashed(f"{key}@example.org") for key in ("one", "two")
-    }
-    assert all(found.equal for found in shop.rebuilt())
-    assert "mail" in shop.bench.summary()["lake.masks"]
-
-
-def test_a_masked_column_that_is_declared_no_more(spark: SparkSession, tmp_path: Path) -> None:
-    """Silver keeps it; read again without its mask, its values would be plain."""
-    shop = Masked(tmp_path, {"name": "hash"})
-    shop.edit({}, columns={name: kind for name, kind in COLUMNS.items() if name != "name"})
-    for result in shop.bench.turn().values():
-        assert "has masked values in name, and lake.yaml does not declare that column any more" in str(
-            result.error
-        )
-    with pytest.raises(TableStopped, match="Declare it again, with its mask"):
-        shop.rebuilt()
-    assert {row["name"] for row in shop.bench.stored()} == {hashed("Name of one"), hashed("Name of two")}
 
 
 # --- rows that cannot be used
