@@ -230,15 +230,21 @@ def newest_skip(dev: Dev) -> str:
 
 
 def sensor(dev: Dev, name: str, limit: int = 1) -> Any:
-    """Id and newest ticks of a sensor."""
-    wanted = f"{{... on Sensor{{sensorState{{id ticks(limit: {limit}){{status skipReason}}}}}}}}"
+    """Id, status and newest ticks of a sensor."""
+    wanted = f"{{... on Sensor{{sensorState{{id status ticks(limit: {limit}){{status skipReason}}}}}}}}"
     return dev.query(f"{{sensorOrError({selected(name)}){wanted}}}")["sensorOrError"]["sensorState"]
 
 
 def stop_sensor(dev: Dev, name: str) -> None:
-    """As a user switches it off, and waits for the end of its tick."""
-    dev.query(f'mutation{{stopSensor(id: "{sensor(dev, name)["id"]}"){{__typename}}}}')
-    dev.wait("end of its tick", lambda: sensor(dev, name)["ticks"][0]["status"] != "STARTED")
+    """As a user switches it off. A tick that is running then may switch it on again when it ends."""
+
+    def is_off() -> bool:
+        found = sensor(dev, name)
+        if found["status"] != "STOPPED":
+            dev.query(f'mutation{{stopSensor(id: "{found["id"]}"){{__typename}}}}')
+        return bool(found["status"] == "STOPPED" and found["ticks"][0]["status"] != "STARTED")
+
+    dev.wait("end of its ticks", is_off)
 
 
 def start_sensor(dev: Dev, name: str) -> None:
