@@ -13,7 +13,7 @@ import pyarrow as pa
 from benchmarks.large_tables.bench import Bench, assert_same, opened, options
 from benchmarks.large_tables.contenders import Product, read
 from benchmarks.large_tables.results import PRODUCT, Measured, peak_megabytes
-from benchmarks.large_tables.workloads import VALUES, Source, Workload
+from benchmarks.large_tables.workloads import Source, Workload, values
 
 ENDINGS = ("parquet", "csv")
 SAMPLE = 1_000
@@ -23,10 +23,9 @@ def measure(bench: Bench, given: Namespace) -> None:
     """Loads a table of each format, and applies one batch."""
     for ending in given.only or ENDINGS:
         product = Product(bench.lake, [target for target in bench.lake.targets if target.name == ending])
-        note = f"repeat(md5((id + version)::VARCHAR), {given.note // 32}) AS note"
-        values = VALUES.replace("'a note about ' || id || ' of version ' || version AS note", note)
-        source = Source(bench.bronze, given.rows, ending, ending, values)
-        row = bytes_of_row(values)
+        columns = values(f"repeat(md5((id + version)::VARCHAR), {given.note // 32})")
+        source = Source(bench.bronze, given.rows, ending, ending, columns)
+        row = bytes_of_row(columns)
         taken = bench.measured(product.load, source.load())
         _note(bench, f"full load, {ending}", given.rows * row, taken, product)
         workload = Workload(f"{given.changes:,} changes, {ending}", given.changes)
@@ -37,14 +36,14 @@ def measure(bench: Bench, given: Namespace) -> None:
         print(f"{ending}: the table has the {len(source.alive):,} rows of the source.", flush=True)
 
 
-def bytes_of_row(values: str) -> float:
+def bytes_of_row(columns: str) -> float:
     """How large a row is in memory, by Arrow."""
     keys = pa.table(
         {"id": pa.array(range(SAMPLE), pa.int64()), "version": pa.array([1] * SAMPLE, pa.int64())}
     )
     with duckdb.connect() as connection:
         connection.register("given", keys)
-        size: int = connection.sql(f"SELECT {values} FROM given").to_arrow_table().nbytes
+        size: int = connection.sql(f"SELECT {columns} FROM given").to_arrow_table().nbytes
         return size / SAMPLE
 
 

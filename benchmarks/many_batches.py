@@ -8,7 +8,7 @@ must equal the source. Here: that. Not here: other ways to apply the batches (`l
 
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean, median
 
@@ -25,21 +25,26 @@ from lake_assets.silver.write.batch import TableResult
 WORKLOAD = Workload("1,000 uniform", 1_000, files=1)
 ENDS = 20
 """Batches at the beginning and at the end that are compared."""
+ENDS_OF_ROUNDS = 100
+"""More rounds, because not each of them has maintenance."""
+
+Cost = tuple[float, float]
+"""Seconds, and those of the processors."""
 
 
 class Rounds(Continuous):
     """Notes what the last batch had cost when its rows were readable."""
 
     bench: Bench
-    began: tuple[float, float] = 0.0, 0.0
-    batch: tuple[float, float] = 0.0, 0.0
+    began: Cost = 0.0, 0.0
+    batch: Cost = 0.0, 0.0
 
     def _applied(self, result: TableResult, done: Round) -> None:
         self.batch = self.since()
         super()._applied(result, done)
 
-    def since(self) -> tuple[float, float]:
-        """Seconds, and those of the processors, since the round has begun."""
+    def since(self) -> Cost:
+        """Since the round has begun."""
         return time.perf_counter() - self.began[0], self.bench.processor() - self.began[1]
 
     def apply(self, files: Sequence[Path]) -> Round:
@@ -51,16 +56,8 @@ class Rounds(Continuous):
 
 
 def measure(bench: Bench, given: Namespace) -> None:
-    """Prints a line for each hundred batches, and the comparison of the first ones with the last ones."""
-    rounds = Rounds(
-        bench.lake.runtime,
-        "bench",
-        bench.lake.targets,
-        (),
-        dg.DagsterInstance.ephemeral(),
-        settings=ContinuousConfig(),
-    )
-    rounds.bench = bench
+    """Prints the state after some of the batches, and the comparison of the first ones with the last ones."""
+    rounds = rounds_of(bench)
     warm, source = Source(bench.bronze, given.rows, "warm"), Source(bench.bronze, given.rows)
     for each in (warm, source):
         each.load()
@@ -68,36 +65,55 @@ def measure(bench: Bench, given: Namespace) -> None:
             time.sleep(0.1)
     for _ in range(given.warm_up):
         rounds.apply(warm.changes(WORKLOAD))
-    batches: list[tuple[float, float]] = []
-    whole: list[tuple[float, float]] = []
-    maintained, end = 0, time.monotonic() + given.minutes * 60
-    for number in range(1, given.batches + 1):
-        if time.monotonic() > end:
-            break
-        done = rounds.apply(source.changes(WORKLOAD))
-        batches.append(rounds.batch)
-        whole.append(rounds.since())
-        maintained += len(done.maintained)
-        if number in (1, ENDS) or number % 100 == 0:
-            print(f"batch {number}: {_state(bench)}; maintained {maintained} times", flush=True)
-    print(f"{len(batches)} batches: {_state(bench)}")
+    batches, whole = apply_batches(rounds, source, given)
     rounds.finish()
     rounds.close()
-    for what, costs, take in (("batch", batches, median), ("round, mean", whole, mean)):
-        ends = min(ENDS if costs is batches else 100, len(costs) // 2)
-        for unit, place in (("s", 0), ("processor s", 1)):
-            first, last = (take([one[place] for one in part]) for part in (costs[:ends], costs[-ends:]))
-            print(
-                f"{what}: first {ends} {first:.2f} {unit}, last {ends} {last:.2f} {unit}: {last / first:.2f}"
-            )
+    compare("batch, median", median, batches, ENDS)
+    compare("round, mean", mean, whole, ENDS_OF_ROUNDS)
     rows = bench.spark.table(f"{bench.catalog}.silver_bench.items")
     assert_same({PRODUCT: rows, "source": read(bench.spark, [source.expected()])}, len(source.alive))
     print(f"The table has the {len(source.alive):,} rows of the source.")
 
 
+def rounds_of(bench: Bench) -> Rounds:
+    """Those of a continuous run."""
+    lake, instance = bench.lake, dg.DagsterInstance.ephemeral()
+    rounds = Rounds(lake.runtime, "bench", lake.targets, (), instance, settings=ContinuousConfig())
+    rounds.bench = bench
+    return rounds
+
+
+def apply_batches(rounds: Rounds, source: Source, given: Namespace) -> tuple[list[Cost], list[Cost]]:
+    """The cost of each batch, and that of its round."""
+    batches: list[Cost] = []
+    whole: list[Cost] = []
+    maintained, end = 0, time.monotonic() + given.minutes * 60
+    while len(batches) < given.batches and time.monotonic() < end:
+        done = rounds.apply(source.changes(WORKLOAD))
+        batches.append(rounds.batch)
+        whole.append(rounds.since())
+        maintained += len(done.maintained)
+        number = len(batches)
+        if number in (1, ENDS) or number % 100 == 0:
+            print(f"batch {number}: {_state(rounds.bench)}; maintained {maintained} times", flush=True)
+    print(f"{len(batches)} batches: {_state(rounds.bench)}; maintained {maintained} times")
+    return batches, whole
+
+
+def compare(what: str, average: Callable[[list[float]], float], costs: list[Cost], most: int) -> None:
+    """Prints the average of the first costs, of the last ones, and the ratio; at most so many of each."""
+    number = min(most, len(costs) // 2)
+    for unit, place in (("s", 0), ("processor s", 1)):
+        figures = [cost[place] for cost in costs]
+        first, last = average(figures[:number]), average(figures[-number:])
+        print(
+            f"{what}: first {number} {first:.2f} {unit}, last {number} {last:.2f} {unit}: {last / first:.2f}"
+        )
+
+
 def _state(bench: Bench) -> str:
     """Files, snapshots and metadata of the table, and of the file log."""
-    told = []
+    found = []
     for identifier in ("silver_bench.items", "lake_ops.bronze_files"):
         table = bench.lake.runtime.catalog.load_table(identifier)
         newest = table.current_snapshot()
@@ -105,12 +121,12 @@ def _state(bench: Bench) -> str:
         assert newest.summary is not None
         figures = newest.summary.additional_properties
         size = Path(table.metadata_location.removeprefix("file:")).stat().st_size
-        told.append(
+        found.append(
             f"{identifier} {figures['total-data-files']} data files, {figures['total-delete-files']} with deletes, "
             f"{len(newest.manifests(table.io))} manifests, {len(table.metadata.snapshots)} snapshots, "
             f"{size / 1000:.0f} kB of metadata"
         )
-    return "; ".join(told)
+    return "; ".join(found)
 
 
 def main() -> None:

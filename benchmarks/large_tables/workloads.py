@@ -21,10 +21,14 @@ FORMATS = {
     "parquet": "FORMAT parquet, COMPRESSION gzip, PARQUET_VERSION v1, ROW_GROUP_SIZE 10_024",
     "csv": "FORMAT csv, HEADER",
 }
-VALUES = """
+
+
+def values(note: str) -> str:
+    """The columns of a row of `id` and `version`, with this text."""
+    return f"""
     id,
     'customer ' || (id % 997) AS name,
-    'a note about ' || id || ' of version ' || version AS note,
+    {note} AS note,
     ((id + version) % 10000 / 100)::DECIMAL(12, 2) AS price,
     ((id + version) % 50)::INTEGER AS quantity,
     TIMESTAMPTZ '2026-03-01 12:00:00+00' + INTERVAL (id % 86400) SECOND AS started_at,
@@ -35,6 +39,9 @@ VALUES = """
     'city ' || (id % 77) AS city,
     version AS counter
 """
+
+
+VALUES = values("'a note about ' || id || ' of version ' || version")
 
 
 @dataclass(frozen=True, slots=True)
