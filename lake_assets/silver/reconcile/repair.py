@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    retry_if_not_exception_type,
+    stop_after_attempt,
+    wait_random_exponential,
+)
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
@@ -42,7 +48,7 @@ ATTEMPTS = 20
 
 
 class Outdated(ApplyConflict):
-    """The computed rows may not be right any more: they have to be computed again, instead of published again."""
+    """The computed rows may not be right any more: `at_position` has them computed again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,7 @@ def repair(runtime: LakeRuntime, target: Target, cycle: Cycle, chosen: Collectio
                 "Use lake-assets rebuild.",
             )
         policy = Retrying(
-            retry=retry_if_exception(_is_lost_race),
+            retry=retry_if_exception_type(ApplyConflict) & retry_if_not_exception_type(Outdated),
             stop=stop_after_attempt(ATTEMPTS),
             wait=wait_random_exponential(multiplier=0.1, max=2),
             reraise=True,
@@ -81,10 +87,6 @@ def repair(runtime: LakeRuntime, target: Target, cycle: Cycle, chosen: Collectio
         return policy(_publish, context, states, number)
 
     return at_position(runtime, target, work)
-
-
-def _is_lost_race(error: BaseException) -> bool:
-    return isinstance(error, ApplyConflict) and not isinstance(error, Outdated)
 
 
 def _publish(context: BatchContext, states: DataFrame, number: int) -> Repaired:
