@@ -19,7 +19,7 @@ from lake_assets.demo.marts.station_hourly import MART
 from lake_assets.gold.periods.grain import Grain, between
 from lake_assets.gold.table_snapshots import periods_held
 from lake_assets_tests.helpers.lakes.bike_lake import BikeLake, at, status
-from lake_assets_tests.helpers.lakes.mart_frames import in_order
+from lake_assets_tests.helpers.marts.mart_frames import in_order
 from lake_assets_tests.helpers.oracles import mart_oracle as oracle
 
 pytestmark = pytest.mark.spark

@@ -15,8 +15,8 @@ from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Follow, Input, MartRequest
 from lake_assets.gold.registry import code_version, load_mart
 from lake_assets_tests.helpers.lakes.bike_lake import REVENUE, BikeLake, at, days, station, trip
-from lake_assets_tests.helpers.lakes.mart_frames import in_order
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
+from lake_assets_tests.helpers.marts.mart_frames import in_order
 
 SAME = Path(__file__).parents[1] / "helpers/marts/trip_revenue_sql.sql"
 ITEMS = "silver_shop.items"

@@ -14,7 +14,7 @@ from lake_assets.errors import TableStopped
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.silver.apply.rebuild import rebuild, replay
 from lake_assets.silver.reconcile.compare_slices import at_position
-from lake_assets_tests.helpers.oracles.masked_items import COLUMNS, Masked, row
+from lake_assets_tests.helpers.lakes.masked_items import COLUMNS, Masked, row
 from lake_assets_tests.helpers.oracles.masks import SALT, hashed
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -28,7 +28,7 @@ from lake_assets.silver.changes.masking import masked
 from lake_assets.silver.table.masks import shown
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file, transaction_file
 from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.oracles.masked_items import COLUMNS, KEYED, TABLE, row
+from lake_assets_tests.helpers.lakes.masked_items import COLUMNS, KEYED, TABLE, row
 from lake_assets_tests.helpers.oracles.masks import MASKING, SALT, hashed
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

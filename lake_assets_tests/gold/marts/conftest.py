@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets_tests.helpers.lakes.mart_frames import Row
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
+from lake_assets_tests.helpers.marts.mart_frames import Row
 from lake_assets_tests.helpers.marts.rack_spells import written_by_hand
 
 

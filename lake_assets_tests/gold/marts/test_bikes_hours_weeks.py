@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from lake_assets.demo.marts.station_hourly import MART as STATION_HOURLY
 from lake_assets.gold.registry import load_mart
-from lake_assets_tests.helpers.lakes.mart_frames import Row, compute, in_order
 from lake_assets_tests.helpers.marts.bike_rows import at, change, load, trip
+from lake_assets_tests.helpers.marts.mart_frames import Row, compute, in_order
 from lake_assets_tests.helpers.marts.rack_spells import NOW
 from lake_assets_tests.helpers.oracles import mart_oracle as oracle
 

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from lake_assets.demo.marts.racks_empty_now import MART as RACKS_EMPTY_NOW
 from lake_assets.demo.marts.racks_to_refill import MART as RACKS_TO_REFILL
-from lake_assets_tests.helpers.lakes.mart_frames import Row, compute, in_order
 from lake_assets_tests.helpers.marts.bike_rows import GONE, NORTH
+from lake_assets_tests.helpers.marts.mart_frames import Row, compute, in_order
 from lake_assets_tests.helpers.marts.rack_spells import CLOSE, LIMIT, NOW, STATION_NUMBER
 from lake_assets_tests.helpers.oracles import mart_oracle as oracle
 

@@ -15,7 +15,7 @@ from lake_assets.demo.marts.trip_revenue_daily import MART as TRIP_REVENUE_DAILY
 from lake_assets.demo.replay import read_files
 from lake_assets.demo.source.bike_schema import TABLES
 from lake_assets.gold.registry import load_mart
-from lake_assets_tests.helpers.lakes.mart_frames import Row, compute, in_order
+from lake_assets_tests.helpers.marts.mart_frames import Row, compute, in_order
 from lake_assets_tests.helpers.marts.rack_spells import (
     CLOSE,
     LIMIT,

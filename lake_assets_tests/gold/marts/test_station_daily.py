@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from lake_assets.demo.marts.station_daily import MART as STATION_DAILY
 from lake_assets.demo.marts.trip_revenue_daily import MART as TRIP_REVENUE_DAILY
-from lake_assets_tests.helpers.lakes.mart_frames import Row, compute, in_order
 from lake_assets_tests.helpers.marts.bike_rows import NORTH, SOUTH, TRIPS
+from lake_assets_tests.helpers.marts.mart_frames import Row, compute, in_order
 from lake_assets_tests.helpers.marts.rack_spells import FIRST, LAST, LIMIT, NOW, SPELLS, STATION_NUMBER
 from lake_assets_tests.helpers.oracles import mart_oracle as oracle
 

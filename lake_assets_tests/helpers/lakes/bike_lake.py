@@ -21,8 +21,8 @@ from lake_assets.orchestration.assets.mart_assets import failed_inputs
 from lake_assets.orchestration.assets.mart_runs import MartRun, MartWork, mart_work, within_partitions
 from lake_assets.orchestration.lake_definitions import Lake, build_definitions, open_lake
 from lake_assets.rounds.arrivals import log_arrivals
-from lake_assets_tests.helpers.lakes.mart_frames import in_order
 from lake_assets_tests.helpers.lakes.small_lakes import DMS, SPARK, TINY, write_file
+from lake_assets_tests.helpers.marts.mart_frames import in_order
 from lake_assets_tests.helpers.oracles import mart_oracle as oracle
 
 Row = dict[str, Any]

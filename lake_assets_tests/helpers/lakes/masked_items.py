@@ -1,6 +1,6 @@
 """A table with masked columns, and its rows as the source has them.
 
-Here: the table, and a lake in which its masks change. Not here: what silver has instead (`masks.py`).
+Here: the table, and a lake in which its masks change. Not here: what silver has instead (`helpers/oracles/masks.py`).
 """
 
 from collections.abc import Mapping

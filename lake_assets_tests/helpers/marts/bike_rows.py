@@ -1,7 +1,7 @@
 """Rows of stations, trips and racks' states, written by hand; times are of March 2024.
 
 Here: rows by what a test says of them. Not here: spells without bikes (`rack_spells.py`), computing marts
-(`lakes/mart_frames.py`).
+(`mart_frames.py`).
 """
 
 from datetime import datetime
@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import count
 from typing import Any
 
-from lake_assets_tests.helpers.lakes.mart_frames import Row
+from lake_assets_tests.helpers.marts.mart_frames import Row
 
 
 def at(day: int, clock: str = "00:00") -> datetime:

@@ -5,8 +5,8 @@ Here: the cases, and all tables of a source that has them. Not here: the marts (
 
 from datetime import UTC, date, datetime, timedelta
 
-from lake_assets_tests.helpers.lakes.mart_frames import Row
 from lake_assets_tests.helpers.marts.bike_rows import GONE, NORTH, SOUTH, TRIPS, at, change, load, station
+from lake_assets_tests.helpers.marts.mart_frames import Row
 
 LIMIT = timedelta(minutes=30)
 CLOSE = 0.7
