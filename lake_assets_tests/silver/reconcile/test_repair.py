@@ -19,6 +19,7 @@ from lake_assets import cli
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.apply.rebuild import rebuild
+from lake_assets.silver.reconcile import repair as repair_module
 from lake_assets.silver.reconcile.compare_slices import located
 from lake_assets.silver.reconcile.repair import Repaired, repair
 from lake_assets.silver.table.position import read_position
@@ -158,19 +159,26 @@ def test_masks_that_change_meanwhile(shop: ReconciledShop, monkeypatch: pytest.M
 
 
 def test_a_full_load_meanwhile(shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The computed rows are of the epoch before, and none of them is written."""
+    """The computed rows are of the epoch before: none of them is written, and it is tried once."""
+    publish, tried = repair_module._publish, []
 
     def with_a_load_meanwhile(*given: Any) -> Any:
         found = located(*given)
-        monkeypatch.undo()
+        monkeypatch.setattr(repair_module, "located", located)
         rows = [{"id": n, "v": "loaded", "at": NOON} for n in range(28, 40)]
         shop.bench.put(load_file(ITEMS, rows, at=shop.clock.now + timedelta(minutes=1)))
         shop.bench.apply()
         return found
 
-    monkeypatch.setattr("lake_assets.silver.reconcile.repair.located", with_a_load_meanwhile)
+    def counted(*given: Any) -> Repaired:
+        tried.append(given)
+        return publish(*given)
+
+    monkeypatch.setattr(repair_module, "located", with_a_load_meanwhile)
+    monkeypatch.setattr(repair_module, "_publish", counted)
     assert repaired(shop) == Repaired(), "the load has put the rows right"
     assert set(shop.bench.stored_by_id("v").values()) == {"loaded"}
+    assert len(tried) == 1
 
 
 def test_more_rows_than_a_repair_may_write(shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch) -> None:
