@@ -7,7 +7,6 @@
 PYTHON ?= python3.11
 INSTALLED := .venv/.installed
 JARS := .venv/.jars
-CLASSES := .venv/spark_classes.jsa
 
 help:  ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -30,15 +29,11 @@ $(INSTALLED): setup.cfg constraints.txt
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev]'
 	@touch $@
 
-# Spark's jars, into the cache that Spark itself uses.
+# Spark's jars, into the cache that Spark itself uses, and an archive of its classes.
 $(JARS): $(INSTALLED)
 	@echo "Fetching Spark's jars, once."
 	@.venv/bin/python -m lake_assets.spark.fetch >.venv/jars.log 2>&1 || { tail -n 5 .venv/jars.log >&2; exit 1; }
 	@touch $@
-
-# The classes that most tests load, in the form in which Java starts with them fastest.
-$(CLASSES): $(JARS)
-	@.venv/bin/python -m lake_assets_tests.class_archive >.venv/classes.log 2>&1 || { tail -n 5 .venv/classes.log >&2; exit 1; }
 
 demo: $(JARS)  ## a lake of bike trips on this machine, from DMS files to marts
 	.venv/bin/lake-assets demo run
@@ -46,13 +41,13 @@ demo: $(JARS)  ## a lake of bike trips on this machine, from DMS files to marts
 dev: $(JARS)  ## Dagster's UI and daemon on that lake, with a live feed of new files
 	.venv/bin/lake-assets dev --feed
 
-test: $(CLASSES)  ## the tests, half an hour on two cores
+test: $(JARS)  ## the tests, half an hour on two cores
 	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
-test-connect: $(CLASSES)  ## those that use Spark, on a Spark Connect server instead of a Spark in the process
+test-connect: $(JARS)  ## those that use Spark, on a Spark Connect server instead of a Spark in the process
 	LAKE_TEST_SPARK=connect .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "spark and not long"
 
-test-long: $(CLASSES)  ## those that take long (an hour), of which a shorter one is among the tests
+test-long: $(JARS)  ## those that take long (an hour), of which a shorter one is among the tests
 	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
 
 # Histories, the first one's seed, and further options such as --minutes 60 or --only composite,reloads.

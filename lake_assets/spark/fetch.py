@@ -1,23 +1,73 @@
-"""`python -m lake_assets.spark.fetch`: download Spark's jars into the machine's cache, those for S3 included.
+"""`python -m lake_assets.spark.fetch`: download Spark's jars into the machine's cache, those for S3 included, and write an
+archive of Spark's classes.
 
 It runs once, at installation, so that later runs need no network, and two processes never download the same jar at the
-same time. Not here: which jars (`settings.py`).
+same time. Java reads classes from the archive faster than from Spark's jars. Not here: which jars, and that a Spark takes
+the archive (`settings.py`).
 """
 
+import os
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import psutil
 from pyspark.sql import SparkSession
 
 from lake_assets.spark.preflight import PreflightError, check_java
-from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
+from lake_assets.spark.settings import CLASS_ARCHIVE, ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
+
+SECONDS = 120.0
+"""For Java to write the archive, which it does when it ends."""
+CATALOG = "fetched"
 
 
-def fetch() -> None:
-    """Starts Spark with all the jars and stops it. Raises PreflightError without a supported Java."""
+def fetch(archive: Path = CLASS_ARCHIVE) -> None:
+    """Starts Spark with all the jars, does what most tables need and stops it. Raises PreflightError without a supported
+    Java."""
     check_java()
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", False)
-    builder = builder.config("spark.jars.packages", ",".join((ICEBERG, SQLITE_JDBC, *S3_JARS)))
-    builder.config("spark.jars.excludes", S3_EXCLUDES).getOrCreate().stop()
+    new = archive.with_suffix(f".{os.getpid()}")
+    with TemporaryDirectory() as folder:
+        spark = _started(folder, f"-XX:ArchiveClassesAtExit={new} -Xlog:disable")
+        java = [child for child in psutil.Process().children() if "java" in child.name()]
+        _use(spark, Path(folder))
+        spark.stop()
+    for process in java:
+        process.terminate()
+    psutil.wait_procs(java, SECONDS)
+    # Without it, Spark starts as ever.
+    if new.exists():
+        new.replace(archive)
+
+
+def _started(warehouse: str, java_options: str) -> SparkSession:
+    conf = {
+        "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": java_options,
+        "spark.jars.packages": ",".join((ICEBERG, SQLITE_JDBC, *S3_JARS)),
+        "spark.jars.excludes": S3_EXCLUDES,
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
+        f"spark.sql.catalog.{CATALOG}.type": "hadoop",
+        f"spark.sql.catalog.{CATALOG}.warehouse": warehouse,
+    }
+    return SparkSession.builder.master("local[1]").config(map={**conf}).getOrCreate()
+
+
+def _use(spark: SparkSession, folder: Path) -> None:
+    """Creates, writes, changes and reads a small table, for which Java loads the classes."""
+    table = f"{CATALOG}.a.t"
+    rows = folder / "rows.csv"
+    rows.write_text("id,v\n1,a\n2,b\n", encoding="ascii")
+    spark.sql(f"CREATE NAMESPACE {CATALOG}.a")
+    spark.sql(f"CREATE TABLE {table} (id bigint, v string) USING iceberg")
+    spark.read.csv(str(rows), header=True, schema="id bigint, v string").writeTo(table).append()
+    spark.sql(
+        f"MERGE INTO {table} t USING (SELECT id, count(*) AS n FROM {table} GROUP BY id) s ON t.id = s.id "
+        "WHEN MATCHED AND s.id = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.n"
+    )
+    spark.sql(f"DELETE FROM {table} WHERE id IN (SELECT 2L)")
+    spark.table(table).collect()
 
 
 if __name__ == "__main__":

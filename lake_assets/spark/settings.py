@@ -3,6 +3,7 @@
 Here: the settings of a lake. Not here: sessions (`session.py`), a Spark Connect server (`connect_server.py`).
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +19,8 @@ S3_JARS = (
     "software.amazon.awssdk:apache-client:2.35.4",
     "software.amazon.awssdk:s3-transfer-manager:2.35.4",
 )
+CLASS_ARCHIVE = Path(sys.prefix) / "spark_classes.jsa"
+"""Classes of Spark in the form in which Java loads them fastest, as `fetch.py` has written them."""
 FAIR_POOLS = Path(__file__).with_name("fair_pools.xml")
 S3_EXCLUDES = "software.amazon.awssdk:bundle"
 """A dependency of hadoop-aws of 600 MB; the lake uses only the two AWS modules above."""
@@ -72,7 +75,11 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
         conf["spark.jars.excludes"] = S3_EXCLUDES
     for bucket, s3 in buckets:
         conf |= _s3a_conf(bucket, s3)
-    conf |= _sts_conf([s3 for _, s3 in buckets if s3.role_arn])
+    sts = _sts_options([s3 for _, s3 in buckets if s3.role_arn])
+    if sts:
+        conf["spark.executor.defaultJavaOptions"] = sts
+    if options := f"{class_archive_options()} {sts}".strip():
+        conf["spark.driver.defaultJavaOptions"] = options
     own = {key: _text(value) for key, value in lake.spark.conf.items()}
     packages += (jar.strip() for jar in own.pop("spark.jars.packages", "").split(",") if jar.strip())
     # The last version of an artifact wins: that of lake.yaml.
@@ -119,15 +126,20 @@ def _role_conf(prefix: str, s3: S3Config, provider: str | None) -> dict[str, str
     return conf
 
 
-def _sts_conf(with_role: Sequence[S3Config]) -> dict[str, str]:
+def _sts_options(with_role: Sequence[S3Config]) -> str:
     """Where roles are assumed, as properties of the JVM: with Hadoop's own settings for that, it needs a class of
     S3_EXCLUDES. The region is that of the request for the role, which is good for all regions."""
     regions = [s3.region for s3 in with_role if s3.region]
     endpoints = [s3.sts_endpoint for s3 in with_role if s3.sts_endpoint]
     given = [f"-Daws.region={region}" for region in regions[:1]]
     given += [f"-Daws.endpointUrlSts={endpoint}" for endpoint in endpoints[:1]]
-    places = ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions") if given else ()
-    return dict.fromkeys(places, " ".join(given))
+    return " ".join(given)
+
+
+def class_archive_options() -> str:
+    """The options by which Java takes the archive, if there is one. It ignores, without a word, one of another Java or of
+    other jars."""
+    return f"-XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:disable" if CLASS_ARCHIVE.exists() else ""
 
 
 def filled(lake: LakeConfig, value: Value) -> LakeConfig:

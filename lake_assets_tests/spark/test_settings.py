@@ -1,5 +1,7 @@
 """What Spark is started with. Not here: what the settings do."""
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +56,33 @@ def test_a_role_needs_no_further_jar(tmp_path: Path) -> None:
     assert conf[f"{prefix}.aws.credentials.provider"].endswith(".AssumedRoleCredentialProvider")
     assert not [key for key in conf if "sts.endpoint" in key]
     for process in ("driver", "executor"):
-        assert conf[f"spark.{process}.defaultJavaOptions"] == "-Daws.region=eu-west-1"
+        assert conf[f"spark.{process}.defaultJavaOptions"].endswith("-Daws.region=eu-west-1")
+
+
+@pytest.mark.parametrize("archive", ["there", "broken", "missing"])
+def test_java_takes_an_archive_of_classes_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, archive: str
+) -> None:
+    """Java prints nothing about one that it cannot use."""
+    path = tmp_path / "classes.jsa"
+    monkeypatch.setattr(settings, "CLASS_ARCHIVE", path)
+    if archive == "there":
+        java(f"-XX:ArchiveClassesAtExit={path}", "-Xlog:disable", "-version")
+        assert path.exists()
+    if archive == "broken":
+        path.write_text("no archive")
+    options = spark_conf(lake_config(tmp_path)).get("spark.driver.defaultJavaOptions", "").split()
+    assert bool(options) == (archive != "missing")
+    # The logging of loaded classes comes after -Xlog:disable, which would switch it off.
+    loaded = java(*options, "-Xlog:class+load", "-version").splitlines()
+    assert any("shared objects file (top)" in line for line in loaded) == (archive == "there")
+    assert not [line for line in loaded if "[class,load]" not in line and "source:" not in line]
+
+
+def java(*options: str) -> str:
+    """The standard output of Java, whose version is on the other one."""
+    program = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if "JAVA_HOME" in os.environ else "java"
+    return subprocess.run([program, *options], check=True, capture_output=True, text=True).stdout
 
 
 def test_roles_of_two_sources_have_one_sts(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from lake_assets.spark.settings import class_archive_options
+
 ROOT = Path(__file__).resolve().parents[3]
 """The checkout."""
-ARCHIVE = ROOT / ".venv" / "spark_classes.jsa"
-"""Classes of Spark, as `make test` has written them."""
 PATIENCE = 300
 """Seconds for a process that starts a Spark of its own."""
 _OURS = ("DAGSTER_", "LAKE_", "PYSPARK_", "SPARK_")
@@ -20,8 +20,7 @@ _OURS = ("DAGSTER_", "LAKE_", "PYSPARK_", "SPARK_")
 def java_options() -> str:
     """For the variable SPARK_SUBMIT_OPTS, which every Spark that this machine starts reads. Most Sparks of the tests
     end before code of the second compiler has repaid its time."""
-    found = f" -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable" if ARCHIVE.exists() else ""
-    return f"-XX:TieredStopAtLevel=1{found}"
+    return f"-XX:TieredStopAtLevel=1 {class_archive_options()}"
 
 
 def environment(**variables: str) -> dict[str, str]:
