@@ -1,9 +1,8 @@
-"""`python -m lake_assets.spark.fetch`: download Spark's jars into the machine's cache, those for S3 included, and write an
-archive of Spark's classes.
+"""`python -m lake_assets.spark.fetch`: download Spark's jars, S3's included, and write an archive of its classes.
 
 It runs once, at installation, so that later runs need no network, and two processes never download the same jar at the
-same time. Java reads classes from the archive faster than from Spark's jars. Not here: which jars, and that a Spark takes
-the archive (`settings.py`).
+same time. Java reads classes from the archive faster than from Spark's jars. Not here: which jars, and that Spark
+takes the archive (`settings.py`).
 """
 
 import os
@@ -23,8 +22,7 @@ CATALOG = "fetched"
 
 
 def fetch(archive: Path = CLASS_ARCHIVE) -> None:
-    """Starts Spark with all the jars, does what most tables need and stops it. Raises PreflightError without a supported
-    Java."""
+    """Starts Spark with all the jars and does what most tables need. Raises PreflightError without a supported Java."""
     check_java()
     new = archive.with_suffix(f".{os.getpid()}")
     with TemporaryDirectory() as folder:

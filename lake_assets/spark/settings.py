@@ -137,8 +137,8 @@ def _sts_options(with_role: Sequence[S3Config]) -> str:
 
 
 def class_archive_options() -> str:
-    """The options by which Java takes the archive, if there is one. It ignores, without a word, one of another Java or of
-    other jars."""
+    """The options by which Java takes the archive, if there is one. It silently ignores one of another Java or of other
+    jars."""
     return f"-XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:disable" if CLASS_ARCHIVE.exists() else ""
 
 
