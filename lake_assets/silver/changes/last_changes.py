@@ -22,7 +22,7 @@ from lake_assets.bronze.files.parquet_values import OPERATION, SEQUENCE
 from lake_assets.bronze.reader.places import plain
 from lake_assets.silver.changes.key_states import Counts
 from lake_assets.silver.changes.large_batch import OPERATIONS
-from lake_assets.silver.table.change_events import COMMIT_DIGITS
+from lake_assets.silver.table.change_events import COMMIT_DIGITS, key_columns
 
 _I, _U, _D = range(3)
 _HIGH_DIGITS, _LOW_DIGITS = 17, 18
@@ -45,7 +45,8 @@ class LastChanges:
     is_update: _Marks
     """Whether a row is the last change of a key that has a row in the end, and whose first change is an update."""
     counts: Counts
-
+    keys: pa.Table
+    """The batch's keys, each once, in columns that are named as those of events."""
     fingerprint: int
     """Of the sequences of the last changes: see `fingerprint`."""
 
@@ -101,12 +102,14 @@ def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range
         lowest=pc.min(rows[key[0]]).as_py() if has_range else None,
         highest=pc.max(rows[key[0]]).as_py() if has_range else None,
     )
-    _, low_digits = _sequences(rows, np.flatnonzero(is_last))
+    chosen = np.flatnonzero(is_last)
+    _, low_digits = _sequences(rows, chosen)
     return LastChanges(
         files={name: table.num_rows for name, table in files.items()},
         is_last=is_last,
         is_update=is_update,
         counts=counts,
+        keys=rows.select(key).take(pa.array(chosen)).rename_columns(key_columns(key)),
         fingerprint=int(np.bitwise_xor.reduce(low_digits)),
     )
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.collapse import events
-from lake_assets.silver.changes.key_states import has_number_key, keys_of
+from lake_assets.silver.changes.key_states import broadcast_if_few, has_number_key
 from lake_assets.silver.changes.last_changes import LastChanges, fingerprint, last_changes
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import touched_by_keys
@@ -51,7 +51,7 @@ def write_large_batch(reader: BatchReader, reading: Reading, current: Attempt, l
             states = events(marked, target.key, before_images=False)
             touched = touched_by_keys(context.address, context.position.snapshot_id, target, states)
     context.stage("write")
-    every_key = keys_of(events(reading.changes, target.key, before_images=False), target, counts.keys)
+    every_key = broadcast_if_few(context.spark.createDataFrame(last.keys), counts.keys)
     deletes = delete_keys(context, current, every_key, counts)
     observed = Observed()
     changes = observed.on(
