@@ -78,7 +78,8 @@ class Source:
     values: str = VALUES
     chosen: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
     batches: int = 0
-    change: int = 0
+    change: int = 1
+    """The next one. A sequence that ends with zeros would be one that the lake has made itself."""
 
     def __post_init__(self) -> None:
         self.alive = np.arange(self.rows, dtype=np.int64)

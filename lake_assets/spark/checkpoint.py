@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import uuid4
 
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql.utils import is_remote
 
@@ -37,12 +38,17 @@ class Observed:
         return found
 
 
+ON_DISK = StorageLevel.DISK_ONLY
+"""Where checkpoints are. A task that reads one back into memory holds what does not fit until its end, and has no memory
+left to sort in. Serialized rows are also written and read faster than objects."""
+
+
 def checkpointed(frame: DataFrame, observed: Iterable[Observed] = ()) -> DataFrame:
     """The rows of the frame, computed now; the result's plan is empty. Fills the observations in the frame's plan."""
     if not is_remote():
-        return frame.localCheckpoint()
+        return frame.localCheckpoint(storageLevel=ON_DISK)
     with active(frame.sparkSession):
-        done = frame.localCheckpoint()
+        done = frame.localCheckpoint(storageLevel=ON_DISK)
     # The client fills the observations of reads and writes, not those of a checkpoint.
     known = {each.name: each.observation for each in observed}
     for name, values in frame.executionInfo.flows if frame.executionInfo is not None else ():
