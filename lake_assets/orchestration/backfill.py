@@ -12,9 +12,8 @@ from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.periods.grain import Period, between
 from lake_assets.lake import Lake
-from lake_assets.orchestration.assets.mart_assets import failed_inputs
 from lake_assets.orchestration.assets.mart_runs import MartRun, within_partitions
-from lake_assets.orchestration.sync import execute_assets, failure_of
+from lake_assets.orchestration.sync import blocked, execute_assets, failure_of
 from lake_assets.rounds.requested_periods import request_periods
 
 
@@ -26,13 +25,11 @@ def backfill(
     the sensor computes it. Raises LakeError for partitions that there are not, and when a chunk fails."""
     mart = _mart(lake, name)
     periods = _periods(lake, mart, first, last)
-    if failed := failed_inputs(instance, mart):
-        raise LakeError(
-            f"{mart.identifier} is not computed while a check of its inputs fails: {', '.join(failed)}."
-        )
+    _refuse_blocked(lake, instance, mart)
     request_periods(lake.runtime, mart, periods[0], periods[-1])
     for start in range(0, len(periods), chunk or len(periods)):
         part = periods[start : start + (chunk or len(periods))]
+        _refuse_blocked(lake, instance, mart)
         run = MartRun((mart.name,), (part[0], part[-1]), mart.partitions)
         executed = execute_assets(lake, instance, run.keys, run.tags)
         if not executed.success:
@@ -42,6 +39,11 @@ def backfill(
                 "computes them."
             )
         yield mart.partitions.key(part[0]), mart.partitions.key(part[-1]), len(part)
+
+
+def _refuse_blocked(lake: Lake, instance: dg.DagsterInstance, mart: Mart) -> None:
+    if (reason := blocked(lake, instance, mart)) is not None:
+        raise LakeError(f"{reason}: it is not computed while that check fails.")
 
 
 def _mart(lake: Lake, name: str) -> Mart:

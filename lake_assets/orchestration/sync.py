@@ -105,7 +105,7 @@ def _apply(
 def _compute_marts(lake: Lake, instance: dg.DagsterInstance, result: SyncResult, bar: Progress) -> None:
     attempted: set[MartRun] = set()
     for _ in range(ROUNDS):
-        work = mart_work(lake.runtime, lake.marts, lambda mart: _blocked(lake, instance, mart))
+        work = mart_work(lake.runtime, lake.marts, lambda mart: blocked(lake, instance, mart))
         runs = [run for run in work.runs if run not in attempted]
         for reason in work.reasons:
             result.waiting[reason.split(" ")[0]] = reason
@@ -129,9 +129,10 @@ def _compute_marts(lake: Lake, instance: dg.DagsterInstance, result: SyncResult,
                     result.failed[f"gold.{mart}"] = failure_of(executed) or "its run ended without it"
 
 
-def _blocked(lake: Lake, instance: dg.DagsterInstance, mart: Mart) -> str | None:
+def blocked(lake: Lake, instance: dg.DagsterInstance, mart: Mart) -> str | None:
+    """Why the mart is not computed: a blocking check of a table that it reads fails. None if it may be computed."""
     failed = failed_inputs(instance, mart)
-    # The runs of sync have no other checks than those of batches, and no schedule may run.
+    # The runs of a command have no other checks than those of batches, and no schedule may run.
     failed += failed_blocking(lake.runtime, instance, lake.checks, silver_keys(mart))
     return f"{mart.identifier} waits for {', '.join(failed)}" if failed else None
 

@@ -4,7 +4,7 @@ Here: the asset of a mart, which refuses inputs whose blocking check failed. Not
 (`orchestration/sensors/mart_sensor.py`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import dagster as dg
@@ -17,7 +17,7 @@ from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.gold.write_mart import Mode
 from lake_assets.orchestration.assets.mart_lineage import derived_lineage, recorded_lineage
-from lake_assets.orchestration.checks.check_history import latest_evaluation
+from lake_assets.orchestration.checks.check_history import CheckExecution, latest_evaluations
 from lake_assets.orchestration.checks.silver_checks import BLOCKING
 from lake_assets.orchestration.io_managers.iceberg_io_manager import (
     IO_MANAGER_KEY,
@@ -48,21 +48,29 @@ def silver_keys(mart: Mart) -> list[dg.AssetKey]:
 
 
 def failed_inputs(
-    instance: dg.DagsterInstance, mart: Mart, repository: dg.RepositoryDefinition | None = None
+    instance: dg.DagsterInstance,
+    mart: Mart,
+    repository: dg.RepositoryDefinition | None = None,
+    batch_checks: Sequence[str] = BLOCKING,
 ) -> list[str]:
     """Inputs whose newest blocking check failed, as `asset: check`. `repository`: the definitions that the lake was
-    merged with, whose checks of silver count too."""
-    failed = []
-    for key in silver_keys(mart):
-        for name in [*BLOCKING, *_own_blocking_checks(repository, key)]:
-            turn = latest_evaluation(instance, dg.AssetCheckKey(key, name))
-            if turn is not None and not turn.passed and not turn.is_warning:
-                failed.append(f"{key.to_user_string()}: {name}")
-    return failed
+    merged with, whose checks of silver count too. `batch_checks`: those of a batch that count."""
+    checks = [
+        dg.AssetCheckKey(key, name)
+        for key in silver_keys(mart)
+        for name in [*batch_checks, *_own_blocking_checks(repository, key)]
+    ]
+    newest = latest_evaluations(instance, checks)
+    failed = [check for check in checks if check in newest and _blocks(newest[check])]
+    return [f"{check.asset_key.to_user_string()}: {check.name}" for check in failed]
+
+
+def _blocks(evaluation: CheckExecution) -> bool:
+    return not evaluation.passed and not evaluation.is_warning
 
 
 def _own_blocking_checks(repository: dg.RepositoryDefinition | None, key: dg.AssetKey) -> list[str]:
-    """The names of a user's blocking checks of the asset."""
+    """The names of the asset's other blocking checks: those of lake.yaml, and a user's."""
     if repository is None:
         return []
     graph = repository.asset_graph
@@ -72,8 +80,10 @@ def _own_blocking_checks(repository: dg.RepositoryDefinition | None, key: dg.Ass
     )
 
 
-def _repository(context: dg.AssetExecutionContext) -> dg.RepositoryDefinition | None:
-    """None in a run of `dg.materialize`."""
+def repository_of(
+    context: dg.AssetExecutionContext | dg.OpExecutionContext,
+) -> dg.RepositoryDefinition | None:
+    """The definitions that a run's code is part of; None in a run of `dg.materialize`."""
     try:
         return context.repository_def
     except Exception:  # noqa: BLE001  (Dagster's CheckError has no public name)
@@ -113,7 +123,7 @@ def _mart_asset(runtime: LakeRuntime, mart: Mart, first: FirstPeriods) -> dg.Ass
         code_version=version,
     )
     def compute(context: dg.AssetExecutionContext) -> Any:
-        if failed := failed_inputs(context.instance, mart, _repository(context)):
+        if failed := failed_inputs(context.instance, mart, repository_of(context)):
             raise dg.Failure(
                 f"{mart.identifier} is not computed while a check of its inputs fails: {', '.join(failed)}. "
                 "Its rows are unchanged.",

@@ -11,6 +11,7 @@ import dagster as dg
 
 from lake_assets.config import ContinuousConfig
 from lake_assets.gold.mart import Mart
+from lake_assets.orchestration.assets.mart_assets import repository_of
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY
 from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.runs.in_flight import unfinished_runs
@@ -50,7 +51,14 @@ def continuous_job(
     def keep_current(context: dg.OpExecutionContext) -> None:
         tables = getattr(context.resources, IO_MANAGER_KEY)
         rounds = Continuous(
-            runtime, source, targets, marts, context.instance, settings=settings, tables=tables
+            runtime,
+            source,
+            targets,
+            marts,
+            context.instance,
+            settings=settings,
+            tables=tables,
+            repository=repository_of(context),
         )
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with Heartbeat(context.instance, context.run_id, beat):

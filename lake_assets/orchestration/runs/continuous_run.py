@@ -27,8 +27,10 @@ from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.iceberg.table_maintenance import Maintained
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
+from lake_assets.orchestration.assets.mart_assets import failed_inputs
 from lake_assets.orchestration.assets.mart_lineage import Lineage, derived_lineage
 from lake_assets.orchestration.assets.silver_report import Event, inconsistencies, turn_events
+from lake_assets.orchestration.checks.silver_checks import ROW_COUNT
 from lake_assets.orchestration.io_managers.iceberg_io_manager import SHOWN, TableIOManager
 from lake_assets.orchestration.runs.marts_in_silver_runs import keeps_up
 from lake_assets.orchestration.shared.asset_metadata import grouped
@@ -80,15 +82,17 @@ class Continuous:
         clock: Callable[[], float] = time.monotonic,
         settings: ContinuousConfig | None = None,
         tables: TableIOManager | None = None,
+        repository: dg.RepositoryDefinition | None = None,
     ) -> None:
-        """`tables`: the IO manager by which marts are read and stored; by default the lake's own."""
+        """`tables`: the IO manager by which marts are read and stored; by default the lake's own. `repository`: the
+        definitions that the lake was merged with, whose blocking checks hold marts."""
         self._runtime = runtime
         self._tables = tables or TableIOManager(runtime)
         runtime.branches = KeptBranches(runtime.lake.maintenance.abandoned_after)
         self._source = source
         self._targets = [target for target in targets if target.source == source]
         self._marts = [mart for mart in marts if keeps_up(mart, source)]
-        self._instance = instance
+        self._instance, self._repository = instance, repository
         self._maintenance = MaintenanceSchedule(runtime, self._targets, marts, settings or ContinuousConfig())
         self._arrivals = Arrivals(runtime, source)
         self._unreported = UnreportedFiles(runtime, source)
@@ -101,6 +105,8 @@ class Continuous:
         """By mart, the number of refreshes since the last report, and the newest metadata."""
         self._passed: dict[tuple[dg.AssetKey, str], float] = {}
         """By check that passed when it was last reported, when that was."""
+        self._held: dict[str, list[str]] = {}
+        """By mart that waits, the blocking checks that fail."""
         self._lineage: dict[str, Lineage] = {}
         self._dead: Exception | None = None
         """The error that showed that the Spark of this process has died."""
@@ -211,6 +217,14 @@ class Continuous:
             result.batches[:0] = earlier.batches
         self._results[name] = result
 
+    def _is_held(self, mart: Mart) -> bool:
+        # The run itself knows whether it can apply a table; Dagster learns it with the next report.
+        failed = failed_inputs(self._instance, mart, self._repository, batch_checks=(ROW_COUNT,))
+        if failed and failed != self._held.get(mart.name):
+            logger.warning("%s waits for %s", mart.identifier, ", ".join(failed))
+        self._held[mart.name] = failed
+        return bool(failed)
+
     def _refresh(self, mart: Mart, loaded: LoadedTables, done: Round) -> None:
         if any(rule.identifier in self._failures for rule in mart.rules):
             return
@@ -218,7 +232,7 @@ class Continuous:
             return
         try:
             view = mart_view(loaded, mart, self._runtime.lake.gold)
-            if view is None or not view.stale:
+            if view is None or not view.stale or self._is_held(mart):
                 return
             computed, metadata = computed_mart(self._runtime, self._tables.read, mart, view, None)
             stored = self._tables.store(mart.identifier, computed)

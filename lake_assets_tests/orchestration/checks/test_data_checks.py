@@ -17,6 +17,8 @@ from pyspark.sql import SparkSession
 
 from lake_assets.checks.quarantine_rule import quarantine_grows_less
 from lake_assets.config import QuarantineGrowth
+from lake_assets.errors import LakeError
+from lake_assets.orchestration.backfill import backfill
 from lake_assets.orchestration.checks.check_history import check_executions, latest_evaluation
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.orchestration.sync import sync
@@ -216,6 +218,18 @@ def test_a_condition_holds_the_marts_of_sync(shop: Shop) -> None:
     shop.change("notes", [2])
     synced()
     assert len(check_executions(shop.instance, key)) == evaluations, "nothing that the marts read has changed"
+
+
+def test_a_condition_holds_a_backfill(shop: Shop) -> None:
+    day = str(shop.rows("gold.sales_daily")[0]["day"])
+    shop.change("sales", [3], name="forbidden")
+    shop.apply()
+    lake = open_lake(shop.lake.config, marts=shop.lake.marts)
+    with pytest.raises(LakeError, match="waits for silver/shop/sales: allowed_names"):
+        list(backfill(lake, shop.instance, "sales_daily", day, day))
+    shop.change("sales", [3], op="U", name="allowed")
+    shop.apply()
+    assert list(backfill(lake, shop.instance, "sales_daily", day, day)) == [(day, day, 1)]
 
 
 def test_a_quarantine_that_grows(shop: Shop) -> None:

@@ -116,6 +116,31 @@ def test_a_table_that_fails_is_tried_again_later_and_stops_nobody(kept: Kept) ->
     assert len(kept.rounds.round().failed) == 1
 
 
+@pytest.mark.parametrize("check", ["no_odd_item", "row_count"])
+def test_a_blocking_check_that_failed_holds_a_mart(kept: Kept, check: str) -> None:
+    """A user's check, and one of a batch."""
+    lake, key = kept.bench.lake, dg.AssetKey(["silver", "shop", "items"])
+
+    @dg.asset_check(asset=key, blocking=True)
+    def no_odd_item() -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=True)
+
+    mine = dg.Definitions(asset_checks=[no_odd_item])
+    repository = dg.Definitions.merge(build_definitions(lake), mine).get_repository_def()
+    kept.rounds = Continuous(
+        lake.runtime, "shop", lake.targets, lake.marts, kept.instance, repository=repository
+    )
+    for number, passed in enumerate((True, False, True)):
+        kept.put(ITEMS, number)
+        evaluation = dg.AssetCheckEvaluation(
+            asset_key=key, check_name=check, passed=passed, blocking=True, metadata={}
+        )
+        kept.instance.report_runless_asset_event(evaluation)
+        done = kept.rounds.round()
+        assert (done.batches, done.marts, done.failed) == (1, int(passed), [])
+    assert kept.items() == 3
+
+
 @pytest.fixture
 def slow_notes(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Turns of `notes` wait for the event; three pending rows are much to do."""
