@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.files.parquet_values import OPERATION, SEQUENCE
@@ -28,6 +28,7 @@ _I, _U, _D = range(3)
 _HIGH_DIGITS, _LOW_DIGITS = 17, 18
 """Of a sequence's 35 digits: each part fits into a long."""
 _BELOW_COMMIT = int(10 ** (_HIGH_DIGITS - COMMIT_DIGITS))
+_KEYS_IN_A_LIST = 1 << 16
 _UNESCAPED = re.compile(r"[\w./:=-]+", re.ASCII)
 """Paths that Spark writes as they are."""
 _Numbers = NDArray[np.int64]
@@ -46,9 +47,17 @@ class LastChanges:
     """Whether a row is the last change of a key that has a row in the end, and whose first change is an update."""
     counts: Counts
     keys: pa.Table
-    """The batch's keys, each once, in columns that are named as those of events."""
+    """Each key of the batch once."""
     fingerprint: int
     """Of the sequences of the last changes: see `fingerprint`."""
+
+    def keys_in(self, spark: SparkSession) -> DataFrame:
+        """The batch's keys, in columns that are named as those of events."""
+        # As lists, because Spark's optimizer goes through the rows of a local table one by one.
+        ends = [*range(0, self.keys.num_rows, _KEYS_IN_A_LIST), self.keys.num_rows]
+        every = self.keys.combine_chunks().to_struct_array().combine_chunks()
+        lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), every)
+        return spark.createDataFrame(pa.table({"_keys": lists})).select(F.inline("_keys"))
 
     def marked(self, changes: DataFrame, marks: _Marks) -> DataFrame:
         """The batch's `changes` with `_marked` boolean, without those of other files."""

@@ -51,7 +51,7 @@ def write_large_batch(reader: BatchReader, reading: Reading, current: Attempt, l
             states = events(marked, target.key, before_images=False)
             touched = touched_by_keys(context.address, context.position.snapshot_id, target, states)
     context.stage("write")
-    every_key = broadcast_if_few(context.spark.createDataFrame(last.keys), counts.keys)
+    every_key = broadcast_if_few(last.keys_in(context.spark), counts.keys)
     deletes = delete_keys(context, current, every_key, counts)
     observed = Observed()
     changes = observed.on(
