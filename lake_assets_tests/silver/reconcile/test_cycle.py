@@ -12,12 +12,12 @@ HOUR = timedelta(hours=1)
 
 
 def test_a_slice_that_differs_is_kept_until_it_is_compared_again() -> None:
-    cycle = Cycle(3, NOON).after([0, 2], {0: "one row", 2: "two rows"}, 10, 1.5, NOON)
-    assert (cycle.next, cycle.completed) == (1, None)
-    cycle = cycle.after([1], {}, 10, 1.5, NOON)
-    assert (cycle.next, cycle.different) == (2, {0: "one row", 2: "two rows"})
-    cycle = cycle.after([0, 2], {2: "one row"}, 10, 1.5, NOON + HOUR)
-    assert (cycle.over, cycle.different) == (True, {2: "one row"})
+    cycle = Cycle(4, NOON).after([0, 1, 3], {0: "one row", 3: "two rows"}, 10, 1.5, NOON)
+    assert (cycle.next, cycle.completed) == (2, None)
+    cycle = cycle.after([2], {}, 10, 1.5, NOON)
+    assert (cycle.next, cycle.different) == (3, {0: "one row", 3: "two rows"})
+    cycle = cycle.after([0, 3], {3: "one row"}, 10, 1.5, NOON + HOUR)
+    assert (cycle.over, cycle.different) == (True, {3: "one row"})
     assert Cycle.from_json(cycle.as_json()) == cycle
 
 
