@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,14 @@ import dagster as dg
 import pytest
 import yaml
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from lake_assets.gold.mart import MartRequest
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.orchestration.shared.first_periods import first_periods
 from lake_assets_tests.helpers.lakes.command_lake import call, command_lake, write_items
 from lake_assets_tests.helpers.lakes.small_lakes import ITEMS_HEADER, sequence, write_file
-from lake_assets_tests.helpers.orchestration.dagster_shop import Shop
+from lake_assets_tests.helpers.orchestration.dagster_shop import DAILY, Shop
 from lake_assets_tests.helpers.processes.child import environment
 
 pytestmark = pytest.mark.spark
@@ -155,6 +158,25 @@ def test_a_day_before_the_first_partition_waits_for_a_reload(
     assert shop.run(request).success
     found = {str(row["day"]): row["sales"] for row in shop.rows("gold.sales_daily") if row["sales"]}
     assert found == {"2026-02-01": 1, "2026-03-05": 1}
+
+
+def test_a_day_by_hand_before_all_data_is_a_partition_while_it_is_pending(
+    new_shop: Callable[..., Shop], spark: SparkSession
+) -> None:
+    def zeros(request: MartRequest) -> Any:
+        days = F.explode(F.sequence(*map(F.lit, request.days)))
+        return spark.range(1).select(days.alias("day"), F.col("id").alias("sales"))
+
+    shop = new_shop(gold={"start_date": "2026-01-01"}, marts=[replace(DAILY, compute=zeros)])
+    shop.change("sales", [1], at="2026-03-05 08:00:00.000000")
+    assert shop.apply().success
+    daily = dg.AssetKey(["gold", "sales_daily"])
+    for day in ("2026-03-05", "2026-01-15"):
+        assert shop.materialize([daily], partition=day).success
+    gold = shop.lake.config.gold.model_copy(update={"settings": {"other": True}})
+    shop.lake.runtime.lake = shop.lake.config.model_copy(update={"gold": gold})
+    first = first_periods(shop.lake.runtime, shop.lake.marts)
+    assert first.marts == {"sales_daily": date(2026, 1, 15)}
 
 
 def test_a_failing_catalog_does_not_stop_the_definitions(

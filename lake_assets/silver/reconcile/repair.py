@@ -18,7 +18,6 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.errors import ApplyConflict, TableStopped
 from lake_assets.iceberg.table_io import load_table
@@ -28,7 +27,7 @@ from lake_assets.silver.changes.collapse import events
 from lake_assets.silver.changes.key_states import broadcast_if_few
 from lake_assets.silver.changes.row_cut import ALL_ROWS
 from lake_assets.silver.plan.cut import ALL_FILES, may_wait
-from lake_assets.silver.plan.planner import Batch, living_files
+from lake_assets.silver.plan.planner import Batch, epoch_members, living_files
 from lake_assets.silver.reconcile.compare_slices import at_position, located
 from lake_assets.silver.reconcile.cycle import Cycle
 from lake_assets.silver.table.change_events import key_columns
@@ -116,9 +115,9 @@ def _now(context: BatchContext, table: Table | None) -> tuple[Position, list[Log
         and context.table is not None
         and table.metadata.current_schema_id == context.table.metadata.current_schema_id
     )
-    same_rows = position.epoch == before.epoch and position.masks == before.masks
-    if not same_rows or position.log_offset < before.log_offset or not same_columns:
-        raise Outdated(f"{context.target.identifier}: it was loaded or changed meanwhile")
+    same_masks = position.masks == before.masks
+    if not same_masks or position.log_offset < before.log_offset or not same_columns:
+        raise Outdated(f"{context.target.identifier}: it was changed meanwhile")
     target = context.target
     files = context.runtime.file_log.files(target.source, target.table)
     return position, living_files(files, target.mode, target.config.on_vanished)
@@ -126,20 +125,16 @@ def _now(context: BatchContext, table: Table | None) -> tuple[Position, list[Log
 
 def _applied_since(context: BatchContext, position: Position, logged: list[LoggedFile]) -> list[LoggedFile]:
     """The files that have rows which were applied since the states were computed; also some that may have none. Raises
-    Outdated if they are not only changes."""
+    Outdated if others do not count any more: after a full load, a TRUNCATE, or when a file was written again."""
     before = context.position
     if (position.log_offset, position.cut) == (before.log_offset, before.cut):
         return []
+    members = epoch_members(logged, position.epoch, position.log_offset)
+    if {file.offset for file in context.members} - {file.offset for file in members}:
+        raise Outdated(f"{context.target.identifier}: files that it was computed from do not count any more")
     at_cut = context.runtime.lake.sources[context.target.source].consistent_cut
     margin = at_cut.margin if at_cut is not None else ALL_FILES
-    found = [
-        file
-        for file in logged
-        if before.log_offset < file.offset <= position.log_offset or may_wait(file, before, margin)
-    ]
-    if any(file.kind is not FileKind.CDC for file in found):
-        raise Outdated(f"{context.target.identifier}: other files than changes were applied meanwhile")
-    return found
+    return [file for file in members if file.offset > before.log_offset or may_wait(file, before, margin)]
 
 
 def _keys_in(context: BatchContext, files: list[LoggedFile]) -> DataFrame:

@@ -20,7 +20,9 @@ from lake_assets.errors import LakeError, TableStopped
 from lake_assets.silver.reconcile import compare_slices
 from lake_assets.silver.reconcile.compare_slices import begun_cycle, compare, key_slices, known_cycle, note
 from lake_assets.silver.reconcile.cycle import Cycle, chosen_slices
+from lake_assets.silver.reconcile.key_slices import bucket
 from lake_assets.silver.table.guard import refuse_unfit
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
 from lake_assets_tests.helpers.reconcile.reconciled_shop import ITEMS, NOON, ReconciledShop, lines
@@ -85,6 +87,34 @@ def test_the_same_value_in_another_column_is_a_difference(shop: ReconciledShop) 
     ]
 
 
+def test_a_key_that_loses_a_row_in_the_transaction_in_which_it_gets_one(
+    shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last change alone says that it has none: so does a table that has lost the other one."""
+    monkeypatch.setattr(f"{bucket.__module__}.BUCKETS", 4)  # each has other keys, too
+    change = shop.clock.change
+    shop.put(
+        change("U", {"id": 51, "v": "was 8"}, {"id": 8}),
+        change("U", {"id": 400, "v": "was 51"}, {"id": 51}, same_transaction=True),
+    )
+    shop.bench.apply()
+    assert shop.compared(4).different == {}
+    rewrite(shop.bench.lake, "silver_shop.items", "id = 51")
+    assert lines(shop.compared(4)) == ["id=51: the table lacks the row"]
+
+
+def test_a_row_that_moved_from_another_slice(spark: SparkSession, tmp_path: Path) -> None:
+    """By an update that lacks columns: they are found at its former key, which is not compared."""
+    table = {"columns": {"id": "long not null", "v": "string", "note": "string"}, "primary_key": ["id"]}
+    bench, clock = Bench(tmp_path, {ITEMS: table}, {"csv_no_sup_value": "lacking"}), Clock()
+    bench.put(load_file(ITEMS, [{"id": 2, "v": "two", "note": "n"}]))
+    moved = clock.change("U", {"id": 21, "v": "moved", "note": "lacking"}, {"id": 2})
+    bench.put(cdc_file(ITEMS, clock.now, [moved, clock.change("I", {"id": 2, "v": "new", "note": "n"})]))
+    bench.apply()
+    found = compare(bench.lake.runtime, bench.lake.targets[0], Cycle(2, NOON, bounds=(10,)), [1])
+    assert (found.rows, found.different) == (1, {})
+
+
 def test_a_later_row_and_a_running_feed_change_nothing(
     shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,11 +138,11 @@ def test_a_later_row_and_a_running_feed_change_nothing(
 
 def test_the_check_goes_on_where_another_process_stopped(shop: ReconciledShop) -> None:
     """Its progress is in the lake. A slice that differs stays failed until it is repaired."""
-    settings, now = Reconcile(every=timedelta(days=7), share=None, slices=7), datetime.now(UTC)
+    week, now = timedelta(days=7), datetime.now(UTC)
     rewrite(shop.bench.lake, "silver_shop.items", "id = 3", v="'flipped'")
 
-    def evaluate(day: float) -> Any:
-        lake = shop.bench.reopened()
+    def evaluate(day: float, slices: int = 7) -> Any:
+        lake, settings = shop.bench.reopened(), Reconcile(every=week, share=None, slices=slices)
         rule = equals_files(shop.target(), settings, lambda: now + timedelta(days=day))
         return rule(lake.runtime, ())
 
@@ -137,6 +167,10 @@ def test_the_check_goes_on_where_another_process_stopped(shop: ReconciledShop) -
     assert (known.over, known.completed is not None, known.different) == (True, True, {})
     assert evaluate(6).state.startswith("No slice is due")
     assert evaluate(7).figures["slices"] == "1", "a new cycle"
+    rewrite(shop.bench.lake, "silver_shop.items", "id = 59", v="'flipped'")
+    assert not evaluate(13.5).passed
+    again = evaluate(14, slices=5)
+    assert (again.passed, again.figures["slices"]) == (False, "1, 7"), "the former slices"
 
 
 def test_a_share_of_the_cost_of_applying_is_kept(

@@ -21,11 +21,13 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.reconcile import repair as repair_module
 from lake_assets.silver.reconcile.compare_slices import located
+from lake_assets.silver.reconcile.cycle import Cycle
 from lake_assets.silver.reconcile.repair import Repaired, repair
 from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Tracked
-from lake_assets_tests.helpers.files.dms_files import load_file
-from lake_assets_tests.helpers.lakes.bench import main_snapshots
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bank import quiet
+from lake_assets_tests.helpers.lakes.bench import Bench, main_snapshots
 from lake_assets_tests.helpers.processes.child import run_python
 from lake_assets_tests.helpers.processes.same_lake import same_lake
 from lake_assets_tests.helpers.reconcile.outside_writer import rewrite
@@ -94,26 +96,38 @@ def test_a_masked_column(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_row_that_is_there_twice(shop: ReconciledShop) -> None:
-    copy = "INSERT INTO {0} SELECT * FROM {0} WHERE id = 44"
     rewrite(shop.bench.lake, TABLE, "id = 45", id="44L")
     rewrite(shop.bench.lake, TABLE, "id = 44", v="'v44'")
     assert repaired(shop).rows == 7
     assert shop.bench.rows() == shop.bench.truth()
+
+
+def test_another_writer(shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repair above its commit would hide it from the guard. Once it is there, no file is read in vain."""
     name = f"{shop.bench.lake.config.catalog.name}.{TABLE}"
-    shop.bench.lake.runtime.sessions.root().sql(copy.format(name))
-    with pytest.raises(TableStopped, match="and not by lake_assets"):
-        repaired(shop)
+
+    def with_a_commit_meanwhile(*given: Any) -> Any:
+        found = located(*given)
+        statement = f"INSERT INTO {name} SELECT * FROM {name} WHERE id = 44"
+        shop.bench.lake.runtime.sessions.root().sql(statement)
+        return found
+
+    for found in (with_a_commit_meanwhile, None):
+        monkeypatch.setattr(repair_module, "located", found)
+        with pytest.raises(TableStopped, match="and not by lake_assets"):
+            repaired(shop)
 
 
 def test_files_that_are_applied_meanwhile(shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit takes the newest position. A key that they change is left out, and compared again the next time."""
+    rewrite(shop.bench.lake, TABLE, "id = 20", v="'wrong'")  # the last file before changed it, too
 
     def with_batches_meanwhile(*given: Any) -> Any:
         found = located(*given)
         shop.change("U", {"id": 33, "v": "meanwhile"})
         shop.bench.apply()
-        shop.change("I", {"id": 31, "v": "meanwhile"})
         shop.change("I", {"id": 77, "v": "another"})
+        shop.change("I", {"id": 31, "v": "meanwhile"})
         shop.bench.apply()
         return found
 
@@ -130,12 +144,99 @@ def test_files_that_are_applied_meanwhile(shop: ReconciledShop, monkeypatch: pyt
         patched.setattr(Attempt, "publish", with_a_batch_before)
         # The first attempt's own publish is refused, since a batch was published in between.
         done = repaired(shop)
-    assert (done.rows, done.left) == (3, 2)
+    assert (done.rows, done.left) == (4, 2)
     assert shop.bench.rows() == shop.bench.truth(), "the two were put right by their own new images"
     files = shop.bench.lake.runtime.file_log.files("shop", ITEMS)
     assert read_position(shop.bench.table()).log_offset == files[-1].offset
     monkeypatch.undo()
     assert repaired(shop) == Repaired()
+
+
+def test_files_that_are_pending(shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have changed no row yet, so that none is left out for them."""
+
+    def with_a_pending_file(*given: Any) -> Any:
+        found = located(*given)
+        shop.change("U", {"id": 50, "v": "meanwhile"})
+        shop.bench.apply()
+        shop.change("U", {"id": 33, "v": "pending"})
+        shop.bench.look()
+        return found
+
+    monkeypatch.setattr(repair_module, "located", with_a_pending_file)
+    done = repaired(shop)
+    assert (done.rows, done.left) == (5, 0)
+    assert shop.bench.stored_by_id("v")[33] == "v33"
+    shop.bench.apply()
+    assert shop.bench.rows() == shop.bench.truth()
+
+
+def test_rows_that_waited_for_the_cut(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later cut applies them meanwhile, without a new file."""
+    cut = {"consistent_cut": {"interval": "10s", "margin": "2s", "every": "1s"}}
+    bench, clock = Bench(tmp_path, {ITEMS: TABLES[ITEMS]}, source=cut), Clock()
+    rows = [clock.change("I", {"id": number, "v": f"v{number}"}) for number in range(12)]
+    bench.put(cdc_file(ITEMS, rows[1]["commit_ts"], rows[:2]))
+    rows.append(clock.change("U", {"id": 0, "v": "waited"}))
+    bench.put(cdc_file(ITEMS, clock.now, rows[2:]))
+    bench.apply()
+    rewrite(bench.lake, TABLE, "id < 2", v="'wrong'")
+    assert bench.stored_by_id("v") == {0: "wrong", 1: "wrong", 2: "v2", 3: "v3", 4: "v4"}
+
+    def with_a_later_cut(*given: Any) -> Any:
+        found = located(*given)
+        quiet(bench)
+        bench.apply()
+        return found
+
+    monkeypatch.setattr(repair_module, "located", with_a_later_cut)
+    target = next(target for target in bench.lake.targets if target.name == "items")
+    done = repair(bench.lake.runtime, target, Cycle(1, NOON), [0])
+    assert (done.rows, done.left) == (1, 1)
+    assert bench.rows() == bench.truth()
+    assert read_position(bench.table()).cut is not None
+    assert not any(bench.apply().values())
+
+
+def test_files_that_vanish_meanwhile(shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by a TRUNCATE: the rows that they gave do not come back."""
+    shop.bench.edit({**TABLES, ITEMS: {**TABLES[ITEMS], "on_vanished": "truncate"}})
+
+    def with_a_truncate_meanwhile(*given: Any) -> Any:
+        found = located(*given)
+        monkeypatch.undo()
+        for file in shop.bench.files(ITEMS):
+            (shop.folder / "bronze" / file.key).unlink()
+        shop.bench.apply()
+        assert shop.bench.rows() == []
+        return found
+
+    monkeypatch.setattr(repair_module, "located", with_a_truncate_meanwhile)
+    assert repaired(shop) == Repaired()
+    assert shop.bench.rows() == []
+
+
+def test_a_file_that_is_written_again_meanwhile(
+    shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a change that it had: nothing of that change comes back."""
+    shop.change("U", {"id": 50, "v": "taken back"})
+    shop.bench.apply()
+    rewrite(shop.bench.lake, TABLE, "id = 50", v="'wrong'")
+
+    def with_another_content_meanwhile(*given: Any) -> Any:
+        found = located(*given)
+        monkeypatch.undo()
+        instead = shop.clock.change("U", {"id": 51, "v": "instead"}, same_transaction=True)
+        shop.bench.put(cdc_file(ITEMS, shop.clock.now, [instead]))
+        shop.bench.apply()
+        return found
+
+    monkeypatch.setattr(repair_module, "located", with_another_content_meanwhile)
+    repaired(shop)
+    assert shop.bench.rows() == shop.bench.truth()
 
 
 def test_masks_that_change_meanwhile(shop: ReconciledShop, monkeypatch: pytest.MonkeyPatch) -> None:
