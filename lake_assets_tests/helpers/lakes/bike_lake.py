@@ -88,23 +88,28 @@ def trip(number: int, started: datetime, ended: datetime | None, **values: Any) 
     return row | values
 
 
+def bike_tables() -> Row:
+    """The tables of the source, as lake.yaml has them."""
+    tables: Row = {
+        f"public.{name}": {
+            "primary_key": [KEYS[name]],
+            "columns": {column.name: column.declaration for column in TABLES[name].columns},
+            "full_load_complete": "immediately",
+            "quarantine": {"max_rows": 0},
+        }
+        for name in USED
+    }
+    tables["public.trips"]["partition_by"] = ["day(started_at)"]
+    tables["public.station_status"]["also"] = ["change_log"]
+    return tables
+
+
 class BikeLake:
     """A lake with one source, three of its tables and the three marts."""
 
     def __init__(self, folder: Path, *, start_date: str = "2024-03-01", catalog: str | None = None) -> None:
         """`catalog`: the name of the catalog, for another process on the same lake."""
         self.folder = folder
-        tables: dict[str, Any] = {
-            f"public.{name}": {
-                "primary_key": [KEYS[name]],
-                "columns": {column.name: column.declaration for column in TABLES[name].columns},
-                "full_load_complete": "immediately",
-                "quarantine": {"max_rows": 0},
-            }
-            for name in USED
-        }
-        tables["public.trips"]["partition_by"] = ["day(started_at)"]
-        tables["public.station_status"]["also"] = ["change_log"]
         self._config = LakeConfig.model_validate(
             {
                 "catalog": {
@@ -112,7 +117,9 @@ class BikeLake:
                     "uri": str(folder / "catalog.db"),
                     "warehouse": str(folder / "warehouse"),
                 },
-                "sources": {"bikeshare": {"location": str(folder / "bronze"), "dms": DMS, "tables": tables}},
+                "sources": {
+                    "bikeshare": {"location": str(folder / "bronze"), "dms": DMS, "tables": bike_tables()}
+                },
                 "spark": {"conf": TINY} | SPARK,
                 "gold": {
                     "start_date": start_date,

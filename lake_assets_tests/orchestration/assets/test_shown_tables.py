@@ -4,6 +4,7 @@ Here: answers of Dagster's GraphQL after real runs. Not here: lineage (`test_sho
 materialization (`test_materializations.py`).
 """
 
+import os
 from collections import Counter
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.orchestration.assets.batch_check import BATCH_CHECK
+from lake_assets.orchestration.launcher.run_process import PROCESS, process_tag
+from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
+from lake_assets.orchestration.shared.run_tags import OWN, SCOPE, mart_tag
 from lake_assets_tests.helpers.orchestration.dagster_shop import Shop
 from lake_assets_tests.helpers.orchestration.shown import Shown, shown
 
@@ -20,6 +24,8 @@ _COLUMNS = "... on TableSchemaMetadataEntry{schema{columns{name type constraints
 _ENTRIES = f"metadataEntries{{label ... on IntMetadataEntry{{intValue}} {_COLUMNS}}}"
 NODES = f"{{assetNodes{{assetKey{{path}} {_ENTRIES} assetMaterializations{{partition {_ENTRIES}}}}}}}"
 """The newest materialization comes first."""
+TAGS = "{runsOrError{... on Runs{results{runId tags{key value}}}} runTagKeysOrError{... on RunTagKeys{keys}}}"
+"""The tags in the list of runs, and those by which the list can be filtered."""
 FAILURES = (
     "query($run: ID!){logsForRun(runId: $run){... on EventConnection{events{"
     "... on ExecutionStepFailureEvent{stepKey error{message} failureMetadata{description}} "
@@ -95,3 +101,26 @@ def test_a_failed_run_names_table_file_line_and_next_step(spark: SparkSession, s
         assert "public.notes: row 1 of file://" in said
         assert f"{key}: at is not a valid timestamptz: 'no time at all'" in said
         assert "Correct the table's columns in lake.yaml, have DMS write the file again, or" in said
+
+
+def test_a_run_shows_no_tag_of_the_lakes_own_bookkeeping(spark: SparkSession, shop: Shop) -> None:
+    shop.change("sales", [1])
+    runs = [shop.apply(), *(shop.run(request) for request in shop.tick("marts").run_requests or ())]
+    scopes, inside = {"silver/shop", "gold"}, {HEARTBEAT, PROCESS, OWN}
+    for run in runs:
+        # A run of these tests has no process of its own, which the launcher would record.
+        shop.instance.add_run_tags(run.run_id, process_tag(run.run_id, os.getpid()))
+        known = shop.instance.get_run_by_id(run.run_id)
+        assert known is not None
+        assert inside <= set(known.tags)
+        inside |= {mart_tag("sales_daily")} & set(known.tags)
+    assert mart_tag("sales_daily") in inside
+    with shown(shop.definitions, shop.instance) as ui:
+        answer = ui.query(TAGS)
+    found = {run["runId"]: run["tags"] for run in answer["runsOrError"]["results"]}
+    assert set(found) == {run.run_id for run in runs}
+    for tags in found.values():
+        own = {tag["key"]: tag["value"] for tag in tags if "lake_assets" in tag["key"]}
+        assert set(own) == {SCOPE}
+        assert own[SCOPE] in scopes
+    assert [key for key in answer["runTagKeysOrError"]["keys"] if "lake_assets" in key] == [SCOPE]
