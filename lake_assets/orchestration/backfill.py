@@ -10,11 +10,10 @@ import dagster as dg
 
 from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Mart
-from lake_assets.gold.periods.grain import Period, between
 from lake_assets.lake import Lake
-from lake_assets.orchestration.assets.mart_runs import MartRun, within_partitions
+from lake_assets.orchestration.assets.mart_runs import MartRun
 from lake_assets.orchestration.sync import blocked, execute_assets, failure_of
-from lake_assets.rounds.requested_periods import request_periods
+from lake_assets.rounds.requested_periods import asked_periods, request_periods
 
 
 def backfill(
@@ -23,8 +22,7 @@ def backfill(
     """Computes the partitions from first to last again, at most `chunk` of them in a run; yields the first and last key
     of each chunk and its number once it is stored. What is left when the process ends stays pending: the next `sync` or
     the sensor computes it. Raises LakeError for partitions that there are not, and when a chunk fails."""
-    mart = _mart(lake, name)
-    periods = _periods(lake, mart, first, last)
+    mart, periods = asked_periods(lake.config, lake.marts, name, first, last)
     _refuse_blocked(lake, instance, mart)
     request_periods(lake.runtime, mart, periods[0], periods[-1])
     for start in range(0, len(periods), chunk or len(periods)):
@@ -44,30 +42,3 @@ def backfill(
 def _refuse_blocked(lake: Lake, instance: dg.DagsterInstance, mart: Mart) -> None:
     if (reason := blocked(lake, instance, mart)) is not None:
         raise LakeError(f"{reason}: it is not computed while that check fails.")
-
-
-def _mart(lake: Lake, name: str) -> Mart:
-    by_name = {mart.name: mart for mart in lake.marts if mart.partition_column is not None}
-    if (mart := by_name.get(name.removeprefix("gold.").removeprefix("gold/"))) is None:
-        raise LakeError(
-            f"There is no mart {name} with partitions; there are {', '.join(sorted(by_name)) or 'none'}."
-        )
-    return mart
-
-
-def _periods(lake: Lake, mart: Mart, first: str, last: str) -> list[Period]:
-    grain = mart.partitions
-    try:
-        periods = between(grain, *(grain.of(grain.of_key(key)) for key in (first, last)))
-    except ValueError as error:
-        raise LakeError(
-            f"{first} and {last} must be keys of partitions by {grain}, such as "
-            f"{grain.key(grain.of(lake.config.gold.start_date))}."
-        ) from error
-    earliest = grain.of(lake.config.gold.start_date)
-    if not periods or within_partitions(periods, grain, earliest) != periods:
-        raise LakeError(
-            f"{mart.identifier} has no partitions from {first} to {last}: the first one is {grain.key(earliest)} "
-            f"(gold.start_date), the last one the present {grain}."
-        )
-    return periods

@@ -1,13 +1,16 @@
 """Partitions of a mart that a user wants computed again: they become pending in the mart's own commit.
 
 What is pending is computed by the next run of any kind, so that whoever comes first continues a backfill that was
-killed. Here: that commit. Not here: computing them (`orchestration/backfill.py`).
+killed. Here: which partitions a user means, and that commit. Not here: computing them (`orchestration/backfill.py`).
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
+from lake_assets.config import LakeConfig
 from lake_assets.errors import ApplyConflict, LakeError
 from lake_assets.gold.consumption import read_consumption
 from lake_assets.gold.mart import Mart
@@ -18,6 +21,32 @@ from lake_assets.iceberg.table_io import current_snapshot, load_table, summary
 from lake_assets.runtime import LakeRuntime
 
 ATTEMPTS = 10
+
+
+def asked_periods(
+    lake: LakeConfig, marts: Iterable[Mart], name: str, first: str, last: str
+) -> tuple[Mart, list[Period]]:
+    """The mart of this name, and its partitions between two keys. Raises LakeError if there is no such mart, or if it
+    does not have all of these partitions."""
+    by_name = {mart.name: mart for mart in marts if mart.partition_column is not None}
+    if (mart := by_name.get(name.removeprefix("gold.").removeprefix("gold/"))) is None:
+        raise LakeError(
+            f"There is no mart {name} with partitions; there are {', '.join(sorted(by_name)) or 'none'}."
+        )
+    grain = mart.partitions
+    earliest, present = grain.of(lake.gold.start_date), grain.of(datetime.now(UTC))
+    try:
+        begin, end = (grain.of(grain.of_key(key)) for key in (first, last))
+    except ValueError as error:
+        raise LakeError(
+            f"{first} and {last} must be keys of partitions by {grain}, such as {grain.key(earliest)}."
+        ) from error
+    if not earliest <= begin <= end <= present:
+        raise LakeError(
+            f"{mart.identifier} has no partitions from {first} to {last}: the first one is {grain.key(earliest)} "
+            f"(gold.start_date), the last one the present {grain}."
+        )
+    return mart, between(grain, begin, end)
 
 
 def request_periods(runtime: LakeRuntime, mart: Mart, first: Period, last: Period) -> int:

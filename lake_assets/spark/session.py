@@ -10,12 +10,11 @@ import contextlib
 import os
 import shlex
 import socket
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from py4j.protocol import Py4JNetworkError
@@ -157,10 +156,10 @@ class SparkSessions:
         if not has_jvm():  # a running one shows that Java is there, and the check starts Java
             check_java()
         _quiet_pyspark()
-        with _redirected(self._spark_log):
-            conf = spark_conf(lake)
-            _launch_jvm(conf)
-            return _new(SparkSession.builder.config(map={**conf}).getOrCreate(), lake)
+        conf = spark_conf(lake)
+        with _opened(self._spark_log) as log:
+            _launch_jvm(conf, log)
+        return _new(SparkSession.builder.config(map={**conf}).getOrCreate(), lake)
 
     def _connected(self, lake: LakeConfig, more: Mapping[str, str] = MappingProxyType({})) -> "SparkSession":
         remote = lake.spark.remote
@@ -293,9 +292,9 @@ def check_server(remote: str) -> None:
         ) from error
 
 
-def _launch_jvm(conf: Mapping[str, str]) -> None:
+def _launch_jvm(conf: Mapping[str, str], log: IO[bytes] | None) -> None:
     """Starts the JVM of this process, unless it has one, with its settings in a file: PySpark would put all of them,
-    keys of buckets included, on a command line that every user can read."""
+    keys of buckets included, on a command line that every user can read. Its messages go to `log`."""
     if has_jvm() or "PYSPARK_GATEWAY_PORT" in os.environ:
         return
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
@@ -303,26 +302,17 @@ def _launch_jvm(conf: Mapping[str, str]) -> None:
         own = f"--properties-file {shlex.quote(path)} --load-spark-defaults"
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"{own} {before or 'pyspark-shell'}"
         try:
-            start_jvm()
+            start_jvm(log)
         finally:
             os.environ.pop("PYSPARK_SUBMIT_ARGS")
             if before is not None:
                 os.environ["PYSPARK_SUBMIT_ARGS"] = before
 
 
-@contextlib.contextmanager
-def _redirected(log: Path | None) -> Iterator[None]:
-    """Redirects the standard error of a JVM that is started in the block to `log`, for the life of the JVM."""
+def _opened(log: Path | None) -> contextlib.AbstractContextManager[IO[bytes] | None]:
+    """The file for the messages of the JVM: this process's own standard error stays where it is, because a command
+    prints while Spark starts."""
     if log is None:
-        yield
-        return
+        return contextlib.nullcontext()
     log.parent.mkdir(parents=True, exist_ok=True)
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with log.open("ab") as target:
-        os.dup2(target.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+    return log.open("ab")

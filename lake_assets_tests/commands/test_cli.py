@@ -14,7 +14,7 @@ from lake_assets.config.config_file import load_lake
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets_tests.helpers.lakes.command_lake import call, command_lake, snapshots, write_items
 from lake_assets_tests.helpers.lakes.small_lakes import ITEMS, ITEMS_HEADER, sequence, write_file
-from lake_assets_tests.helpers.processes.child import environment, run_python
+from lake_assets_tests.helpers.processes.child import PATIENCE, environment, run_python
 
 LOAD = "public/items/LOAD00000001.csv"
 CDC = "public/items/20260301-120100000.csv"
@@ -259,6 +259,21 @@ finally:
     print("imported", sorted(heavy & sys.modules.keys()))
 """
 
+PRINTS_WHILE_SPARK_STARTS = """
+import os, sys, threading, time
+from pathlib import Path
+from lake_assets.commands.run.opening import opened
+
+lake, number = opened(Path(sys.argv[1])), 0
+lake.runtime.sessions.begin()
+while any(thread.name == "spark-start" for thread in threading.enumerate()):
+    os.write(2, f"{number}\\n".encode())
+    number += 1
+    time.sleep(0.01)
+lake.runtime.sessions.root().range(1).count()
+print(number)
+"""
+
 
 def without_java(folder: Path, command: str = "sync") -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, on a machine without Java; it prints which slow modules it imported."""
@@ -325,3 +340,20 @@ def test_a_decision_on_full_load_files(folder: Path, capsys: pytest.CaptureFixtu
     assert "lake.yaml has no table public.nothing" in capsys.readouterr().err
     assert call(folder, "full-load", "public.items", "--same-load") == 1
     assert "no full-load file is ambiguous" in capsys.readouterr().err
+
+
+def test_no_message_is_lost_while_spark_starts(folder: Path) -> None:
+    """Dagster's settings are wrong, which `sync` finds out after it has begun to start Spark."""
+    write_items(folder)
+    (folder / "dagster.yaml").write_text("no_such_setting: true\n", encoding="utf-8")
+    run = run_python("-m", "lake_assets.cli", "--config", folder / "lake.yaml", "sync", timeout=PATIENCE)
+    assert run.returncode != 0
+    assert "no_such_setting" in run.stderr
+
+
+def test_the_messages_of_spark_go_to_its_log_only(folder: Path) -> None:
+    write_items(folder)
+    run = run_python("-c", PRINTS_WHILE_SPARK_STARTS, folder / "lake.yaml", timeout=PATIENCE)
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == "".join(f"{number}\n" for number in range(int(run.stdout)))
+    assert "WARN" in (folder / "spark.log").read_text(encoding="utf-8")

@@ -23,7 +23,11 @@ def backfill(
     ] = None,
 ) -> None:
     """Compute partitions of a mart again. If it is stopped, `sync` or the sensors compute what is left."""
+    from lake_assets.rounds.requested_periods import asked_periods
+
     lake = opened(context.obj, None, None)
+    # A mistake in the arguments is told before Spark starts.
+    asked_periods(lake.config, lake.marts, mart, first, last)
     lake.runtime.sessions.begin()
     # Importing Dagster takes seconds, in which Spark starts.
     from lake_assets.orchestration.backfill import backfill as computed

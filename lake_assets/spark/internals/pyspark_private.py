@@ -7,7 +7,7 @@ more. It changes the lake's own sessions only. Not here: which sessions there ar
 import atexit
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 MISSING = (ImportError, AttributeError, TypeError)
@@ -25,14 +25,18 @@ def has_jvm() -> bool:
         return SparkSession.getActiveSession() is not None
 
 
-def start_jvm() -> None:
-    """Starts the JVM of this process, with PYSPARK_SUBMIT_ARGS."""
+def start_jvm(stderr: IO[bytes] | None = None) -> None:
+    """Starts the JVM of this process, with PYSPARK_SUBMIT_ARGS. `stderr`: where its messages go, for its whole life; by
+    default to this process's standard error."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     try:
-        SparkContext._ensure_initialized()
-    except AttributeError:
+        from pyspark.java_gateway import launch_gateway
+
+        launch: Any = launch_gateway
+        SparkContext._ensure_initialized(gateway=launch(popen_kwargs={"stderr": stderr}))
+    except MISSING:
         # Without settings, which would be on the command line of the JVM; they are in the file of its arguments.
         SparkSession.builder.getOrCreate()
 
