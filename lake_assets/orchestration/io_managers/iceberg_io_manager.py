@@ -1,8 +1,8 @@
 """The Iceberg IO manager: tables as parameters of assets, and the results of assets as tables.
 
 Here: what a run reads and writes. Not here: the commit (`gold/write_mart.py`), the types of a parameter
-(`table_values.py`), what a mart computes, or which of its partitions are stale. `["gold", "x"]` is the table `gold.x`;
-`["silver", "s", "t"]` is `silver_s.t`.
+(`table_values.py`) and of a result (`result_frame.py`), what a mart computes, or which of its partitions are stale.
+`["gold", "x"]` is the table `gold.x`; `["silver", "s", "t"]` is `silver_s.t`.
 """
 
 import json
@@ -13,9 +13,8 @@ from functools import cache
 from typing import Any
 
 import dagster as dg
-import pyarrow as pa
 from pyiceberg.table import Table
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.config import LakeConfig, SourceConfig
@@ -24,6 +23,7 @@ from lake_assets.gold.partition_rows import table_frame
 from lake_assets.gold.write_mart import KEYED, Computed, Mode, Store, write
 from lake_assets.iceberg.file_io.newest_rows import added_by_partition
 from lake_assets.iceberg.table_io import load_table
+from lake_assets.orchestration.io_managers.result_frame import result_frame
 from lake_assets.orchestration.io_managers.run_partitions import partition_by, run_partitions
 from lake_assets.orchestration.io_managers.table_values import table_value
 from lake_assets.orchestration.shared.asset_metadata import grouped
@@ -93,7 +93,7 @@ class TableIOManager(dg.IOManager):
         # A DataFrame is a plan: its rows are computed here, after the asset's own code has ended.
         with _alive(context, self._runtime.lake.automation.heartbeat_interval.total_seconds()):
             try:
-                self._store(context, obj if isinstance(obj, Computed) else self._plain(obj))
+                self._store(context, obj if isinstance(obj, Computed) else self._plain(context, obj))
             except ApplyConflict as error:
                 # Only a lost race is retried at once: every other failure would occur again.
                 wait = random.uniform(0.2, 2)  # so that the same runs do not collide again
@@ -115,8 +115,8 @@ class TableIOManager(dg.IOManager):
             whole = done["partitions"] == store.partitions.name
             _count_partitions(context, table, int(done["snapshot_id"]), whole=whole)
 
-    def _plain(self, obj: object) -> Computed:
-        frame = _frame(self._runtime.sessions.root(), obj)
+    def _plain(self, context: dg.OutputContext, obj: object) -> Computed:
+        frame = result_frame(self._runtime.sessions.root(), context.asset_key.to_user_string(), obj)
         columns = tuple(
             ColumnConfig(name=f.name, type=iceberg_type(f.dataType.simpleString()))
             for f in frame.schema.fields
@@ -150,30 +150,6 @@ def _count_partitions(
     for key in keys if whole else counts:
         rows = {"dagster/partition_row_count": counts.get(key, 0)}
         context.step_context.add_asset_metadata(rows, context.asset_key, key)
-
-
-def _frame(spark: SparkSession, obj: Any) -> DataFrame:
-    if isinstance(obj, DataFrame):
-        return obj
-    if isinstance(obj, pa.RecordBatchReader):
-        return spark.createDataFrame(obj.read_all())
-    if isinstance(obj, pa.Table):
-        return spark.createDataFrame(obj)
-    if type(obj).__module__.startswith("polars."):
-        return spark.createDataFrame(_of_polars(obj))
-    if hasattr(obj, "__arrow_c_stream__"):
-        return spark.createDataFrame(pa.table(obj))
-    raise dg.DagsterInvariantViolationError(
-        "the Iceberg IO manager stores Spark DataFrames and what PyArrow takes as a table, not "
-        f"{type(obj).__name__}"
-    )
-
-
-def _of_polars(frame: Any) -> pa.Table:
-    import polars
-
-    # By default its texts are string views, which Spark does not take.
-    return frame.lazy().collect().to_arrow(compat_level=polars.CompatLevel.oldest())
 
 
 def _mode(context: dg.OutputContext) -> tuple[Mode, list[str]]:

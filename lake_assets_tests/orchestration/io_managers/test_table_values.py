@@ -158,6 +158,36 @@ def test_a_result_that_is_no_table(lake: Lake) -> None:
         materialize(lake, result_of("wrong", lambda: [1, 2]))
 
 
+@pytest.mark.parametrize("kind", ["polars", "arrow"])
+def test_unsigned_integers(lake: Lake, kind: str) -> None:
+    """Their greatest values, as the types of the table that hold them."""
+    bits = (8, 16, 32, 64)
+    row = {"id": 1} | {f"u{n}": 2**n - 1 for n in bits}
+    types = {"id": pa.int64()} | {f"u{n}": getattr(pa, f"uint{n}")() for n in bits}
+    rows = pa.Table.from_pylist([row, {"id": 2}], pa.schema(types))
+    materialize(
+        lake, result_of(f"unsigned_{kind}", lambda: pl.from_arrow(rows) if kind == "polars" else rows)
+    )
+    assert stored(lake, f"unsigned_{kind}") == [row, {"id": 2} | {f"u{n}": None for n in bits}]
+    fields = lake.runtime.catalog.load_table(f"gold.unsigned_{kind}").schema().fields
+    assert [str(field.field_type) for field in fields] == ["long", "int", "int", "long", "decimal(20, 0)"]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.time32("s"), pa.time64("us"), pa.list_(pa.uint32()), pa.duration("s")], ids=str
+)
+def test_a_type_that_no_table_can_have(lake: Lake, kind: pa.DataType) -> None:
+    rows = pa.schema({"id": pa.int64(), "at": kind}).empty_table()
+    message = r"gold/untyped returned the column at of type .*cast it to another type in the asset"
+    with pytest.raises(dg.DagsterInvariantViolationError, match=message):
+        materialize(lake, result_of("untyped", lambda: rows))
+
+
+def test_a_result_without_columns(lake: Lake) -> None:
+    with pytest.raises(dg.DagsterInvariantViolationError, match="gold/bare returned rows without columns"):
+        materialize(lake, result_of("bare", lambda: pd.DataFrame()))
+
+
 def test_appended_rows(lake: Lake) -> None:
     asset = result_of("appended", lambda: pa.Table.from_pylist(ROWS), **{WRITE_MODE: "append"})
     materialize(lake, asset)
