@@ -26,7 +26,7 @@ def backfill(
     from lake_assets.rounds.requested_periods import asked_periods
 
     lake = opened(context.obj, None, None)
-    # A mistake in the arguments is told before Spark starts.
+    # Report a mistake in the arguments before Spark starts.
     asked_periods(lake.config, lake.marts, mart, first, last)
     lake.runtime.sessions.begin()
     # Importing Dagster takes seconds, in which Spark starts.
