@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.spark.preflight import PreflightError, check_java
 from lake_assets.spark.settings import CLASS_ARCHIVE, ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
+from lake_assets.spark.sql import quoted, sql, table_address
 
 SECONDS = 120.0
 """For Java to write the archive, which it does when it ends."""
@@ -54,17 +55,17 @@ def _started(warehouse: str, java_options: str) -> SparkSession:
 
 def _use(spark: SparkSession, folder: Path) -> None:
     """Creates, writes, changes and reads a small table, for which Java loads the classes."""
-    table = f"{CATALOG}.a.t"
+    table = table_address(CATALOG, "a.t")
     rows = folder / "rows.csv"
     rows.write_text("id,v\n1,a\n2,b\n", encoding="ascii")
-    spark.sql(f"CREATE NAMESPACE {CATALOG}.a")
-    spark.sql(f"CREATE TABLE {table} (id bigint, v string) USING iceberg")
+    spark.sql(sql("CREATE NAMESPACE {namespace}", namespace=quoted(CATALOG, "a")))
+    spark.sql(sql("CREATE TABLE {table} (id bigint, v string) USING iceberg", table=table))
     spark.read.csv(str(rows), header=True, schema="id bigint, v string").writeTo(table).append()
-    spark.sql(
-        f"MERGE INTO {table} t USING (SELECT id, count(*) AS n FROM {table} GROUP BY id) s ON t.id = s.id "
-        "WHEN MATCHED AND s.id = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.n"
-    )
-    spark.sql(f"DELETE FROM {table} WHERE id IN (SELECT 2L)")
+    changed = sql("SELECT id, count(*) AS n FROM {table} GROUP BY id", table=table)
+    clauses = "WHEN MATCHED AND s.id = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.n"
+    merge = "MERGE INTO {table} t USING ({changed}) s ON t.id = s.id " + clauses
+    spark.sql(sql(merge, table=table, changed=changed))
+    spark.sql(sql("DELETE FROM {table} WHERE id IN (SELECT 2L)", table=table))
     spark.table(table).collect()
 
 
