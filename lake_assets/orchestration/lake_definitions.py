@@ -65,8 +65,9 @@ def build_definitions(
     first = first or FirstPeriods.any(lake.config)
     # Single-run backfills are in beta; they compute a range of days in one run.
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
-    # As are links to code.
+    # As are links to code, and owners of sensors, which Dagster itself names when it copies one.
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*CodeReference.*")
+    warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*owners.*SensorDefinition.*")
     runtime = lake.runtime
     sensors = [file_sensor(runtime, source, lake.targets, lake.marts) for source in lake.config.sources]
     sensors.append(freshness_sensor(runtime, lake.targets, lake.checks))

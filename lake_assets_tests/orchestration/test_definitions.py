@@ -308,3 +308,11 @@ def test_loading_opens_nothing(folder: Path) -> None:
     assert report == {"jvm": False, "threads": ["MainThread"], "modules": aws}
     assert not (folder / "home").exists()
     assert not (folder / ".lake").exists()
+
+
+def test_the_shipped_lake_gives_no_warning(home: Path) -> None:
+    """A fresh process, because Python shows a warning of one place once."""
+    env = environment(LAKE_HOME=str(home))
+    done = run_python("-m", "lake_assets.cli", "validate", env=env, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "7 marts: valid" in done.stdout
