@@ -25,7 +25,7 @@ from lake_assets.silver.write.batch import Stopwatch
 from lake_assets.spark.sql import Sql, table_address
 from lake_assets.storage.object_store import ObjectStore
 
-SMALL_ROWS = 200_000
+SMALL_ROWS = 100_000
 """Limit of a small table's rows, and of the keys of a batch that rewrites it. A limit of bytes is not enough: equal
 rows need almost no space but still time; keys are sent to every task, and one task writes one file."""
 Damaged = dict[tuple[str, str], UnreadableFile]
