@@ -15,7 +15,7 @@ import dagster as dg
 from dagster_aws.s3 import S3Resource
 from dagster_aws.secretsmanager import SecretsManagerResource
 from dagster_pyspark import LazyPySparkResource
-from pydantic import Field, SecretStr
+from pydantic import Field
 from pyiceberg.catalog import Catalog
 
 from lake_assets.bronze.log.file_log import FileLog
@@ -83,29 +83,29 @@ class LakePySparkResource(LazyPySparkResource):
 
 class LakeS3Resource(S3Resource):
     """dagster-aws's resource with the access that a source of the lake has: its region, address, profile, role and
-    keys. A field of these that is set replaces the source's; retries and SSL are the lake's."""
+    keys. A field of these that is set replaces the source's; a profile or keys replace the source's profile and keys.
+    Retries and SSL are the lake's."""
 
     lake: dg.ResourceDependency[LakeResource]
     source: str | None = Field(default=None, description="The source of lake.yaml whose access it has.")
     role_arn: str | None = Field(default=None, description="A role that is assumed.")
 
     def get_client(self) -> Any:
-        """A client of now: its keys may be rotated, and those of a role end. Raises SecretUnavailable and
-        RoleRefused."""
+        """A client of now: its keys may be rotated, and those of a role end. Raises SecretUnavailable, RoleRefused,
+        and ValueError for one key without the other."""
         runtime = self.lake.runtime
         access = runtime.lake.sources[self.source].s3 if self.source is not None else S3Config()
-        key, secret, token = self.aws_access_key_id, self.aws_secret_access_key, self.aws_session_token
-        own = {
-            "region": self.region_name,
-            "endpoint": self.endpoint_url,
-            "profile": self.profile_name,
-            "role_arn": self.role_arn,
-            "access_key_id": SecretStr(key) if key else None,
-            "secret_access_key": SecretStr(secret) if secret else None,
-            "session_token": SecretStr(token) if token else None,
+        keys = {
+            "profile": None if self.aws_access_key_id else self.profile_name,
+            "access_key_id": self.aws_access_key_id,
+            "secret_access_key": self.aws_secret_access_key,
+            "session_token": self.aws_session_token,
         }
-        given = {name: value for name, value in own.items() if value is not None}
-        return s3_client(access.model_copy(update=given), runtime.aws)
+        own = {"region": self.region_name, "endpoint": self.endpoint_url, "role_arn": self.role_arn}
+        given = {name: value for name, value in own.items() if value}
+        if any(keys.values()):
+            given |= {name: value or None for name, value in keys.items()}
+        return s3_client(S3Config.model_validate({**dict(access), **given}), runtime.aws)
 
 
 class LakeSecretsManagerResource(SecretsManagerResource):

@@ -108,8 +108,8 @@ def _made(service: str, access: AwsAccess, keys: Keys, region: str | None, confi
     from botocore.config import Config
 
     key, secret, token = keys
-    # The profile's own keys are for STS, once a role has been assumed.
-    return boto3.session.Session(profile_name=None if token else access.profile).client(
+    # Keys that are given, such as those of a role, come before the profile's; its other settings apply.
+    return boto3.session.Session(profile_name=access.profile).client(
         service,
         region_name=region,
         endpoint_url=access.endpoint,

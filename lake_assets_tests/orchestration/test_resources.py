@@ -20,7 +20,7 @@ from lake_assets import LakeResource, LakeS3Resource, LakeSecretsManagerResource
 from lake_assets.config import S3Config
 from lake_assets.orchestration.resources import _opened
 from lake_assets.storage.object_store import S3Store
-from lake_assets_tests.helpers.lakes.guide_project import LAKE, write_lake
+from lake_assets_tests.helpers.lakes.guide_project import LAKE, spark_section, write_lake
 from lake_assets_tests.helpers.processes.child import output_of, run_python
 from lake_assets_tests.helpers.servers.s3 import ACCESS
 from lake_assets_tests.helpers.servers.secrets import Secret
@@ -62,7 +62,7 @@ def file(tmp_path: Path, s3: S3Config, bucket: Any, keys: Secret) -> Path:
     lake = LAKE | {
         "sources": {"bikes": source},
         "secrets": {"endpoint": s3.endpoint, **ACCESS},
-        "spark": {"conf": LAKE["spark"]["conf"] | {"spark.own.token": f"${{secret:{keys.name}:token}}"}},
+        "spark": spark_section({"spark.own.token": f"${{secret:{keys.name}:token}}"}),
     }
     path = tmp_path / "lake.yaml"
     path.write_text(yaml.safe_dump(lake))
@@ -150,6 +150,73 @@ def test_a_run_with_another_setting(file: Path, spark: SparkSession) -> None:
     assert ASKED["s3"].meta.endpoint_url == "http://127.0.0.1:9"
     run(lake_definitions(file))
     assert ASKED["s3"].meta.endpoint_url != "http://127.0.0.1:9"
+
+
+PROFILE = """[profile of-the-lake]
+region = eu-north-1
+aws_access_key_id = of-the-profile
+aws_secret_access_key = hush
+"""
+GIVEN: dict[str, dict[str, Any]] = {
+    "profile": {"profile_name": "of-the-lake", "region_name": None},
+    "keys": {"aws_access_key_id": "given", "aws_secret_access_key": "hush"},
+    "keys before a profile": {
+        "profile_name": "of-the-lake",
+        "aws_access_key_id": "given",
+        "aws_secret_access_key": "hush",
+    },
+    "temporary keys": {
+        "aws_access_key_id": "given",
+        "aws_secret_access_key": "hush",
+        "aws_session_token": "for an hour",
+    },
+}
+EXPECTED = {
+    "profile": ("of-the-profile", None, "us-east-1"),
+    "keys": ("given", None, "us-east-1"),
+    "keys before a profile": ("given", None, "us-east-1"),
+    "temporary keys": ("given", "for an hour", "us-east-1"),
+}
+"""Access key, session token and region of the client; the region is the source's."""
+
+
+@pytest.fixture
+def s3_resource(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LakeS3Resource:
+    """The lake's resource, whose source has keys, beside a profile of the AWS configuration."""
+    (tmp_path / "aws").write_text(PROFILE)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "aws"))
+    found: LakeS3Resource = lake_definitions(file).resources["s3"]  # type: ignore[index]
+    return found
+
+
+@pytest.mark.parametrize("case", GIVEN)
+def test_access_that_the_resource_sets(s3_resource: LakeS3Resource, case: str) -> None:
+    client = s3_resource.model_copy(update=GIVEN[case]).get_client()
+    credentials = client._request_signer._credentials
+    assert (credentials.access_key, credentials.token, client.meta.region_name) == EXPECTED[case]
+
+
+def test_a_role_of_the_resource(s3: S3Config, s3_resource: LakeS3Resource, bucket: Any) -> None:
+    file = Path(s3_resource.lake.file)
+    lake = yaml.safe_load(file.read_text())
+    access = lake["sources"]["bikes"]["s3"]
+    access["sts_endpoint"] = s3.endpoint
+    del access["region"]
+    file.write_text(yaml.safe_dump(lake))
+    resource = lake_definitions(file).resources["s3"]  # type: ignore[index]
+    given = {"role_arn": "arn:aws:iam::123456789012:role/reader", "profile_name": "of-the-lake"}
+    client = resource.model_copy(update=given).get_client()
+    assert client._request_signer._credentials.access_key.startswith("ASIA"), "a key of STS"
+    assert client._request_signer._credentials.token
+    assert client.meta.region_name == "eu-north-1", "the region of the profile, beside the role's keys"
+    found = client.list_objects_v2(Bucket=bucket.name)
+    assert [entry["Key"] for entry in found["Contents"]] == ["in/public/trips/LOAD00000001.csv"]
+
+
+def test_one_key_without_the_other(s3_resource: LakeS3Resource) -> None:
+    with pytest.raises(ValueError, match="access_key_id and secret_access_key go together") as caught:
+        s3_resource.model_copy(update={"aws_access_key_id": "given"}).get_client()
+    assert "given" not in str(caught.value)
 
 
 def test_other_resources_serve_the_lake_too(

@@ -4,12 +4,13 @@ Here: files in a folder. Not here: running them.
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from lake_assets_tests.helpers.lakes.small_lakes import TINY, write_file
+from lake_assets_tests.helpers.lakes.small_lakes import SPARK, TINY, write_file
 
 GUIDE = Path(__file__).parents[3] / "docs/own_assets.md"
 LAKE: dict[str, Any] = {
@@ -41,8 +42,13 @@ def examples() -> list[str]:
     return re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
 
 
+def spark_section(conf: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """That of a lake whose Spark is where the tests have theirs, with further settings."""
+    return {"conf": LAKE["spark"]["conf"] | dict(conf or {})} | SPARK
+
+
 def write_lake(folder: Path) -> None:
     """lake.yaml, and a full load of TRIPS."""
-    (folder / "lake.yaml").write_text(yaml.safe_dump(LAKE))
+    (folder / "lake.yaml").write_text(yaml.safe_dump(LAKE | {"spark": spark_section()}))
     rows = [f"I,2026-03-03 00:00:00,{id},{bike},{at}" for id, bike, at in TRIPS]
     write_file(folder, "public/trips/LOAD00000001.csv", ["Op,commit_ts,id,bike_id,started_at", *rows])
