@@ -11,11 +11,12 @@ nothing, and one killed after it has nothing left to do.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt, attempt
@@ -153,11 +154,20 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
     return result
 
 
+def _landed(context: BatchContext, files: Sequence[LoggedFile]) -> list[datetime]:
+    """When the CDC files of a batch were written; nothing for a batch whose latency is not the lake's: of a full load,
+    or of files that were there before the lake first looked at the table."""
+    first_look = min((file.logged_at for file in context.logged), default=None)
+    if context.batch.kind != "cdc" or any(file.logged_at == first_look for file in files):
+        return []
+    return [file.last_modified for file in files if file.kind is FileKind.CDC and not file.retry]
+
+
 def _result(reader: BatchReader, written: Written) -> BatchResult:
     """The figures of a batch before its rows are counted."""
     context, batch, seen, held = reader.context, reader.context.batch, reader.seen, reader.quarantine.held
     files = [file for file in batch.files if file.offset not in batch.reopened]
-    landed = [file.last_modified for file in files if file.kind is FileKind.CDC and not file.retry]
+    landed = _landed(context, files)
     return BatchResult(
         kind=batch.kind,
         strategy=written.strategy,
@@ -179,8 +189,8 @@ def _result(reader: BatchReader, written: Written) -> BatchResult:
         superseded_files=batch.superseded_files,
         rows_behind_cut=seen.behind_cut,
         rows_quarantined=sum(one.row is not None for one in held),
-        first_file_at=min(landed, default=None) if batch.kind == "cdc" else None,
-        first_commit_at=seen.min_commit_ts if batch.kind == "cdc" else None,
+        first_file_at=min(landed, default=None),
+        first_commit_at=seen.min_commit_ts if landed else None,
         files_quarantined=sum(one.row is None for one in held),
         seconds=dict(context.watch.seconds),
     )

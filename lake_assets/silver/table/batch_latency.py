@@ -1,7 +1,8 @@
 """How long changes took from the source's commit to the bucket, and from there to silver.
 
 Each batch's commit records when the oldest of its files was written and when the oldest of its changes was committed,
-so that the table's own snapshots have the latency, without Dagster. Here: the properties, and reading them back. Not
+so that the table's own snapshots have the latency, without Dagster. A batch with files that were there before the lake
+first looked at the table records neither: their age is not the lake's. Here: the properties, and reading them back. Not
 here: what a mart adds (`gold/mart_latency.py`), printing. Times are UTC; S3 gives an object's time in whole seconds.
 """
 

@@ -51,6 +51,20 @@ def test_spreads_and_bars() -> None:
 
 
 @pytest.mark.spark
+def test_files_from_before_the_lake(spark: SparkSession, tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    bench = kept.bench
+    bench.put(load_file(ITEMS, [{"id": 1, "v": "old"}]))
+    kept.put(ITEMS, 2)
+    kept.rounds.round()
+    assert not passages(bench.table()), "the changes waited for a lake to be set up"
+    assert "latency_file_to_table_seconds" not in kept.told()["silver/shop/items"]
+    kept.put(ITEMS, 3)
+    kept.rounds.round()
+    assert len(passages(bench.table())) == 1
+
+
+@pytest.mark.spark
 @pytest.mark.slow
 def test_tables_and_marts_tell(spark: SparkSession, tmp_path: Path) -> None:
     kept = Kept(tmp_path)
