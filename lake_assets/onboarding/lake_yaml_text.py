@@ -27,6 +27,9 @@ spark:
   mode: ${{LAKE_SPARK_MODE:-embedded}}      # `lake-assets dev` sets it to connect, and keeps one Spark warm
   remote: ${{SPARK_REMOTE:-sc://localhost:15002}}
 
+automation:
+  continuous: true                        # one run applies files as they land, instead of a run for each batch of files
+
 sources:
 """
 _SOURCE = """\
