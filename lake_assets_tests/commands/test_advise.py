@@ -6,12 +6,15 @@ Here: the figures, and the command. Not here: whether the measured parts are sti
 import re
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import pytest
 import yaml
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from lake_assets.cli import app
+from lake_assets.commands.setup import advise_cli
 from lake_assets.commands.setup.advise import (
     GET_DOLLARS,
     PUT_DOLLARS,
@@ -21,8 +24,11 @@ from lake_assets.commands.setup.advise import (
     estimate,
     lists_a_scan,
 )
-from lake_assets.commands.show.measured_rates import measured
+from lake_assets.commands.show.measured_rates import FEWEST, batch_seconds, measured
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.files.records import logged
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, TABLE
 
 DAY = 86_400
 WORK = Workload(tables=10, busy=5, changes=10)
@@ -46,6 +52,11 @@ def test_a_commit_takes_all_that_landed_during_the_round_before() -> None:
     assert fast.round_seconds < slow.round_seconds
     assert estimate(WORK, Knobs(batch_interval=1, cores=8)).to_silver < slow.to_silver
     assert estimate(WORK, Knobs(batch_interval=1, continuous=False, interval=0.5)).to_mart > slow.to_mart
+
+
+def test_batches_that_take_longer_make_longer_rounds() -> None:
+    told = estimate(replace(WORK, batch_seconds=2.0), Knobs(batch_interval=1))
+    assert told.round_seconds == pytest.approx(0.4 + 5 * 2.0 / 2)
 
 
 def test_looks_cost_a_request_a_thousand_files_until_there_are_many() -> None:
@@ -112,3 +123,26 @@ def test_the_workload_is_measured_unless_it_is_given() -> None:
     assert measured([*log, early, load]) == rates
     assert measured(log[:5]) is None
     assert measured([]) is None
+
+
+@pytest.mark.spark
+def test_the_seconds_of_a_batch_are_those_of_the_tables(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, clock = Bench(tmp_path, {ITEMS: TABLE}), Clock()
+    bench.put(load_file(ITEMS, [{"id": 1, "v": "old"}]))
+    bench.apply()
+    seconds = []
+    for number in range(FEWEST):
+        assert batch_seconds([bench.table(), None]) is None
+        bench.put(cdc_file(ITEMS, clock.now, [clock.change("I", {"id": 10 + number, "v": "new"})]))
+        (batch,) = bench.apply()["items"]
+        seconds.append(sum(batch.seconds.values()))
+    found = batch_seconds([bench.table(), None])
+    assert found is not None
+    assert found[1] == FEWEST, "the full load is not one of them"
+    assert found[0] == pytest.approx(median(seconds), rel=0.5), "the commit has them before the publish"
+    monkeypatch.setattr(advise_cli, "lake_of", lambda context: bench.lake)
+    (tmp_path / "lake.yaml").touch()
+    told = CliRunner().invoke(app, ["--config", str(tmp_path / "lake.yaml"), "advise"])
+    assert f"A batch took {found[0]:.3g} s, for half of {FEWEST} batches of changes." in told.output

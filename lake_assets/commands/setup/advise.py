@@ -1,8 +1,9 @@
 """`lake-assets advise`: estimates what freshness costs, for a workload and some settings of DMS and the lake.
 
-Here: the calculation; pure. Seconds were measured with tables of 2,000 rows on a local disk (docs/performance.md), and
-requests were counted with such tables in a bucket (`benchmarks/requests.py`). The rest is arithmetic: it gives orders
-of magnitude, not a bill. Not here: printing (`advise_cli.py`).
+Here: the calculation; pure. Seconds were measured with tables of 2,000 rows on a local disk (docs/performance.md),
+unless the lake's own batches say how long one takes, and requests were counted with such tables in a bucket
+(`benchmarks/requests.py`). The rest is arithmetic: it gives orders of magnitude, not a bill. Not here: printing
+(`advise_cli.py`).
 """
 
 import math
@@ -15,7 +16,7 @@ DAY = 86_400.0
 ROUND_SECONDS = 0.4
 """The fixed part of a round: the scan, the states, the mart."""
 TABLE_CORE_SECONDS = 0.7
-"""A small batch of one table."""
+"""A small batch of one table, if the lake has not measured its own."""
 IDLE_ROUND_SECONDS = 0.3
 RUN_SECONDS = 2.5
 """With the sensor: from a file to the code of its run, and the run's end."""
@@ -44,6 +45,8 @@ class Workload:
     row_bytes: int = 200
     files: int = 0
     """Files in the bucket."""
+    batch_seconds: float = TABLE_CORE_SECONDS
+    """What a batch of a busy table takes one core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,7 @@ def _file_every(work: Workload, knobs: Knobs) -> float:
 def _round(work: Workload, knobs: Knobs, every: float) -> float:
     """Seconds of a round that applies the files that landed during the previous round."""
     own = ROUND_SECONDS + (knobs.interval if knobs.continuous else 0)
-    each = TABLE_CORE_SECONDS / knobs.cores
+    each = work.batch_seconds / knobs.cores
     if work.busy * each >= every - own:
         return own + work.busy * each
     return own / (1 - work.busy * each / every)

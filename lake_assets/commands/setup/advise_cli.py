@@ -40,11 +40,13 @@ def advise(
 ) -> None:
     """Estimate latency, files, commits and S3 requests for some settings of DMS and the lake.
 
-    What is not given is measured: from the change files that the log has of the newest day."""
+    What is not given is measured: the workload from the change files that the log has of the newest day, the seconds of
+    a batch from the commits that the tables still have."""
     from dataclasses import replace
 
-    from lake_assets.commands.setup.advise import Workload, knobs_of
-    from lake_assets.commands.show.measured_rates import measured
+    from lake_assets.commands.setup.advise import TABLE_CORE_SECONDS, Workload, knobs_of
+    from lake_assets.commands.show.measured_rates import batch_seconds, measured
+    from lake_assets.iceberg.table_io import load_table
 
     lake = lake_of(context)
     name = source or next(iter(lake.config.sources))
@@ -54,12 +56,15 @@ def advise(
     known = len(lake.runtime.file_log.newest(name)) if files is None else files
     tables = len(config.tables)
     rates = measured(lake.runtime.file_log.files(name))
+    targets = [target for target in lake.targets if target.source == name]
+    batches = batch_seconds(load_table(lake.runtime.catalog, target.identifier) for target in targets)
     work = Workload(
         tables,
         min(busy or (rates.busy if rates else tables), tables),
         changes if changes is not None else rates.changes if rates else 1.0,
         row_bytes or (rates.row_bytes if rates else 200),
         known,
+        batches[0] if batches else TABLE_CORE_SECONDS,
     )
     interval = batch_interval or (rates.file_every if rates else 60.0)
     knobs = replace(knobs_of(lake.config, config, interval, min_file_kb), cores=cores)
@@ -72,6 +77,8 @@ def advise(
             f"{many(rates.row_bytes, 'byte')} a row, a table's next file after {rates.file_every:.3g} s. Options "
             "replace these figures."
         )
+    if batches is not None:
+        out.print(f"A batch took {batches[0]:.3g} s, for half of {many(batches[1], 'batch')} of changes.")
     out.print(
         "The bold line has the current settings; each line below changes one of them. DMS is its CdcMaxBatchInterval, "
         "pause that between two rounds or evaluations. Seconds are for half of "
@@ -92,7 +99,6 @@ def _estimates(source: str, work: "Workload", knobs: "Knobs") -> RichTable:
             f"{'change' if work.changes == 1 else 'changes'} a second, "
             f"{many(work.files, 'file')} in the bucket"
         ),
-        breaks_names=True,
     )
     table.rows[0].style = "bold"
     return table

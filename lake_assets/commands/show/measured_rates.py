@@ -1,6 +1,7 @@
-"""What a source's files say of its workload, for `lake-assets advise`.
+"""What a source's files and tables say of its workload, for `lake-assets advise`.
 
-Here: the rates of the newest day, by the file log alone. Pure. Not here: the estimates (`commands/setup/advise.py`).
+Here: the rates of the newest day, by the file log alone, and the seconds of a batch, by the tables' snapshots. Not
+here: the estimates (`commands/setup/advise.py`).
 """
 
 from collections import defaultdict
@@ -10,12 +11,16 @@ from datetime import timedelta
 from itertools import pairwise
 from statistics import median
 
+from pyiceberg.table import Table
+
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.iceberg.table_io import summary
+from lake_assets.silver.table.position import BATCH
 
 WINDOW = timedelta(days=1)
 FEWEST = 20
-"""Files, below which a rate says little."""
+"""Files or batches, below which a figure says little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +65,11 @@ def measured(files: Iterable[LoggedFile]) -> Rates | None:
         row_bytes=max(1, round(sum(file.size for file in recent) / rows)),
         file_every=max(1.0, median(gaps)) if gaps else seconds,
     )
+
+
+def batch_seconds(tables: Iterable[Table | None]) -> tuple[float, int] | None:
+    """The median seconds of the batches of changes that the tables' snapshots have, and their number; None with fewer
+    than FEWEST. A batch has a core to itself: as many are applied at once as there are cores."""
+    summaries = [summary(snapshot) for table in tables if table is not None for snapshot in table.snapshots()]
+    found = [float(given[f"{BATCH}seconds"]) for given in summaries if given.get(f"{BATCH}kind") == "cdc"]
+    return (median(found), len(found)) if len(found) >= FEWEST else None
