@@ -191,7 +191,7 @@ def test_what_was_set_aside_is_said_with_the_command_that_names_it(
     assert call(folder, "sync") == 0
     told = capsys.readouterr()
     assert f"silver_shop.items: {said}" in told.err
-    assert "set aside" in told.out
+    assert "aside" in told.out
     assert call(folder, "status") == 0
     told = capsys.readouterr()
     assert f"silver_shop.items: {said}" in told.err

@@ -4,6 +4,8 @@ Here: every function that prints a table. Not here: the commands themselves.
 """
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
@@ -19,6 +21,8 @@ from lake_assets.bronze.quarantine.quarantine_log import Held
 from lake_assets.commands.mend import quarantine_cli
 from lake_assets.commands.run import maintain as maintaining
 from lake_assets.commands.run import maintain_cli, opening
+from lake_assets.commands.setup.advise import Knobs, Workload
+from lake_assets.commands.setup.advise_cli import _estimates
 from lake_assets.commands.show import console, show
 from lake_assets.commands.show.latency import BOUNDS, TableLatency
 from lake_assets.commands.show.status import TableStatus
@@ -142,3 +146,67 @@ def test_latencies_of_days_fit_a_console_of_a_hundred_columns() -> None:
     assert " ".join(shown.split()) == (
         f"bikeshare.station_status_changes 77 {days_late} 11.6 / 1000 / 24h {days_late}"
     )
+
+
+LONG = "station_status_changes"
+LARGE = 1_234_567_890
+
+
+def large_sync() -> SyncResult:
+    data: dict[str, Any] = dict.fromkeys(FIGURES, LARGE)
+    data |= {"rows_written": LARGE, "seconds": 86_399.9, "seconds_compute": 9.9, "seconds_write": 9.9}
+    data |= {"rows_quarantined": 0, "files_quarantined": 0, "lag_seconds": 604_214.7, "partitions": 1460}
+    data |= {"files": 12_345, "rows_updated": 999_999, "rows_deleted": 99_999}
+    return SyncResult(applied={f"silver_bikeshare.{LONG}": data}, marts={"station_hourly_availability": data})
+
+
+def large_status() -> TableStatus:
+    return replace(
+        status_of("waiting"),
+        table=f"silver_bikeshare.{LONG}",
+        rows=LARGE,
+        position=9_999_999,
+        pending_files=123_456,
+        quarantined=999_999,
+        lag_seconds=604_214.7,
+        latency=Spread(580_046.3, 9.0, 604_214.7, 604_214.7),
+        reason=None,
+    )
+
+
+SHOWN: dict[str, tuple[Callable[[Console], None], list[str]]] = {
+    "sync": (
+        lambda out: show.show_sync(out, large_sync()),
+        [
+            LONG,
+            "station_hourly_availability",
+            "1,234.6M",
+            "999,999",
+            "86399.9",
+            "99,999",
+            "12,345",
+            "6 d 23 h",
+        ],
+    ),
+    "status": (
+        lambda out: show.show_status(out, [large_status()]),
+        [LONG, "waiting", "1,234,567,890", "9999999", "123456", "999,999", "6.7d / 7.0d"],
+    ),
+    "advise": (
+        lambda out: out.print(
+            _estimates("bikeshare", Workload(400, 400, 1000.0, files=10**7), Knobs(batch_interval=1))
+        ),
+        ["continuous", "34,560,000", "10,000,000 files"],
+    ),
+}
+
+
+@pytest.mark.parametrize("command", SHOWN)
+def test_tables_of_large_numbers_fit_a_hundred_columns(command: str) -> None:
+    show_it, expected = SHOWN[command]
+    printed = StringIO()
+    show_it(Console(file=printed, width=100, markup=False, emoji=False))
+    text = printed.getvalue()
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= 100
+    assert "…" not in text, "nothing is cut off"
+    assert [value for value in expected if value not in text] == []

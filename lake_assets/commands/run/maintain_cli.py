@@ -39,7 +39,7 @@ def maintain(
         if done.error is not None:
             err.print(f"{done.table} failed: ", style="bold", end="")
             err.print(hidden_in(lake.config, root_cause(done.error)))
-    results().print(table_of(outcomes, _COLUMNS, breaks_names=True))
+    results().print(table_of(outcomes, _COLUMNS))
     if source is None and table is None:
         with dagster_instance(context.obj.absolute().parent) as instance:
             deleted = OldRuns(lake.config.maintenance).delete_all(instance)

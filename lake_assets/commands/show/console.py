@@ -34,11 +34,10 @@ def table_of(
     left: Collection[str] = (),
     title: str | None = None,
     *,
-    breaks_names: bool = False,
     optional: Collection[str] = (),
 ) -> Table:
     """A table with a line for each row. `columns`: by title, the function that returns a row's text. The first column
-    and those of `left` are left-aligned, the others right-aligned. `breaks_names`: the first column may wrap.
+    and those of `left` are left-aligned and wrap where there is no room; the others are right-aligned and do not.
     `optional`: columns that are left out if every row has nothing or 0 there."""
     lines = [{name: text_of(row) for name, text_of in columns.items()} for row in rows]
     shown = [name for name in columns if name not in optional or {line[name] for line in lines} - {"", "0"}]
@@ -47,9 +46,7 @@ def table_of(
     )
     for number, name in enumerate(shown):
         is_text = number == 0 or name in left
-        table.add_column(
-            name, justify="left" if is_text else "right", no_wrap=number == 0 and not breaks_names
-        )
+        table.add_column(name, justify="left" if is_text else "right", no_wrap=not is_text)
     for line in lines:
         table.add_row(*(line[name] for name in shown))
     return table

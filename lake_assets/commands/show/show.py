@@ -24,14 +24,19 @@ def show_sync(console: Console, result: SyncResult) -> None:
     """Files and rows per layer, then what each table and mart did."""
     if result.applied:
         rows = [{"name": name, **data} for name, data in sorted(result.applied.items())]
-        console.print(table_of(rows, _APPLIED, optional=("I", "U", "D", "set aside", "lag")))
+        console.print(table_of(rows, _APPLIED, optional=("I", "U", "D", "set\naside", "lag")))
     if result.marts:
         rows = [{"name": name, **data} for name, data in sorted(result.marts.items())]
         console.print(table_of(rows, _COMPUTED, left=["partitions"]))
 
 
 def _count(key: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda row: f"{row.get(key, 0):,}"
+    return lambda row: _number(row.get(key, 0))
+
+
+def _number(value: int) -> str:
+    """Short enough for all columns of a table to fit into a console of 100 characters."""
+    return f"{value:,}" if value < 10_000_000 else f"{value / 1_000_000:,.1f}M"
 
 
 def _lag(row: Mapping[str, Any]) -> str:
@@ -42,12 +47,12 @@ def _lag(row: Mapping[str, Any]) -> str:
 _APPLIED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "silver": lambda row: row["name"].split(".")[-1],
     "files": _count("files"),
-    "rows read": _count("rows_read"),
+    "rows\nread": _count("rows_read"),
     "I": _count("rows_inserted"),
     "U": _count("rows_updated"),
     "D": _count("rows_deleted"),
-    "set aside": lambda row: f"{row.get('rows_quarantined', 0) + row.get('files_quarantined', 0):,}",
-    "rows now": _count("dagster/row_count"),
+    "set\naside": lambda row: _number(row.get("rows_quarantined", 0) + row.get("files_quarantined", 0)),
+    "rows\nnow": _count("dagster/row_count"),
     "seconds": lambda row: f"{row.get('seconds', 0):.1f}",
     "lag": _lag,
 }
@@ -118,10 +123,10 @@ def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
         "rows": lambda line: f"{line.rows:,}",
         "position": lambda line: str(line.position),
         "pending": lambda line: str(line.pending_files),
-        "set aside": lambda line: f"{line.quarantined:,}",
+        "set\naside": lambda line: f"{line.quarantined:,}",
         "lag": lambda line: "" if line.lag_seconds is None else span(line.lag_seconds),
         "latency, s": lambda line: (
-            "" if line.latency is None else f"{line.latency.p50:,.1f} / {line.latency.p99:,.1f}"
+            "" if line.latency is None else f"{_short(line.latency.p50)} / {_short(line.latency.p99)}"
         ),
     }
     if console.width >= ROOMY:
@@ -134,7 +139,7 @@ def show_status(console: Console, statuses: Sequence[TableStatus]) -> None:
             statuses,
             columns,
             left=["state", "last batch", "applied at"],
-            optional=["set aside", "lag", "latency, s"],
+            optional=["set\naside", "lag", "latency, s"],
         )
     )
     for line in statuses:
@@ -169,7 +174,7 @@ def _spread(spread: Spread | None) -> str:
 
 
 def _short(seconds: float) -> str:
-    """Three of them fit into a column of 17 characters: changes of an old file are late by days."""
+    """Three fit into a column of 17 characters: changes of an old file are late by days."""
     if seconds < 3600:
         return f"{seconds:.1f}" if seconds < 100 else f"{seconds:.0f}"
     return f"{seconds / 3600:.0f}h" if seconds < 172_800 else f"{seconds / 86_400:,.1f}d"
