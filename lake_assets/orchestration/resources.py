@@ -102,7 +102,7 @@ class LakeS3Resource(S3Resource):
             "session_token": self.aws_session_token,
         }
         own = {"region": self.region_name, "endpoint": self.endpoint_url, "role_arn": self.role_arn}
-        given = {name: value for name, value in own.items() if value}
+        given: dict[str, str | None] = {name: value for name, value in own.items() if value}
         if any(keys.values()):
             given |= {name: value or None for name, value in keys.items()}
         return s3_client(S3Config.model_validate({**dict(access), **given}), runtime.aws)
