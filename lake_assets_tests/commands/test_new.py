@@ -105,15 +105,7 @@ def test_new_marts_pass_their_tests_and_are_computed(spark: SparkSession, projec
     call("new", "mart", "kinds_now", "--table", "public.kinds")
     assert "# The rest of the tables is not needed.\ngold:\n" in (project / "lake.yaml").read_text()
     call("validate")
-    tests = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert tests.returncode == 0, tests.stdout
-    assert "2 passed" in tests.stdout
+    assert "2 passed" in outcome_of_tests(project)
     call("sync")
     catalog = open_lake(load_lake()).runtime.catalog
     by_day = catalog.load_table("gold.orders_daily").scan().to_arrow().to_pylist()
@@ -121,8 +113,22 @@ def test_new_marts_pass_their_tests_and_are_computed(spark: SparkSession, projec
     assert catalog.load_table("gold.kinds_now").scan().to_arrow().to_pylist() == [{"rows": 5}]
 
 
+def outcome_of_tests(project: Path) -> str:
+    """What pytest prints of the project's tests."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout
+
+
 def test_a_new_table_and_a_new_source_await_their_columns(project: Path) -> None:
-    call("new", "source", "crm", "--location", "bronze_crm", "--table", "sales.People")
+    printed = call("new", "source", "crm", "--location", "bronze_crm", "--table", "sales.People")
+    assert str(project / "tests/test_crm.py") in printed.replace("\n", "")
+    assert "1 failed" in outcome_of_tests(project)
     with pytest.raises(ConfigError, match=r'sources.crm.tables\["sales.People"\].columns.id: \'undecided\''):
         load_lake()
     text = (project / "lake.yaml").read_text()
@@ -130,8 +136,25 @@ def test_a_new_table_and_a_new_source_await_their_columns(project: Path) -> None
     lake = load_lake()
     assert lake.sources["crm"].tables["sales.People"].primary_key == ("id",)
     assert lake.sources["crm"].location == str(project / "bronze_crm")
+    assert "1 passed" in outcome_of_tests(project)
     assert call("new", "table", "public.items", "--source", "shop").count("to decide") == 1
     assert "public.items" in yaml.safe_load((project / "lake.yaml").read_text())["sources"]["shop"]["tables"]
+    assert (project / "tests/test_public_items.py").exists()
+
+
+def test_the_test_of_a_table_reads_its_newest_files(project: Path) -> None:
+    lake = yaml.safe_load((project / "lake.yaml").read_text())
+    kinds = lake["sources"]["shop"]["tables"].pop("public.kinds")
+    (project / "lake.yaml").write_text(yaml.safe_dump(lake))
+    call("new", "table", "public.kinds")
+    lake = yaml.safe_load((project / "lake.yaml").read_text())
+    lake["sources"]["shop"]["tables"]["public.kinds"] = kinds
+    (project / "lake.yaml").write_text(yaml.safe_dump(lake))
+    assert "1 passed" in outcome_of_tests(project)
+    header = "Op,commit_ts,name"
+    write_file(project, "public/kinds/20260303-000000000.csv", [header, "I,2026-03-03 00:00:00,a"])
+    assert "1 failed" in (said := outcome_of_tests(project))
+    assert "id" in said
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ mart (`new_mart.py`), printing (`new_cli.py`).
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import Template
 
 from lake_assets.commands.setup.new_mart import new_mart
 from lake_assets.commands.setup.yaml_insert import with_entry
@@ -21,6 +22,24 @@ from lake_assets.storage.reflection.reflect import SourceColumn, SourceTable, re
 from lake_assets.storage.secret_values import Secrets
 
 NAME = re.compile(r"[a-z_][a-z0-9_]*")
+TEST = Template('''\
+"""$title: lake.yaml declares it completely, and its newest files fit."""
+
+from pathlib import Path
+
+from lake_assets.commands.setup.validate import check
+from lake_assets.config.config_file import load_lake
+from lake_assets.lake import open_lake
+
+LAKE = Path(__file__).parents[1] / "lake.yaml"
+KEYS = $keys
+
+
+def test_the_declaration() -> None:
+    checked = check(open_lake(load_lake(LAKE)))
+    assert [text for keys, text in checked.mistakes if keys[: len(KEYS)] == KEYS] == []
+''')
+"""What `lake-assets validate` checks, for a table or a source."""
 
 
 def add_mart(config: Path, lake: Lake, name: str, table: str) -> list[Path]:
@@ -31,20 +50,15 @@ def add_mart(config: Path, lake: Lake, name: str, table: str) -> list[Path]:
         raise LakeError(f"gold.marts has a mart {name} already; choose another name.")
     written = new_mart(name, _target(lake, table))
     texts = {f"marts/{name}.py": written.module, f"tests/test_{name}.py": written.test}
-    files = {config.absolute().parent / place: text for place, text in texts.items()}
-    if existing := [str(path) for path in files if path.exists()]:
-        raise LakeError(f"{existing[0]} exists and is not overwritten; choose another name.")
-    changed = with_entry(config.read_text(encoding="utf-8"), ["gold", "marts"], [f"- marts/{name}.py"])
-    for path, text in files.items():
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    config.write_text(changed, encoding="utf-8")
-    return list(files)
+    return _written(config, ["gold", "marts"], [f"- marts/{name}.py"], texts)
 
 
-def add_table(config: Path, lake: Lake, name: str, source: str | None, address: str | None) -> SourceTable:
-    """Adds `schema.table` to the source, by default the lake's only one; with a SQLAlchemy URL, its columns are read
-    from the database. Raises LakeError and SourceError, and then writes nothing."""
+def add_table(
+    config: Path, lake: Lake, name: str, source: str | None, address: str | None
+) -> tuple[list[Path], SourceTable]:
+    """Adds `schema.table` to the source, by default the lake's only one, and writes `tests/test_SCHEMA_TABLE.py`. With
+    a SQLAlchemy URL, its columns are read from the database. Returns the new file and the table. Raises LakeError and
+    SourceError, and then writes nothing."""
     sources = list(lake.config.sources)
     if source is None and len(sources) > 1:
         raise LakeError(f"lake.yaml has the sources {', '.join(sources)}: name one with --source.")
@@ -55,15 +69,16 @@ def add_table(config: Path, lake: Lake, name: str, source: str | None, address: 
         raise LakeError(f"sources.{source}.tables has {name} already.")
     table = _table(name, address, lake.runtime.aws.secrets)
     entry = textwrap.dedent("\n".join(table_lines([table]))).splitlines()
-    _insert(config, ["sources", source, "tables"], entry)
-    return table
+    keys = ["sources", source, "tables"]
+    return _written(config, keys, entry, _test(name, [*keys, name])), table
 
 
 def add_source(
     config: Path, lake: Lake, name: str, location: str | None, tables: Sequence[str], address: str | None
-) -> list[SourceTable]:
-    """Adds a source with these tables (`schema.table`), or all tables of the database at `address`. Returns its tables.
-    Raises LakeError and SourceError, and then writes nothing."""
+) -> tuple[list[Path], list[SourceTable]]:
+    """Adds a source with these tables (`schema.table`), or all tables of the database at `address`, and writes
+    `tests/test_NAME.py`. Returns the new file and the tables. Raises LakeError and SourceError, and then writes
+    nothing."""
     _require_name(name)
     if name in lake.config.sources:
         raise LakeError(f"lake.yaml has a source {name} already; choose another name.")
@@ -77,8 +92,7 @@ def add_source(
     else:
         found = read_tables(address or "", secrets=secrets)[1]
     entry = textwrap.dedent("\n".join(source_lines(name, location, found))).splitlines()
-    _insert(config, ["sources"], entry)
-    return found
+    return _written(config, ["sources"], entry, _test(name, ["sources", name])), found
 
 
 def _require_name(name: str) -> None:
@@ -109,5 +123,20 @@ def _table(name: str, address: str | None, secrets: Secrets) -> SourceTable:
     raise LakeError(f"The database has no table {name} that its user can read.")
 
 
-def _insert(config: Path, keys: list[str], entry: list[str]) -> None:
-    config.write_text(with_entry(config.read_text(encoding="utf-8"), keys, entry), encoding="utf-8")
+def _test(title: str, keys: Sequence[str]) -> dict[str, str]:
+    """The test of what lake.yaml has under the keys, by its place."""
+    place = f"tests/test_{re.sub(r'[^a-z0-9]', '_', title.lower())}.py"
+    return {place: TEST.substitute(title=title, keys=tuple(keys))}
+
+
+def _written(config: Path, keys: list[str], entry: list[str], texts: Mapping[str, str]) -> list[Path]:
+    """Adds the entry to lake.yaml, and writes the texts to their places beside it."""
+    files = {config.absolute().parent / place: text for place, text in texts.items()}
+    if existing := [str(path) for path in files if path.exists()]:
+        raise LakeError(f"{existing[0]} exists and is not overwritten; choose another name.")
+    changed = with_entry(config.read_text(encoding="utf-8"), keys, entry)
+    for path, text in files.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    config.write_text(changed, encoding="utf-8")
+    return list(files)

@@ -54,11 +54,12 @@ def table(
     source: Annotated[str | None, typer.Option(help="Its source in lake.yaml.")] = None,
     address: Address = None,
 ) -> None:
-    """Add a table to a source."""
+    """Add a table to a source, and write a test of its declaration."""
     from lake_assets.commands.setup.new import add_table
     from lake_assets.onboarding.lake_yaml_text import open_decisions
 
-    added = add_table(context.obj, lake_of(context), name, source, address)
+    (test,), added = add_table(context.obj, lake_of(context), name, source, address)
+    out.print(str(test))
     out.print(f"{context.obj}: {name} is added")
     for decision in open_decisions([added]):
         err.print(f"to decide: {decision}")
@@ -76,11 +77,12 @@ def source(
     ] = None,
     address: Address = None,
 ) -> None:
-    """Add a source with the tables named, or with all tables of its database."""
+    """Add a source with the tables named, or with all tables of its database, and write a test."""
     from lake_assets.commands.setup.new import add_source
     from lake_assets.onboarding.lake_yaml_text import open_decisions
 
-    added = add_source(context.obj, lake_of(context), name, location, tables or [], address)
+    (test,), added = add_source(context.obj, lake_of(context), name, location, tables or [], address)
+    out.print(str(test))
     out.print(f"{context.obj}: {name} is added; check the endpoint's settings under `dms`")
     for decision in open_decisions(added):
         err.print(f"to decide: {decision}")
