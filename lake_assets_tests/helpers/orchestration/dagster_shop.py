@@ -37,8 +37,15 @@ from lake_assets_tests.helpers.lakes.small_lakes import lake_config, sequence, w
 HEADER = "Op,commit_ts,id,name,at,change_seq,BI_id"
 COLUMNS = {"id": "long not null", "name": "string", "at": "timestamptz"}
 STOPS = {"quarantine": {"max_rows": 0}}
+RUNBOOK = "[runbook](https://wiki.example/sales)"
 TABLES: dict[str, Any] = {
-    "public.sales": {"columns": COLUMNS, "primary_key": ["id"], "partition_by": ["day(at)"], **STOPS},
+    "public.sales": {
+        "description": f"What was sold, {RUNBOOK}",
+        "columns": COLUMNS,
+        "primary_key": ["id"],
+        "partition_by": ["day(at)"],
+        **STOPS,
+    },
     "public.notes": {"columns": COLUMNS, "primary_key": ["id"], **STOPS},
 }
 AUTOMATION = {
@@ -94,7 +101,7 @@ def sales_total(request: MartRequest) -> Any:
 
 DAILY = Mart(
     name="sales_daily",
-    description="Sales per day.",
+    description=f"Sales per day, {RUNBOOK}.",
     inputs={"sales": Input("shop", "sales", Follow.DAY, "at")},
     columns=(parse_column("day", "date not null"), parse_column("sales", "long not null")),
     compute=sales_daily,

@@ -15,14 +15,16 @@ from lake_assets.orchestration.assets.batch_check import BATCH_CHECK
 from lake_assets.orchestration.launcher.run_process import PROCESS, process_tag
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets.orchestration.shared.run_tags import OWN, SCOPE, mart_tag
-from lake_assets_tests.helpers.orchestration.dagster_shop import Shop
+from lake_assets_tests.helpers.orchestration.dagster_shop import RUNBOOK, Shop
 from lake_assets_tests.helpers.orchestration.shown import Shown, shown
 
 pytestmark = pytest.mark.spark
 
 _COLUMNS = "... on TableSchemaMetadataEntry{schema{columns{name type constraints{nullable}}}}"
 _ENTRIES = f"metadataEntries{{label ... on IntMetadataEntry{{intValue}} {_COLUMNS}}}"
-NODES = f"{{assetNodes{{assetKey{{path}} {_ENTRIES} assetMaterializations{{partition {_ENTRIES}}}}}}}"
+NODES = (
+    f"{{assetNodes{{assetKey{{path}} description {_ENTRIES} assetMaterializations{{partition {_ENTRIES}}}}}}}"
+)
 """The newest materialization comes first."""
 TAGS = "{runsOrError{... on Runs{results{runId tags{key value}}}} runTagKeysOrError{... on RunTagKeys{keys}}}"
 """The tags in the list of runs, and those by which the list can be filtered."""
@@ -73,6 +75,8 @@ def test_columns_and_row_counts_are_those_of_the_tables(spark: SparkSession, sho
             ]
             newest = found[name]["assetMaterializations"][0]["metadataEntries"]
             assert entry(newest, "dagster/row_count") == len(shop.rows(name)), name
+        for name in ("silver_shop.sales", "gold.sales_daily"):
+            assert RUNBOOK in found[name]["description"], "the UI renders its Markdown"
         by_day: dict[str, int] = {}
         for event in found["gold.sales_daily"]["assetMaterializations"]:
             by_day.setdefault(
