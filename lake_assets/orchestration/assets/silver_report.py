@@ -143,7 +143,7 @@ def materialization_metadata(result: TableResult, now: datetime) -> dict[str, An
         "bytes": sum(b.bytes for b in batches),
         "batches": len(batches),
         "kinds_of_batch": ", ".join(sorted({b.kind for b in batches})),
-        "strategies": ", ".join(sorted({b.strategy for b in batches})),
+        "strategies": "; ".join(sorted({": ".join(filter(None, (b.strategy, b.reason))) for b in batches})),
         "unseen_updates": sum(b.unseen_updates for b in batches),
         "unmatched": sum(b.unmatched for b in batches),
         "bytes_replayed": sum(b.replayed_bytes for b in batches),

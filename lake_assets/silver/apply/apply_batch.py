@@ -171,6 +171,7 @@ def _result(reader: BatchReader, written: Written) -> BatchResult:
     return BatchResult(
         kind=batch.kind,
         strategy=written.strategy,
+        reason=written.reason,
         files=len(files),
         first_key=files[0].key if files else None,
         last_key=files[-1].key if files else None,

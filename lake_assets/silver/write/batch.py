@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 REWRITE = "rewrite"
 """Strategy of a batch whose only commit replaces all of a table's files by the remaining rows and the new ones."""
+NO_KEY = "the table can have none of the batch's keys"
+"""Reason to append without a delete."""
 OPERATIONS = {"I": "inserted", "U": "updated", "D": "deleted"}
 
 
@@ -33,6 +35,8 @@ class Written:
 
     strategy: str
     """`overwrite`, `append`, `delete_and_append`, `rewrite`, `delete` or `repair`."""
+    reason: str = ""
+    """Why this one was chosen, where there was a choice."""
     keys: int = 0
     """Distinct keys after the collapse; an upper bound for a full load, the rows for a log."""
     rows: int = 0
@@ -74,6 +78,7 @@ class BatchResult:
     kind: str
     """`full_load`, `cdc` or `truncate`."""
     strategy: str
+    reason: str
     files: int
     first_key: str | None
     last_key: str | None
@@ -129,6 +134,7 @@ class BatchResult:
         figures = {
             "kind": self.kind,
             "strategy": self.strategy,
+            "reason": self.reason,
             "files": self.files,
             "bytes": self.bytes,
             "rows-read": self.rows_read,
@@ -139,7 +145,7 @@ class BatchResult:
             "seconds": round(sum(self.seconds.values()), 3),  # until its last commit
             **{f"rows-{name}": self.by_op[op] for op, name in OPERATIONS.items()},
         }
-        properties = {f"{BATCH}{name}": str(value) for name, value in figures.items()}
+        properties = {f"{BATCH}{name}": str(value) for name, value in figures.items() if value != ""}
         return properties | latency.properties(self.first_file_at, self.first_commit_at)
 
 

@@ -24,6 +24,7 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import Stopwatch
 from lake_assets.spark.sql import Sql, table_address
 from lake_assets.storage.object_store import ObjectStore
+from lake_assets.words import many
 
 SMALL_ROWS = 100_000
 """Limit of a small table's rows, and of the keys of a batch that rewrites it. A limit of bytes is not enough: equal
@@ -103,13 +104,18 @@ class BatchContext:
         return RowCut(self.batch.cut, self.batch.reopened, self.position.cut)
 
     @property
-    def table_is_small(self) -> bool:
-        """Whether the table is small enough to be rewritten. A partitioned table never is: a commit must touch only the
-        changed partitions, because marts recompute those days."""
-        if self.target.partition_by or not 0 < self.position.rows <= SMALL_ROWS:
-            return False
-        size = int(summary(current_snapshot(self.table)).get("total-files-size", "-1"))
-        return 0 <= size < self.runtime.lake.automation.rewrite_below_mb * 2**20
+    def why_marked(self) -> str | None:
+        """Why the table's rows are marked as deleted; None if it is small enough to be rewritten. A partitioned table
+        never is: a commit must touch only the changed partitions, because marts recompute those days."""
+        if self.target.partition_by:
+            return "the table has partitions"
+        if not 0 < self.position.rows <= SMALL_ROWS:
+            return f"the table has {many(self.position.rows, 'row')}"
+        size = int(summary(current_snapshot(self.table)).get("total-files-size", "-1")) / 2**20
+        limit = self.runtime.lake.automation.rewrite_below_mb
+        return (
+            None if 0 <= size < limit else f"the table has {size:.1f} MB, and rewrite_below_mb is {limit:g}"
+        )
 
     @property
     def retries(self) -> bool:

@@ -146,7 +146,7 @@ class BatchReader:
             context.contracts,
             cut,
             whole,
-            look_first=not context.table_is_small,
+            look_first=context.why_marked is not None,
         )
 
 

@@ -18,7 +18,7 @@ from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import touched_by_keys
 from lake_assets.silver.table.change_events import DELETED, commit_of
 from lake_assets.silver.table.targets import UNTRACKED
-from lake_assets.silver.write.batch import Written
+from lake_assets.silver.write.batch import NO_KEY, Written
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
     Unforeseen,
@@ -73,6 +73,7 @@ def write_large_batch(reader: BatchReader, reading: Reading, current: Attempt, l
 
     return Written(
         strategy="delete_and_append" if deletes else "append",
+        reason=f"{context.why_marked}; the files' own figures foresee the batch" if deletes else NO_KEY,
         keys=counts.keys,
         rows=counts.rows,
         images=images.select("_image.*"),

@@ -22,7 +22,7 @@ from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import all_touched, touched_by_keys
 from lake_assets.silver.table.change_events import UPDATED, commit_of
 from lake_assets.silver.table.position import REPAIR
-from lake_assets.silver.write.batch import REWRITE, Written
+from lake_assets.silver.write.batch import NO_KEY, REWRITE, Written
 from lake_assets.silver.write.batch_context import SMALL_ROWS, BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
@@ -38,13 +38,15 @@ from lake_assets.silver.write.large_load import write_large_load
 from lake_assets.silver.write.large_upsert import foreseen, write_large_batch
 from lake_assets.silver.write.late_batch import replayed, settled_in_load, settled_in_order
 from lake_assets.spark.checkpoint import Observed
+from lake_assets.words import many
 
 
 def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Deletes the batch's keys on the branch; the commit that has the position appends their new rows."""
     context = reader.context
     position, target = context.position, context.target
-    if not context.table_is_small and (last := foreseen(reader, reading)) is not None:
+    marked = context.why_marked
+    if marked is not None and (last := foreseen(reader, reading)) is not None:
         return write_large_batch(reader, reading, current, last)
     with context.watch.stage("read"):
         delta, counts = batch_states(target, reading, applied_commit=commit_of(position.max_sequence))
@@ -63,15 +65,16 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
         rows=counts.rows,
         images=living(delta),
         touched=touched,
+        reason=marked or f"{many(counts.keys, 'key')} are too many to rewrite a small table",
     )
     if not reader.recomputes_keys:
         updated = delta.filter((F.col("_first") == UPDATED) & ~F.col("_tombstone"))
         unseen = partial(count_unseen, context, updated, counts)
         written = replace(written, unseen_updates=unseen, present=counts.present)
-    if 0 < counts.keys <= SMALL_ROWS and context.table_is_small:
+    if 0 < counts.keys <= SMALL_ROWS and marked is None:
         return _rewritten(context, current, delta, written)
     if not delete_keys(context, current, keys_of(delta, target, counts.keys), counts):
-        return replace(written, strategy="append")
+        return replace(written, strategy="append", reason=NO_KEY)
     return written
 
 
@@ -121,7 +124,8 @@ def _rewritten(context: BatchContext, current: Attempt, delta: DataFrame, writte
     kept, observed = kept_rows(context, current, delta)
     new = in_table_columns(written.images, context.target)
     rows = in_table_columns(kept, context.target).union(new)
-    return replace(written, strategy=REWRITE, images=rows.coalesce(1), kept=observed)
+    reason = f"the table has {many(context.position.rows, 'row')}"
+    return replace(written, strategy=REWRITE, reason=reason, images=rows.coalesce(1), kept=observed)
 
 
 def kept_rows(context: BatchContext, current: Attempt, keys: DataFrame) -> tuple[DataFrame, Observed]:

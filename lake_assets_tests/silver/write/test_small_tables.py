@@ -55,12 +55,25 @@ def test_which_tables_are_marked(
 ) -> None:
     by_day = SmallTable(tmp_path / "days", ITEMS | {"partition_by": ["day(at)"]})
     by_day.load(1, 2)
-    assert by_day.apply(("U", 1)).strategy == "delete_and_append", "a mart's days follow its partitions"
+    assert chosen(by_day) == ("delete_and_append", "the table has partitions"), "which a mart's days follow"
     many = SmallTable(tmp_path / "rows")
     many.load(1, 2, 3)
-    assert many.apply(("U", 1)).strategy == "rewrite"
+    assert chosen(many) == ("rewrite", "the table has 3 rows")
+    assert many.bench.summary()["lake.batch.reason"] == "the table has 3 rows"
+    assert many.apply(("I", 4)).strategy == "rewrite"
     monkeypatch.setattr(batch_context, "SMALL_ROWS", 2)
-    assert many.apply(("U", 1)).strategy == "delete_and_append"
+    assert chosen(many) == ("delete_and_append", "the table has 4 rows")
+    heavy = SmallTable(tmp_path / "heavy", **NEVER)
+    heavy.load(1, 2)
+    assert chosen(heavy) == ("delete_and_append", "the table has 0.0 MB, and rewrite_below_mb is 0")
+    new = heavy.apply(("I", 100))
+    assert (new.strategy, new.reason) == ("append", "the table can have none of the batch's keys")
+
+
+def chosen(table: SmallTable) -> tuple[str, str]:
+    """How a batch that updates a row is written, and why."""
+    batch = table.apply(("U", 1))
+    return batch.strategy, batch.reason
 
 
 def test_a_rewrite_takes_what_was_marked_before(spark: SparkSession, tmp_path: Path) -> None:
