@@ -30,6 +30,8 @@ TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 CLIENT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", TOKEN_VARIABLE)
 """Variables that make a process a client of a server; the server itself must not have them."""
 MAIN_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+SESSION_TIMEOUT = "spark.connect.session.manager.defaultSessionTimeout"
+"""Of a session that nobody uses, ten minutes by default: that of a killed process keeps its cached data until then."""
 PID_FILE = "spark-connect.pid"
 """The file with the process id and the port."""
 START_SECONDS = 180.0
@@ -137,15 +139,13 @@ class ConnectServer:
         policy(check_port, self.port, "the Spark Connect server", flag="spark.remote in lake.yaml")
 
     def _settings(self, lake: LakeConfig, token: str) -> dict[str, str]:
-        return spark_conf(lake) | {
+        return {SESSION_TIMEOUT: "10m"} | spark_conf(lake) | {
             "spark.app.name": f"lake_assets {lake.catalog.name}",
             # By default, it listens on all network interfaces.
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": str(self.port),
             # Other users of this machine can reach the port; without a token they could change every table.
             "spark.connect.authenticate.token": token,
-            # The session of a killed process keeps its cached data in memory until then.
-            "spark.connect.session.manager.defaultSessionTimeout": "10m",
         }
 
     def _wait(self, process: "subprocess.Popen[bytes]") -> None:

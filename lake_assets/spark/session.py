@@ -11,6 +11,7 @@ import os
 import shlex
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +25,7 @@ from lake_assets.config.aws.secret_references import refers
 from lake_assets.errors import with_causes
 from lake_assets.spark.connect_token import token_at
 from lake_assets.spark.internals.pyspark_private import (
+    activate,
     channel_builder,
     close,
     connect_builder,
@@ -56,6 +58,9 @@ SERVER_LOST = (
 )
 """Parts of the errors of the client or of gRPC when the server has died, or another one has replaced it."""
 DEFAULT_PORT = 15002
+LONGEST_REST = 300.0
+"""Seconds of rest after which a session on Spark Connect is not used again: the server may have closed it. The lake's
+own server does so after ten minutes, others after an hour."""
 KEEPALIVE = {
     # By default, a call waits forever for a server that hangs, or whose machine was switched off. A working server
     # reports progress every two seconds; gRPC pings a silent one, and not so often that the server refuses the pings.
@@ -99,18 +104,25 @@ class SparkSessions:
         self._with_secrets: LakeConfig | None = None if self._secrets else lake
         """The configuration of the sessions that are open."""
         self._root: SparkSession | None = None
-        self._idle: list[SparkSession] = []
+        self._root_used = 0.0
+        """When the shared session was asked for last. Seconds of the clock, which goes on while a machine sleeps."""
+        self._idle: list[tuple[SparkSession, float]] = []
         """Sessions that are not in use: opening one takes longer than a small statement, and Iceberg's caches of
-        manifests and connections to S3 are a session's own."""
+        manifests and connections to S3 are a session's own. Each with the time since when it rests."""
 
     def root(self) -> "SparkSession":
         """The lake's shared session, for reading. Raises PreflightError without a supported Java, or without a
         server."""
         with self._lock:
             lake = self._of_now()
-            if self._root is None:
+            if self._root is None or self._is_old(self._root_used):
                 self._root = self._connected(lake) if self._connects else self._embedded(lake)
+            self._root_used = time.time()
+            activate(self._root)
             return self._root
+
+    def _is_old(self, used: float) -> bool:
+        return self._connects and time.time() - used > LONGEST_REST
 
     def _of_now(self) -> LakeConfig:
         """The configuration; when a secret has been rotated, drops the sessions that have it."""
@@ -134,15 +146,16 @@ class SparkSessions:
         """A session with settings and temporary views of its own, which takes names exactly. Raises as `root`."""
         with self._lock:
             lake = self._of_now()
-            session = self._idle.pop() if self._idle else None
-        if session is None:
+            session, used = self._idle.pop() if self._idle else (None, 0.0)
+        if session is None or self._is_old(used):
             connects = self._connects
             session = self._connected(lake, EXACT_NAMES) if connects else _new(self.root(), lake, EXACT_NAMES)
+        activate(session)
         # A session that failed may be unusable, and is not used again.
         yield session
         with self._lock:
             if lake == self._with_secrets:
-                self._idle.append(session)
+                self._idle.append((session, time.time()))
 
     def forget(self) -> None:
         """Drops all sessions of a server that is gone: the next ones connect to the server that answers then."""

@@ -319,3 +319,9 @@ def test_a_server_that_dies_amid_batches(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_a_server_that_hangs_is_given_up(tmp_path: Path) -> None:
     output_of(run_python("-m", "lake_assets_tests.helpers.processes.hung_server", tmp_path, timeout=500))
+
+
+@pytest.mark.spark
+def test_a_session_that_the_server_has_closed_meanwhile_is_not_used_again(tmp_path: Path) -> None:
+    program = "lake_assets_tests.helpers.servers.forgetful_server"
+    output_of(run_python("-m", program, tmp_path, timeout=300))

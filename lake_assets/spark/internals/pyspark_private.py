@@ -81,6 +81,16 @@ def settle(session: Any) -> None:
         atexit.unregister(session.client._cleanup_ml_cache)
 
 
+def activate(session: Any) -> None:
+    """Has this thread ask the session for settings, as PySpark does for each literal of a time. By default, it asks the
+    first one that the thread has opened, which the server may have closed."""
+    with contextlib.suppress(*MISSING):
+        from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+        if isinstance(session, ConnectSession):
+            ConnectSession._active_session.session = session
+
+
 def close(session: Any) -> None:
     """Has the client of a session on Spark Connect send no more calls: they would fail, since the session or its server
     is gone, and Dagster's logging would print the errors."""
