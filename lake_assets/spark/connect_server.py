@@ -139,14 +139,18 @@ class ConnectServer:
         policy(check_port, self.port, "the Spark Connect server", flag="spark.remote in lake.yaml")
 
     def _settings(self, lake: LakeConfig, token: str) -> dict[str, str]:
-        return {SESSION_TIMEOUT: "10m"} | spark_conf(lake) | {
-            "spark.app.name": f"lake_assets {lake.catalog.name}",
-            # By default, it listens on all network interfaces.
-            "spark.connect.grpc.binding.address": "127.0.0.1",
-            "spark.connect.grpc.binding.port": str(self.port),
-            # Other users of this machine can reach the port; without a token they could change every table.
-            "spark.connect.authenticate.token": token,
-        }
+        return (
+            {SESSION_TIMEOUT: "10m"}
+            | spark_conf(lake)
+            | {
+                "spark.app.name": f"lake_assets {lake.catalog.name}",
+                # By default, it listens on all network interfaces.
+                "spark.connect.grpc.binding.address": "127.0.0.1",
+                "spark.connect.grpc.binding.port": str(self.port),
+                # Other users of this machine can reach the port; without a token they could change every table.
+                "spark.connect.authenticate.token": token,
+            }
+        )
 
     def _wait(self, process: "subprocess.Popen[bytes]") -> None:
         end = time.monotonic() + START_SECONDS
