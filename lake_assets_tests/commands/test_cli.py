@@ -93,9 +93,7 @@ def test_the_tables_are_shown_beside_a_mart_that_is_broken(
         f"{folder}/rates.py cannot be used as a mart: {folder}/rates.py, line 2: ZeroDivisionError: division by zero. "
         "It must define MART: correct it, or take it out of gold.marts."
     )
-    elsewhere = (
-        "gold.station_daily reads silver_bikeshare.trips, which lake.yaml does not have."
-    )
+    elsewhere = "gold.station_daily reads silver_bikeshare.trips, which lake.yaml does not have."
     for command, code, shown in (
         (("status",), 1, "silver_shop.items"),
         (("status", "--json"), 1, '"table": "silver_shop.items"'),
