@@ -5,6 +5,7 @@ that a blocking check of a mart holds none; Dagster holds the assets of the user
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import dagster as dg
 
@@ -18,6 +19,7 @@ from lake_assets.orchestration.checks.check_history import (
 )
 from lake_assets.orchestration.checks.data_checks import check_key, evaluation_of
 from lake_assets.orchestration.checks.silver_checks import BLOCKING
+from lake_assets.orchestration.dagster_private import evaluated_checks
 from lake_assets.orchestration.shared.asset_keys import bronze_key
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.targets import Target
@@ -65,6 +67,21 @@ def failed_when_evaluated(
         if not evaluation.passed and evaluation.severity is dg.AssetCheckSeverity.ERROR:
             failed.append(_shown(check_key(check)))
     return failed
+
+
+def failed_in_dagster(
+    runtime: LakeRuntime, instance: dg.DagsterInstance, inputs: Sequence[Target]
+) -> list[str]:
+    """The blocking checks of the user on these silver tables or their bronze whose newest evaluation failed, by
+    Dagster's history: a command does not know the definitions that the lake was merged with."""
+    assets = {dg.AssetKey(key) for target in inputs for key in _asset_keys(runtime, target)}
+    newest = latest_evaluations(instance, evaluated_checks(instance, sorted(assets)) or [])
+    return [
+        f"{_shown(check)} (it failed in Dagster at {datetime.fromtimestamp(last.at, UTC):%Y-%m-%d %H:%M:%S} UTC: "
+        "evaluate it there again)"
+        for check, last in sorted(newest.items())
+        if _blocks(last) and last.is_blocking and not last.is_own and check.name not in BLOCKING
+    ]
 
 
 def _asset_keys(runtime: LakeRuntime, target: Target) -> tuple[tuple[str, ...], ...]:

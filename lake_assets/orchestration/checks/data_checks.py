@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.checks.data_check import VALUE, DataCheck, Outcome
-from lake_assets.orchestration.checks.check_history import earlier_values
+from lake_assets.orchestration.checks.check_history import STATE, earlier_values
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.orchestration.shared.run_tags import OWN
 from lake_assets.runtime import LakeRuntime
@@ -135,7 +135,7 @@ def _metadata(outcome: Outcome) -> dict[str, Any]:
     texts = {name: value for name, value in outcome.figures.items() if isinstance(value, str)}
     others = {name: value for name, value in outcome.figures.items() if not isinstance(value, str)}
     return {
-        "state": outcome.state,
+        STATE: outcome.state,
         **others,
         **{name: dg.MetadataValue.text(text) for name, text in texts.items()},
     }

@@ -180,6 +180,14 @@ def test_a_source_that_has_gone_quiet_since_its_check_passed(reopened: Callable[
     assert "gold.sales_total" in sync(shop.lake, shop.instance).waiting
 
 
+def test_a_check_that_does_not_block_any_more_holds_nothing(reopened: Callable[..., Shop]) -> None:
+    """It is no check of the user, of which a command knows only that it has failed."""
+    shop = reopened({"unique_key": {"blocking": True}}, {})
+    assert not sync(shop.lake, shop.instance).marts
+    shop = reopened({}, {})
+    assert set(sync(shop.lake, shop.instance).marts) == {mart.name for mart in shop.lake.marts}
+
+
 def test_a_check_that_warns_holds_nothing(reopened: Callable[..., Shop]) -> None:
     own = {"blocking": True, "severity": "warn"}
     shop = reopened(dict.fromkeys(OF_TABLE, own), {})
