@@ -5,6 +5,7 @@ Not here: what each check finds (`test_data_checks.py`), mistakes in the setting
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import LakeError
+from lake_assets.gold.mart import Input
 from lake_assets.orchestration.backfill import backfill
+from lake_assets.orchestration.checks.blocking_checks import failed_inputs, failed_when_evaluated
 from lake_assets.orchestration.checks.check_history import check_executions
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.orchestration.sync import sync
+from lake_assets_tests.helpers.lakes.small_lakes import ITEMS, small_lake
 from lake_assets_tests.helpers.orchestration.dagster_shop import (
     BATCH,
     COLUMNS,
@@ -169,6 +173,20 @@ def test_a_check_that_blocks_holds_the_marts(reopened: Callable[..., Shop], name
     assert f"gold.sales_total {reason}" in shop.refusal("marts")
     shop.change("sales", [4])
     assert set(shop.request().asset_selection or ()) == {SALES, BATCH}, "not the mart, which else goes along"
+
+
+def test_a_check_of_bronze_holds_each_shape_of_the_table(tmp_path: Path) -> None:
+    """A mart may read the change log of the same files."""
+    table = {**ITEMS, "also": ["change_log"], "freshness": {"max_quiet": "0s"}}
+    changes = replace(TOTAL, inputs={"changes": Input("shop", "items_changes")})
+    tables = {"public.items": {**table, "checks": {"bronze_freshness": {"blocking": True}}}}
+    lake = small_lake(tmp_path, tables, [changes])
+    repository = build_definitions(lake).get_repository_def()
+    with dg.DagsterInstance.ephemeral() as instance:
+        for target in lake.targets:
+            found = failed_when_evaluated(lake.runtime, instance, lake.checks, [target])
+            assert found == ["bronze/shop/items: freshness"], target.name
+        assert failed_inputs(instance, changes, repository) == found
 
 
 def test_a_source_that_has_gone_quiet_since_its_check_passed(reopened: Callable[..., Shop]) -> None:
