@@ -17,7 +17,7 @@ from lake_assets.commands.board.board_cli import board, report
 from lake_assets.commands.mend.mending_cli import detach, full_load, recover, restore
 from lake_assets.commands.mend.quarantine_cli import quarantine
 from lake_assets.commands.mend.rebuild_cli import rebuild, replay
-from lake_assets.commands.options import AsJson, Table, lake_of, print_json
+from lake_assets.commands.options import AsJson, Table, lake_of, lake_to_show, print_json
 from lake_assets.commands.run.backfill_cli import backfill
 from lake_assets.commands.run.demo_cli import demo, generate_history
 from lake_assets.commands.run.maintain_cli import maintain
@@ -172,12 +172,13 @@ def sync(
 @app.command()
 def status(context: typer.Context, as_json: AsJson = False) -> None:
     """Show each table's state, position, pending files, lag, rows and last batch. Exit with 1 if a table fails or has
-    stopped."""
+    stopped, or a mart cannot be used."""
     from lake_assets.commands.show.show import show_status
     from lake_assets.commands.show.status import status as table_status
     from lake_assets.commands.show.status import stray_lines
 
-    lines = table_status(lake_of(context))
+    lake = lake_to_show(context)
+    lines = table_status(lake)
     if as_json:
         print_json(lines)
     else:
@@ -187,7 +188,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
         for line in lines:
             if line.set_aside is not None:
                 err.print(line.set_aside)
-    raise typer.Exit(1 if any(line.is_wrong for line in lines) else 0)
+    raise typer.Exit(1 if lake.broken or any(line.is_wrong for line in lines) else 0)
 
 
 @app.command()
@@ -196,7 +197,7 @@ def latency(context: typer.Context, as_json: AsJson = False) -> None:
     from lake_assets.commands.show.latency import latency as table_latency
     from lake_assets.commands.show.show import show_latency
 
-    found = table_latency(lake_of(context))
+    found = table_latency(lake_to_show(context))
     if as_json:
         print_json(found)
     else:

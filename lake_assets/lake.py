@@ -11,9 +11,10 @@ from lake_assets.alarms.due_alarms import refuse_impossible_alarms
 from lake_assets.checks.data_check import DataCheck
 from lake_assets.checks.lake_checks import lake_checks
 from lake_assets.config import LakeConfig
+from lake_assets.errors import LakeError
 from lake_assets.gold.at_cut import refuse_impossible_cuts
 from lake_assets.gold.mart import Mart
-from lake_assets.gold.registry import load_marts, tracked_columns
+from lake_assets.gold.registry import load_mart, load_marts, tracked_columns
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.targets import Target, lake_targets
 
@@ -27,6 +28,8 @@ class Lake:
     marts: tuple[Mart, ...]
     checks: tuple[DataCheck, ...]
     """Those that are evaluated on a schedule or by hand."""
+    broken: tuple[str, ...] = ()
+    """Why marts of lake.yaml are left out."""
 
     @property
     def config(self) -> LakeConfig:
@@ -44,3 +47,19 @@ def open_lake(
     targets = tuple(lake_targets(config, tracked_columns(found, config)))
     checks = tuple(lake_checks(config, targets, found))
     return Lake(runtime or LakeRuntime(config), targets, found, checks)
+
+
+def open_without_broken_marts(config: LakeConfig) -> Lake:
+    """The lake for a command that only shows what is in it: without the marts that cannot be used, and without checks,
+    which may be of such a mart."""
+    usable, broken = [], []
+    for entry in config.gold.marts:
+        try:
+            mart = load_mart(entry)
+            tracked_columns([mart], config)
+        except LakeError as error:
+            broken.append(str(error))
+        else:
+            usable.append(mart)
+    targets = tuple(lake_targets(config, tracked_columns(usable, config)))
+    return Lake(LakeRuntime(config), targets, tuple(usable), (), tuple(broken))

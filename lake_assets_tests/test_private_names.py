@@ -61,6 +61,8 @@ def test_what_works_with_this_dagster() -> None:
     """Otherwise the tests below would pass for the wrong reason."""
     assert dagster_private.health(True, "gone") is not None
     assert len(dagster_private.check_statuses("SUCCEEDED", "FAILED") or ()) == 2
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert dagster_private.evaluated_checks(instance, [dg.AssetKey("table")]) == []
 
 
 @pytest.mark.usefixtures("another_dagster")
@@ -99,6 +101,7 @@ def test_the_history_of_a_check_is_read() -> None:
         newest = latest_evaluation(instance, key)
         assert newest is not None
         assert newest.passed
+        assert dagster_private.evaluated_checks(instance, [key.asset_key]) is None
 
 
 @pytest.mark.spark

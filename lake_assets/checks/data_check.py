@@ -46,12 +46,17 @@ class DataCheck:
     schedule: str | None
     """Cron in UTC; None: it is evaluated only when a user executes it."""
     needs_rows: bool
-    """Whether it reads rows or lists files; if not, the freshness sensor evaluates it once a minute."""
+    """Whether it reads rows or lists files; if not, the freshness sensor evaluates it once a minute, unless it has a
+    schedule."""
+
+    lenient: bool = False
+    """Whether its failure is a warning unless lake.yaml says otherwise, because the rows are right all the same."""
 
     @property
     def warns(self) -> bool:
-        """Whether its failure is a warning. An old table is still right."""
-        return (self.settings.severity or ("error" if self.needs_rows else "warn")) == "warn"
+        """Whether its failure is a warning, with which no check blocks: one that is to block is an error by default."""
+        usual = "warn" if self.lenient and not self.settings.blocking else "error"
+        return (self.settings.severity or usual) == "warn"
 
     def evaluate(self, runtime: LakeRuntime, earlier: Sequence[float] = ()) -> Outcome:
         """The outcome. A check that cannot be evaluated fails, with the reason: its table is unproven."""

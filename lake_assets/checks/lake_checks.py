@@ -23,8 +23,6 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.spark.sql import joined, sql
 
 ONE_ROW_A_KEY = frozenset({Mode.CURRENT, Mode.SOFT_DELETE})
-WARNS = TableCheck(severity="warn")
-"""The settings of a check whose failure does not say that the table is wrong."""
 LIKE_THE_SOURCE = frozenset({Mode.CURRENT, Mode.FULL_ROW})
 
 
@@ -60,6 +58,7 @@ def _bronze_checks(lake: LakeConfig, target: Target) -> Iterator[DataCheck]:
         files_arrive(source, table, target.freshness.max_quiet),
         checks.get("bronze_freshness"),
         needs_rows=False,
+        lenient=True,
     )
 
 
@@ -81,7 +80,8 @@ def _silver_checks(lake: LakeConfig, target: Target, targets: Sequence[Target]) 
         "quarantine_growth",
         f"At most {growth.most} of the rows and files of the table were set aside within {growth.within}.",
         quarantine_grows_less(target, growth),
-        declared.get("quarantine_growth", WARNS),
+        declared.get("quarantine_growth"),
+        lenient=True,
     )
     if lake.sources[target.source].database is not None:
         description = f"The columns and the key are those of {target.table} in the source."
@@ -151,6 +151,7 @@ def _mart_checks(lake: LakeConfig, mart: Mart) -> Iterator[DataCheck]:
         follows_its_inputs(mart, longest),
         declared.get("freshness"),
         needs_rows=False,
+        lenient=True,
     )
     for name, settings in declared.items():
         if settings.references is not None:
@@ -180,6 +181,7 @@ def _check(
     settings: TableCheck | None,
     *,
     needs_rows: bool = True,
+    lenient: bool = False,
 ) -> DataCheck:
     given = settings or TableCheck()
     return DataCheck(
@@ -190,6 +192,7 @@ def _check(
         given,
         given.schedule or (lake.checks.schedule if needs_rows else None),
         needs_rows,
+        lenient,
     )
 
 

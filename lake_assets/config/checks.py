@@ -49,11 +49,12 @@ class TableCheck(Model):
     drift: float | None = Field(default=None, gt=0)
     """The largest share by which `total` may differ from the median of its earlier values."""
     severity: Literal["error", "warn"] | None = None
-    """`error`, unless set; for the freshness checks `warn`."""
+    """`error`, unless set; `warn` for the freshness checks and `quarantine_growth`, unless they are `blocking`."""
     blocking: bool = False
-    """Whether no mart is computed from the table while the check fails with the severity `error`."""
+    """Whether no mart is computed from the table while the check fails with the severity `error`. Of bronze, the silver
+    tables that the files are read into; of a mart, assets of yours that read it, by Dagster."""
     schedule: Cron | None = None
-    """When it is evaluated, as cron in UTC; by default `checks.schedule`."""
+    """When it is evaluated, as cron in UTC; by default `checks.schedule`, and the freshness checks once a minute."""
     description: str | None = None
 
     short_form: ClassVar[Mapping[str, Any] | None] = {"type": "string"}

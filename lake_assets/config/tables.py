@@ -266,7 +266,7 @@ class TableConfig(Model):
         if "equals_files" in self.checks and self.mode is not Mode.CURRENT:
             yield (
                 ("checks", "equals_files"),
-                f"compares tables of mode: current in slices of keys, and this one is a {self.mode}: remove it; "
+                f"compares tables of mode: current in slices of keys, and this one has mode: {self.mode}: remove it; "
                 "`lake-assets rebuild --check` compares the whole table",
             )
         for name, check in self.checks.items():
@@ -276,7 +276,7 @@ class TableConfig(Model):
             yield ("earlier",), "must be listed from the oldest to the newest"
         for shape in self.also:
             if shape not in FURTHER_SHAPES or shape is self.mode:
-                yield ("also",), f"{shape} is no further shape of a {self.mode} table"
+                yield ("also",), f"{shape} is no further shape of a table with mode: {self.mode}"
 
     def _check_mistakes(self, name: str, check: TableCheck, types: Mapping[str, str]) -> Iterator[Mistake]:
         if re.fullmatch(CHECK_NAME, name) is None:

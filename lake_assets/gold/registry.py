@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -47,13 +48,26 @@ def load_mart(entry: str) -> Mart:
     try:
         module = _from_file(entry) if entry.endswith(".py") else _imported(entry)
         mart = module.MART
-    except (ImportError, AttributeError, OSError, SyntaxError, ValueError) as error:
+    except Exception as error:
+        # Whatever the code raises, the reader looks for the mart first.
         raise LakeError(
-            f"gold.marts: {entry} cannot be used as a mart: {error}. It must define MART."
+            f"gold.marts: {entry} cannot be used as a mart: {_place(error)}{error}. It must define MART: correct it, "
+            "or take it out of gold.marts."
         ) from error
     if not isinstance(mart, Mart):
         raise LakeError(f"gold.marts: MART of {entry} is {type(mart).__name__}; it must be a Mart.")
     return mart
+
+
+def _place(error: Exception) -> str:
+    """Where the mart's code fails, and with which error; empty if no code of it has run."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{error.filename}, line {error.lineno}: "
+    own = (__file__, importlib.__file__)
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename not in own and not frame.filename.startswith("<frozen "):
+            return f"{frame.filename}, line {frame.lineno}: {type(error).__name__}: "
+    return ""
 
 
 def _sql_in_package(entry: str) -> str | None:

@@ -6,7 +6,7 @@ which is slower or shows less. Not here: those ways (`launcher/warm_launcher.py`
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -89,6 +89,21 @@ def check_statuses(*names: str) -> set[Any]:
     from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
     return {AssetCheckExecutionRecordStatus[name] for name in names}
+
+
+@_or_none
+def evaluated_checks(
+    instance: dg.DagsterInstance, assets: Sequence[dg.AssetKey]
+) -> list[dg.AssetCheckKey] | None:
+    """Every check of these assets that the instance has an execution of, whether or not a definition names it."""
+    from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
+    from sqlalchemy import select
+
+    keys, columns = {key.to_string(): key for key in assets}, AssetCheckExecutionsTable.c
+    wanted = select(columns.asset_key, columns.check_name).where(columns.asset_key.in_(keys)).distinct()
+    storage: Any = instance.event_log_storage
+    with storage.index_connection() as connection:
+        return sorted(dg.AssetCheckKey(keys[key], name) for key, name in connection.execute(wanted))
 
 
 @_or_none

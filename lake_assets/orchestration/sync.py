@@ -16,10 +16,14 @@ from lake_assets.bronze.log.day_totals import DayTotals
 from lake_assets.gold.mart import Mart
 from lake_assets.lake import Lake
 from lake_assets.orchestration.assets.bronze_assets import landed_events
-from lake_assets.orchestration.assets.mart_assets import failed_inputs, silver_keys
 from lake_assets.orchestration.assets.mart_runs import MartRun, mart_work
 from lake_assets.orchestration.assets.silver_assets import batch_keys
-from lake_assets.orchestration.checks.data_checks import failed_blocking
+from lake_assets.orchestration.checks.blocking_checks import (
+    failed_in_dagster,
+    failed_inputs,
+    failed_when_evaluated,
+    silver_keys,
+)
 from lake_assets.orchestration.checks.silver_checks import APPLIED
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.orchestration.shared.asset_metadata import figures_of
@@ -131,9 +135,11 @@ def _compute_marts(lake: Lake, instance: dg.DagsterInstance, result: SyncResult,
 
 def blocked(lake: Lake, instance: dg.DagsterInstance, mart: Mart) -> str | None:
     """Why the mart is not computed: a blocking check of a table that it reads fails. None if it may be computed."""
-    failed = failed_inputs(instance, mart)
+    failed, read = failed_inputs(instance, mart), silver_keys(mart)
+    inputs = [target for target in lake.targets if dg.AssetKey(target.asset_key) in read]
     # The runs of a command have no other checks than those of batches, and no schedule may run.
-    failed += failed_blocking(lake.runtime, instance, lake.checks, silver_keys(mart))
+    failed += failed_when_evaluated(lake.runtime, instance, lake.checks, inputs)
+    failed += failed_in_dagster(lake.runtime, instance, inputs)
     return f"{mart.identifier} waits for {', '.join(failed)}" if failed else None
 
 

@@ -73,6 +73,42 @@ def test_a_mart_module_that_is_none_is_named(folder: Path, capsys: pytest.Captur
     assert "lake_assets.no_such_mart" in capsys.readouterr().err
 
 
+BROKEN = """from lake_assets.gold.mart import Mart
+RATE = 1 / 0
+"""
+
+
+def test_the_tables_are_shown_beside_a_mart_that_is_broken(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands that need it say where it fails, with nothing else."""
+    (folder / "rates.py").write_text(BROKEN, encoding="utf-8")
+    config = yaml.safe_load((folder / "lake.yaml").read_text(encoding="utf-8"))
+    config["gold"] |= {
+        "marts": [str(folder / "rates.py"), "lake_assets.demo.marts.station_daily"],
+        "checks": {"rates": {"known": "rate > 0"}},
+    }
+    (folder / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    reason = (
+        f"{folder}/rates.py cannot be used as a mart: {folder}/rates.py, line 2: ZeroDivisionError: division by zero. "
+        "It must define MART: correct it, or take it out of gold.marts."
+    )
+    elsewhere = "gold.station_daily reads silver_bikeshare.trips, which lake.yaml does not have."
+    for command, code, shown in (
+        (("status",), 1, "silver_shop.items"),
+        (("status", "--json"), 1, '"table": "silver_shop.items"'),
+        (("latency",), 0, ""),
+        (("quarantine", "list"), 0, "Nothing is set aside."),
+    ):
+        assert call(folder, *command) == code, command
+        told = capsys.readouterr()
+        assert shown in told.out
+        assert told.err.splitlines() == [f"gold.marts: {reason}", elsewhere], command
+    for command in (("sync",), ("validate",)):
+        assert call(folder, *command) == 1
+        assert capsys.readouterr().err.splitlines() == [f"gold.marts: {reason}"], command
+
+
 def test_sync_of_an_empty_location_says_so_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(folder, "sync") == 0
     told = capsys.readouterr()

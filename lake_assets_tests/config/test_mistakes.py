@@ -71,7 +71,7 @@ def test_several_mistakes_of_one_table(refusal):
         "give it another name, and set its name in the files in renamed_from",
         f"{at}.partition_by: day(trip_id) needs a column of type timestamp or timestamptz or date, and trip_id is "
         "of type long",
-        f"{at}.also: append_log is no further shape of a current table",
+        f"{at}.also: append_log is no further shape of a table with mode: current",
     ]
 
 

@@ -1,9 +1,16 @@
-"""A backfill from the command line: 1,000 partitions in chunks, killed in the middle, continued by `sync`.
+"""A backfill from the command line: 1,000 partitions in chunks, killed in the middle, continued by `sync`; its process
+killed beside another one that applies files.
 
 Not here: backfills of Dagster's UI, beside a feed (`test_backfills.py`).
 """
 
-from datetime import timedelta
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +19,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.config import parse_column
+from lake_assets.config.config_file import load_lake
 from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
 from lake_assets.gold.periods.grain import Grain, between
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.orchestration.backfill import backfill
 from lake_assets.orchestration.sync import sync
+from lake_assets.spark.connect_server import ConnectServer
+from lake_assets.spark.preflight import free_port
 from lake_assets_tests.helpers.lakes.bike_lake import BikeLake, at, status
+from lake_assets_tests.helpers.lakes.command_lake import command_lake, rows_of, snapshots
+from lake_assets_tests.helpers.lakes.small_lakes import ITEMS_HEADER, TINY, sequence, write_file
+from lake_assets_tests.helpers.processes.child import environment, output_of, run_python
 from lake_assets_tests.helpers.processes.faults import Killed
 
 pytestmark = pytest.mark.spark
@@ -124,3 +137,101 @@ def test_partitions_that_there_are_not(tmp_path: Path, arguments: tuple[str, str
     bikes.restart([versioned(1)])
     with pytest.raises(LakeError, match=problem):
         list(backfill(bikes.lake, bikes.instance, *arguments))
+
+
+BY_DAY = """\
+/*
+description: What was sold in a day.
+follow:
+  silver_shop.items: {day: at}
+columns:
+  day: date not null
+  items: long not null
+  price: decimal(20, 2)
+  version: int not null
+*/
+SELECT to_date(at) AS day, count(*) AS items, sum(price) AS price, 1 AS version FROM silver_shop.items
+WHERE at >= :start AND at < :end GROUP BY to_date(at)
+"""
+DAYS = 16
+Item = tuple[int, int]
+"""The day in March and the price."""
+
+
+@pytest.fixture
+def sold(tmp_path: Path) -> Iterator[Path]:
+    """A lake with a mart by day, whose processes share a Spark Connect server."""
+    (tmp_path / "by_day.sql").write_text(BY_DAY, encoding="utf-8")
+    spark = {
+        "mode": "connect",
+        "remote": f"sc://127.0.0.1:{free_port()}",
+        "conf": {**TINY, "spark.driver.memory": "1g"},
+    }
+    gold = {"start_date": "2026-03-01", "marts": [str(tmp_path / "by_day.sql")]}
+    folder = command_lake(tmp_path, tables=("public.items",), gold=gold, spark=spark)
+    server = ConnectServer(load_lake(folder / "lake.yaml"), folder)
+    server.start()
+    yield folder
+    server.stop()
+
+
+def command(folder: Path, *arguments: str) -> list[str]:
+    return ["-m", "lake_assets.cli", "--config", str(folder / "lake.yaml"), *arguments]
+
+
+def put_items(folder: Path, number: int, items: Mapping[int, Item]) -> None:
+    """A file with these items, by their key: a full load, or the changes of that minute."""
+    commit = f"2026-03-30 {'12' if number else '00'}:{number:02d}:00.000000"
+    rows = [
+        f"{'U' if number > 1 else 'I'},{commit},{key},n,{price}.00,2026-03-{day:02d} 10:00:00.000000,"
+        f"{sequence(100 * number + key, 30) if number else ''},"
+        for key, (day, price) in items.items()
+    ]
+    name = f"20260330-12{number:02d}00000" if number else "LOAD00000001"
+    write_file(folder, f"public/items/{name}.csv", [ITEMS_HEADER, *rows])
+
+
+@pytest.mark.long
+def test_a_killed_process_beside_one_that_applies_files(sold: Path) -> None:
+    """kill -9 while it computes; a `sync` applies changes of days that are done, of days that are not, and of a new
+    one. Each day is of the new code and of all
+    files then, and after the same command again."""
+    items = {key: (key, key) for key in range(1, DAYS + 1)}
+    put_items(sold, 0, {1: items[1]})
+    put_items(sold, 1, dict([*items.items()][1:]))
+    output_of(run_python(*command(sold, "sync"), timeout=120))
+    query = sold / "by_day.sql"
+    query.write_text(
+        query.read_text(encoding="utf-8").replace("1 AS version", "2 AS version"), encoding="utf-8"
+    )
+    config = load_lake(sold / "lake.yaml")
+    (before,) = snapshots(config, "silver_shop.items")
+    again = command(sold, "backfill", "by_day", "2026-03-01", f"2026-03-{DAYS}", "--chunk", "1")
+    with subprocess.Popen(
+        [sys.executable, *again], env=environment(), stdout=subprocess.PIPE, text=True
+    ) as killed:
+        assert killed.stdout is not None
+        assert killed.stdout.readline().startswith("1 partition from 2026-03-01")
+        changed = {1: (1, 100), DAYS // 2: (DAYS, 200), DAYS: (DAYS + 1, 300)}
+        put_items(sold, 2, changed)
+        with subprocess.Popen([sys.executable, *command(sold, "sync")], env=environment()) as beside:
+            while snapshots(config, "silver_shop.items") == [before]:
+                time.sleep(0.1)
+            assert killed.stdout.readline(), "it goes on with the new rows"
+            killed.send_signal(signal.SIGKILL)
+            assert beside.wait(120) == 0
+        assert killed.wait(10) == -signal.SIGKILL
+    whole: dict[date, tuple[int, Decimal, int]] = {}
+    for day, price in (items | changed).values():
+        number, total, _ = whole.get(date(2026, 3, day), (0, Decimal(0), 2))
+        whole[date(2026, 3, day)] = (number + 1, total + price, 2)
+
+    def found() -> dict[date, tuple[int, Decimal, int]]:
+        rows = rows_of(config, "gold.by_day")
+        return {row["day"]: (row["items"], row["price"], row["version"]) for row in rows}
+
+    output_of(run_python(*command(sold, "sync"), timeout=120))
+    assert found() == whole, "what the killed process has left is computed by any other"
+    output_of(run_python(*again, timeout=240))
+    assert "Nothing was pending" in output_of(run_python(*command(sold, "sync"), timeout=120))
+    assert found() == whole

@@ -1,6 +1,7 @@
 """What Dagster sees of the shipped lake.yaml: every asset with what the UI shows of it, checks and sensors."""
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -13,8 +14,11 @@ import yaml
 from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from lake_assets.config.config_file import load_lake
+from lake_assets.orchestration.checks.data_checks import ON_SCHEDULE
 from lake_assets.orchestration.lake_definitions import build_definitions, open_lake
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
+from lake_assets_tests.helpers.orchestration.dagster_shop import DAILY
+from lake_assets_tests.helpers.orchestration.dagster_shop import TABLES as SALES
 from lake_assets_tests.helpers.processes.child import ROOT, environment, run_python
 
 TABLES = ["app_events", "bikes", "maintenance_tickets", "members", "station_status", "stations", "trips"]
@@ -149,6 +153,25 @@ def test_what_is_partitioned_by_day(graph: AssetGraph) -> None:
 
 
 # --- checks and sensors
+
+
+def test_every_check_is_in_the_documentation(tmp_path: Path) -> None:
+    """Those of batches are in one table, those on a schedule in another."""
+    lake = small_lake(tmp_path, SALES, [DAILY], source={"database": "sqlite://"}, checks={"reconcile": {}})
+    graph = build_definitions(lake).get_repository_def().asset_graph
+    found = {
+        (key.asset_key.path[0], key.name): ON_SCHEDULE in graph.get_check_spec(key).metadata
+        for key in graph.asset_check_keys
+    }
+    own = (ROOT / "docs/checks.md").read_text(encoding="utf-8")
+    of_batches = (ROOT / "docs/operations.md").read_text(encoding="utf-8").partition("## Checks in the UI")[2]
+    assert set(re.findall(r"^\| (\w+) \| `(\w+)`", own, re.MULTILINE)) == {
+        check for check, on_schedule in found.items() if on_schedule
+    }
+    table = of_batches.partition("\n\n")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == sorted(
+        name for (_, name), on_schedule in found.items() if not on_schedule
+    )
 
 
 def test_every_table_has_its_checks(definitions: dg.Definitions, graph: AssetGraph) -> None:

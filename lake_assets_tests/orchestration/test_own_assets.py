@@ -3,6 +3,7 @@
 Here: what a user writes, in real runs. Not here: every type and partition (`io_managers/`).
 """
 
+import re
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 from lake_assets.config import S3Config
+from lake_assets.errors import LakeError
+from lake_assets.orchestration.backfill import backfill
+from lake_assets.orchestration.lake_definitions import open_lake
+from lake_assets.orchestration.sync import sync
 from lake_assets_tests.helpers.lakes.guide_project import GUIDE, examples, write_lake
 from lake_assets_tests.helpers.orchestration.dagster_shop import SALES, Shop, open_shop
 from lake_assets_tests.helpers.servers.s3 import ACCESS, resource
@@ -131,10 +136,56 @@ def test_a_blocking_check_of_the_user_holds_the_marts(
     assert shop.tick("marts").run_requests
 
 
-def merged_shop(folder: Path, severity: dg.AssetCheckSeverity) -> Shop:
+@pytest.mark.parametrize(
+    ("severity", "blocking"),
+    [
+        (dg.AssetCheckSeverity.ERROR, True),
+        (dg.AssetCheckSeverity.ERROR, False),
+        (dg.AssetCheckSeverity.WARN, True),
+    ],
+)
+def test_a_blocking_check_of_the_user_holds_the_marts_of_commands(
+    spark: SparkSession, tmp_path: Path, severity: dg.AssetCheckSeverity, blocking: bool
+) -> None:
+    """They do not know the user's definitions, and read Dagster's history."""
+    shop = merged_shop(tmp_path, severity, blocking=blocking)
+    shop.change("sales", [1], name="forbidden")
+    shop.apply()
+    lake = open_lake(shop.lake.config, marts=shop.lake.marts)
+    if severity is dg.AssetCheckSeverity.WARN or not blocking:
+        assert set(sync(lake, shop.instance).marts) == {mart.name for mart in lake.marts}
+        return
+    reason = r"waits for silver/shop/sales: no_forbidden_sale \(it failed in Dagster at .*: evaluate it there again\)"
+    held = sync(lake, shop.instance)
+    assert not held.marts
+    assert all(re.search(reason, held.waiting[mart.identifier]) for mart in lake.marts)
+    with pytest.raises(LakeError, match=reason):
+        list(backfill(lake, shop.instance, "sales_daily", "2026-03-01", "2026-03-01"))
+    shop.change("sales", [1], op="U", name="allowed")
+    assert not sync(lake, shop.instance).marts, "the command does not evaluate it"
+    check = dg.AssetCheckKey(SALES, "no_forbidden_sale")
+    job = dg.define_asset_job("one_check", dg.AssetSelection.checks(check))
+    job.resolve(asset_graph=shop.definitions.get_repository_def().asset_graph).execute_in_process(
+        instance=shop.instance
+    )
+    assert set(sync(lake, shop.instance).marts) == {mart.name for mart in lake.marts}
+
+
+def test_a_blocking_check_that_the_user_has_removed(spark: SparkSession, tmp_path: Path) -> None:
+    """Its failure is in the history until the table's history is wiped."""
+    shop = merged_shop(tmp_path, dg.AssetCheckSeverity.ERROR)
+    shop.change("sales", [1], name="forbidden")
+    shop.apply()
+    lake = open_lake(shop.lake.config, marts=shop.lake.marts)
+    assert not sync(lake, shop.instance).marts
+    shop.instance.wipe_assets([SALES])
+    assert sync(lake, shop.instance).marts
+
+
+def merged_shop(folder: Path, severity: dg.AssetCheckSeverity, *, blocking: bool = True) -> Shop:
     shop = open_shop(folder)
 
-    @dg.asset_check(asset=SALES, blocking=True)
+    @dg.asset_check(asset=SALES, blocking=blocking)
     def no_forbidden_sale() -> dg.AssetCheckResult:
         names = {row["name"] for row in shop.rows("silver_shop.sales")}
         return dg.AssetCheckResult(passed="forbidden" not in names, severity=severity)

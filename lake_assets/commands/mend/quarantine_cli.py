@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lake_assets.commands.options import AsJson, Table, lake_of, print_json
+from lake_assets.commands.options import AsJson, Table, lake_of, lake_to_show, print_json
 from lake_assets.commands.show.console import messages, results
 from lake_assets.words import many
 
@@ -35,7 +35,7 @@ def list_(
 
     from lake_assets.silver.table.masks import shown
 
-    lake = lake_of(context)
+    lake = lake_to_show(context)
     rows = shown(_chosen(lake, table, [], every=every), lake.targets)
     if as_json:
         print_json([_as_dict(held) for held in rows])
@@ -54,7 +54,7 @@ def show(context: typer.Context, ids: Annotated[list[str], typer.Argument()]) ->
     """Show a row with its raw text, its file and the reason."""
     from lake_assets.silver.table.masks import shown
 
-    lake = lake_of(context)
+    lake = lake_to_show(context)
     for held in shown(_chosen(lake, None, ids, every=True), lake.targets):
         for name, value in _as_dict(held).items():
             typer.echo(f"{name}: {value}")

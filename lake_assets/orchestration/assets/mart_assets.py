@@ -4,7 +4,7 @@ Here: the asset of a mart, which refuses inputs whose blocking check failed. Not
 (`orchestration/sensors/mart_sensor.py`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import dagster as dg
@@ -17,8 +17,7 @@ from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.gold.write_mart import Mode
 from lake_assets.orchestration.assets.mart_lineage import derived_lineage, recorded_lineage
-from lake_assets.orchestration.checks.check_history import CheckExecution, latest_evaluations
-from lake_assets.orchestration.checks.silver_checks import BLOCKING
+from lake_assets.orchestration.checks.blocking_checks import failed_inputs, silver_keys
 from lake_assets.orchestration.io_managers.iceberg_io_manager import (
     IO_MANAGER_KEY,
     KEY,
@@ -40,44 +39,6 @@ def gold_assets(
 ) -> list[dg.AssetsDefinition]:
     """One asset for each mart, partitioned by time if the mart is."""
     return [_mart_asset(runtime, mart, first) for mart in marts]
-
-
-def silver_keys(mart: Mart) -> list[dg.AssetKey]:
-    """The silver assets that a mart reads."""
-    return sorted({dg.AssetKey(["silver", rule.source, rule.table]) for rule in mart.rules})
-
-
-def failed_inputs(
-    instance: dg.DagsterInstance,
-    mart: Mart,
-    repository: dg.RepositoryDefinition | None = None,
-    batch_checks: Sequence[str] = BLOCKING,
-) -> list[str]:
-    """Inputs whose newest blocking check failed, as `asset: check`. `repository`: the definitions that the lake was
-    merged with, whose checks of silver count too. `batch_checks`: those of a batch that count."""
-    checks = [
-        dg.AssetCheckKey(key, name)
-        for key in silver_keys(mart)
-        for name in [*batch_checks, *_own_blocking_checks(repository, key)]
-    ]
-    newest = latest_evaluations(instance, checks)
-    failed = [check for check in checks if check in newest and _blocks(newest[check])]
-    return [f"{check.asset_key.to_user_string()}: {check.name}" for check in failed]
-
-
-def _blocks(evaluation: CheckExecution) -> bool:
-    return not evaluation.passed and not evaluation.is_warning
-
-
-def _own_blocking_checks(repository: dg.RepositoryDefinition | None, key: dg.AssetKey) -> list[str]:
-    """The names of the asset's other blocking checks: those of lake.yaml, and a user's."""
-    if repository is None:
-        return []
-    graph = repository.asset_graph
-    checks = (check for check in graph.asset_check_keys if check.asset_key == key)
-    return sorted(
-        check.name for check in checks if check.name not in BLOCKING and graph.get_check_spec(check).blocking
-    )
 
 
 def repository_of(

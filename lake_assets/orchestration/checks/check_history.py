@@ -18,6 +18,9 @@ DEPTH = 12
 OUTCOME = {"SUCCEEDED": True, "FAILED": False}
 """Whether the check passed, by the name of the execution's status."""
 
+STATE = "state"
+"""The metadata key under which each evaluation of a check on a schedule has its sentence, which is also its
+description."""
 PROBLEMS = ("error", "problem")
 """Metadata keys under which a failed evaluation has its reason."""
 
@@ -36,6 +39,10 @@ class CheckExecution:
     """Whether the evaluation has the severity WARN, with which no check blocks."""
     description: str | None = None
     """The evaluation in a sentence."""
+    is_blocking: bool = False
+    """Whether the check was to block when it was evaluated."""
+    is_own: bool = False
+    """Whether the evaluation is of a check that the lake defines, or once defined."""
 
 
 def check_executions(
@@ -82,8 +89,17 @@ def latest_evaluations(
 def _evaluation(instance: dg.DagsterInstance, record: Any) -> CheckExecution:
     warns = record.evaluation is not None and record.evaluation.severity is dg.AssetCheckSeverity.WARN
     sentence = record.evaluation.description if record.evaluation is not None else None
-    at = _evaluated_at(instance, record)
-    return CheckExecution(OUTCOME[record.status.name], at, _problem(record), warns, sentence)
+    blocking = record.evaluation is not None and record.evaluation.blocking
+    state = record.evaluation.metadata.get(STATE) if record.evaluation is not None else None
+    return CheckExecution(
+        OUTCOME[record.status.name],
+        _evaluated_at(instance, record),
+        _problem(record),
+        warns,
+        sentence,
+        blocking,
+        is_own=state is not None and state.value == sentence,
+    )
 
 
 def _evaluated(instance: dg.DagsterInstance, check: dg.AssetCheckKey, limit: int) -> Sequence[Any]:

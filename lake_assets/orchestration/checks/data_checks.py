@@ -1,7 +1,7 @@
 """The checks that are evaluated on a schedule or by hand, in Dagster: definitions, schedules, evaluations.
 
 Here: one step evaluates the checks of many tables, because they share one Spark. Not here: the rules (`checks/`), the
-checks of a batch (`silver_checks.py`).
+checks of a batch (`silver_checks.py`), what a blocking check holds (`blocking_checks.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,8 +10,7 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.checks.data_check import VALUE, DataCheck, Outcome
-from lake_assets.iceberg.table_io import current_snapshot, load_table
-from lake_assets.orchestration.checks.check_history import earlier_values, latest_evaluation
+from lake_assets.orchestration.checks.check_history import STATE, earlier_values
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.orchestration.shared.run_tags import OWN
 from lake_assets.runtime import LakeRuntime
@@ -105,31 +104,6 @@ def evaluation_of(
     )
 
 
-def failed_blocking(
-    runtime: LakeRuntime,
-    instance: dg.DagsterInstance,
-    checks: Sequence[DataCheck],
-    assets: Sequence[dg.AssetKey],
-) -> list[str]:
-    """The blocking checks of these silver tables that fail, as `asset: check`. Each is evaluated, and the evaluation
-    reported, unless it has passed since the table was last written."""
-    failed = []
-    for check in checks:
-        key = check_key(check)
-        if not check.settings.blocking or check.warns or key.asset_key not in assets:
-            continue
-        _, source, name = key.asset_key.path
-        head = current_snapshot(load_table(runtime.catalog, f"silver_{source}.{name}"))
-        last = latest_evaluation(instance, key)
-        if head is not None and last is not None and last.passed and last.at * 1000 > head.timestamp_ms:
-            continue
-        evaluation = evaluation_of(runtime, instance, check)
-        instance.report_runless_asset_event(evaluation)
-        if not evaluation.passed and evaluation.severity is dg.AssetCheckSeverity.ERROR:
-            failed.append(f"{key.asset_key.to_user_string()}: {check.name}")
-    return failed
-
-
 def check_key(check: DataCheck) -> dg.AssetCheckKey:
     """The check's key in Dagster."""
     return dg.AssetCheckKey(dg.AssetKey(check.asset_key), check.name)
@@ -161,7 +135,7 @@ def _metadata(outcome: Outcome) -> dict[str, Any]:
     texts = {name: value for name, value in outcome.figures.items() if isinstance(value, str)}
     others = {name: value for name, value in outcome.figures.items() if not isinstance(value, str)}
     return {
-        "state": outcome.state,
+        STATE: outcome.state,
         **others,
         **{name: dg.MetadataValue.text(text) for name, text in texts.items()},
     }

@@ -27,9 +27,9 @@ from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.iceberg.table_maintenance import Maintained
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
-from lake_assets.orchestration.assets.mart_assets import failed_inputs
 from lake_assets.orchestration.assets.mart_lineage import Lineage, derived_lineage
 from lake_assets.orchestration.assets.silver_report import Event, inconsistencies, turn_events
+from lake_assets.orchestration.checks.blocking_checks import failed_inputs
 from lake_assets.orchestration.checks.silver_checks import ROW_COUNT
 from lake_assets.orchestration.io_managers.iceberg_io_manager import SHOWN, TableIOManager
 from lake_assets.orchestration.runs.marts_in_silver_runs import keeps_up

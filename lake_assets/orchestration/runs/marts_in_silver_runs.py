@@ -11,7 +11,7 @@ import dagster as dg
 
 from lake_assets.gold.mart import Mart
 from lake_assets.iceberg.table_io import current_snapshot, load_table
-from lake_assets.orchestration.assets.mart_assets import failed_inputs
+from lake_assets.orchestration.checks.blocking_checks import failed_inputs
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
 from lake_assets.orchestration.runs.retry_wait import mart_backing_off
 from lake_assets.rounds.backoff import Backoff

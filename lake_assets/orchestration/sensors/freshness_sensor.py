@@ -33,8 +33,8 @@ REPORT_GRACE_SECONDS = 300.0
 def freshness_sensor(
     runtime: LakeRuntime, targets: Sequence[Target], checks: Sequence[DataCheck] = ()
 ) -> dg.SensorDefinition:
-    """The sensor of all tables; running by default. It evaluates the checks that read no rows."""
-    cheap = [check for check in checks if not check.needs_rows]
+    """The sensor of all tables; running by default. It evaluates the checks that read no rows and have no schedule."""
+    cheap = [check for check in checks if not check.needs_rows and check.schedule is None]
     unreported, sources = UnreportedPositions(), sorted({target.source for target in targets})
     continuous = runtime.lake.automation.continuous
     patience = REPORT_GRACE_SECONDS + (

@@ -15,8 +15,8 @@ import dagster as dg
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import snapshot_of_rows
 from lake_assets.iceberg.table_io import load_table
-from lake_assets.orchestration.assets.mart_assets import failed_inputs, silver_keys
 from lake_assets.orchestration.assets.mart_runs import MartRun, mart_work
+from lake_assets.orchestration.checks.blocking_checks import failed_inputs, silver_keys
 from lake_assets.orchestration.checks.data_checks import checks_of_run
 from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.in_flight import assets_in_flight

@@ -97,7 +97,7 @@ def replay(
     if target.mode is not Mode.CURRENT:
         raise TableStopped(
             target.table,
-            f"{target.identifier} is a {target.mode.value}, whose rows have no keys to replay.",
+            f"{target.identifier} has the mode {target.mode.value}; only mode current is replayed by keys.",
             "Use lake-assets rebuild.",
         )
 

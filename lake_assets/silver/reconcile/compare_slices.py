@@ -71,7 +71,7 @@ def begun_cycle(
     if target.mode is not Mode.CURRENT:
         raise TableStopped(
             target.table,
-            f"{target.identifier} is a {target.mode.value}, which is not compared in slices of keys.",
+            f"{target.identifier} has the mode {target.mode.value}; only mode current is compared in slices of keys.",
             "Use lake-assets rebuild --check.",
         )
     if before is not None and before.different:

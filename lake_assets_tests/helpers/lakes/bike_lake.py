@@ -17,8 +17,8 @@ from lake_assets.demo.source.bike_schema import TABLES
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.periods.grain import Grain
 from lake_assets.gold.registry import load_marts
-from lake_assets.orchestration.assets.mart_assets import failed_inputs
 from lake_assets.orchestration.assets.mart_runs import MartRun, MartWork, mart_work, within_partitions
+from lake_assets.orchestration.checks.blocking_checks import failed_inputs
 from lake_assets.orchestration.lake_definitions import Lake, build_definitions, open_lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets_tests.helpers.lakes.small_lakes import DMS, SPARK, TINY, write_file

@@ -64,3 +64,11 @@ def snapshots(config: LakeConfig, *identifiers: str) -> list[int | None]:
     catalog = open_catalog(config.catalog)
     found = [catalog.load_table(name).current_snapshot() for name in identifiers]
     return [snapshot.snapshot_id if snapshot else None for snapshot in found]
+
+
+def rows_of(config: LakeConfig, identifier: str) -> list[dict[str, Any]]:
+    """The table's rows, through PyIceberg."""
+    rows: list[dict[str, Any]] = (
+        open_catalog(config.catalog).load_table(identifier).scan().to_arrow().to_pylist()
+    )
+    return rows

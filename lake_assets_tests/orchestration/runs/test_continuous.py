@@ -116,10 +116,12 @@ def test_a_table_that_fails_is_tried_again_later_and_stops_nobody(kept: Kept) ->
     assert len(kept.rounds.round().failed) == 1
 
 
-@pytest.mark.parametrize("check", ["no_odd_item", "row_count"])
-def test_a_blocking_check_that_failed_holds_a_mart(kept: Kept, check: str) -> None:
-    """A user's check, and one of a batch."""
-    lake, key = kept.bench.lake, dg.AssetKey(["silver", "shop", "items"])
+@pytest.mark.parametrize(
+    ("layer", "check"), [("silver", "no_odd_item"), ("silver", "row_count"), ("bronze", "no_odd_item")]
+)
+def test_a_blocking_check_that_failed_holds_a_mart(kept: Kept, layer: str, check: str) -> None:
+    """A user's check, one of a batch, and one of the files that the table is made of."""
+    lake, key = kept.bench.lake, dg.AssetKey([layer, "shop", "items"])
 
     @dg.asset_check(asset=key, blocking=True)
     def no_odd_item() -> dg.AssetCheckResult:

@@ -173,7 +173,7 @@ def test_a_range_of_files(story: Story) -> None:
         replay(runtime, story.target(), "public/items/20200101-000000000.csv")
     with pytest.raises(TableStopped, match="include the full load"):
         replay(runtime, story.target(), "public/items/LOAD00000001.csv")
-    with pytest.raises(TableStopped, match="is a change_log, whose rows have no keys"):
+    with pytest.raises(TableStopped, match="has the mode change_log; only mode current is replayed by keys"):
         replay(runtime, story.target("items_changes"), story.files[0].key)
 
 
