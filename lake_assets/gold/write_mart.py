@@ -199,10 +199,14 @@ def _commit(
             frame = _delete_changed(current_attempt, frame, store.key)
         writer = frame.writeTo(current_attempt.address).option("check-nullability", False)
         writer = with_properties(writer, computed.properties)
-        if store.mode is Mode.OVERWRITE:
-            rows = store.partitions
+        rows = store.partitions
+        if store.mode is not Mode.OVERWRITE:
+            writer.append()
+        elif rows is None or table is None or planned is None or rows.are_whole_files(table, computed.types):
             writer.overwrite(F.lit(True) if rows is None else rows.in_spark(computed.types))
         else:
+            # Iceberg overwrites whole files only.
+            current_attempt.delete(rows.in_sql(computed.types))
             writer.append()
         return current_attempt.publish()
 
