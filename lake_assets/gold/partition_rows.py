@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, In, LessThan, Or
+from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, GreaterThanOrEqual, In, LessThan, Or
 from pyiceberg.table import Table
 
 from lake_assets.errors import PartitionMismatch
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 DATE, STAMPS = "date", ("timestamp", "timestamptz")
+NO_ROWS = Sql("false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class PartitionRows:
     def in_sql(self, kinds: Mapping[str, str]) -> Sql:
         """The condition in SQL."""
         parts = (joined(" AND ", (_sql(rows, kinds) for rows in part)) for part in self.parts)
-        return joined(" OR ", (sql("({part})", part=part) for part in parts))
+        return joined(" OR ", (sql("({part})", part=part) for part in parts)) or NO_ROWS
 
     def are_whole_files(self, table: Table, kinds: Mapping[str, str]) -> bool:
         """Whether no file of the table can have rows of these partitions and of others."""
@@ -148,6 +149,8 @@ def _sql(rows: ColumnRows, kinds: Mapping[str, str]) -> Sql:
         return sql("CAST({text} AS {type})", text=literal(text), type=spark_type(kind))
 
     if (bounds := rows.bounds(kind)) is None:
+        if not rows.keys:
+            return NO_ROWS
         return sql("{column} IN ({keys})", column=rows.column, keys=joined(", ", map(value, rows.keys)))
     first, end = (value(bound.isoformat()) for bound in bounds)
     return sql("{column} >= {first} AND {column} < {end}", column=rows.column, first=first, end=end)
@@ -161,5 +164,7 @@ def _pyiceberg(rows: ColumnRows, kinds: Mapping[str, str]) -> BooleanExpression:
 
 
 def _joined(operator: type[And] | type[Or], expressions: Sequence[BooleanExpression]) -> BooleanExpression:
+    if not expressions:
+        return AlwaysFalse()
     first, *others = expressions
     return operator(first, *others) if others else first
