@@ -1,5 +1,5 @@
 """Every mart of the demonstration on changing silver: after each round of random changes, which arrive out of order, it
-is what plain Python says, and a mart computed anew from nothing has the same rows.
+is what plain Python says. In the long history, so is a mart that is computed anew from nothing.
 
 Here: the shipped marts, each computed where its own declaration says that something has changed. Not here: what the
 rows of each one are (`marts/`), chosen situations (`test_incremental.py`), processes that die (`test_random_marts.py`).
@@ -169,7 +169,9 @@ def test_the_marts_follow_silver(spark: SparkSession, tmp_path: Path, seed: int,
                 seen[mart.name].append(rows)
     assert {name for name, versions in seen.items() if len(versions) > 1} == {mart.name for mart in marts}
     in_part = {name for name in by_time if len({len(run) for run in company.computed[name]}) > 1}
-    assert in_part == by_time or rounds == 3
+    if rounds == 3:
+        return
+    assert in_part == by_time
     for mart in marts:
         company.bikes.lake.runtime.catalog.drop_table(mart.identifier)
     company.compute()

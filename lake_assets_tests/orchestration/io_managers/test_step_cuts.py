@@ -61,7 +61,7 @@ def money(bench: Bench, cut: dict[str, Any], land: Callable[[], None] = lambda: 
 def test_an_own_asset_sees_whole_transactions(spark: SparkSession, tmp_path: Path) -> None:
     random = Random(5)
     bank, bench = Bank(random), bank_lake(tmp_path)
-    for _ in range(50):
+    for _ in range(40):
         bank.transfer()
     instance = dg.DagsterInstance.ephemeral()
 
