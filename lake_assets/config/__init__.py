@@ -34,6 +34,7 @@ from lake_assets.config.tables import (
     FURTHER_SHAPES,
     ICEBERG_COLUMNS,
     SHAPE_COLUMNS,
+    SHAPE_COMMENTS,
     Freshness,
     FullLoadComplete,
     Mode,

@@ -85,6 +85,17 @@ SHAPE_COLUMNS = {
     ),
 }
 """The columns that a shape adds to the source's."""
+SHAPE_COMMENTS = {
+    "_op": "I, U or D for a row that was inserted, updated or deleted; I for a row of a full load",
+    "_commit_ts": "When the source committed the change, UTC; of a row of a full load, when DMS read it",
+    "_sequence": "Orders the changes; empty for a row of a full load",
+    "_valid_from": "From when on the row was as it is here, UTC",
+    "_valid_to": "Until when, UTC, itself not included; NULL for the current version",
+    "_is_current": "Whether this is the current version of a row that is not deleted",
+    "_is_deleted": "Whether the row is deleted at the source",
+    "_deleted_at": "When the row was deleted, UTC; NULL while it lives",
+}
+"""What those columns mean, for Iceberg and Dagster."""
 
 
 def name_mistake(name: str, others: Iterable[str], shapes: Iterable[Mode]) -> str | None:

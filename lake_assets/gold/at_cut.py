@@ -17,7 +17,7 @@ from lake_assets.silver.apply.cut_tags import cut_tags
 def newest_cut(tables: Mapping[str, Table]) -> tuple[datetime, dict[str, int]] | None:
     """The newest cut at which all the tables are tagged, and the snapshot of each; None while there is no such cut."""
     tagged = {name: cut_tags(table) for name, table in tables.items()}
-    common = set.intersection(*(set(cuts) for cuts in tagged.values()))
+    common = set.intersection(*(set(cuts) for cuts in tagged.values())) if tagged else set()
     if not common:
         return None
     newest = max(common)

@@ -75,6 +75,7 @@ def computed_mart(
     done = Computed(
         frame,
         mart.columns,
+        comments=mart.comments,
         properties=state.properties(),
         latency=latency,
         planned_from=view.mart_snapshot,

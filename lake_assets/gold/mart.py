@@ -126,7 +126,7 @@ class Mart:
     settings: type[BaseModel] | None = None
     """The keys of `gold.settings` that it reads, for `lake-assets validate`; None if the mart does not declare them."""
     comments: Mapping[str, str] = field(default_factory=dict)
-    """By column, what it means, for Dagster."""
+    """By column, what it means, for Iceberg and Dagster."""
     preview: bool = True
     """Whether events in Dagster show some of its rows; see `automation.preview_rows`."""
     owners: tuple[str, ...] = ()

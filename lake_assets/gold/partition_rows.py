@@ -6,22 +6,23 @@ has (`orchestration/io_managers/run_partitions.py`), writing (`write_mart.py`).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import reduce
-from operator import and_, or_
+from datetime import UTC, datetime, time
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, In, LessThan, Or
+from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, GreaterThanOrEqual, In, LessThan, Or
+from pyiceberg.table import Table
 
 from lake_assets.errors import PartitionMismatch
+from lake_assets.iceberg.partitioning import has_former_partitions, partitions_of
 from lake_assets.iceberg.table_io import table_at
 from lake_assets.runtime import LakeRuntime
-from lake_assets.spark.sql import quoted, table_address
+from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_address
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 DATE, STAMPS = "date", ("timestamp", "timestamptz")
+NO_ROWS = Sql("false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,26 @@ class ColumnRows:
                     "column of timestamps as its partition column."
                 )
             return self.window[0].date(), self.window[1].date()
-        first, end = (time.astimezone(UTC) for time in self.window)
+        first, end = (moment.astimezone(UTC) for moment in self.window)
         # A timestamp without a zone is a time of UTC.
         return (
             (first, end) if kind == "timestamptz" else (first.replace(tzinfo=None), end.replace(tzinfo=None))
         )
+
+    def transforms(self, kind: str) -> list[str]:
+        """The partition transforms by which a table's files have rows either of the partitions or of others."""
+        if (bounds := self.bounds(kind)) is None:
+            return [self.column]
+        moments = [
+            bound if isinstance(bound, datetime) else datetime.combine(bound, time()) for bound in bounds
+        ]
+        floor: dict[str, Any] = {"minute": 0, "second": 0, "microsecond": 0}
+        found = [self.column]
+        for unit, part in (("hour", {}), ("day", {"hour": 0}), ("month", {"day": 1}), ("year", {"month": 1})):
+            floor |= part
+            if all(moment == moment.replace(**floor) for moment in moments):
+                found.append(f"{unit}({self.column})")
+        return found
 
     def kind(self, kinds: Mapping[str, str]) -> str:
         """The Iceberg type of the column. Raises PartitionMismatch if there is none."""
@@ -61,9 +77,9 @@ class ColumnRows:
         return kinds[self.column]
 
 
-def is_midnight(time: datetime) -> bool:
+def is_midnight(moment: datetime) -> bool:
     """Whether the time is the first of a day."""
-    return time.time() == datetime.min.time()
+    return moment.time() == time()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +97,22 @@ class PartitionRows:
 
     def in_spark(self, kinds: Mapping[str, str]) -> "Column":
         """The condition in Spark; `kinds` are Iceberg types by column."""
-        return reduce(or_, (reduce(and_, (_spark(rows, kinds) for rows in part)) for part in self.parts))
+        from pyspark.sql import functions as F
+
+        return F.expr(self.in_sql(kinds))
+
+    def in_sql(self, kinds: Mapping[str, str]) -> Sql:
+        """The condition in SQL."""
+        parts = (joined(" AND ", (_sql(rows, kinds) for rows in part)) for part in self.parts)
+        return joined(" OR ", (sql("({part})", part=part) for part in parts)) or NO_ROWS
+
+    def are_whole_files(self, table: Table, kinds: Mapping[str, str]) -> bool:
+        """Whether no file of the table can have rows of these partitions and of others."""
+        held = set(partitions_of(table))
+        conditions = (rows for part in self.parts for rows in part)
+        return not has_former_partitions(table) and all(
+            held.intersection(rows.transforms(rows.kind(kinds))) for rows in conditions
+        )
 
     def in_pyiceberg(self, kinds: Mapping[str, str]) -> BooleanExpression:
         """The condition in PyIceberg."""
@@ -109,17 +140,20 @@ def table_frame(
     return frame.select(*map(quoted, columns)) if columns else frame
 
 
-def _spark(rows: ColumnRows, kinds: Mapping[str, str]) -> "Column":
-    from pyspark.sql import functions as F
-
+def _sql(rows: ColumnRows, kinds: Mapping[str, str]) -> Sql:
     from lake_assets.spark.types import spark_type
 
-    column, kind = F.col(quoted(rows.column)), rows.kind(kinds)
-    # As text: PySpark would take a time without a zone as one of this process's zone.
+    kind = rows.kind(kinds)
+
+    def value(text: str) -> Sql:
+        return sql("CAST({text} AS {type})", text=literal(text), type=spark_type(kind))
+
     if (bounds := rows.bounds(kind)) is None:
-        return column.isin(*(F.lit(key).cast(spark_type(kind)) for key in rows.keys))
-    first, end = (F.lit(bound.isoformat()).cast(spark_type(kind)) for bound in bounds)
-    return (column >= first) & (column < end)
+        if not rows.keys:
+            return NO_ROWS
+        return sql("{column} IN ({keys})", column=rows.column, keys=joined(", ", map(value, rows.keys)))
+    first, end = (value(bound.isoformat()) for bound in bounds)
+    return sql("{column} >= {first} AND {column} < {end}", column=rows.column, first=first, end=end)
 
 
 def _pyiceberg(rows: ColumnRows, kinds: Mapping[str, str]) -> BooleanExpression:
@@ -130,5 +164,7 @@ def _pyiceberg(rows: ColumnRows, kinds: Mapping[str, str]) -> BooleanExpression:
 
 
 def _joined(operator: type[And] | type[Or], expressions: Sequence[BooleanExpression]) -> BooleanExpression:
+    if not expressions:
+        return AlwaysFalse()
     first, *others = expressions
     return operator(first, *others) if others else first

@@ -23,6 +23,7 @@ from lake_assets.errors import ApplyConflict, ColumnMismatch, KeyMismatch, Parti
 from lake_assets.gold.partition_rows import PartitionRows
 from lake_assets.iceberg.publish import Attempt, attempt, with_properties
 from lake_assets.iceberg.table_io import (
+    changed_comments,
     column_ddl,
     create_table,
     current_snapshot,
@@ -79,6 +80,8 @@ class Computed:
     frame: DataFrame
     columns: tuple[ColumnConfig, ...]
     properties: Mapping[str, str] = field(default_factory=dict)
+    comments: Mapping[str, str] = field(default_factory=dict)
+    """By column, what it means."""
     latency: Callable[[datetime], Mapping[str, Any]] = lambda shown: {}
     """Metadata by the time at which the rows became readable, UTC."""
     planned_from: int | object | None = NOT_PLANNED
@@ -112,9 +115,16 @@ def write(
     with secrets_hidden(runtime.lake), runtime.sessions.isolated() as spark:
         table = load_table(runtime.catalog, identifier)
         if table is None:
-            create_table(spark, runtime.catalog, identifier, computed.columns, store.partition_by)
+            create_table(
+                spark,
+                runtime.catalog,
+                identifier,
+                computed.columns,
+                store.partition_by,
+                comments=computed.comments,
+            )
         else:
-            _add_columns(runtime, spark, identifier, table, computed)
+            _alter(runtime, spark, identifier, table, computed)
         # Computed once: counting and writing a lazy plan would compute it twice.
         frame = computed.frame.select(*(quoted(c.name) for c in computed.columns))
         if store.partitions is not None:
@@ -189,10 +199,14 @@ def _commit(
             frame = _delete_changed(current_attempt, frame, store.key)
         writer = frame.writeTo(current_attempt.address).option("check-nullability", False)
         writer = with_properties(writer, computed.properties)
-        if store.mode is Mode.OVERWRITE:
-            rows = store.partitions
+        rows = store.partitions
+        if store.mode is not Mode.OVERWRITE:
+            writer.append()
+        elif rows is None or table is None or planned is None or rows.are_whole_files(table, computed.types):
             writer.overwrite(F.lit(True) if rows is None else rows.in_spark(computed.types))
         else:
+            # Iceberg overwrites whole files only.
+            current_attempt.delete(rows.in_sql(computed.types))
             writer.append()
         return current_attempt.publish()
 
@@ -230,21 +244,24 @@ def _require_keys(rows: DataFrame, identifier: str, key: Sequence[str]) -> None:
         )
 
 
-def _add_columns(
+def _alter(
     runtime: LakeRuntime, spark: SparkSession, identifier: str, table: Table, computed: Computed
 ) -> None:
-    """Adds the columns that the table does not have yet, as optional ones. Raises ColumnMismatch for columns that only
-    the table has."""
+    """Adds the columns that the table does not have yet, as optional ones, and sets comments. Raises ColumnMismatch for
+    columns that only the table has."""
     held = {name.lower() for name in table.schema().column_names}
     new = [c.model_copy(update={"required": False}) for c in computed.columns if c.name.lower() not in held]
     fix = f"Declare them, or drop them from {identifier}."
     _require_columns(
         f"the table {identifier}", [*table.schema().column_names, *(c.name for c in new)], computed, fix
     )
+    changes = changed_comments(table, computed.comments)
     if new:
-        address = table_address(runtime.lake.catalog.name, identifier)
-        columns = joined(", ", map(column_ddl, new))
-        spark.sql(sql("ALTER TABLE {table} ADD COLUMNS ({columns})", table=address, columns=columns))
+        columns = joined(", ", (column_ddl(c, computed.comments.get(c.name)) for c in new))
+        changes.append(sql("ADD COLUMNS ({columns})", columns=columns))
+    address = table_address(runtime.lake.catalog.name, identifier)
+    for change in changes:
+        spark.sql(sql("ALTER TABLE {table} {change}", table=address, change=change))
 
 
 def _require_columns(what: str, found: Iterable[str], computed: Computed, next_step: str) -> None:

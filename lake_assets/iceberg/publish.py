@@ -88,6 +88,11 @@ class Attempt:
         writer = with_properties(nothing.writeTo(self.address), properties)
         writer.option("check-nullability", False).append()
 
+    def delete(self, condition: Sql) -> None:
+        """Deletes on the branch the rows that meet the condition."""
+        delete = sql("DELETE FROM {branch} WHERE {condition}", branch=self.address, condition=condition)
+        self._spark.sql(delete)
+
     def delete_matching(self, keys: DataFrame, matches: Sql, condition: Sql = EVERY_ROW) -> None:
         """Deletes on the branch the rows `t` that meet the condition and match one of the keys `k`."""
         spark = keys.sparkSession

@@ -107,9 +107,13 @@ def added_column(name: str, declared: str) -> Sql:
     return sql("ADD COLUMN {column} {type}", column=name, type=spark_type(declared))
 
 
-def commented_column(name: str, comment: str) -> Sql:
-    """The clause of ALTER TABLE that sets a column's comment."""
-    return sql("ALTER COLUMN {column} COMMENT {comment}", column=name, comment=literal(comment))
+def changed_comments(table: Table, comments: Mapping[str, str]) -> list[Sql]:
+    """The clauses of ALTER TABLE, one for each statement, that give columns their comments; `comments`: by column."""
+    return [
+        sql("ALTER COLUMN {column} COMMENT {comment}", column=field.name, comment=literal(comment))
+        for field in table.schema().fields
+        if (comment := comments.get(field.name)) is not None and comment != field.doc
+    ]
 
 
 def relaxed_column(name: str) -> Sql:

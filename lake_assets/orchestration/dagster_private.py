@@ -107,6 +107,18 @@ def evaluated_checks(
 
 
 @_or_none
+def step_inputs(context: dg.InputContext) -> tuple[str, dict[str, dg.AssetKey | None]]:
+    """A name of the attempt at the step that loads the input, and by name the asset of each of the step's inputs."""
+    step = context.step_context
+    assets, node = step.job_def.asset_layer, step.node_handle
+    keys = {
+        name: assets.get_asset_key_for_node_input(inner_node_handle=node, input_name=name)
+        for name in context.op_def.ins
+    }
+    return f"{step.run_id} {step.step.key} {step.previous_attempt_count}", keys
+
+
+@_or_none
 def shows_definitions() -> bool | None:
     """Whether this process loads definitions in order to show them, not to execute a run."""
     from dagster._core.definitions.definitions_load_context import (

@@ -20,18 +20,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.config import parse_column
-from lake_assets.gold.compute_mart import computed_mart
 from lake_assets.gold.mart import Follow, Input, Mart, MartRequest
 from lake_assets.gold.periods.grain import Grain, Period, beginning, between
 from lake_assets.gold.registry import load_mart
-from lake_assets.gold.table_snapshots import LoadedTables
-from lake_assets.gold.view import mart_view
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.orchestration.assets.mart_runs import MartRun, mart_work
-from lake_assets.orchestration.io_managers.iceberg_io_manager import TableIOManager
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.marts.direct_runs import run_marts
 from lake_assets_tests.helpers.oracles import oracle
 from lake_assets_tests.helpers.oracles.mart_oracle import days_from, midnight
 from lake_assets_tests.helpers.processes.faults import Killed
@@ -212,28 +209,18 @@ class Rents:
         """The rows by the files that have arrived."""
         return oracle.current(self.bench.files(RENTS), list(COLUMNS), ["id"])
 
-    def run(self, run: MartRun) -> None:
-        """Computes what was requested."""
-        lake, tables = self.bench.lake, TableIOManager(self.bench.lake.runtime)
-        for mart in lake.marts:
-            if mart.name in run.marts:
-                view = mart_view(LoadedTables(lake.runtime.catalog), mart, lake.config.gold)
-                assert view is not None
-                computed, _ = computed_mart(lake.runtime, tables.read, mart, view, run.periods)
-                tables.store(mart.identifier, computed)
-
     def compute_some(self, random: Random) -> None:
         """Some of the runs that are needed, in any order, until the process dies in one of them, or does not."""
         runs = [run for run in self.work() if random.random() < 0.5]
         with pytest.MonkeyPatch.context() as patched, contextlib.suppress(Killed):
             dying(random, patched, [(Attempt, "publish")])
             for run in random.sample(runs, len(runs)):
-                self.run(run)
+                run_marts(self.bench.lake, run)
 
     def compute(self) -> None:
         """All of the runs that are needed."""
         for run in self.work():
-            self.run(run)
+            run_marts(self.bench.lake, run)
         assert not self.work()
 
     def work(self) -> Sequence[MartRun]:

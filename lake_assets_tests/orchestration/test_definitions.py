@@ -107,6 +107,16 @@ def test_groups_kinds_owners_and_descriptions(graph: AssetGraph) -> None:
     assert "every change" in str(graph.get(silver("station_status_changes")).description)
 
 
+def test_every_column_says_what_it_means(graph: AssetGraph) -> None:
+    """Of the files, of silver with the columns of its shapes, and of the marts; times with their zone."""
+    for key in graph.get_all_asset_keys() - {BATCH}:
+        columns = graph.get(key).metadata["dagster/column_schema"].columns
+        assert columns
+        assert [column.name for column in columns if not column.description] == [], key
+        times = [column for column in columns if column.type == "timestamptz"]
+        assert [column.name for column in times if "UTC" not in column.description] == [], key
+
+
 def test_masked_columns_have_a_tag(graph: AssetGraph) -> None:
     columns = graph.get(silver("members")).metadata["dagster/column_schema"].columns
     assert {column.name: column.tags for column in columns if column.tags} == {

@@ -1,5 +1,6 @@
-"""The comments of lake.yaml on the columns of a silver table, in Iceberg and in Dagster."""
+"""Comments of columns in Iceberg and in Dagster: of lake.yaml, of a shape, and of a mart."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,10 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.config import TableConfig
+from lake_assets.config import SHAPE_COMMENTS, TableConfig
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.lake_definitions import build_definitions, open_lake
-from lake_assets_tests.helpers.orchestration.dagster_shop import SALES, TABLES, Shop, open_shop
+from lake_assets_tests.helpers.orchestration.dagster_shop import DAILY, SALES, TABLES, Shop, open_shop
 
 pytestmark = pytest.mark.spark
 STRANGE = 'it\'s 50 % of\\n "what" {was} `sold`'
@@ -20,14 +21,14 @@ def tables(**comments: str) -> dict[str, Any]:
     return {"public.sales": TABLES["public.sales"] | {"comments": comments}}
 
 
-def in_iceberg(shop: Shop) -> dict[str, str | None]:
-    table = load_table(shop.lake.runtime.catalog, "silver_shop.sales")
+def in_iceberg(shop: Shop, identifier: str = "silver_shop.sales") -> dict[str, str | None]:
+    table = load_table(shop.lake.runtime.catalog, identifier)
     assert table is not None
     return {field.name: field.doc for field in table.schema().fields if field.doc is not None}
 
 
-def in_dagster(shop: Shop) -> dict[str, str | None]:
-    node = shop.definitions.get_repository_def().asset_graph.get(SALES)
+def in_dagster(shop: Shop, key: dg.AssetKey = SALES) -> dict[str, str | None]:
+    node = shop.definitions.get_repository_def().asset_graph.get(key)
     schema = node.metadata["dagster/column_schema"]
     return {column.name: column.description for column in schema.columns if column.description is not None}
 
@@ -69,6 +70,26 @@ def test_comments_are_those_of_lake_yaml_and_change_with_it(spark: SparkSession,
 def test_a_comment_of_an_unknown_column_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="is not a column; did you mean name"):
         TableConfig.model_validate(TABLES["public.sales"] | {"comments": {"nam": "x"}})
+
+
+def test_columns_of_a_shape_and_of_a_mart(spark: SparkSession, tmp_path: Path) -> None:
+    """A mart's comments change with its declaration."""
+    logged = {
+        "public.sales": TABLES["public.sales"] | {"also": ["change_log"], "comments": {"id": "The key"}}
+    }
+    shop = open_shop(tmp_path, marts=(), tables=logged)
+    for number, comments in enumerate([{"day": "UTC"}, {"day": "Of the sale, UTC", "sales": STRANGE}], 1):
+        shop.lake = open_lake(shop.lake.config, marts=[replace(DAILY, comments=comments)])
+        shop.restart()
+        shop.change("sales", [number])
+        shop.apply()
+        assert shop.run(shop.request("marts")).success
+        mart = in_iceberg(shop, "gold.sales_daily")
+        assert mart == in_dagster(shop, dg.AssetKey(["gold", "sales_daily"])) == comments
+    added = {name: SHAPE_COMMENTS[name] for name in ("_op", "_commit_ts", "_sequence")}
+    changes = in_iceberg(shop, "silver_shop.sales_changes")
+    assert changes == in_dagster(shop, dg.AssetKey(["silver", "shop", "sales_changes"]))
+    assert changes == added | {"id": "The key"}
 
 
 def test_bronze_has_the_comments_too(spark: SparkSession, tmp_path: Path) -> None:

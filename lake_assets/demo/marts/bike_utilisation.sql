@@ -14,10 +14,13 @@ columns:
   km_since_maintenance: double not null
   maintenance_due: boolean not null
 comments:
+  bike_id: The number on the bike's frame
+  model: The maker's name for it
+  status: Its status at present, as the table of bikes has it
   trips: Finished trips
-  distance_km: Of all finished trips
-  hours_ridden: Of all finished trips
-  maintained_at: "When its newest ticket was closed; NULL without one"
+  distance_km: Kilometres of all finished trips
+  hours_ridden: Hours of all finished trips
+  maintained_at: "When its newest ticket was closed, UTC; NULL without one"
   km_since_maintenance: Kilometres of trips that ended later
   maintenance_due: "Whether these reach `maintenance_every_km`"
 settings:

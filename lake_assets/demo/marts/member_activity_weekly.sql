@@ -14,12 +14,12 @@ columns:
   hours_ridden: double not null
   distance_km: double not null
 comments:
-  week: "Its Monday, UTC; of the start of a trip"
+  week: The Monday of the week in which the trips started, UTC
   plan: The member's plan at present
   members: Members who finished a trip
   trips: Their finished trips
-  hours_ridden: Of these trips
-  distance_km: Of these trips
+  hours_ridden: Hours of these trips
+  distance_km: Kilometres of these trips
 settings:
   least_members: 5
 owners: ["team:marketing"]

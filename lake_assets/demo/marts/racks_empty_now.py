@@ -64,11 +64,14 @@ MART = Mart(
     partition_column=None,
     settings=RackSettings,
     comments={
-        "empty_since": "Since when it has had no bike; NULL if the change log does not have it yet",
-        "minutes_empty": "From then to `as_of`",
+        "station_id": "The rack's station",
+        "name": "The station's name at present; NULL if it is deleted",
+        "district": "The station's district at present; NULL if it is deleted",
+        "empty_since": "Since when it has had no bike, UTC; NULL if the change log does not have it yet",
+        "minutes_empty": "Minutes from then to `as_of`",
         "state": "`breach` of the empty-rack limit, `close` to it, or `within limit`",
         "docks_available": "Free docks",
-        "as_of": "The source's last commit",
+        "as_of": "The source's last commit, UTC",
     },
     owners=("team:operations",),
 )

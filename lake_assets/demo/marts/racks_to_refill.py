@@ -52,8 +52,11 @@ MART = Mart(
     with_silver=False,
     settings=RefillSettings,
     comments={
-        "empty_since": "Since when it has had no bike",
-        "breach_at": "When it will have been empty for the limit",
+        "station_id": "The rack's station",
+        "name": "The station's name at present; NULL if it is deleted",
+        "district": "The station's district at present; NULL if it is deleted",
+        "empty_since": "Since when it has had no bike, UTC",
+        "breach_at": "When it will have been empty for the limit, UTC",
         "docks_available": "Free docks",
     },
     owners=("team:operations",),

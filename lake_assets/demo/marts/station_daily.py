@@ -95,7 +95,10 @@ MART = Mart(
     compute=compute,
     settings=RackSettings,
     comments={
-        "day": "UTC",
+        "day": "The day, UTC",
+        "station_id": "The station's number",
+        "name": "The station's name at present",
+        "district": "The station's district at present",
         "trips_out": "Trips that started here on this day",
         "trips_in": "Trips that ended here on this day",
         "minutes_empty": "Minutes of the day without a bike",

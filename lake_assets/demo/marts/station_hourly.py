@@ -56,7 +56,8 @@ MART = Mart(
     partition_column="hour",
     partitions=Grain.HOUR,
     comments={
-        "hour": "Its beginning, UTC",
+        "hour": "The beginning of the hour, UTC",
+        "station_id": "The station's number",
         "minutes_known": "Minutes of the hour in which the state is known",
         "minutes_with_bikes": "Minutes with at least one bike",
         "minutes_with_docks": "Minutes with at least one free dock",

@@ -47,11 +47,11 @@ MART = Mart(
     ),
     compute=compute,
     comments={
-        "day": "Of the trip's end, UTC",
+        "day": "The day on which the trips ended, UTC",
         "district": "Of the start station at present; `unknown` if the station is deleted",
         "trips": "Finished trips",
-        "revenue": "Sum of the fares",
-        "distance_km": "Sum of the distances",
+        "revenue": "Sum of the fares, in euros",
+        "distance_km": "Sum of the distances, in kilometres",
     },
     owners=("team:finance",),
 )

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntryStatus
 from pyiceberg.table import Table
@@ -32,10 +33,17 @@ def newest_rows(table: Table, most: int) -> list[dict[str, Any]]:
             or parquet.metadata.row_group(0).total_byte_size > LARGEST_GROUP
         ):
             return []
+        names = [_name(table, field) for field in parquet.schema_arrow]
         for batch in parquet.iter_batches(batch_size=most, row_groups=[0]):
-            rows: list[dict[str, Any]] = batch.slice(0, most).to_pylist()
+            rows: list[dict[str, Any]] = batch.slice(0, most).rename_columns(names).to_pylist()
             return rows
     return []
+
+
+def _name(table: Table, column: pa.Field) -> str:
+    """The name of a file's column in the table: in the file, Iceberg writes `a_x2Eb` for `a.b`."""
+    number = (column.metadata or {}).get(b"PARQUET:field_id")
+    return str((number and table.schema().find_column_name(int(number))) or column.name)
 
 
 def added_by_partition(table: Table, snapshot_id: int) -> dict[str, int] | None:

@@ -150,7 +150,7 @@ def _spec(runtime: LakeRuntime, target: Target) -> dg.AssetSpec:
         kinds={"iceberg", "pyspark"},
         owners=list(config.owners or source.owners),
         tags={"layer": "silver", "source": target.source, "mode": str(target.mode), **config.tags},
-        metadata=table_metadata(runtime.lake, target.identifier, target.columns, config.comments, config.mask)
+        metadata=table_metadata(runtime.lake, target.identifier, target.columns, target.comments, config.mask)
         | {
             "dagster/column_lineage": same_columns(landed, config.columns),
             "primary_key": ", ".join(target.key) or "none",

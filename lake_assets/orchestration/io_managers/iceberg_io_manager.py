@@ -22,10 +22,13 @@ from lake_assets.errors import ApplyConflict
 from lake_assets.gold.partition_rows import table_frame
 from lake_assets.gold.write_mart import KEYED, Computed, Mode, Store, write
 from lake_assets.iceberg.file_io.newest_rows import added_by_partition
+from lake_assets.iceberg.partitioning import partitions_of
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.io_managers.result_frame import result_frame
-from lake_assets.orchestration.io_managers.run_partitions import partition_by, run_partitions
+from lake_assets.orchestration.io_managers.run_partitions import own_transforms, partition_by, run_partitions
+from lake_assets.orchestration.io_managers.step_cuts import StepCuts
 from lake_assets.orchestration.io_managers.table_values import table_value
+from lake_assets.orchestration.shared.asset_keys import table_identifier
 from lake_assets.orchestration.shared.asset_metadata import grouped
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.orchestration.shared.preview import preview
@@ -55,12 +58,6 @@ MOST_RACES = 10
 """How often a run computes again after it lost a race to another run of the same table."""
 
 
-def table_identifier(key: dg.AssetKey) -> str:
-    """`namespace.table` of an asset key."""
-    *layers, name = key.path
-    return f"{'_'.join(layers) or 'default'}.{name}"
-
-
 class TableIOManager(dg.IOManager):
     """Stores an asset's rows in its Iceberg table, and loads tables for the parameters of assets.
 
@@ -76,6 +73,7 @@ class TableIOManager(dg.IOManager):
 
     def __init__(self, runtime: LakeRuntime) -> None:
         self._runtime = runtime
+        self._cuts = StepCuts(runtime)
 
     def read(self, identifier: str, snapshot_id: int | None) -> DataFrame:
         """The table `identifier` at a snapshot; at its head for None."""
@@ -112,6 +110,10 @@ class TableIOManager(dg.IOManager):
         context.add_output_metadata(grouped(done, SHOWN) | shown)
         if store.partitions is not None and store.mode is Mode.OVERWRITE:
             table = load_table(self._runtime.catalog, identifier)
+            if table is None or partitions_of(table) != tuple(
+                own_transforms(store.partitions, computed.types)
+            ):
+                return
             whole = done["partitions"] == store.partitions.name
             _count_partitions(context, table, int(done["snapshot_id"]), whole=whole)
 
@@ -135,16 +137,14 @@ class TableIOManager(dg.IOManager):
         upstream = context.upstream_output
         rows = run_partitions(context, upstream.definition_metadata if upstream is not None else {})
         wanted = context.dagster_type.typing_type
-        return table_value(self._runtime, identifier, table, wanted, rows, context.definition_metadata)
+        return table_value(self._runtime, identifier, table, wanted, rows, self._cuts.metadata(context))
 
 
-def _count_partitions(
-    context: dg.OutputContext, table: Table | None, snapshot_id: int, *, whole: bool
-) -> None:
+def _count_partitions(context: dg.OutputContext, table: Table, snapshot_id: int, *, whole: bool) -> None:
     """Reports the rows of each of the run's partitions, where Iceberg's partitions are Dagster's. Without `whole`, some
     partitions were left to another run, so that nothing is known of those without rows."""
     keys = set(context.asset_partition_keys)
-    counts = added_by_partition(table, snapshot_id) if table is not None else None
+    counts = added_by_partition(table, snapshot_id)
     if counts is None or not set(counts) <= keys:
         return  # Iceberg's partitions are others
     for key in keys if whole else counts:

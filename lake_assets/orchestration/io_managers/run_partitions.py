@@ -44,6 +44,11 @@ def partition_by(
     given = context.definition_metadata.get(PARTITION_BY)
     if given is not None:
         return [given] if isinstance(given, str) else list(given)
+    return own_transforms(partitions, kinds)
+
+
+def own_transforms(partitions: PartitionRows | None, kinds: Mapping[str, str]) -> list[str]:
+    """The transforms by which Iceberg's partitions are Dagster's."""
     return [] if partitions is None else [_transform(rows, kinds) for rows in partitions.parts[0]]
 
 

@@ -22,6 +22,7 @@ SNAPSHOT = "lake/snapshot"
 """Metadata of an input: the id of the Iceberg snapshot to read; by default the current one."""
 CUT = "lake/cut"
 """Metadata of an input: `newest`, or an ISO time: read the table at the consistent cut of its source."""
+NEWEST = "newest"
 SPARK = "pyspark"
 
 
@@ -89,7 +90,7 @@ def _snapshot(identifier: str, table: Table, metadata: Mapping[str, Any]) -> int
     if (wanted := metadata.get(CUT)) is None:
         return None
     cuts = cut_tags(table)
-    cut = max(cuts, default=None) if wanted == "newest" else _time(wanted)
+    cut = max(cuts, default=None) if wanted == NEWEST else _time(wanted)
     if cut is None or cut not in cuts:
         shown = ", ".join(each.isoformat() for each in sorted(cuts)) or "none"
         raise dg.DagsterInvariantViolationError(

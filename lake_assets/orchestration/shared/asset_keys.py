@@ -1,4 +1,4 @@
-"""Asset keys of bronze. Not here: its assets (`bronze_assets.py`)."""
+"""Asset keys of bronze, and the tables of assets. Not here: the assets."""
 
 import dagster as dg
 
@@ -13,3 +13,9 @@ def silver_name(source: SourceConfig, table: str) -> str:
 def bronze_key(source_name: str, source: SourceConfig, table: str) -> dg.AssetKey:
     """The bronze asset of a source table (`schema.table`)."""
     return dg.AssetKey(["bronze", source_name, silver_name(source, table)])
+
+
+def table_identifier(key: dg.AssetKey) -> str:
+    """`namespace.table` of an asset key."""
+    *layers, name = key.path
+    return f"{'_'.join(layers) or 'default'}.{name}"

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.iceberg.publish import attempt, with_properties
-from lake_assets.iceberg.table_io import commented_column, create_table, load_table, set_property
+from lake_assets.iceberg.table_io import changed_comments, create_table, load_table, set_property
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.alter_columns import VERSION, SilverSchema, Step, steps, version_of
 from lake_assets.schema.contract import Contracts, contract_of
@@ -78,11 +78,8 @@ def _note_source(context: BatchContext, table: Table) -> None:
 
 def _comment(context: BatchContext, table: Table) -> None:
     """Sets the comments of lake.yaml on columns that the table has with another one, or without."""
-    comments = context.target.config.comments
-    for field in table.schema().fields:
-        if (comment := comments.get(field.name)) is not None and comment != field.doc:
-            change = commented_column(field.name, comment)
-            context.spark.sql(sql("ALTER TABLE {table} {change}", table=context.address, change=change))
+    for change in changed_comments(table, context.target.comments):
+        context.spark.sql(sql("ALTER TABLE {table} {change}", table=context.address, change=change))
 
 
 def _created(context: BatchContext) -> Table:
@@ -106,7 +103,7 @@ def _created(context: BatchContext) -> Table:
         columns,
         target.partition_by,
         properties,
-        target.config.comments,
+        target.comments,
     )
     table = load_table(runtime.catalog, target.identifier)
     assert table is not None, "it was just created"

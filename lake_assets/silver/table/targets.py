@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from lake_assets.config import (
     FURTHER_SHAPES,
     SHAPE_COLUMNS,
+    SHAPE_COMMENTS,
     Column,
     DmsSettings,
     Freshness,
@@ -89,6 +90,12 @@ class Target:
             # A delete has its key only, so no column of a change log can be required.
             return SHAPE_COLUMNS[self.mode] + tuple(Column(name=c.name, type=c.type) for c in columns)
         return (*columns, *SHAPE_COLUMNS.get(self.mode, ()))
+
+    @property
+    def comments(self) -> dict[str, str]:
+        """By column, what it means: as lake.yaml says, and of the shape's columns."""
+        added = {column.name: SHAPE_COMMENTS[column.name] for column in SHAPE_COLUMNS.get(self.mode, ())}
+        return {**self.config.comments, **added}
 
     @property
     def image_columns(self) -> tuple[Column, ...]:

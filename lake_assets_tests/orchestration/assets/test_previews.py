@@ -14,6 +14,9 @@ from lake_assets.iceberg.file_io.newest_rows import newest_rows
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.shared.links import CODE, FILES, bucket_link, code_link
 from lake_assets.orchestration.shared.preview import LONGEST, PREVIEW, rows_as_markdown, shown_value
+from lake_assets.orchestration.sync import sync
+from lake_assets_tests.helpers.lakes.masked_items import COLUMNS, MASK, Masked, row
+from lake_assets_tests.helpers.oracles.masks import masked
 from lake_assets_tests.helpers.orchestration.dagster_shop import SALES, TABLES, open_shop
 from lake_assets_tests.helpers.processes.child import ROOT
 
@@ -50,6 +53,34 @@ def test_previews_can_be_switched_off(spark: SparkSession, tmp_path: Path) -> No
     shop = open_shop(tmp_path / "one", marts=(), tables=private)
     shop.change("sales", [1])
     assert lines(shop.apply()) is None
+
+
+@pytest.mark.spark
+def test_a_preview_shows_masks_instead_of_values(spark: SparkSession, tmp_path: Path) -> None:
+    """Of every kind, in the table and its change log; the column `v` has no mask."""
+    masks = Masked(tmp_path, MASK)
+    given = row("three", "plain")
+    masks.change("I", given)
+    (expected,) = masked([given], MASK)
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert not sync(masks.bench.lake, instance).failed
+        for table in ("items", "items_changes"):
+            event = instance.get_latest_materialization_event(dg.AssetKey(["silver", "shop", table]))
+            assert event is not None
+            assert event.asset_materialization is not None
+            metadata = event.asset_materialization.metadata
+            head, _, *rows = (
+                line.strip("| ").split(" | ") for line in str(metadata[PREVIEW].value).splitlines()
+            )
+            (cells,) = (
+                found for each in rows if (found := dict(zip(head, each, strict=True)))["v"] == "plain"
+            )
+            assert {name: cells[name] for name in COLUMNS} == {
+                name: shown_value(name, value) for name, value in expected.items()
+            }
+            assert (cells["name"], cells["born"], cells["v"]) == ("***", "NULL", "plain")
+            shown = str({name: value.value for name, value in metadata.items()})
+            assert [name for name in MASK if str(given[name]) in shown] == []
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What Dagster's UI shows of tables and of a run that failed, against the tables and the file at fault.
+"""What Dagster's UI shows of tables, of marts with new code, and of a run that failed with the table and file at fault.
 
 Here: answers of Dagster's GraphQL after real runs. Not here: lineage (`test_shown_lineage.py`), the other figures of a
 materialization (`test_materializations.py`).
@@ -6,16 +6,22 @@ materialization (`test_materializations.py`).
 
 import os
 from collections import Counter
+from datetime import date
+from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.gold.mart import Mart
+from lake_assets.gold.registry import load_mart
 from lake_assets.orchestration.assets.batch_check import BATCH_CHECK
+from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.orchestration.launcher.run_process import PROCESS, process_tag
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets.orchestration.shared.run_tags import OWN, SCOPE, mart_tag
-from lake_assets_tests.helpers.orchestration.dagster_shop import RUNBOOK, Shop
+from lake_assets_tests.helpers.orchestration.dagster_shop import RUNBOOK, Shop, days, open_shop
 from lake_assets_tests.helpers.orchestration.shown import Shown, shown
 
 pytestmark = pytest.mark.spark
@@ -33,6 +39,33 @@ FAILURES = (
     "... on ExecutionStepFailureEvent{stepKey error{message} failureMetadata{description}} "
     "... on RunFailureEvent{message error{message}}}}}}"
 )
+
+STATUS = (
+    "query($key: AssetKeyInput!, $partition: String){assetNodes(assetKeys: [$key]){staleStatus staleCauses{category} "
+    "ofPartition: staleStatus(partition: $partition) causesOfPartition: staleCauses(partition: $partition){category}}}"
+)
+IN_SQL = """\
+/*
+description: Sales {name}.
+{follow}
+columns: {columns}
+*/
+SELECT {select} FROM silver_shop.sales {rest}
+"""
+BY_DAY = {
+    "name": "by day",
+    "follow": "follow: {silver_shop.sales: {day: at}}",
+    "columns": "{day: date, sales: long}",
+    "select": "to_date(at) AS day, count(*) AS sales",
+    "rest": "WHERE at >= :start AND at < :end GROUP BY to_date(at)",
+}
+IN_ALL = {
+    "name": "in all",
+    "follow": "partition_column: null",
+    "columns": "{sales: long}",
+    "select": "count(*) AS sales",
+    "rest": "",
+}
 
 
 def nodes(ui: Shown) -> dict[str, dict[str, Any]]:
@@ -87,6 +120,66 @@ def test_columns_and_row_counts_are_those_of_the_tables(spark: SparkSession, sho
         shop.change("sales", [4], day=2, op="D")
         shop.change("sales", [5], day=3)
     assert by_day == {"2026-03-01": 1, "2026-03-02": 0, "2026-03-03": 1}
+
+
+def marts_in(folder: Path, count: str) -> list[Mart]:
+    """A mart by day and one without days, whose code counts the sales as `count`."""
+    for name, parts in (("daily", BY_DAY), ("total", IN_ALL)):
+        text = IN_SQL.format(**parts).replace("count(*)", count)
+        (folder / f"{name}.sql").write_text(text)
+    return [load_mart(str(folder / f"{name}.sql")) for name in ("daily", "total")]
+
+
+def status(ui: Shown, mart: str, partition: str | None = None) -> tuple[str, set[str]]:
+    """Whether the UI calls the mart, or its partition, stale, and why."""
+    key = {"path": ["gold", mart]}
+    (node,) = ui.query(STATUS, key=key, partition=partition)["assetNodes"]
+    if partition is None:
+        return node["staleStatus"], {cause["category"] for cause in node["staleCauses"]}
+    return node["ofPartition"], {cause["category"] for cause in node["causesOfPartition"]}
+
+
+def test_new_code_is_shown_on_the_partitions_of_a_mart(spark: SparkSession, tmp_path: Path) -> None:
+    """Dagster calls every node with partitions fresh, and has the status of each partition beside it."""
+    fresh: tuple[str, set[str]] = ("FRESH", set())
+    stale = ("STALE", {"CODE"})
+    first, second = "2026-03-01", "2026-03-02"
+    shop = open_shop(tmp_path, marts=marts_in(tmp_path, "count(*)"))
+    shop.change("sales", [1])
+    shop.change("sales", [2], day=2)
+    shop.apply()
+    for request in shop.tick("marts").run_requests or ():
+        assert shop.run(request).success
+    with shown(shop.definitions, shop.instance) as ui:
+        for place in (("daily",), ("daily", first), ("daily", second), ("total",)):
+            assert status(ui, *place) == fresh
+
+    shop.lake = open_lake(shop.lake.config, marts=marts_in(tmp_path, "2 * count(*)"))
+    shop.restart()
+    with shown(shop.definitions, shop.instance) as ui:
+        assert status(ui, "daily") == fresh
+        for place in (("daily", first), ("daily", second), ("total",)):
+            assert status(ui, *place) == stale
+    assert shop.refusal("marts") == "every mart is up to date"
+
+    assert shop.materialize([dg.AssetKey(["gold", "daily"])], partition=first).success
+    assert shop.materialize([dg.AssetKey(["gold", "total"])]).success
+    with shown(shop.definitions, shop.instance) as ui:
+        assert status(ui, "daily", second) == stale
+        for place in (("daily", first), ("total",)):
+            assert status(ui, *place) == fresh
+    assert [row["sales"] for row in shop.rows("gold.daily")] == [2, 1]
+    assert [row["sales"] for row in shop.rows("gold.total")] == [4]
+
+    shop.change("sales", [3], day=2)
+    assert shop.apply().success
+    with shown(shop.definitions, shop.instance) as ui:
+        assert status(ui, "daily", first) == status(ui, "total") == ("STALE", {"DATA"})
+        assert status(ui, "daily") == fresh
+    requests = {request.partition_key or days(request) for request in shop.tick("marts").run_requests or ()}
+    assert requests == {None, (date(2026, 3, 2), date(2026, 3, 2))}, (
+        "Dagster knows only that a table is newer"
+    )
 
 
 def test_a_failed_run_names_table_file_line_and_next_step(spark: SparkSession, shop: Shop) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -260,6 +261,25 @@ def test_input_of_other_days_than_the_run_s(
 
     run(lake, instance, [upstream, day_before], "2024-03-03..2024-03-04", selection=[day_before])
     assert seen == [expected]
+
+
+@pytest.mark.parametrize("kind", [DataFrame, pa.Table])
+def test_input_of_days_before_the_first(
+    lake: Lake, instance: dg.DagsterInstance, upstream: dg.AssetsDefinition, kind: Any
+) -> None:
+    seen: list[Any] = []
+
+    def first_day(up: Any) -> None:
+        seen.append(up.count() if kind is DataFrame else len(up))
+
+    first_day.__annotations__["up"] = kind
+    before = dg.TimeWindowPartitionMapping(
+        start_offset=-1, end_offset=-1, allow_nonexistent_upstream_partitions=True
+    )
+    given = dg.AssetIn(key=["gold", "upstream"], partition_mapping=before, input_manager_key="io")
+    reader = dg.asset(ins={"up": given}, partitions_def=DAYS)(first_day)
+    run(lake, instance, [upstream, reader], "2024-03-01", selection=[reader])
+    assert seen == [0]
 
 
 def test_input_of_a_whole_table(

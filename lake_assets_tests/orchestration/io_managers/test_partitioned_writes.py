@@ -1,0 +1,125 @@
+"""Days of an asset that are written again: by every kind of Iceberg's partitions, by appending, and by key.
+
+Real runs and tables, read back through PyIceberg. Not here: other partitions of Dagster (`test_run_partitions.py`).
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from lake_assets.errors import PartitionMismatch
+from lake_assets.orchestration.io_managers.iceberg_io_manager import KEY, WRITE_MODE
+from lake_assets.orchestration.io_managers.run_partitions import PARTITION_BY, PARTITION_COLUMN
+from lake_assets.orchestration.lake_definitions import Lake
+from lake_assets_tests.helpers.orchestration.daily_marts import mart, run
+
+pytestmark = pytest.mark.spark
+SPECS = {
+    # Iceberg's partitions of a new table, and the columns and transforms that the table then has.
+    "day and value": (["day(at)", "word"], [("at", "day"), ("word", "identity")]),
+    "hour": (["hour(at)"], [("at", "hour")]),
+    "month": (["month(at)"], [("at", "month")]),
+    "bucket": (["bucket(4, id)"], [("id", "bucket[4]")]),
+    "truncated": (["truncate(1, word)"], [("word", "truncate[1]")]),
+    "several": (
+        ["month(at)", "bucket(2, id)", "truncate(2, word)"],
+        [("at", "month"), ("id", "bucket[2]"), ("word", "truncate[2]")],
+    ),
+    "none": ([], []),
+}
+Rows = Sequence[tuple[int, int, str]]
+"""Id, day of March 2024, word."""
+OLD: Rows = [(number, 1 + number % 4, f"old {number}") for number in range(1, 13)]
+
+
+class Daily:
+    """An asset of days whose next result is `rows`."""
+
+    def __init__(self, lake: Lake, name: str, **metadata: Any) -> None:
+        self.lake, self.name, self.rows = lake, name, OLD
+        self.instance = dg.DagsterInstance.ephemeral()
+        self.asset = mart(name, self.result, metadata={PARTITION_COLUMN: "at", **metadata})
+
+    def result(self) -> pa.Table:
+        columns = {
+            "id": pa.array([number for number, _, _ in self.rows], pa.int64()),
+            "at": pa.array(
+                [datetime(2024, 3, day, 23, 59, tzinfo=UTC) for _, day, _ in self.rows],
+                pa.timestamp("us", "UTC"),
+            ),
+            "word": pa.array([word for _, _, word in self.rows], pa.string()),
+        }
+        return pa.table(columns)
+
+    def run(self, days: str, rows: Rows, **arguments: Any) -> dg.ExecuteInProcessResult:
+        self.rows = rows
+        return run(self.lake, self.instance, self.asset, days, **arguments)
+
+    def stored(self) -> Rows:
+        found = self.lake.runtime.catalog.load_table(f"gold.{self.name}").scan().to_arrow().to_pylist()
+        return sorted((row["id"], row["at"].day, row["word"]) for row in found)
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_a_run_replaces_its_days_however_the_table_is_partitioned(lake: Lake, kind: str) -> None:
+    """The first run has all days, so that files and Iceberg's partitions have rows of several."""
+    given, expected = SPECS[kind]
+    asset = Daily(lake, f"by_{kind.replace(' ', '_')}", **{PARTITION_BY: given})
+    asset.run("2024-03-01..2024-03-04", OLD)
+    table = lake.runtime.catalog.load_table(f"gold.{asset.name}")
+    fields = table.spec().fields
+    assert [(table.schema().find_column_name(f.source_id), str(f.transform)) for f in fields] == expected
+
+    new: Rows = [(2, 2, "new 2"), (20, 2, "old 20")]
+    asset.run("2024-03-02", new)
+    kept = [row for row in OLD if row[1] != 2]
+    assert asset.stored() == sorted([*kept, *new])
+    asset.run("2024-03-02..2024-03-03", [])
+    assert asset.stored() == [row for row in OLD if row[1] in (1, 4)]
+    assert set(table.refresh().refs()) == {"main"}
+
+
+def test_a_day_that_is_appended_again(lake: Lake) -> None:
+    asset = Daily(lake, "appended_days", **{WRITE_MODE: "append"})
+    first, second = [(1, 1, "a"), (2, 1, "b")], [(3, 2, "c")]
+    asset.run("2024-03-01", first)
+    asset.run("2024-03-02", second)
+    assert asset.stored() == [*first, *second]
+    asset.run("2024-03-02", second)
+    assert asset.stored() == [*first, *second, *second]
+    with pytest.raises(PartitionMismatch, match="1 row lies outside the run's partitions 2024-03-02"):
+        asset.run("2024-03-02", [*first[:1], *second])
+    assert asset.stored() == [*first, *second, *second]
+
+
+def test_a_day_that_is_upserted_again(lake: Lake) -> None:
+    """A key that has moved to another day is in that day alone."""
+    asset = Daily(lake, "upserted_days", **{WRITE_MODE: "upsert", KEY: "id"})
+    asset.run("2024-03-01..2024-03-03", [(1, 1, "a"), (2, 1, "b"), (3, 3, "c")])
+    asset.run("2024-03-02", [(1, 2, "moved"), (4, 2, "new")])
+    assert asset.stored() == [(1, 2, "moved"), (2, 1, "b"), (3, 3, "c"), (4, 2, "new")]
+    asset.run("2024-03-02", [(4, 2, "again")])
+    assert asset.stored() == [(1, 2, "moved"), (2, 1, "b"), (3, 3, "c"), (4, 2, "again")]
+    asset.run("2024-03-01", [])
+    asset.run("2024-03-01", [(1, 1, "back")])
+    assert asset.stored() == [(1, 1, "back"), (2, 1, "b"), (3, 3, "c"), (4, 2, "again")]
+    with pytest.raises(PartitionMismatch, match="the first in 2024-03-03"):
+        asset.run("2024-03-01", [(3, 3, "outside")])
+    assert asset.stored()[2] == (3, 3, "c")
+
+
+@pytest.mark.parametrize("by", ["id", "bucket(4, id)"])
+def test_rows_are_counted_by_the_partitions_of_dagster_alone(lake: Lake, by: str) -> None:
+    """The names of buckets are those of partitions, too."""
+    numbers = dg.StaticPartitionsDefinition([str(number) for number in range(8)])
+    asset = Daily(lake, f"counted_by_{by[:2]}")
+    metadata = {PARTITION_COLUMN: "id", PARTITION_BY: [by]}
+    asset.asset = mart(asset.name, asset.result, partitions_def=numbers, metadata=metadata)
+    result = asset.run("0..7", [(number, 1, "x") for number in range(8)])
+    events = [event.materialization.metadata for event in result.get_asset_materialization_events()]
+    counted = {event.get("dagster/partition_row_count") for event in events}
+    assert counted == {dg.IntMetadataValue(1) if by == "id" else None}
