@@ -5,6 +5,7 @@ batch (`silver/plan/planner.py`), retrying a lost race (`planned.py`), what a ba
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -29,6 +30,8 @@ from lake_assets.silver.write.batch import BatchResult
 from lake_assets.silver.write.batch_context import Damaged
 from lake_assets.words import does, many, them
 
+SMALL_LOAD = 50_000
+"""Rows of a full load and the changes since, below which one batch has both."""
 Progress = Callable[[Target, str], None]
 """Called with the table and the stage's name as each stage begins, and with `done` at the end of the table's turn."""
 
@@ -92,14 +95,35 @@ class Turn:
         batch = self._without_recompute(plan.batch, position, logged)
         self._refuse_lost_rows(batch, position)
         self._refuse_lost_files(batch, position)
+        if (whole := self._small_load(batch, position, files)) is not None:
+            # If a change stops the table, the load is applied alone, and the next batch has the change.
+            with suppress(TableStopped):
+                return self._apply(table, position, whole, logged), None
         try:
             return self._apply(table, position, batch, logged), None
         except UndeterminedRow:
-            everything = self._plan(position, files, in_one_batch=True).batch
-            if everything is None or everything.upto <= batch.upto:
+            everything = self._everything(batch, position, files)
+            if everything is None:
                 raise
             # The missing change may be in a file that is left for the next batch.
             return self._apply(table, position, everything, logged), None
+
+    def _everything(self, batch: Batch, position: Position, files: Sequence[LoggedFile]) -> Batch | None:
+        """The batch of all pending files; None if it has no more than this one."""
+        everything = self._plan(position, files, in_one_batch=True).batch
+        return everything if everything is not None and everything.upto > batch.upto else None
+
+    def _small_load(self, batch: Batch, position: Position, files: Sequence[LoggedFile]) -> Batch | None:
+        """A new full load with all changes since, if these are few rows: two batches would take twice as long."""
+        is_new = batch.kind == "full_load" and batch.epoch > position.epoch
+        if self.target.mode is not Mode.CURRENT or batch.cut is not None or not is_new:
+            return None
+        whole = self._everything(batch, position, files)
+        if whole is None or len(whole.files) > self.runtime.lake.automation.max_files_per_batch:
+            return None
+        rows = [file.rows for file in whole.files]
+        few = sum(number for number in rows if number is not None) < SMALL_LOAD
+        return whole if few and None not in rows else None
 
     def _apply(
         self, table: Table | None, position: Position, batch: Batch, logged: Sequence[LoggedFile]

@@ -115,6 +115,7 @@ def replace_table(reader: BatchReader, reading: Reading, current: Attempt) -> Wr
         rows=counts.rows,
         followed=counts.followed,
         touched=all_touched(target),
+        unseen_updates=lambda removed: counts.updated,
     )
 
 
