@@ -7,7 +7,7 @@ Here: one lake, on which every seed continues where the one before it has ended.
 
 import contextlib
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -28,7 +28,7 @@ from lake_assets.orchestration.assets.mart_runs import MartRun, mart_work
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
-from lake_assets_tests.helpers.marts.direct_runs import run_marts
+from lake_assets_tests.helpers.marts.direct_runs import partition_files, run_marts
 from lake_assets_tests.helpers.oracles import oracle
 from lake_assets_tests.helpers.oracles.mart_oracle import days_from, midnight
 from lake_assets_tests.helpers.processes.faults import Killed
@@ -238,16 +238,6 @@ class Rents:
         rows = lake.runtime.sessions.root().table(table).select(*(c.name for c in mart.columns), "_file")
         return {tuple(row)[:-1]: row["_file"] for row in rows.collect()}
 
-    def files(self, mart: Mart) -> dict[Period, set[str]]:
-        """The mart's data files by partition."""
-        length = timedelta(hours=1) if mart.partitions is Grain.HOUR else timedelta(days=1)
-        found: dict[Period, set[str]] = defaultdict(set)
-        for task in self.bench.lake.runtime.catalog.load_table(mart.identifier).scan().plan_files():
-            start = datetime(1970, 1, 1, tzinfo=UTC) + task.file.partition[0] * length
-            assert mart.partitions.of(start) in (start, start.date()), "a partition is a whole period"
-            found[mart.partitions.of(start)].add(task.file.file_path)
-        return found
-
 
 @pytest.fixture(scope="module")
 def rents(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rents:
@@ -301,7 +291,7 @@ def a_round(rents: Rents, seed: int, exact: Sequence[Mart]) -> None:
     """Changes arrive, and are applied and computed. Of the marts `exact`, partitions that no change concerns keep their
     files."""
     random = Random(seed)
-    before, files = rents.truth(), {mart.name: rents.files(mart) for mart in exact}
+    before, files = rents.truth(), {mart.name: partition_files(rents.bench.lake, mart) for mart in exact}
     arrived = rents.arrive(random)
     turn_with_a_chance_of_death(rents.bench, random)
     rents.bench.apply()
@@ -313,7 +303,7 @@ def a_round(rents: Rents, seed: int, exact: Sequence[Mart]) -> None:
     for mart in exact:
         concerned = set(map(mart.partitions.of, times))
         untouched = {part: paths for part, paths in files[mart.name].items() if part not in concerned}
-        after = rents.files(mart)
+        after = partition_files(rents.bench.lake, mart)
         assert {part: after.get(part) for part in untouched} == untouched, mart.name
 
 

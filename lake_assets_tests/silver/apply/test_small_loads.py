@@ -75,7 +75,9 @@ def test_a_reload_too(tmp_path: Path) -> None:
 
 def test_a_row_that_the_load_lacks_is_counted(tmp_path: Path) -> None:
     (batch,) = Loaded(tmp_path, [("U", 7, "new"), ("D", 8, "old"), ("U", 1, "new")]).bench.apply()["items"]
-    assert batch.unseen_updates == batch.position.unknown_rows == 1, "a deleted row may be in none of its parts"
+    assert batch.unseen_updates == batch.position.unknown_rows == 1, (
+        "a deleted row may be in none of its parts"
+    )
 
 
 def test_a_change_that_stops_the_table_leaves_the_load(tmp_path: Path) -> None:
