@@ -96,7 +96,7 @@ def test_quarantine_list(printed: StringIO, monkeypatch: pytest.MonkeyPatch) -> 
         silver_table=STRANGE, source="s", table="t", key=STRANGE, version="v", log_offset=1, row=0, line=1,
         raw=STRANGE, reason=STRANGE, batch=STRANGE, at=NOW,
     )  # fmt: skip
-    monkeypatch.setattr(quarantine_cli, "lake_of", lambda context: SimpleNamespace(targets=()))
+    monkeypatch.setattr(quarantine_cli, "lake_to_show", lambda context: SimpleNamespace(targets=()))
     monkeypatch.setattr(quarantine_cli, "_chosen", lambda *arguments, **options: [held])
     runner = CliRunner()
     assert runner.invoke(quarantine_cli.quarantine, ["list"]).exit_code == 0

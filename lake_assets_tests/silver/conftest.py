@@ -1,16 +1,27 @@
 """Shared by the tests of silver: a lake of one small table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.silver.apply import turn
 from lake_assets_tests.helpers.files.dms_files import Clock
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
 from lake_assets_tests.helpers.reconcile.restored import restorer
+
+
+@pytest.fixture(scope="session", autouse=True)
+def changes_of_their_own() -> Iterator[None]:
+    """Changes that land with a full load are a batch of their own here, since most of these tests are about batches of
+    changes. Both are one batch in `apply/test_small_loads.py`, in some of the random histories and outside of this
+    folder."""
+    with patch.object(turn, "SMALL_LOAD", 0):
+        yield
 
 
 @pytest.fixture

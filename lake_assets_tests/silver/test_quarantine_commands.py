@@ -25,7 +25,8 @@ def test_what_the_command_line_says(
     shop = NarrowShop(tmp_path, also=[])
     shop.put(shop.change("U", 1, "bad", LONG))
     shop.bench.apply()
-    monkeypatch.setattr(quarantine_cli, "lake_of", lambda context: shop.bench.lake)
+    for name in ("lake_of", "lake_to_show"):
+        monkeypatch.setattr(quarantine_cli, name, lambda context: shop.bench.lake)
 
     def call(*arguments: str) -> str:
         result = CliRunner().invoke(quarantine_cli.quarantine, [*arguments])

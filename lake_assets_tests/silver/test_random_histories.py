@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.iceberg.publish import KeptBranches
+from lake_assets.silver.apply import turn
 from lake_assets_tests.helpers.files.dms_files import Row
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.oracles.masks import MASKING
@@ -30,6 +31,7 @@ from lake_assets_tests.helpers.processes.random_deaths import turn_with_a_death
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 FIRST, COUNT = (int(number) for number in os.environ.get("LAKE_HISTORIES", "0:5").split(":"))
 SEEDS = range(FIRST, FIRST + COUNT)
+SMALL_LOAD = turn.SMALL_LOAD
 
 
 @pytest.fixture(params=[pytest.param(seed, marks=pytest.mark.long) for seed in SEEDS])
@@ -37,7 +39,10 @@ def told(request: pytest.FixtureRequest) -> History:
     return random_history(request.param)
 
 
-def test_silver_is_what_the_files_say(spark: SparkSession, tmp_path: Path, told: History) -> None:
+def test_silver_is_what_the_files_say(
+    spark: SparkSession, tmp_path: Path, told: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn, "SMALL_LOAD", SMALL_LOAD if told.seed % 3 else 0)
     print(
         f"seed {told.seed}: {len(told.turns)} turns, key {told.key}, sequenced {told.sequenced}, {told.max_files} files"
     )

@@ -11,7 +11,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -22,6 +22,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from lake_assets.errors import TableStopped
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.rounds.arrivals import log_arrivals
+from lake_assets.silver.apply import turn as table_turn
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.silver.changes import reading
 from lake_assets.silver.write.batch import TableResult
@@ -151,9 +152,13 @@ def run(seed: int, without: Collection[str] = (), folder: Path | None = None) ->
     return outcome
 
 
-def as_large(seed: int) -> AbstractContextManager[object]:
-    """Has every second history applied by the strategies for large batches."""
-    return patch.object(reading, "LARGE", 1 if seed // 2 % 2 else reading.LARGE)
+@contextmanager
+def as_large(seed: int) -> Iterator[None]:
+    """Has every second history applied by the strategies for large batches, and every third one without a batch that
+    has both a full load and changes."""
+    large = patch.object(reading, "LARGE", 1 if seed // 2 % 2 else reading.LARGE)
+    with large, patch.object(table_turn, "SMALL_LOAD", table_turn.SMALL_LOAD if seed % 3 else 0):
+        yield
 
 
 def _live(history: History, folder: Path, outcome: Outcome) -> None:

@@ -4,6 +4,7 @@ Here: which batches there are, and the figures of the one. Not here: the rows af
 (`test_random_histories.py`, `test_kill_points.py`), large loads (`silver/write/test_large_batches.py`).
 """
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from lake_assets.silver.apply import turn
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 
+SMALL_LOAD = turn.SMALL_LOAD
 NAME = "public.items"
 TABLE: dict[str, Any] = {
     "columns": {"id": "long not null", "v": "string"},
@@ -25,6 +27,11 @@ TABLE: dict[str, Any] = {
 Change = tuple[str, Any, str]
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+
+@pytest.fixture(autouse=True)
+def usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn, "SMALL_LOAD", SMALL_LOAD)
 
 
 class Loaded:
@@ -110,7 +117,7 @@ def test_a_file_of_which_nobody_knows_the_rows_is_not_small(
 
     def unknown(*given: Any) -> Any:
         batch = whole(*given)
-        return batch and turn.replace(batch, files=tuple(turn.replace(f, rows=None) for f in batch.files))
+        return batch and replace(batch, files=tuple(replace(file, rows=None) for file in batch.files))
 
     monkeypatch.setattr(turn.Turn, "_everything", unknown)
     assert table.kinds() == ["full_load", "cdc"]
