@@ -14,6 +14,7 @@ import dagster as dg
 
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.bronze.scan.vanished import before
+from lake_assets.orchestration.assets.versions import silver_versions
 from lake_assets.orchestration.checks.silver_checks import turn_evaluations
 from lake_assets.orchestration.shared.asset_metadata import grouped
 from lake_assets.orchestration.shared.preview import preview
@@ -71,7 +72,8 @@ def turn_events(runtime: LakeRuntime, result: TableResult, now: datetime) -> Ite
     if result.batches:
         metadata = materialization_metadata(result, now)
         metadata |= preview(runtime, target.identifier, show=target.config.preview)
-        yield dg.AssetMaterialization(dg.AssetKey(target.asset_key), metadata=metadata)
+        versions = silver_versions(result.position)
+        yield dg.AssetMaterialization(dg.AssetKey(target.asset_key), metadata=metadata, tags=versions)
     yield from turn_evaluations(result, logged, runtime.quarantine.open(target.identifier), now)
 
 

@@ -29,6 +29,7 @@ from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
 from lake_assets.orchestration.assets.mart_lineage import Lineage, derived_lineage
 from lake_assets.orchestration.assets.silver_report import Event, inconsistencies, turn_events
+from lake_assets.orchestration.assets.versions import mart_versions
 from lake_assets.orchestration.checks.blocking_checks import failed_inputs
 from lake_assets.orchestration.checks.silver_checks import ROW_COUNT
 from lake_assets.orchestration.io_managers.iceberg_io_manager import SHOWN, TableIOManager
@@ -178,6 +179,7 @@ class Continuous:
                 yield dg.AssetMaterialization(
                     dg.AssetKey(mart.asset_key),
                     metadata={**metadata, **shown, "refreshed": times},
+                    tags=mart_versions(self._instance, mart),
                 )
 
     def _is_news(self, event: Event) -> bool:

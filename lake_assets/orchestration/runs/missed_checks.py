@@ -15,6 +15,7 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.orchestration.assets.silver_report import POSITION, SHOWN, state_metadata
+from lake_assets.orchestration.assets.versions import silver_versions
 from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.freshness_check import freshness
 from lake_assets.orchestration.checks.silver_checks import (
@@ -81,6 +82,7 @@ def _found(instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState) ->
             key,
             description="Found in the lake: no run of this instance has reported it.",
             metadata=grouped(state_metadata(state.position), SHOWN),
+            tags=silver_versions(state.position),
         ),
         state_evaluation(state, latest_evaluation(instance, dg.AssetCheckKey(key, APPLIED))),
         published_row_count(state.target),

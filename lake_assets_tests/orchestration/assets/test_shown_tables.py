@@ -19,9 +19,10 @@ from lake_assets.gold.registry import load_mart
 from lake_assets.orchestration.assets.batch_check import BATCH_CHECK
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.orchestration.launcher.run_process import PROCESS, process_tag
+from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets.orchestration.shared.run_tags import OWN, SCOPE, mart_tag
-from lake_assets_tests.helpers.orchestration.dagster_shop import RUNBOOK, Shop, days, open_shop
+from lake_assets_tests.helpers.orchestration.dagster_shop import QUIET, RUNBOOK, Shop, days, open_shop
 from lake_assets_tests.helpers.orchestration.shown import Shown, shown
 
 pytestmark = pytest.mark.spark
@@ -180,6 +181,40 @@ def test_new_code_is_shown_on_the_partitions_of_a_mart(spark: SparkSession, tmp_
     assert requests == {None, (date(2026, 3, 2), date(2026, 3, 2))}, (
         "Dagster knows only that a table is newer"
     )
+
+
+def test_new_code_is_shown_on_a_mart_of_the_continuous_run(spark: SparkSession, tmp_path: Path) -> None:
+    """Its events are no outputs of a step, to which Dagster itself adds versions."""
+    fresh: tuple[str, set[str]] = ("FRESH", set())
+    brief = {"continuous": {"hand_over_after": "1s", "report_every": "0s"}}
+    shop = open_shop(tmp_path, marts=marts_in(tmp_path, "count(*)")[1:], automation=brief)
+
+    def turn() -> tuple[str, set[str]]:
+        job = shop.definitions.resolve_job_def("shop_continuous")
+        assert job.execute_in_process(instance=shop.instance, run_config=QUIET).success
+        with shown(shop.definitions, shop.instance) as ui:
+            return status(ui, "total")
+
+    for number in (1, 2):
+        shop.change("sales", [number])
+        assert turn() == fresh
+    lake = shop.lake
+    for number in (3, 4):
+        shop.change("sales", [number])
+        without = Continuous(lake.runtime, "shop", lake.targets, (), shop.instance)
+        assert without.round().batches == 1
+        for event in without.events():
+            shop.instance.report_runless_asset_event(event)
+        with shown(shop.definitions, shop.instance) as ui:
+            assert status(ui, "total") == ("STALE", {"DATA"})
+        assert turn() == fresh
+
+    shop.lake = open_lake(shop.lake.config, marts=marts_in(tmp_path, "2 * count(*)")[1:])
+    shop.restart()
+    assert turn() == ("STALE", {"CODE"}), "the run does not compute it again for that"
+    shop.change("sales", [5])
+    assert turn() == fresh
+    assert [row["sales"] for row in shop.rows("gold.total")] == [10]
 
 
 def test_a_failed_run_names_table_file_line_and_next_step(spark: SparkSession, shop: Shop) -> None:
