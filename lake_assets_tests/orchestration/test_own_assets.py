@@ -163,11 +163,7 @@ def test_a_blocking_check_of_the_user_holds_the_marts_of_commands(
         list(backfill(lake, shop.instance, "sales_daily", "2026-03-01", "2026-03-01"))
     shop.change("sales", [1], op="U", name="allowed")
     assert not sync(lake, shop.instance).marts, "the command does not evaluate it"
-    check = dg.AssetCheckKey(SALES, "no_forbidden_sale")
-    job = dg.define_asset_job("one_check", dg.AssetSelection.checks(check))
-    job.resolve(asset_graph=shop.definitions.get_repository_def().asset_graph).execute_in_process(
-        instance=shop.instance
-    )
+    assert check_alone(shop).execute_in_process(instance=shop.instance).success
     assert set(sync(lake, shop.instance).marts) == {mart.name for mart in lake.marts}
 
 
@@ -182,12 +178,69 @@ def test_a_blocking_check_that_the_user_has_removed(spark: SparkSession, tmp_pat
     assert sync(lake, shop.instance).marts
 
 
+def test_a_blocking_check_of_the_user_that_raises_holds_the_marts(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As one that fails: its table is unproven."""
+    shop = merged_shop(tmp_path, dg.AssetCheckSeverity.ERROR)
+    lake = open_lake(shop.lake.config, marts=shop.lake.marts)
+    shop.change("sales", [1], name="unreadable")
+    assert not shop.apply().success
+    assert "waits for silver/shop/sales: no_forbidden_sale" in shop.refusal("marts"), "never evaluated"
+    shop.change("sales", [1], op="U", name="allowed")
+    assert shop.apply().success
+    assert shop.tick("marts").run_requests
+    shop.change("sales", [1], op="U", name="unreadable")
+    assert not shop.apply().success
+    assert "waits for silver/shop/sales: no_forbidden_sale" in shop.refusal("marts")
+    reason = r"no_forbidden_sale \(it failed in Dagster at .*: evaluate it there again\)"
+    held = sync(lake, shop.instance)
+    assert not held.marts
+    assert all(re.search(reason, held.waiting[mart.identifier]) for mart in lake.marts)
+    with pytest.raises(LakeError, match=reason):
+        list(backfill(lake, shop.instance, "sales_daily", "2026-03-01", "2026-03-01"))
+    shop.change("sales", [1], op="U", name="allowed")
+    assert shop.apply().success
+    assert set(sync(lake, shop.instance).marts) == {mart.name for mart in lake.marts}
+
+
+@pytest.mark.parametrize("status", [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED])
+def test_a_blocking_check_holds_the_marts_when_it_breaks_off_not_before(
+    spark: SparkSession, tmp_path: Path, status: dg.DagsterRunStatus
+) -> None:
+    """The process of a run may die, or be stopped, before the check or in it."""
+    shop = merged_shop(tmp_path, dg.AssetCheckSeverity.ERROR)
+    shop.change("sales", [1])
+    assert shop.apply().success
+    for begins in (False, True):
+        run = shop.instance.create_run_for_job(check_alone(shop), status=dg.DagsterRunStatus.STARTED)
+        if begins:
+            began = dg.DagsterEvent(
+                "STEP_START", run.job_name, step_key="silver__shop__sales_no_forbidden_sale"
+            )
+            shop.instance.report_dagster_event(began, run.run_id)
+        assert shop.tick("marts").run_requests, "it is under way"
+        if status is dg.DagsterRunStatus.FAILURE:
+            shop.instance.report_run_failed(run)
+        else:
+            shop.instance.report_run_canceled(run)
+        assert bool(shop.tick("marts").run_requests) is not begins
+
+
+def check_alone(shop: Shop) -> dg.JobDefinition:
+    """A job of the user that evaluates the check without its table."""
+    check = dg.AssetCheckKey(SALES, "no_forbidden_sale")
+    job = dg.define_asset_job("one_check", dg.AssetSelection.checks(check))
+    return job.resolve(asset_graph=shop.definitions.get_repository_def().asset_graph)
+
+
 def merged_shop(folder: Path, severity: dg.AssetCheckSeverity, *, blocking: bool = True) -> Shop:
     shop = open_shop(folder)
 
     @dg.asset_check(asset=SALES, blocking=blocking)
     def no_forbidden_sale() -> dg.AssetCheckResult:
         names = {row["name"] for row in shop.rows("silver_shop.sales")}
+        assert "unreadable" not in names
         return dg.AssetCheckResult(passed="forbidden" not in names, severity=severity)
 
     shop.definitions = dg.Definitions.merge(

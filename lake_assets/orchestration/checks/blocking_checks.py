@@ -36,13 +36,14 @@ def failed_inputs(
     repository: dg.RepositoryDefinition | None = None,
     batch_checks: Sequence[str] = BLOCKING,
 ) -> list[str]:
-    """The blocking checks of the mart's inputs whose newest evaluation failed, as `asset: check`. `repository`: the
-    definitions that the lake was merged with, whose other checks count too. `batch_checks`: those of a batch that
-    count."""
+    """The blocking checks of the mart's inputs that failed when last evaluated, as `asset: check`. `repository`: the
+    definitions that the lake was merged with, whose other checks count too, also when they could not be evaluated.
+    `batch_checks`: those of a batch that count. A turn that breaks off publishes nothing that they have not passed."""
     tables = silver_keys(mart)
-    checks = [dg.AssetCheckKey(key, name) for key in tables for name in batch_checks]
-    checks += _other_blocking_checks(repository, tables)
-    newest = latest_evaluations(instance, checks)
+    of_batch = [dg.AssetCheckKey(key, name) for key in tables for name in batch_checks]
+    others = _other_blocking_checks(repository, tables)
+    newest = latest_evaluations(instance, of_batch) | latest_evaluations(instance, others, broken_off=True)
+    checks = of_batch + others
     return [_shown(check) for check in checks if check in newest and _blocks(newest[check])]
 
 
@@ -72,10 +73,11 @@ def failed_when_evaluated(
 def failed_in_dagster(
     runtime: LakeRuntime, instance: dg.DagsterInstance, inputs: Sequence[Target]
 ) -> list[str]:
-    """The blocking checks of the user on these silver tables or their bronze whose newest evaluation failed, by
-    Dagster's history: a command does not know the definitions that the lake was merged with."""
+    """The blocking checks of the user on these silver tables or their bronze that failed or could not be evaluated, by
+    Dagster's history: a command does not know the definitions that the lake was merged with, so that a check without
+    any evaluation does not count."""
     assets = {dg.AssetKey(key) for target in inputs for key in _asset_keys(runtime, target)}
-    newest = latest_evaluations(instance, evaluated_checks(instance, sorted(assets)) or [])
+    newest = latest_evaluations(instance, evaluated_checks(instance, sorted(assets)) or [], broken_off=True)
     return [
         f"{_shown(check)} (it failed in Dagster at {datetime.fromtimestamp(last.at, UTC):%Y-%m-%d %H:%M:%S} UTC: "
         "evaluate it there again)"

@@ -5,7 +5,7 @@ has no public name, and its storage.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
@@ -72,18 +72,44 @@ def latest_evaluation(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> 
 
 
 def latest_evaluations(
-    instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey]
+    instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey], *, broken_off: bool = False
 ) -> dict[dg.AssetCheckKey, CheckExecution]:
-    """As `latest_evaluation` for each of the checks, by one query for most of them."""
+    """As `latest_evaluation` for each of the checks, by one query for most of them. `broken_off`: an execution that
+    began and ended without an evaluation counts, too."""
     records = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks)
     found = {
         # The newest execution of a check may be under way.
         check: _evaluation(instance, record)
         if record.status.name in OUTCOME
-        else latest_evaluation(instance, check)
+        else _broken_off(instance, check, broken_off) or latest_evaluation(instance, check)
         for check, record in records.items()
     }
     return {check: newest for check, newest in found.items() if newest is not None}
+
+
+def _broken_off(instance: dg.DagsterInstance, check: dg.AssetCheckKey, wanted: bool) -> CheckExecution | None:
+    """The newest execution that broke off, unless the check has been evaluated since. What only an evaluation says of
+    the check is that of the last one."""
+    history = instance.event_log_storage.get_asset_check_execution_history
+    for record in history(check, limit=DEPTH) if wanted else ():
+        if record.status.name in OUTCOME:
+            return None
+        if _broke_off(instance, record):
+            last = latest_evaluation(instance, check) or CheckExecution(None, 0)
+            warns = last.is_warning and last.is_own
+            return replace(last, passed=None, at=_evaluated_at(instance, record), is_warning=warns)
+    return None
+
+
+def _broke_off(instance: dg.DagsterInstance, record: Any) -> bool:
+    """Whether the step of an execution without an evaluation began and did not succeed. One that has not begun says
+    nothing: the run was canceled or died before, or an earlier step of it failed."""
+    run = instance.get_run_by_id(record.run_id)
+    if run is None or record.event is None or record.event.step_key is None:
+        return False
+    steps = instance.get_run_step_stats(run.run_id, [record.event.step_key])
+    ended = {"FAILURE", "IN_PROGRESS"} if run.is_finished else {"FAILURE"}
+    return any(step.status is not None and step.status.name in ended for step in steps)
 
 
 def _evaluation(instance: dg.DagsterInstance, record: Any) -> CheckExecution:

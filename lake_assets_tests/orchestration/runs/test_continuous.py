@@ -143,6 +143,32 @@ def test_a_blocking_check_that_failed_holds_a_mart(kept: Kept, layer: str, check
     assert kept.items() == 3
 
 
+def test_a_blocking_check_that_raises_holds_a_mart(kept: Kept) -> None:
+    lake, key = kept.bench.lake, dg.AssetKey(["silver", "shop", "items"])
+
+    @dg.asset_check(asset=key, blocking=True)
+    def no_odd_item() -> dg.AssetCheckResult:
+        assert kept.bench.rows() != [], "there are none"
+        return dg.AssetCheckResult(passed=True)
+
+    merged = dg.Definitions.merge(build_definitions(lake), dg.Definitions(asset_checks=[no_odd_item]))
+    alone = dg.define_asset_job("alone", dg.AssetSelection.checks(no_odd_item))
+    job = alone.resolve(asset_graph=merged.get_repository_def().asset_graph)
+    kept.rounds = Continuous(
+        lake.runtime,
+        "shop",
+        lake.targets,
+        lake.marts,
+        kept.instance,
+        repository=merged.get_repository_def(),
+    )
+    for number in (0, 1):
+        done = job.execute_in_process(instance=kept.instance, raise_on_error=False)
+        assert done.success == bool(number)
+        kept.put(ITEMS, number)
+        assert kept.rounds.round().marts == number
+
+
 @pytest.fixture
 def slow_notes(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Turns of `notes` wait for the event; three pending rows are much to do."""
