@@ -3,8 +3,12 @@
 Not here: checks on a schedule (`checks/test_data_checks.py`).
 """
 
+from pathlib import Path
+from typing import Any
+
 import dagster as dg
 import pytest
+from pyspark.sql import SparkSession
 
 from lake_assets.errors import RowCountMismatch
 from lake_assets.orchestration.checks.check_history import check_executions
@@ -13,10 +17,13 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.orchestration.dagster_shop import (
     BATCH,
+    DAILY,
     QUIET,
     SALES,
+    TABLES,
     Shop,
     failures,
+    open_shop,
 )
 from lake_assets_tests.helpers.orchestration.silver_runs import outcomes
 
@@ -101,6 +108,48 @@ def test_a_row_count_that_is_executed_by_itself_sees_rows_of_strangers(shop: Sho
     assert counted.metadata["problem"].value == (
         "rows after the table's newest batch: 1, now: 2. Another writer has changed the table"
     )
+
+
+def loose_shop(folder: Path, **settings: Any) -> Shop:
+    """A shop whose table of sales has these settings, too."""
+    return open_shop(folder, marts=[DAILY], tables={"public.sales": TABLES["public.sales"] | settings})
+
+
+def reds(shop: Shop, run: dg.ExecuteInProcessResult) -> tuple[set[str], set[str]]:
+    """The checks of the sales table that failed in the run, and that fail when they are executed by themselves."""
+    after = {name for (asset, name), passed in outcomes(run).items() if asset == "sales" and not passed}
+    return after, {name for name, passed in passed(look(shop)).items() if not passed}
+
+
+def test_rows_that_are_set_aside_are_seen(spark: SparkSession, tmp_path: Path) -> None:
+    shop = loose_shop(tmp_path, quarantine={"max_rows": 5})
+    shop.change("sales", [1])
+    shop.spoil("sales")
+    assert reds(shop, shop.apply()) == ({"quarantine"}, {"quarantine"})
+    assert "not a valid timestamptz" in str(look(shop)["quarantine"].metadata["newest"].value)
+    assert shop.tick("marts").run_requests, "a warning"
+
+
+def test_a_change_of_an_unknown_row_is_seen(spark: SparkSession, tmp_path: Path) -> None:
+    shop = loose_shop(tmp_path)
+    shop.load("sales", [1])
+    shop.change("sales", [2])
+    assert reds(shop, shop.apply()) == (set(), set())
+    shop.change("sales", [7], op="U")
+    assert reds(shop, shop.apply()) == ({"known_rows"}, {"known_rows"})
+    assert "updates referred to 1 row that" in str(look(shop)["known_rows"].metadata["reason"].value)
+    assert shop.tick("marts").run_requests, "a warning"
+
+
+def test_a_file_that_waits_too_long_is_seen(spark: SparkSession, tmp_path: Path) -> None:
+    """Before its batch, and after one that failed."""
+    shop = loose_shop(tmp_path, freshness={"max_pending_age": "0s"})
+    shop.change("sales", [1])
+    shop.tick()
+    assert passed(look(shop)) == GREEN | {"freshness": False}
+    assert reds(shop, shop.apply()) == (set(), set())
+    shop.spoil("sales")
+    assert reds(shop, shop.apply()) == ({"applied", "freshness"}, {"applied", "freshness"})
 
 
 def test_a_batch_that_does_not_add_up_stays_red_when_it_is_looked_at(
