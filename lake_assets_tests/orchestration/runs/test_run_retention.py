@@ -1,17 +1,18 @@
 """Which runs are deleted from Dagster's history, on real instances."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.test_utils import freeze_time
 
 from lake_assets.config import MaintenanceConfig
 from lake_assets.orchestration.runs import run_retention
 from lake_assets.orchestration.runs.run_retention import OldRuns
 from lake_assets.orchestration.shared.run_tags import OWN
-from lake_assets_tests.helpers.orchestration.dagster_shop import open_instance
+from lake_assets_tests.helpers.orchestration.dagster_shop import Shop, open_instance
 
 DAYS = dg.StaticPartitionsDefinition(["monday", "tuesday", "wednesday"])
 LATER = datetime.now(UTC) + timedelta(days=2)
@@ -77,6 +78,17 @@ def test_failed_runs_stay_longer(instance: dg.DagsterInstance) -> None:
     assert left(instance) == {failed}
     assert OldRuns(KEPT).delete(instance, LATER + timedelta(days=14)) == 1
     assert OldRuns(MaintenanceConfig(keep_runs=None, keep_failed_runs=None)).delete(instance, LATER) == 0
+
+
+def test_the_sensor_deletes_old_runs_by_default(new_shop: Callable[..., Shop]) -> None:
+    shop = new_shop()
+    with freeze_time(datetime.now(UTC) - timedelta(days=2)):
+        run(shop.instance, whole)
+    young = {run(shop.instance, whole) for _ in range(2)}
+    sensor = shop.definitions.get_repository_def().get_sensor_def("old_runs")
+    assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+    assert shop.refusal("old_runs") == "1 old run deleted"
+    assert left(shop.instance) == young
 
 
 def test_nothing_of_a_deleted_run_stays_on_disk(instance: dg.DagsterInstance, tmp_path: Path) -> None:
