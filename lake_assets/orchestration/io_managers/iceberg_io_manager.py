@@ -104,6 +104,11 @@ class TableIOManager(dg.IOManager):
         metadata, store = context.definition_metadata, computed.store
         if store is None:
             rows = run_partitions(context, metadata)
+            if rows is not None and not rows.parts:
+                raise dg.DagsterInvariantViolationError(
+                    f"{context.asset_key.to_user_string()}: the run has no partitions; does its range end before it "
+                    "begins?"
+                )
             transforms = partition_by(context, rows, computed.types)
             store = Store(rows, transforms, *_mode(context))
         identifier = table_identifier(context.asset_key)
