@@ -27,7 +27,7 @@ class StepCuts:
 
     def metadata(self, context: dg.InputContext) -> Mapping[str, object]:
         """The input's metadata, with the time of the step's cut instead of `newest`. Raises
-        DagsterInvariantViolationError if the inputs have no cut in common, or if Dagster does not say which they are."""
+        DagsterInvariantViolationError if the inputs have no cut in common, or Dagster does not say which they are."""
         given = context.definition_metadata
         if given.get(CUT) != NEWEST:
             return given
