@@ -261,7 +261,7 @@ SHOWN: dict[str, tuple[Callable[[Console], None], list[str]]] = {
     ),
     "maintain": (
         lambda out: out.print(console.table_of([large_maintained()], maintain_cli._COLUMNS)),
-        [LONG, "99,999 → 999", "9,999 → 100", "9999.9"],
+        ["silver_bikeshare.station_status_", "99,999 → 999", "9,999 → 100", "9999.9"],
     ),
 }
 

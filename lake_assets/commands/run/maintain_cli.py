@@ -48,7 +48,7 @@ def maintain(
 
 
 _COLUMNS: Mapping[str, "Callable[[Maintained], str]"] = {
-    "table": lambda done: done.table.removeprefix("silver_"),
+    "table": lambda done: done.table,
     "data files": lambda done: f"{done.files_before:,} → {done.files_after:,}",
     "rewritten": lambda done: f"{done.files_rewritten:,}",
     "snapshots": lambda done: f"{done.snapshots_before:,} → {done.snapshots_after:,}",
