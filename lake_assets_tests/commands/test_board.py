@@ -315,12 +315,13 @@ def test_the_command_serves_a_lake_with_the_checks_of_its_dagster(tmp_path: Path
     folder, port = command_lake(tmp_path, sources={"bikeshare": source}), free_port()
     with dagster_instance(folder) as instance:
         evaluated(instance, "unique_key", passed=False, description="two trips have the key 7")
-    command = [sys.executable, "-m", "lake_assets.cli", "--config", folder / "lake.yaml", "board"]
+    command = [sys.executable, "-m", "lake_assets.cli", "--config", str(folder / "lake.yaml"), "board"]
     board = subprocess.Popen([*command, "--port", str(port)], env=environment())
     try:
         text = ""
         while not text:
             assert board.poll() is None, "it has ended"
+            time.sleep(0.1)
             with suppress(OSError):
                 text = urlopen(f"http://127.0.0.1:{port}/").read().decode()
     finally:

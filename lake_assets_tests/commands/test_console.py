@@ -176,13 +176,15 @@ def large_status() -> TableStatus:
 
 
 def large_comparison() -> TableComparison:
-    counts = dict.fromkeys(("rows_in_source", "rows_in_lake", "missing", "unexpected", "different"), LARGE)
+    counts: dict[str, Any] = dict.fromkeys(
+        ("rows_in_source", "rows_in_lake", "missing", "unexpected", "different"), LARGE
+    )
     problems = ["fare is double in silver and decimal(10, 2) in the source"] * 2
     return replace(
         compared(f"bikeshare.{LONG}"),
         **counts,
         schema_problems=problems,
-        examples={"missing": [{"id": LARGE + 1}]},
+        examples={"missing": [(LARGE + 1,)]},
     )
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from lake_assets.errors import PartitionMismatch
 from lake_assets.gold import write_mart
-from lake_assets.iceberg.publish import Attempt
+from lake_assets.iceberg.publish import Attempt, with_properties
 from lake_assets.orchestration.io_managers.iceberg_io_manager import KEY, WRITE_MODE, TableIOManager
 from lake_assets.orchestration.io_managers.run_partitions import PARTITION_BY, PARTITION_COLUMN
 from lake_assets.orchestration.lake_definitions import Lake
@@ -135,7 +135,6 @@ def test_a_write_that_fails_shows_nothing_and_is_repeated(
     asset.run("2024-03-01..2024-03-04", OLD)
     table = lake.runtime.catalog.load_table(f"gold.{asset.name}")
     snapshot = table.metadata.current_snapshot_id
-    with_properties = write_mart.with_properties
 
     def fail(*given: Any) -> None:
         assert_old(during=True)
@@ -149,7 +148,7 @@ def test_a_write_that_fails_shows_nothing_and_is_repeated(
         assert len(table.refs()) == 1 + during
 
     def failing_writer(*given: Any) -> Any:
-        writer = with_properties(*given)
+        writer: Any = with_properties(*given)
         return SimpleNamespace(
             append=lambda: fail(writer.append()),
             overwrite=lambda condition: fail(writer.overwrite(condition)),
