@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lake_assets.orchestration.io_managers.iceberg_io_manager import IcebergIOManager
+    from lake_assets.orchestration.io_managers.iceberg_io_manager import IcebergIOManager, TableIOManager
     from lake_assets.orchestration.lake_component import LakeComponent
     from lake_assets.orchestration.lake_definitions import lake_definitions
     from lake_assets.orchestration.resources import (
@@ -25,11 +25,14 @@ __all__ = [
     "LakeResource",
     "LakeS3Resource",
     "LakeSecretsManagerResource",
+    "TableIOManager",
     "lake_definitions",
 ]
 
 _MODULES = {
-    "IcebergIOManager": "lake_assets.orchestration.io_managers.iceberg_io_manager",
+    **dict.fromkeys(
+        ("IcebergIOManager", "TableIOManager"), "lake_assets.orchestration.io_managers.iceberg_io_manager"
+    ),
     "LakeComponent": "lake_assets.orchestration.lake_component",
     "lake_definitions": "lake_assets.orchestration.lake_definitions",
     **dict.fromkeys(

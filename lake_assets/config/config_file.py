@@ -86,7 +86,7 @@ def load_lake(path: Path | None = None, *, environ: Mapping[str, str] | None = N
             file, [*reading.mistakes, ((), "must be a mapping with the keys catalog, sources and gold")]
         )
     # Made absolute without following links: a mounted lake.yaml is often a link into a folder that is replaced.
-    _resolve_paths(content, Path(os.path.abspath(file)).parent)  # noqa: PTH100
+    resolve_paths(content, Path(os.path.abspath(file)).parent)  # noqa: PTH100
     lake, refused = _validate(content)
     unread = [keys for keys, _ in reading.mistakes]
     refused = [(keys, text) for keys, text in refused if keys not in unread]
@@ -254,7 +254,8 @@ class _Reading:
 # --- relative paths
 
 
-def _resolve_paths(content: dict[str, Any], folder: Path) -> None:
+def resolve_paths(content: dict[str, Any], folder: Path) -> None:
+    """Makes the relative paths of a lake.yaml's content absolute: those of the folder."""
     catalog, sources = content.get("catalog"), content.get("sources")
     if isinstance(catalog, dict):
         # A Glue or REST catalog's warehouse may be an identifier, which must not be taken for a relative path.

@@ -26,9 +26,12 @@ class LakeComponent(dg.Component, dg.Model, dg.Resolvable):
     """The lake.yaml; a relative path counts from the folder of `defs.yaml`."""
     without_resources: list[str] = []  # noqa: RUF012  (a field)
     """Keys of the lake's resources that the project defines itself, such as `s3`."""
+    without_executor: bool = False
+    """Leaves the executor to the project's other definitions."""
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Raises ConfigError with every mistake of the file, and LakeError for an unusable mart."""
         folder = context.path if context.path.is_dir() else context.path.parent
         left_out = dict.fromkeys(self.without_resources)
-        return lake_definitions(folder / Path(self.config), resources=left_out)
+        executor = None if self.without_executor else dg.in_process_executor
+        return lake_definitions(folder / Path(self.config), resources=left_out, executor=executor)

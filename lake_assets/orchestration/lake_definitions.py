@@ -31,12 +31,16 @@ __all__ = ["Lake", "build_definitions", "lake_definitions", "open_lake"]
 
 
 def lake_definitions(
-    config: str | Path | None = None, *, resources: Mapping[str, Any] | None = None
+    config: str | Path | None = None,
+    *,
+    resources: Mapping[str, Any] | None = None,
+    executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
     """All Dagster definitions of a lake, to be used as they are or merged with others by `dg.Definitions.merge`.
 
     `config`: a lake.yaml, by default the file that LAKE_CONFIG names, or the one of the working directory. `resources`:
-    other ones instead of the lake's `lake`, `pyspark`, `s3` and `secretsmanager`; None instead of one leaves it out.
+    other ones instead of the lake's, its IO managers included; None instead of one leaves it out. `executor`: None
+    leaves it to definitions that are merged; by default all steps of a run share one process and its Spark session.
     Raises ConfigError with every mistake of the file, and LakeError for an unusable mart.
     """
     # Here, because `lake-assets sync` needs no resources, and importing dagster-aws takes 0.6 s.
@@ -46,10 +50,8 @@ def lake_definitions(
     lake = open_lake(load_lake(file))
     # Another process shows what a run's process has loaded.
     first = first_periods(lake.runtime, lake.marts) if shows_definitions() else None
-    return dg.Definitions.merge(
-        build_definitions(lake, first=first),
-        dg.Definitions(resources=lake_resources(lake.runtime, str(file), resources)),
-    )
+    own = lake_resources(lake.runtime, str(file), resources)
+    return build_definitions(lake, first=first, resources=own, executor=executor)
 
 
 def build_definitions(
@@ -58,10 +60,13 @@ def build_definitions(
     *,
     checks: bool = True,
     first: FirstPeriods | None = None,
+    resources: Mapping[str, Any] | None = None,
+    executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
     """All Dagster definitions of a lake; `progress` is called with each table's stages as they begin. `checks`: whether
     the checks are among them that are evaluated on a schedule: a run of an asset executes every check of it. `first`:
-    where partitions begin, by default those of a run."""
+    where partitions begin, by default those of a run. `resources`: further ones, or others instead of the IO managers.
+    """
     first = first or FirstPeriods.any(lake.config)
     # Single-run backfills are in beta; they compute a range of days in one run.
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
@@ -82,6 +87,7 @@ def build_definitions(
             jobs.append(continuous_job(runtime, source, lake.targets, lake.marts, continuous))
             sensors.append(continuous_sensor(runtime, source, jobs[-1]))
     silver = silver_assets(runtime, lake.targets, progress)
+    found = {IO_MANAGER_KEY: _tables(runtime), BRONZE_IO_MANAGER_KEY: _bronze(runtime), **(resources or {})}
     return dg.Definitions(
         assets=[
             *bronze_specs(lake.config, first),
@@ -95,12 +101,8 @@ def build_definitions(
         schedules=check_schedules(lake.checks) if checks else (),
         sensors=sensors,
         jobs=jobs,
-        resources={
-            IO_MANAGER_KEY: _tables(runtime),
-            BRONZE_IO_MANAGER_KEY: _bronze(runtime),
-        },
-        # One process, so that all the steps of a run share one Spark session.
-        executor=dg.in_process_executor,
+        resources={key: value for key, value in found.items() if value is not None},
+        executor=executor,
     )
 
 

@@ -125,7 +125,7 @@ class LakeSecretsManagerResource(SecretsManagerResource):
 
 def lake_resources(runtime: LakeRuntime, file: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """By key, the resources of a lake. `given`: other ones instead, of which `s3` and `secretsmanager` also serve the
-    lake itself; None leaves one out."""
+    lake itself; None means that one is left out."""
     # dagster-aws's resource for secrets is in beta.
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*SecretsManagerResource.*")
     _opened[file] = runtime
@@ -145,7 +145,7 @@ def lake_resources(runtime: LakeRuntime, file: str, given: Mapping[str, Any] | N
     for service in ("s3", "secretsmanager"):
         if (own := (given or {}).get(service)) is not None:
             runtime.aws.use(service, partial(_client_of, own))
-    return {key: value for key, value in {**found, **(given or {})}.items() if value is not None}
+    return {**found, **(given or {})}
 
 
 def _client_of(resource: Any) -> Any:

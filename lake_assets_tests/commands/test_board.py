@@ -6,11 +6,14 @@ Here: what is shown, also beside tables that cannot be read. Not here: the figur
 import html
 import os
 import re
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,7 @@ from lake_assets.config.automation import AlarmsConfig
 from lake_assets.config.config_file import load_lake
 from lake_assets.demo.marts.rack_board import MOST_LABELS
 from lake_assets.lake import Lake, open_lake
+from lake_assets.orchestration.instance import dagster_instance
 from lake_assets.spark.preflight import free_port
 from lake_assets_tests.helpers.files.dms_files import load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -42,6 +46,7 @@ from lake_assets_tests.helpers.lakes.command_lake import call, command_lake
 from lake_assets_tests.helpers.lakes.masked_items import KEYED, TABLE, row
 from lake_assets_tests.helpers.lakes.small_lakes import DMS
 from lake_assets_tests.helpers.oracles.masks import MASKING
+from lake_assets_tests.helpers.processes.child import environment
 from lake_assets_tests.helpers.servers.chromium import headless_chromium
 from lake_assets_tests.helpers.servers.webhook import webhook_server
 
@@ -303,6 +308,28 @@ def test_all_browsers_together_read_the_lake_once_for_each_refresh() -> None:
         for path in ("", "content", "content"):
             assert b"content" in urlopen(address + path).read()
     assert len(reads) == 1
+
+
+def test_the_command_serves_a_lake_with_the_checks_of_its_dagster(tmp_path: Path) -> None:
+    source = {"location": "bronze", "dms": DMS, "tables": bike_tables()}
+    folder, port = command_lake(tmp_path, sources={"bikeshare": source}), free_port()
+    with dagster_instance(folder) as instance:
+        evaluated(instance, "unique_key", passed=False, description="two trips have the key 7")
+    command = [sys.executable, "-m", "lake_assets.cli", "--config", str(folder / "lake.yaml"), "board"]
+    board = subprocess.Popen([*command, "--port", str(port)], env=environment())
+    try:
+        text = ""
+        while not text:
+            assert board.poll() is None, "it has ended"
+            time.sleep(0.1)
+            with suppress(OSError):
+                text = urlopen(f"http://127.0.0.1:{port}/").read().decode()
+    finally:
+        board.send_signal(signal.SIGINT)
+        ended = board.wait(60)
+    assert "two trips have the key 7" in text
+    assert "bikeshare.stations" in text
+    assert ended in (0, 130), "Ctrl-C"
 
 
 def test_a_report_of_a_lake_without_the_demonstration(tmp_path: Path) -> None:

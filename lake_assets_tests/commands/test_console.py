@@ -28,6 +28,7 @@ from lake_assets.commands.show.latency import BOUNDS, TableLatency
 from lake_assets.commands.show.status import TableStatus
 from lake_assets.demo.compare import TableComparison
 from lake_assets.errors import LakeError
+from lake_assets.iceberg.table_maintenance import Maintained
 from lake_assets.rounds.pending_work import SyncResult
 from lake_assets.silver.table.batch_latency import Spread
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
@@ -174,6 +175,56 @@ def large_status() -> TableStatus:
     )
 
 
+def large_comparison() -> TableComparison:
+    counts: dict[str, Any] = dict.fromkeys(
+        ("rows_in_source", "rows_in_lake", "missing", "unexpected", "different"), LARGE
+    )
+    problems = ["fare is double in silver and decimal(10, 2) in the source"] * 2
+    return replace(
+        compared(f"bikeshare.{LONG}"),
+        **counts,
+        schema_problems=problems,
+        examples={"missing": [(LARGE + 1,)]},
+    )
+
+
+def large_maintained() -> Maintained:
+    return Maintained(
+        f"silver_bikeshare.{LONG}",
+        files_before=99_999,
+        files_rewritten=99_999,
+        files_after=999,
+        snapshots_before=9_999,
+        snapshots_after=100,
+        branches_dropped=999,
+        orphans_removed=99_999,
+        seconds=9_999.9,
+    )
+
+
+HELD = Held(
+    silver_table=f"silver_bikeshare.{LONG}",
+    source="bikeshare",
+    table=f"public.{LONG}",
+    key=f"public/{LONG}/2026/03/01/20260301-120000000.csv",
+    version="v",
+    log_offset=LARGE,
+    row=LARGE,
+    line=LARGE,
+    raw="",
+    reason="last_reported: '2026-13-01 00:00:00.000000' is not a timestamp",
+    batch="",
+    at=NOW,
+)
+STATION = {
+    "station_id": LARGE,
+    "name": "Ludwig-Maximilians-Universitaet Haupteingang",
+    "district": "Altstadt-Lehel",
+    "empty_since": NOW,
+    "minutes_empty": 525_600.5,
+}
+
+
 SHOWN: dict[str, tuple[Callable[[Console], None], list[str]]] = {
     "sync": (
         lambda out: show.show_sync(out, large_sync()),
@@ -197,6 +248,22 @@ SHOWN: dict[str, tuple[Callable[[Console], None], list[str]]] = {
             _estimates("bikeshare", Workload(400, 400, 1000.0, files=10**7), Knobs(batch_interval=1))
         ),
         ["continuous", "34,560,000", "10,000,000 files"],
+    ),
+    "comparison": (
+        lambda out: show.show_comparison(out, [large_comparison()]),
+        [LONG, "1,234,567,890", f"NO: {LARGE} missing", str(LARGE + 1), "decimal(10, 2)"],
+    ),
+    "rows": (
+        lambda out: show.show_rows(out, "Empty racks", [STATION], list(STATION)),
+        ["Empty racks", str(LARGE), "Haupteingang", "Altstadt-Lehel", "2026-03-01"],
+    ),
+    "quarantine list": (
+        lambda out: out.print(quarantine_cli._listed([HELD])),
+        [HELD.id, "held", "is not a"],
+    ),
+    "maintain": (
+        lambda out: out.print(console.table_of([large_maintained()], maintain_cli._COLUMNS)),
+        ["silver_bikeshare.station_status_", "99,999 → 999", "9,999 → 100", "9999.9"],
     ),
 }
 

@@ -16,6 +16,7 @@ from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 from lake_assets.config.config_file import load_lake
 from lake_assets.orchestration.checks.data_checks import ON_SCHEDULE
 from lake_assets.orchestration.lake_definitions import build_definitions, open_lake
+from lake_assets.orchestration.shared.links import CODE, CONSOLE, FILES
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 from lake_assets_tests.helpers.orchestration.dagster_shop import DAILY
 from lake_assets_tests.helpers.orchestration.dagster_shop import TABLES as SALES
@@ -349,3 +350,27 @@ def test_the_shipped_lake_gives_no_warning(home: Path) -> None:
     done = run_python("-m", "lake_assets.cli", "validate", env=env, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert "7 marts: valid" in done.stdout
+
+
+def test_pages_link_to_code_and_to_files(tmp_path: Path, graph: AssetGraph) -> None:
+    for mart, file in (
+        ("trip_revenue_daily", "trip_revenue_daily.py"),
+        ("bike_utilisation", "bike_utilisation.sql"),
+    ):
+        (reference,) = graph.get(gold(mart)).metadata[CODE].code_references
+        assert Path(reference.file_path).name == file
+    assert FILES not in graph.get(silver("trips")).metadata
+    lake = yaml.safe_load((ROOT / "lake.yaml").read_text())
+    lake["sources"]["bikeshare"]["location"] = "s3://landing/dms"
+    lake["catalog"] = {"uri": "catalog.db", "warehouse": "s3://tables/lake"}
+    (tmp_path / "lake.yaml").write_text(yaml.safe_dump(lake))
+    found = open_lake(load_lake(tmp_path / "lake.yaml", environ={"LAKE_HOME": str(tmp_path)}))
+    in_s3 = build_definitions(found).get_repository_def().asset_graph
+    assert {
+        key.path[0]: in_s3.get(key).metadata[FILES].value.removeprefix(f"{CONSOLE}/")
+        for key in (bronze("trips"), silver("trips"), gold("station_daily"))
+    } == {
+        "bronze": "landing?prefix=dms%2Fpublic%2Ftrips%2F",
+        "silver": "tables?prefix=lake%2Fsilver_bikeshare%2Ftrips%2F",
+        "gold": "tables?prefix=lake%2Fgold%2Fstation_daily%2F",
+    }

@@ -100,11 +100,13 @@ OWN_S3 = """
 import dagster as dg
 from dagster_aws.s3 import S3Resource
 
-defs = dg.Definitions(resources={"s3": S3Resource(region_name="eu-north-1")})
+defs = dg.Definitions(
+    resources={"s3": S3Resource(region_name="eu-north-1")}, executor=dg.multiprocess_executor
+)
 """
 
 
-def test_dg_itself_scaffolds_it_in_a_project_with_an_s3_of_its_own(tmp_path: Path) -> None:
+def test_dg_itself_scaffolds_it_in_a_project_with_an_s3_and_an_executor_of_its_own(tmp_path: Path) -> None:
     module = tmp_path / "src/shop"
     (module / "defs").mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text(PROJECT)
@@ -118,7 +120,7 @@ def test_dg_itself_scaffolds_it_in_a_project_with_an_s3_of_its_own(tmp_path: Pat
     with pytest.raises(AssertionError, match="s3"):  # Dagster does not choose between the two
         dg_cli(tmp_path, "list", "defs", "--json")
     component = yaml.safe_load(written.read_text())
-    component["attributes"]["without_resources"] = ["s3"]
+    component["attributes"] |= {"without_resources": ["s3"], "without_executor": True}
     written.write_text(yaml.safe_dump(component))
     listed = json.loads(dg_cli(tmp_path, "list", "defs", "--json"))
     assert ITEMS_KEY.to_user_string() in {asset["asset_key"] for asset in listed["assets"]}

@@ -4,22 +4,29 @@ Here: what a user writes, in real runs. Not here: every type and partition (`io_
 """
 
 import re
+from collections import Counter
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+import yaml
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from lake_assets import TableIOManager, lake_definitions
 from lake_assets.config import S3Config
+from lake_assets.config.config_file import load_lake
 from lake_assets.errors import LakeError
 from lake_assets.orchestration.backfill import backfill
 from lake_assets.orchestration.lake_definitions import open_lake
 from lake_assets.orchestration.sync import sync
-from lake_assets_tests.helpers.lakes.guide_project import GUIDE, examples, write_lake
+from lake_assets_tests.helpers.lakes.guide_project import GUIDE, TRIPS, examples, spark_section, write_lake
+from lake_assets_tests.helpers.lakes.small_lakes import write_file
 from lake_assets_tests.helpers.orchestration.dagster_shop import SALES, Shop, open_shop
 from lake_assets_tests.helpers.servers.s3 import ACCESS, resource
 
@@ -112,12 +119,26 @@ def rows(identifier: str) -> list[dict[str, Any]]:
     return sorted(tables().load_table(identifier).scan().to_arrow().to_pylist(), key=str)
 
 
-def test_the_io_manager_of_the_guide_needs_no_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@dg.asset(key=["gold", "two"], io_manager_key="iceberg_io_manager")
+def two() -> pa.Table:
+    return pa.table({"id": [1, 2]})
+
+
+@dg.asset(ins={"two": dg.AssetIn(two.key)})
+def sum_of(two: pa.Table) -> None:
+    assert pc.sum(two["id"]).as_py() == 3
+
+
+def test_the_io_manager_of_the_guide_needs_no_lake(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is, with the tests' Spark."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     exec(compile(examples()[-1], str(GUIDE), "exec"), names)
-    snapshot = names["defs"].get_repository_def().get_top_level_resources()
-    assert set(snapshot) == {"io_manager"}
+    found = names["defs"].resources["io_manager"]
+    given = found.model_copy(update={"spark": spark_section()})
+    assert dg.materialize([two, sum_of], resources={"iceberg_io_manager": given}).success
 
 
 @pytest.mark.parametrize("severity", list(dg.AssetCheckSeverity))
@@ -264,3 +285,81 @@ def test_silver_in_a_parameter(spark: SparkSession, tmp_path: Path) -> None:
     run = shop.materialize([*(request.asset_selection or ()), reader.key])
     assert run.success
     assert seen == [2]
+
+
+def test_the_replaced_io_manager_of_the_guide(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_lake(tmp_path)
+    names: dict[str, Any] = {}
+    exec(compile(examples()[2], str(GUIDE), "exec"), names)
+    with caplog.at_level("INFO"):
+        defs = dg.Definitions.merge(names["defs"], dg.Definitions(assets=[two, sum_of]))
+        assert run(defs, dg.DagsterInstance.ephemeral(), "gold/two", "sum_of").success
+    assert "gold.two has 2 rows" in caplog.text
+
+
+HEADER = "Op,commit_ts,id,bike_id,started_at"
+NEW_TRIP = "I,2026-03-03 12:00:00,4,9,2026-03-03 11:00:00"
+BIKES_NOW = """/*
+description: The trips of each bike.
+partition_column: null
+columns: {bike_id: long, trips: long}
+*/
+SELECT bike_id, count(*) AS trips FROM silver_bikes.trips GROUP BY bike_id
+"""
+
+
+@pytest.mark.parametrize("how", ["given", "merged"])
+def test_an_io_manager_and_an_executor_of_the_user(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Steps and the continuous run pass through it: it counts."""
+    monkeypatch.chdir(tmp_path)
+    write_lake(tmp_path)
+    file, counted = tmp_path / "lake.yaml", Counter[str]()
+    (tmp_path / "bikes_now.sql").write_text(BIKES_NOW)
+    brief = {"hand_over_after": "1s", "report_every": "0s"}
+    sections = {"gold": {"marts": ["bikes_now.sql"]}, "automation": {"continuous": brief}}
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | sections))
+
+    class Counting(TableIOManager):
+        def read(self, identifier: str, snapshot_id: int | None) -> DataFrame:
+            counted[f"read {identifier}"] += 1
+            return super().read(identifier, snapshot_id)
+
+        def store(self, identifier: str, *given: Any) -> dict[str, Any]:
+            counted[f"store {identifier}"] += 1
+            return super().store(identifier, *given)
+
+        def load_input(self, context: dg.InputContext) -> Any:
+            counted[f"load {context.asset_key.path[-1]}"] += 1
+            return super().load_input(context)
+
+    @dg.io_manager(required_resource_keys={"lake"})
+    def counting(context: dg.InitResourceContext) -> TableIOManager:
+        return Counting(context.resources.lake.runtime)
+
+    @dg.asset(ins={"trips": dg.AssetIn(["silver", "bikes", "trips"])})
+    def count(trips: Any) -> None:
+        assert trips.count() == len(TRIPS)
+
+    key = "iceberg_io_manager"
+    lake = lake_definitions(file, resources={key: counting if how == "given" else None}, executor=None)
+    mine = dg.Definitions(
+        assets=[count],
+        resources={key: counting} if how == "merged" else {},
+        executor=dg.multiprocess_executor,
+    )
+    defs, instance = dg.Definitions.merge(lake, mine), dg.DagsterInstance.ephemeral()
+    assert defs.executor is dg.multiprocess_executor
+    sync(open_lake(load_lake(file)), instance)
+    tables().drop_table("gold.bikes_now")
+    assert not counted, "the command loads lake.yaml alone"
+    assert run(defs, instance, "gold/bikes_now", "count").success
+    assert counted == {"read silver_bikes.trips": 1, "store gold.bikes_now": 1, "load trips": 1}
+    write_file(tmp_path, "public/trips/20260303-120000000.csv", [HEADER, NEW_TRIP])
+    assert defs.resolve_job_def("bikes_continuous").execute_in_process(instance=instance).success
+    assert counted == {"read silver_bikes.trips": 2, "store gold.bikes_now": 2, "load trips": 1}
+    assert rows("gold.bikes_now") == [{"bike_id": 7, "trips": 2}, {"bike_id": 9, "trips": 2}]

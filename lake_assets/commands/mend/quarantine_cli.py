@@ -3,6 +3,7 @@
 Here: options and output. Not here: the work (`quarantine_commands.py`).
 """
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,8 @@ from lake_assets.commands.show.console import messages, results
 from lake_assets.words import many
 
 if TYPE_CHECKING:
+    from rich.table import Table as Columns
+
     from lake_assets.bronze.quarantine.quarantine_log import Held
     from lake_assets.lake import Lake
 
@@ -31,8 +34,6 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List what is set aside."""
-    from rich.table import Table as Columns
-
     from lake_assets.silver.table.masks import shown
 
     lake = lake_to_show(context)
@@ -43,10 +44,7 @@ def list_(
     if not rows:
         typer.echo("Nothing is set aside.")
         return
-    printed = Columns("id", "state", "table", "file", "line", "reason")
-    for held in rows:
-        printed.add_row(held.id, held.state, held.silver_table, held.key, _line(held), held.reason)
-    results(200).print(printed)
+    results(200).print(_listed(rows))
 
 
 @quarantine.command()
@@ -110,6 +108,17 @@ def discard(context: typer.Context, ids: Ids = None, table: Table = None) -> Non
     lake = lake_of(context)
     rows = discard_rows(lake.runtime, _chosen(lake, table, _some(ids, table)))
     typer.echo(f"{many(len(rows), 'row', 'were')} discarded.")
+
+
+def _listed(rows: "Iterable[Held]") -> "Columns":
+    from rich.table import Column
+    from rich.table import Table as Columns
+
+    texts = (Column(name, overflow="fold") for name in ("state", "table", "file", "line", "reason"))
+    printed = Columns(Column("id", no_wrap=True), *texts)  # an id is copied
+    for held in rows:
+        printed.add_row(held.id, held.state, held.silver_table, held.key, _line(held), held.reason)
+    return printed
 
 
 def _some(ids: list[str] | None, table: str | None) -> list[str]:

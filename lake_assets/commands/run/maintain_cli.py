@@ -52,7 +52,7 @@ _COLUMNS: Mapping[str, "Callable[[Maintained], str]"] = {
     "data files": lambda done: f"{done.files_before:,} → {done.files_after:,}",
     "rewritten": lambda done: f"{done.files_rewritten:,}",
     "snapshots": lambda done: f"{done.snapshots_before:,} → {done.snapshots_after:,}",
-    "branches dropped": lambda done: f"{done.branches_dropped:,}",
+    "branches\ndropped": lambda done: f"{done.branches_dropped:,}",
     "orphans": lambda done: f"{done.orphans_removed:,}",
     "seconds": lambda done: f"{done.seconds:.1f}",
 }

@@ -46,7 +46,7 @@ def table_of(
     )
     for number, name in enumerate(shown):
         is_text = number == 0 or name in left
-        table.add_column(name, justify="left" if is_text else "right", no_wrap=not is_text)
+        table.add_column(name, justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold")
     for line in lines:
         table.add_row(*(line[name] for name in shown))
     return table

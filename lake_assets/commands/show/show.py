@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from rich.bar import Bar
 from rich.console import Console
@@ -105,7 +105,8 @@ def show_rows(console: Console, title: str, rows: Sequence[dict[str, Any]], colu
         return
     table = Table(title=title, title_justify="left", title_style="bold")
     for name in columns:
-        table.add_column(name.replace("_", " "), justify="right" if _is_number(rows[0][name]) else "left")
+        justify: Literal["right", "left"] = "right" if _is_number(rows[0][name]) else "left"
+        table.add_column(name.replace("_", " "), justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*(_text(row[name]) for name in columns))
     console.print(table)

@@ -10,6 +10,7 @@ import os
 import random
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -18,6 +19,7 @@ from pyspark.sql import DataFrame
 
 from lake_assets.config import Column as ColumnConfig
 from lake_assets.config import LakeConfig, SourceConfig
+from lake_assets.config.config_file import resolve_paths
 from lake_assets.errors import ApplyConflict
 from lake_assets.gold.partition_rows import table_frame
 from lake_assets.gold.write_mart import KEYED, Computed, Mode, Store, write
@@ -102,6 +104,11 @@ class TableIOManager(dg.IOManager):
         metadata, store = context.definition_metadata, computed.store
         if store is None:
             rows = run_partitions(context, metadata)
+            if rows is not None and not rows.parts:
+                raise dg.DagsterInvariantViolationError(
+                    f"{context.asset_key.to_user_string()}: the run has no partitions; does its range end before it "
+                    "begins?"
+                )
             transforms = partition_by(context, rows, computed.types)
             store = Store(rows, transforms, *_mode(context))
         identifier = table_identifier(context.asset_key)
@@ -189,7 +196,8 @@ class IcebergIOManager(dg.ConfigurableIOManagerFactory[TableIOManager]):
     """The IO manager for a project without a lake: only a catalog, and Spark.
 
     `catalog` and `spark` are the sections of these names in lake.yaml. `${NAME}` in a value is an environment variable:
-    Dagster's UI shows the configuration, so that no secret may be in it. See `TableIOManager`.
+    Dagster's UI shows the configuration, so that no secret may be in it. Relative paths count from the working
+    directory. See `TableIOManager`.
     """
 
     catalog: dict[str, Any]
@@ -197,7 +205,8 @@ class IcebergIOManager(dg.ConfigurableIOManagerFactory[TableIOManager]):
 
     def create_io_manager(self, context: dg.InitResourceContext) -> TableIOManager:
         """Shares the sessions of other steps of this process."""
-        given = _expanded({"catalog": self.catalog, "spark": self.spark})
+        given: dict[str, Any] = _expanded({"catalog": self.catalog, "spark": self.spark})
+        resolve_paths(given, Path.cwd())  # Java's working directory may be another
         return TableIOManager(_runtime(json.dumps(given, sort_keys=True)))
 
 

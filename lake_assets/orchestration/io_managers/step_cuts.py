@@ -27,15 +27,26 @@ class StepCuts:
 
     def metadata(self, context: dg.InputContext) -> Mapping[str, object]:
         """The input's metadata, with the time of the step's cut instead of `newest`. Raises
-        DagsterInvariantViolationError if the inputs have no cut in common."""
+        DagsterInvariantViolationError if the inputs have no cut in common, or Dagster does not say which they are."""
         given = context.definition_metadata
-        if given.get(CUT) != NEWEST or (step := _step(context)) is None:
+        if given.get(CUT) != NEWEST:
             return given
+        try:
+            ins = context.op_def.ins.items()
+            step = step_inputs(context)
+        except dg.DagsterInvariantViolationError:
+            return given  # an input without a step, as in a test of the IO manager
+        asking = [each for each, of in ins if (of.metadata or {}).get(CUT) == NEWEST]
+        if step is None:
+            if len(asking) == 1:
+                return given
+            raise dg.DagsterInvariantViolationError(
+                f"Dagster {dg.__version__} does not say which tables {context.op_def.name} reads by its inputs "
+                f"{' and '.join(asking)}, so that they have no cut in common: name a time instead of {NEWEST!r} in "
+                f"their metadata {CUT!r}"
+            )
         source, (name, keys) = tuple(context.asset_key.path[:-1]), step
         if (name, source) not in self._chosen:
-            asking = [
-                each for each, of in context.op_def.ins.items() if (of.metadata or {}).get(CUT) == NEWEST
-            ]
             of_source = [key for each in asking if (key := keys[each]) and tuple(key.path[:-1]) == source]
             self._chosen[name, source] = self._newest([table_identifier(key) for key in of_source])
         return {**given, CUT: self._chosen[name, source].isoformat()}
@@ -49,11 +60,3 @@ class StepCuts:
                 f"{' and '.join(tables)} have no consistent cut in common, which the inputs' metadata {CUT!r} asks for"
             )
         return found[0]
-
-
-def _step(context: dg.InputContext) -> tuple[str, Mapping[str, dg.AssetKey | None]] | None:
-    """None for an input without a step, as in a test of the IO manager, or of another Dagster."""
-    try:
-        return step_inputs(context)
-    except dg.DagsterInvariantViolationError:
-        return None

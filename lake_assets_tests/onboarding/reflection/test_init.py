@@ -16,6 +16,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from lake_assets import cli
+from lake_assets.commands.run.warm_spark import warm_spark
 from lake_assets.config import Mode, S3Config
 from lake_assets.config.config_file import ConfigError, load_lake
 from lake_assets.storage.database_connection import SourceError, _without_secrets
@@ -148,6 +149,7 @@ def test_a_real_table_to_a_lake_that_loads(
     assert not end.value.code
     assert "1 source, 3 tables" in capsys.readouterr().out
     for_editors(tmp_path)
+    assert warm_spark(tmp_path / "lake.yaml")[0] is not None, "`dev` starts a server for it"
     monkeypatch.setenv("LAKE_SPARK_MODE", "connect")  # as `lake-assets dev` sets it
     assert load_lake(tmp_path / "lake.yaml").spark.mode == "connect"
 

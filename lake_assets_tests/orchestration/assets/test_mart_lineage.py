@@ -4,28 +4,71 @@ Here: the events of runs. Not here: what a query's plan says (`gold/test_plan_li
 """
 
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.demo.marts import DEMO_MARTS
+from lake_assets.gold.registry import load_mart
 from lake_assets.orchestration.assets import mart_assets
 from lake_assets.orchestration.assets.mart_lineage import LINEAGE
 from lake_assets.orchestration.lake_definitions import build_definitions
-from lake_assets_tests.helpers.lakes.bike_lake import EMPTY_NOW, REVENUE, BikeLake, at, station, status, trip
+from lake_assets_tests.helpers.lakes.bike_lake import (
+    EMPTY_NOW,
+    REVENUE,
+    USED,
+    BikeLake,
+    Row,
+    at,
+    station,
+    status,
+    trip,
+)
 from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, Kept
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+ROWS: dict[str, Row] = {
+    "bikes": {
+        "bike_id": 1,
+        "model": "City 3",
+        "status": "available",
+        "is_electric": True,
+        "battery_percent": "50.00",
+        "bought_on": date(2024, 1, 1),
+    },
+    "members": {
+        "member_id": 1,
+        "email": "1@example.org",
+        "full_name": "Name 1",
+        "plan": "annual",
+        "joined_at": at(1),
+    },
+    "maintenance_tickets": {
+        "bike_id": 1,
+        "ticket_no": 1,
+        "opened_at": at(1, "01:00"),
+        "closed_at": at(1, "02:00"),
+        "severity": "low",
+        "description": "flat tyre",
+        "cost": None,
+    },
+}
+
 
 @pytest.fixture(scope="module")
 def bikes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BikeLake]:
-    """A lake with a day of one station, whose marts are computed."""
-    lake = BikeLake(tmp_path_factory.mktemp("bikes"))
+    """A lake with a day of one station, whose marts are computed, all of the demonstration's."""
+    tables = (*USED, "bikes", "members", "maintenance_tickets")
+    lake = BikeLake(tmp_path_factory.mktemp("bikes"), tables=tables, marts=DEMO_MARTS)
     lake.load("stations", at(1, "00:00"), [station(1, "north")])
     lake.load("station_status", at(1, "00:00:01"), [status(1, 5, at(1))])
     lake.load("trips", at(1, "00:00:02"), [trip(1, at(1, "08:00"), at(1, "08:30"))])
+    for table, row in ROWS.items():
+        lake.load(table, at(1, "00:00:03"), [row])
     lake.change(at(1, "10:00"), ("trips", "U", {"trip_id": 1, "fare": "3.00"}))
     assert lake.apply().success
     lake.compute()
@@ -58,6 +101,24 @@ def test_from_a_marts_column_to_the_column_of_the_files(bikes: BikeLake) -> None
     assert computed_from(bikes, fare) == {column("bronze/bikeshare/trips.fare")}
     (since,) = computed_from(bikes, column(f"gold/{EMPTY_NOW}.empty_since"))
     assert since == column("silver/bikeshare/station_status_changes._commit_ts")
+
+
+FROM_NOTHING = {
+    "racks_empty_now": {"as_of"},
+    "station_daily": {"day", "trips_out", "trips_in"},
+    "trip_revenue_daily": {"trips"},
+    "member_activity_weekly": {"trips"},
+}
+"""By mart, its columns that are computed from no column: numbers of rows, and the days that the run asks for."""
+
+
+@pytest.mark.parametrize("entry", DEMO_MARTS)
+def test_every_column_of_the_demonstration_is_computed_from_silver(bikes: BikeLake, entry: str) -> None:
+    mart = load_mart(entry)
+    from_nothing = {
+        one.name for one in mart.columns if not computed_from(bikes, column(f"gold/{mart.name}.{one.name}"))
+    }
+    assert from_nothing == FROM_NOTHING.get(mart.name, set())
 
 
 def test_a_later_run_of_the_same_code_takes_the_recorded_lineage(

@@ -5,6 +5,7 @@ Real runs and tables, read back through PyIceberg. Not here: other partitions of
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -12,7 +13,9 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.errors import PartitionMismatch
-from lake_assets.orchestration.io_managers.iceberg_io_manager import KEY, WRITE_MODE
+from lake_assets.gold import write_mart
+from lake_assets.iceberg.publish import Attempt, with_properties
+from lake_assets.orchestration.io_managers.iceberg_io_manager import KEY, WRITE_MODE, TableIOManager
 from lake_assets.orchestration.io_managers.run_partitions import PARTITION_BY, PARTITION_COLUMN
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets_tests.helpers.orchestration.daily_marts import mart, run
@@ -110,6 +113,61 @@ def test_a_day_that_is_upserted_again(lake: Lake) -> None:
     with pytest.raises(PartitionMismatch, match="the first in 2024-03-03"):
         asset.run("2024-03-01", [(3, 3, "outside")])
     assert asset.stored()[2] == (3, 3, "c")
+
+
+MODES: dict[str, dict[str, Any]] = {
+    "append": {WRITE_MODE: "append"},
+    "upsert": {WRITE_MODE: "upsert", KEY: "id"},
+    "whole files": {},
+    **{f"deleted by {kind}": {PARTITION_BY: SPECS[kind][0]} for kind in ("month", "bucket", "none")},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_write_that_fails_shows_nothing_and_is_repeated(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """It fails after its rows are in files of its branch, and before it is published."""
+    asset, new = (
+        Daily(lake, f"fails_{mode.replace(' ', '_')}", **MODES[mode]),
+        [(2, 2, "new"), (20, 2, "more")],
+    )
+    asset.run("2024-03-01..2024-03-04", OLD)
+    table = lake.runtime.catalog.load_table(f"gold.{asset.name}")
+    snapshot = table.metadata.current_snapshot_id
+
+    def fail(*given: Any) -> None:
+        assert_old(during=True)
+        raise RuntimeError("the power is off")
+
+    def assert_old(*, during: bool = False) -> None:
+        seen = TableIOManager(lake.runtime).read(f"gold.{asset.name}", None).select("id", "word").collect()
+        assert sorted(map(tuple, seen)) == sorted((number, word) for number, _, word in OLD)
+        assert asset.stored() == OLD
+        assert table.refresh().metadata.current_snapshot_id == snapshot
+        assert len(table.refs()) == 1 + during
+
+    def failing_writer(*given: Any) -> Any:
+        writer: Any = with_properties(*given)
+        return SimpleNamespace(
+            append=lambda: fail(writer.append()),
+            overwrite=lambda condition: fail(writer.overwrite(condition)),
+        )
+
+    for broken, name, failing in (
+        (write_mart, "with_properties", failing_writer),
+        (Attempt, "publish", fail),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(broken, name, failing)
+            with pytest.raises(RuntimeError, match="the power is off"):
+                asset.run("2024-03-02", new)
+        assert_old()
+    asset.run("2024-03-02", new)
+    kept = {"append": OLD, "upsert": [row for row in OLD if row[0] != 2]}
+    expected = [*kept.get(mode, [row for row in OLD if row[1] != 2]), *new]
+    assert asset.stored() == sorted(expected)
+    assert set(table.refresh().refs()) == {"main"}
 
 
 @pytest.mark.parametrize("by", ["id", "bucket(4, id)"])

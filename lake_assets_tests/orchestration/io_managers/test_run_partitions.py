@@ -177,6 +177,73 @@ def test_partitions_of_two_dimensions(lake: Lake) -> None:
     assert [field.name for field in lake.runtime.catalog.load_table("gold.both").spec().fields] == ["city"]
 
 
+RANGES: dict[str, tuple[Any, Any, Sequence[tuple[datetime, str, str]], tuple[str, str], list[int]]] = {
+    # Partitions, columns, the rows; a range of partitions, and the rows that lie in it. Of two dimensions it is the
+    # range of each.
+    "hours": (
+        HOURS,
+        "at",
+        [(at(1, hour), "x", "y") for hour in range(5)],
+        ("2024-03-01-01:00", "2024-03-01-03:00"),
+        [1, 2, 3],
+    ),
+    "a list and added ones": (
+        dg.MultiPartitionsDefinition({"list": CITIES, "new": ADDED}),
+        {"list": "city", "new": "kind"},
+        [(at(1), city, kind) for city in ("bonn", "kiel", "ulm's") for kind in "ab"],
+        ("bonn|b", "kiel|b"),
+        [1, 3],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", RANGES)
+def test_one_run_for_a_range(lake: Lake, kind: str) -> None:
+    definition, column, values, (first, last), within = RANGES[kind]
+    everything = list(range(len(values)))
+    inside, word = everything, "old"
+    seen: list[list[int]] = []
+
+    @dg.asset(
+        key=["gold", f"range_of_{kind.replace(' ', '_')}"],
+        io_manager_key="io",
+        partitions_def=definition,
+        metadata={PARTITION_COLUMN: column},
+    )
+    def own() -> pa.Table:
+        ats, cities, kinds = zip(*(values[number] for number in inside), strict=True)
+        return pa.table(
+            {
+                "id": list(inside),
+                "at": pa.array(ats, AT),
+                "city": cities,
+                "kind": kinds,
+                "word": [word] * len(inside),
+            }
+        )
+
+    @dg.asset(partitions_def=definition, ins={"loaded": dg.AssetIn(key=own.key, input_manager_key="io")})
+    def reader(loaded: pa.Table) -> None:
+        seen.append(sorted(loaded["id"].to_pylist()))
+
+    def run(start: str, end: str, asset: dg.AssetsDefinition = own) -> None:
+        tags = {"dagster/asset_partition_range_start": start, "dagster/asset_partition_range_end": end}
+        materialize(lake, [own, reader], None, tags=tags, selection=[asset])
+
+    whole = ("2024-03-01-00:00", "2024-03-01-04:00") if definition is HOURS else ("bonn|a", "ulm's|b")
+    run(*whole)
+    with pytest.raises(PartitionMismatch, match=r"lies? outside"):
+        run(first, last)
+    with pytest.raises(dg.DagsterInvariantViolationError, match="the run has no partitions"):
+        run(last, first)
+    inside, word = within, "new"
+    run(first, last)
+    expected = [(number, "new" if number in inside else "old") for number in everything]
+    assert stored(lake, own.key.path[-1]) == expected
+    run(first, last, reader)
+    assert seen == [inside]
+
+
 @pytest.mark.parametrize(
     ("definition", "metadata", "message"),
     [

@@ -15,9 +15,11 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from lake_assets.orchestration.io_managers import step_cuts
 from lake_assets.orchestration.io_managers.iceberg_io_manager import TableIOManager
 from lake_assets.orchestration.io_managers.table_values import CUT
 from lake_assets.orchestration.sync import sync
+from lake_assets.silver.apply.cut_tags import cut_tags
 from lake_assets_tests.helpers.files.dms_files import DmsFile
 from lake_assets_tests.helpers.lakes.bank import ACCOUNTS, OPENING, SAVINGS, Bank, bank_lake, in_turns
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -87,3 +89,31 @@ def test_an_own_asset_sees_whole_transactions(spark: SparkSession, tmp_path: Pat
         at_cut.add(money(bench, {CUT: "newest"}, lambda: landed(next_files(turns))))
     assert at_cut == {ALL_MONEY}
     assert len(at_head) > 1, "without a cut, transfers are there by half"
+
+
+def test_another_dagster_that_does_not_name_the_inputs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One input is read at its own newest cut; several could be at different ones, and are refused."""
+    bank, bench = Bank(Random(5)), bank_lake(tmp_path)
+    for _ in range(40):
+        bank.transfer()
+    for files in (bank.loads(), bank.arrivals()):
+        bench.put(*files)
+        assert not sync(bench.lake, dg.DagsterInstance.ephemeral()).failed
+    monkeypatch.setattr(step_cuts, "step_inputs", lambda context: None)
+    with pytest.raises(
+        dg.DagsterInvariantViolationError, match=r"inputs a and c, .*: name a time instead of 'newest'"
+    ):
+        money(bench, {CUT: "newest"})
+    seen: list[int] = []
+
+    @dg.asset(ins={"a": account("savings", **{CUT: "newest"}), "c": account("giro")})
+    def one(a: pa.Table, c: pa.Table) -> None:
+        seen.append(a.num_rows)
+
+    inputs = [dg.AssetSpec(key) for key in one.dependency_keys]
+    assert dg.materialize([*inputs, one], resources={"io": TableIOManager(bench.lake.runtime)}).success
+    assert seen == [ACCOUNTS]
+    newest = max(cut_tags(bench.lake.runtime.catalog.load_table("silver_shop.giro")))
+    assert money(bench, {CUT: newest.isoformat()}) == ALL_MONEY
