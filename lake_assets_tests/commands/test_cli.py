@@ -179,7 +179,7 @@ def test_sync_applies_and_a_second_one_commits_nothing(
     )
     assert items["quarantined"] == 0
     assert items["lag_seconds"] > 0
-    assert items["last_batch"]["kind"] == "cdc"
+    assert items["last_batch"]["kind"] == "full_load", "with the change since"
     assert items["last_batch"]["rows-updated"] == "1"
     assert (others["state"], others["rows"]) == ("no files", 0)
 
