@@ -41,11 +41,14 @@ HOURS = 1_000
 LONG = int(os.environ.get("LAKE_BACKFILL_DAYS", "400"))
 
 
-@pytest.mark.parametrize("days", [12, pytest.param(LONG, marks=pytest.mark.timeout(7200))])
-def test_killed_backfills_beside_a_feed(tmp_path: Path, days: int) -> None:
+@pytest.mark.parametrize(
+    ("days", "continuous"),
+    [(12, False), (12, True), pytest.param(LONG, False, marks=pytest.mark.timeout(7200))],
+)
+def test_killed_backfills_beside_a_feed(tmp_path: Path, days: int, continuous: bool) -> None:
     """kill -9 of one run of each backfill; of the long one later also of Dagster, Spark and all."""
     (tmp_path / VERSION).write_text("1")
-    for dev in running(tmp_path, days=days - 1, marts=MODULES):
+    for dev in running(tmp_path, days=days - 1, marts=MODULES, continuous=continuous):
         write_history(dev, days=days - 1, changes=25 * days)
         lake = dev.lake()
         wait_for_marts(dev, lake)

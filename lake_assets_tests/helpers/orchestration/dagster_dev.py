@@ -160,9 +160,11 @@ class Dev:
             time.sleep(0.2)
 
 
-def write_lake(folder: Path, start: datetime, marts: Sequence[str] = (), webhook: str = "") -> None:
+def write_lake(
+    folder: Path, start: datetime, marts: Sequence[str] = (), webhook: str = "", *, continuous: bool = False
+) -> None:
     """The shipped lake.yaml with three of its tables, and patience cut to what a test has; `marts` replace its own.
-    `webhook`: where its alarms go."""
+    `webhook`: where its alarms go. `continuous`: whether one run applies all files, as shipped, or a run each batch."""
     lake = yaml.safe_load((ROOT / "lake.yaml").read_text())
     tables = lake["sources"]["bikeshare"]["tables"]
     lake["sources"]["bikeshare"]["tables"] = {f"public.{name}": tables[f"public.{name}"] for name in KEPT}
@@ -175,11 +177,19 @@ def write_lake(folder: Path, start: datetime, marts: Sequence[str] = (), webhook
         lake["gold"]["settings"] = {"empty_rack_limit_minutes": 1} if webhook else lake["gold"]["settings"]
     lake["spark"]["conf"] = {"spark.driver.memory": "1g", **TINY}
     lake["automation"] = {"heartbeat_interval": "1s", "heartbeat_timeout": "12s", "backoff_base": "1s"}
+    if continuous:
+        lake["automation"]["continuous"] = {"report_every": "2s", "daily_marts_every": "5s"}
     (folder / "lake.yaml").write_text(yaml.safe_dump(lake, sort_keys=False))
 
 
 def running(
-    folder: Path, *, plain: bool = False, days: float = 1.5, marts: Sequence[str] = (), webhook: str = ""
+    folder: Path,
+    *,
+    plain: bool = False,
+    days: float = 1.5,
+    marts: Sequence[str] = (),
+    webhook: str = "",
+    continuous: bool = False,
 ) -> Iterator[Dev]:
     """Of a fixture: it is up, and nothing of it is left afterwards. `days`: how long its history is."""
     try:
@@ -190,7 +200,7 @@ def running(
         place(folder)
     now = datetime.now(UTC).replace(microsecond=0)
     dev = Dev(folder, free_port(), now - timedelta(days=days), plain)
-    write_lake(folder, dev.start, marts, webhook)
+    write_lake(folder, dev.start, marts, webhook, continuous=continuous)
     try:
         dev.up()
         yield dev
