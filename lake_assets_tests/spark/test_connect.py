@@ -37,7 +37,7 @@ from lake_assets.spark.connect_token import drop_token, keep_token, token_at
 from lake_assets.spark.preflight import PreflightError, free_port
 from lake_assets.spark.session import SparkSessions, channel, given_token
 from lake_assets_tests.helpers.lakes.command_lake import command_lake, write_items
-from lake_assets_tests.helpers.processes.child import output_of, run_python
+from lake_assets_tests.helpers.processes.child import environment, output_of, run_python
 
 # With the longest test of all: it begins first.
 pytestmark = pytest.mark.slow
@@ -319,6 +319,21 @@ def test_a_server_that_dies_amid_batches(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_a_server_that_hangs_is_given_up(tmp_path: Path) -> None:
     output_of(run_python("-m", "lake_assets_tests.helpers.processes.hung_server", tmp_path, timeout=500))
+
+
+OWN_ASSETS = (
+    "test_resources.py::test_an_own_asset_gets_the_lakes_own",
+    "test_own_assets.py::test_the_example_of_the_guide",
+)
+
+
+@pytest.mark.spark
+def test_own_assets_on_a_server() -> None:
+    """Two of the tests that `make test-connect` runs, in every test run."""
+    tests = [f"lake_assets_tests/orchestration/{test}" for test in OWN_ASSETS]
+    on_a_server = environment(LAKE_TEST_SPARK="connect")
+    done = run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, timeout=300, env=on_a_server)
+    assert "2 passed" in output_of(done)
 
 
 @pytest.mark.spark

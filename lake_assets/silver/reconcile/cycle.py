@@ -56,8 +56,9 @@ class Cycle:
         return self.begun + self.step(every) * self.next
 
     def is_outdated(self, now: datetime, every: timedelta) -> bool:
-        """Whether the cycle is over and the next one is due."""
-        return self.over and now >= self.begun + every - self.step(every) / 2
+        """Whether the cycle is over and the next one is due. Half a step early counts, but no more than a fourteenth of
+        the period: a cycle of one slice would begin twice in it."""
+        return self.over and now >= self.begun + every - min(self.step(every) / 2, every / 14)
 
     def after(
         self,

@@ -5,6 +5,8 @@ Here: the decisions. Not here: the cost (`test_apply_cost.py`), real comparisons
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from lake_assets.silver.reconcile.cycle import Cycle
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -34,9 +36,12 @@ def test_a_slice_is_due_half_a_step_early() -> None:
     second = timedelta(seconds=1)
     assert [*cycle.due(NOON + HOUR / 2 - second, every)] == []
     assert [*cycle.due(NOON + HOUR / 2, every)] == [1]
-    over = Cycle(2, NOON, next=2)
-    assert [over.is_outdated(NOON + 1.5 * HOUR - early, every) for early in (second, 0 * second)] == [
-        False,
-        True,
-    ]
     assert not cycle.is_outdated(NOON + 9 * HOUR, every)
+
+
+@pytest.mark.parametrize(("slices", "early"), [(1, 1), (7, 1), (14, 0.5)])
+def test_a_cycle_begins_once_in_a_period(slices: int, early: float) -> None:
+    """Up to half a day of a week early, if the check is evaluated daily."""
+    over, day, second = Cycle(slices, NOON, next=slices), 24 * HOUR, timedelta(seconds=1)
+    begin = NOON + 7 * day - early * day / 2
+    assert [over.is_outdated(when, 7 * day) for when in (begin - second, begin)] == [False, True]
