@@ -141,7 +141,7 @@ def test_the_seconds_of_a_batch_are_those_of_the_tables(
     found = batch_seconds([bench.table(), None])
     assert found is not None
     assert found[1] == FEWEST, "the full load is not one of them"
-    assert found[0] == pytest.approx(median(seconds), rel=0.5), "the commit has them before the publish"
+    assert 0 < found[0] <= median(seconds), "the commit has them before the publish"
     monkeypatch.setattr(advise_cli, "lake_of", lambda context: bench.lake)
     (tmp_path / "lake.yaml").touch()
     told = CliRunner().invoke(app, ["--config", str(tmp_path / "lake.yaml"), "advise"])

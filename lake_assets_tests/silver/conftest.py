@@ -15,7 +15,7 @@ from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded,
 from lake_assets_tests.helpers.reconcile.restored import restorer
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def changes_of_their_own() -> Iterator[None]:
     """Changes that land with a full load are a batch of their own here, since most of these tests are about batches of
     changes. Both are one batch in `apply/test_small_loads.py`, in some of the random histories and outside of this
@@ -37,7 +37,8 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Calla
     found, clock = Bench(tmp_path_factory.mktemp("shop"), {"public.items": ITEMS}), Clock()
     found.put(loaded({1: "a", 2: "b", 3: "c"}))
     found.put(changed(clock, ("U", 1, "changed"), ("D", 2, "b"), ("I", 4, "new")))
-    found.apply()
+    with patch.object(turn, "SMALL_LOAD", 0):
+        found.apply()
     assert values(found) == {1: "changed", 3: "c", 4: "new"}
     return restorer(found)
 
