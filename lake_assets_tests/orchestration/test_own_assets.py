@@ -23,7 +23,7 @@ from lake_assets.config import S3Config
 from lake_assets.config.config_file import load_lake
 from lake_assets.errors import LakeError
 from lake_assets.orchestration.backfill import backfill
-from lake_assets.orchestration.lake_definitions import open_lake
+from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.orchestration.sync import sync
 from lake_assets_tests.helpers.lakes.guide_project import GUIDE, TRIPS, examples, spark_section, write_lake
 from lake_assets_tests.helpers.lakes.small_lakes import write_file
@@ -176,12 +176,7 @@ def test_a_blocking_check_of_the_user_holds_the_marts_of_commands(
     if severity is dg.AssetCheckSeverity.WARN or not blocking:
         assert set(sync(lake, shop.instance).marts) == {mart.name for mart in lake.marts}
         return
-    reason = r"waits for silver/shop/sales: no_forbidden_sale \(it failed in Dagster at .*: evaluate it there again\)"
-    held = sync(lake, shop.instance)
-    assert not held.marts
-    assert all(re.search(reason, held.waiting[mart.identifier]) for mart in lake.marts)
-    with pytest.raises(LakeError, match=reason):
-        list(backfill(lake, shop.instance, "sales_daily", "2026-03-01", "2026-03-01"))
+    assert_commands_are_held(lake, shop)
     shop.change("sales", [1], op="U", name="allowed")
     assert not sync(lake, shop.instance).marts, "the command does not evaluate it"
     assert check_alone(shop).execute_in_process(instance=shop.instance).success
@@ -214,12 +209,7 @@ def test_a_blocking_check_of_the_user_that_raises_holds_the_marts(
     shop.change("sales", [1], op="U", name="unreadable")
     assert not shop.apply().success
     assert "waits for silver/shop/sales: no_forbidden_sale" in shop.refusal("marts")
-    reason = r"no_forbidden_sale \(it failed in Dagster at .*: evaluate it there again\)"
-    held = sync(lake, shop.instance)
-    assert not held.marts
-    assert all(re.search(reason, held.waiting[mart.identifier]) for mart in lake.marts)
-    with pytest.raises(LakeError, match=reason):
-        list(backfill(lake, shop.instance, "sales_daily", "2026-03-01", "2026-03-01"))
+    assert_commands_are_held(lake, shop)
     shop.change("sales", [1], op="U", name="allowed")
     assert shop.apply().success
     assert set(sync(lake, shop.instance).marts) == {mart.name for mart in lake.marts}
@@ -246,6 +236,16 @@ def test_a_blocking_check_holds_the_marts_when_it_breaks_off_not_before(
         else:
             shop.instance.report_run_canceled(run)
         assert bool(shop.tick("marts").run_requests) is not begins
+
+
+def assert_commands_are_held(lake: Lake, shop: Shop) -> None:
+    """`sync` and `backfill` compute no mart, and name the user's check."""
+    reason = r"waits for silver/shop/sales: no_forbidden_sale \(it failed in Dagster at .*: evaluate it there again\)"
+    held = sync(lake, shop.instance)
+    assert not held.marts
+    assert all(re.search(reason, held.waiting[mart.identifier]) for mart in lake.marts)
+    with pytest.raises(LakeError, match=reason):
+        list(backfill(lake, shop.instance, "sales_daily", "2026-03-01", "2026-03-01"))
 
 
 def check_alone(shop: Shop) -> dg.JobDefinition:
