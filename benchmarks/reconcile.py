@@ -107,12 +107,8 @@ def measure_check(bench: Bench, rows: int, minutes: float, ending: str) -> None:
                 print(outcome.state, flush=True)
                 mend(bench, target, outcome)
             if period == 2 and batches == 1:
-                assert (
-                    rewrite(
-                        bench.lake, target.identifier, f"id = {source.alive[rows // 2]}", price="price + 1"
-                    )
-                    == 1
-                )
+                one = f"id = {source.alive[rows // 2]}"
+                assert rewrite(bench.lake, target.identifier, one, price="price + 1") == 1
         print(
             f"period {period}: {batches} batches took {applied:.1f} s, {evaluations} evaluations {compared:.1f} s: "
             f"{100 * compared / applied:.1f} %",
