@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.errors import TableStopped
 from lake_assets.schema.alter_columns import SilverSchema
+from lake_assets.silver.apply import turn
 from lake_assets.spark.sql import Sql
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -136,11 +137,20 @@ def test_living_through_six_changes(lived: Bench) -> None:
     ]
 
 
-def test_a_replay_of_the_whole_history_gives_the_same_table(lived: Bench) -> None:
+BATCHES = pytest.mark.parametrize(
+    ("small_load", "kinds"), [(turn.SMALL_LOAD, ["full_load"]), (0, ["full_load", "cdc"])]
+)
+
+
+@BATCHES
+def test_a_replay_of_the_whole_history_gives_the_same_table(
+    lived: Bench, monkeypatch: pytest.MonkeyPatch, small_load: int, kinds: list[str]
+) -> None:
     """The silver table is dropped, and built from the files again: each by the contract that first decided it."""
     before, ids = rows(lived), fields(lived)
     lived.lake.runtime.catalog.drop_table("silver_shop.items")
-    assert [batch.kind for batch in lived.apply()["items"]] == ["full_load", "cdc"]
+    monkeypatch.setattr(turn, "SMALL_LOAD", small_load)
+    assert [batch.kind for batch in lived.apply()["items"]] == kinds
     assert (rows(lived), fields(lived)) == (before, ids)
 
 
@@ -224,7 +234,10 @@ def test_killed_between_two_changes_of_columns(
     assert fields(bench)[:5] == [f for f in fields(bench) if f[0] <= 5]
 
 
-def test_a_column_that_silver_drops(spark: SparkSession, tmp_path: Path) -> None:
+@BATCHES
+def test_a_column_that_silver_drops(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_load: int, kinds: list[str]
+) -> None:
     policies = {"schema_changes": {"dropped": "drop"}}
     bench = Bench(tmp_path, config({"id": "int not null", "a": "string", "b": "string"}, **policies))
     bench.put(load_file(TABLE, [{"id": 1, "a": "x", "b": "y"}]))
@@ -243,7 +256,8 @@ def test_a_column_that_silver_drops(spark: SparkSession, tmp_path: Path) -> None
     assert [row["b"] for row in rows(bench)] == [None, None, "new"]
     before = rows(bench), fields(bench)
     bench.lake.runtime.catalog.drop_table("silver_shop.items")
-    bench.apply()
+    monkeypatch.setattr(turn, "SMALL_LOAD", small_load)
+    assert [batch.kind for batch in bench.apply()["items"]] == kinds
     assert (rows(bench), fields(bench)) == before
 
 

@@ -21,7 +21,7 @@ from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_missing_rows
 from lake_assets.bronze.reader.places import in_places, placed, plain
 from lake_assets.bronze.reader.read_changes import checked_files, read_changes
-from lake_assets.config import Column, Mode
+from lake_assets.config import Mode
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.images import to_current_contract
 from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used
@@ -105,20 +105,20 @@ class Reading:
                 name=self._table,
                 table=table,
                 dms=contract.dms,
-                with_changes=self._has_known_keys(contract.columns),
+                with_changes=self._has_known_keys(group.version),
             )
             if files is None:
                 return None
             found |= {file.offset: one for file, one in zip(group.files, files, strict=True)}
         return found
 
-    def _has_known_keys(self, columns: Sequence[Column]) -> bool:
-        """Whether files with these columns have the keys as silver has them, and few enough to look at."""
+    def _has_known_keys(self, version: ContractVersion) -> bool:
+        """Whether files of the version have the keys as silver has them, and few enough to look at."""
         target = self._target
         are_changes = all(part.file.kind is FileKind.CDC for part in self.parts)
         is_simple = are_changes and target.mode is Mode.CURRENT and not target.may_be_partial
         is_plain = not set(target.key) & set(target.config.mask)
-        return is_simple and is_plain and columns == target.image_columns and self.rows_counted <= MOST_ROWS
+        return is_simple and is_plain and self._is_current(version) and self.rows_counted <= MOST_ROWS
 
     @property
     def usable(self) -> DataFrame:
@@ -199,7 +199,7 @@ class Reading:
         return found
 
     def _read(self, spark: SparkSession, group: "_FileGroup", *, explain: bool) -> DataFrame:
-        contract, target, contracts = group.version.contract, self._target, self._contracts
+        contract, target = group.version.contract, self._target
         table = contract.table(target.config, group.gone)
         changes = read_changes(
             spark,
@@ -212,8 +212,8 @@ class Reading:
             explain=explain,
             checked=self._files is not None,
         )
-        if contract.columns != target.image_columns:
-            names = contracts.names_today(group.version.number, drops=target.schema_changes.dropped == "drop")
+        if not self._is_current(group.version):
+            names = self._names_today(group.version)
             changes = to_current_contract(
                 changes,
                 contract.columns,
@@ -224,6 +224,17 @@ class Reading:
             )
         # By today's names: also of a file that was written before its column was masked or renamed.
         return masked(changes, target.config.mask, target.matched_by, target.salt)
+
+    def _is_current(self, version: ContractVersion) -> bool:
+        """Whether the version has silver's columns. One of the same name is another column if the first was dropped or
+        renamed in between."""
+        columns = version.contract.columns
+        unchanged = {column.name: column.name for column in columns}
+        return columns == self._target.image_columns and self._names_today(version) == unchanged
+
+    def _names_today(self, version: ContractVersion) -> dict[str, str]:
+        drops = self._target.schema_changes.dropped == "drop"
+        return self._contracts.names_today(version.number, drops=drops)
 
     def checkpointed(self, rows: DataFrame, *observed: Observed) -> DataFrame:
         """Computes rows that derive from `good` now; fills the observations in their plan."""
