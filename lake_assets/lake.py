@@ -29,7 +29,7 @@ class Lake:
     checks: tuple[DataCheck, ...]
     """Those that are evaluated on a schedule or by hand."""
     broken: tuple[str, ...] = ()
-    """Why marts of lake.yaml are left out."""
+    """Why marts are left out, or no check is there: no mart may be computed."""
 
     @property
     def config(self) -> LakeConfig:
@@ -49,9 +49,16 @@ def open_lake(
     return Lake(runtime or LakeRuntime(config), targets, found, checks)
 
 
-def open_without_broken_marts(config: LakeConfig) -> Lake:
-    """The lake for a command that only shows what is in it: without the marts that cannot be used, and without checks,
-    which may be of such a mart."""
+def open_without_broken_marts(config: LakeConfig, runtime: LakeRuntime | None = None) -> Lake:
+    """As `open_lake`, for a command that needs no mart. If a mart, alarm or check is unusable, the lake is without the
+    marts that cannot be used, and without checks, which may be of such a mart."""
+    try:
+        return open_lake(config, runtime)
+    except LakeError as error:
+        return _without_broken_marts(config, runtime or LakeRuntime(config), error)
+
+
+def _without_broken_marts(config: LakeConfig, runtime: LakeRuntime, refused: LakeError) -> Lake:
     usable, broken = [], []
     for entry in config.gold.marts:
         try:
@@ -62,4 +69,4 @@ def open_without_broken_marts(config: LakeConfig) -> Lake:
         else:
             usable.append(mart)
     targets = tuple(lake_targets(config, tracked_columns(usable, config)))
-    return Lake(LakeRuntime(config), targets, tuple(usable), (), tuple(broken))
+    return Lake(runtime, targets, tuple(usable), (), tuple(broken) or (str(refused),))

@@ -28,14 +28,20 @@ def lake_of(context: typer.Context) -> "Lake":
 def lake_to_show(context: typer.Context) -> "Lake":
     """As `lake_of`, for a command that only shows what is in the lake. A mart that cannot be used is left out and named
     on standard error."""
-    from lake_assets.commands.show.console import messages
     from lake_assets.config.config_file import load_lake
     from lake_assets.lake import open_without_broken_marts
 
     lake = open_without_broken_marts(load_lake(context.obj))
+    name_broken_marts(lake)
+    return lake
+
+
+def name_broken_marts(lake: "Lake") -> None:
+    """Prints on standard error why marts are left out."""
+    from lake_assets.commands.show.console import messages
+
     for reason in lake.broken:
         messages().print(reason, highlight=False)
-    return lake
 
 
 def print_json(found: Any) -> None:

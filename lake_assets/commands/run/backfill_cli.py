@@ -25,7 +25,7 @@ def backfill(
     """Compute partitions of a mart again. If it is stopped, `sync` or the sensors compute what is left."""
     from lake_assets.rounds.requested_periods import asked_periods
 
-    lake = opened(context.obj, None, None)
+    lake = opened(context.obj, needs_marts=True)
     # Report a mistake in the arguments before Spark starts.
     asked_periods(lake.config, lake.marts, mart, first, last)
     lake.runtime.sessions.begin()

@@ -31,7 +31,7 @@ def maintain(
     from lake_assets.orchestration.runs.run_retention import OldRuns
     from lake_assets.spark.causes import root_cause
 
-    lake = opened(context.obj, source, table)
+    lake = opened(context.obj, source, table, needs_marts=True)
     err = messages()
     outcomes = []
     for done in maintained(lake, source, table):

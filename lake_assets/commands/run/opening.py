@@ -10,16 +10,25 @@ from pathlib import Path
 import typer
 
 from lake_assets.bronze.log.file_log import TABLE as LOG_TABLE
+from lake_assets.commands.options import name_broken_marts
 from lake_assets.commands.run.warm_spark import on_running_server
 from lake_assets.commands.setup.folder import local_folder
-from lake_assets.lake import Lake, open_lake
+from lake_assets.lake import Lake, open_lake, open_without_broken_marts
 from lake_assets.runtime import LakeRuntime
 from lake_assets.spark.session import check_spark
 
 
-def opened(path: Path, source: str | None = None, table: str | None = None, *, spark: bool = True) -> Lake:
-    """The lake of a lake.yaml, on the Spark Connect server of `dev` if one runs. Raises ConfigError; PreflightError if
-    `spark` is true and Spark cannot start; BadParameter for an unknown source or table (see `Target.is_called`);
+def opened(
+    path: Path,
+    source: str | None = None,
+    table: str | None = None,
+    *,
+    spark: bool = True,
+    needs_marts: bool = False,
+) -> Lake:
+    """The lake of a lake.yaml, on the Spark Connect server of `dev` if one runs. A mart that cannot be used is left out
+    and named on standard error; with `needs_marts` it raises LakeError. Raises ConfigError; PreflightError if `spark`
+    is true and Spark cannot start; BadParameter for an unknown source or table (see `Target.is_called`);
     CatalogUnavailable, or what the catalog's client raises, if the catalog does not answer."""
     config = on_running_server(path)
     if spark:
@@ -28,7 +37,9 @@ def opened(path: Path, source: str | None = None, table: str | None = None, *, s
         raise _unknown("source", source, config.sources)
     # Spark's messages go to a file: they would bury the command's own output.
     log = local_folder(config, path) / "spark.log"
-    lake = open_lake(config, LakeRuntime(config, spark_log=log))
+    runtime = LakeRuntime(config, spark_log=log)
+    lake = open_lake(config, runtime) if needs_marts else open_without_broken_marts(config, runtime)
+    name_broken_marts(lake)
     own = [target for target in lake.targets if source in (None, target.source)]
     if table is not None and not any(target.is_called(table) for target in own):
         raise _unknown("table", table, {target.table for target in own})

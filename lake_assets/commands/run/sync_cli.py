@@ -30,7 +30,8 @@ def run_sync(path: Path, source: str | None, table: str | None, gold: bool, laye
     lake = opened(path, source, table, spark=False)
     start = time.perf_counter()
     with ProgressBar(err) as bar:
-        work = find_work(lake, source=source, table=table, gold=gold, progress=bar)
+        may_compute = gold and not lake.broken
+        work = find_work(lake, source=source, table=table, gold=may_compute, progress=bar)
         result = work.result if work.idle else _do(path, lake, work, bar)
     alarms = send_alarms(lake.runtime, AlarmLog(lake.runtime.catalog))
     if not result.nothing_pending:
@@ -75,6 +76,9 @@ def run_sync(path: Path, source: str | None, table: str | None, gold: bool, laye
             f"{many(len(result.applied), 'table')} and {many(len(result.marts), 'mart')} in "
             f"{time.perf_counter() - start:.1f} s"
         )
+    if gold and lake.broken:
+        err.print("No mart is computed before that is corrected.")
+        return 1
     return result.exit_code
 
 
