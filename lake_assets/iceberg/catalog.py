@@ -64,7 +64,8 @@ def _opened(config: CatalogConfig) -> Catalog:
             "uri": f"sqlite:///{path}?timeout={SQLITE_BUSY_SECONDS}",
         }
     elif config.type == "jdbc":
-        properties |= {"type": "sql", "uri": _database(config)}
+        # A database closes connections: when it restarts, or when they rest.
+        properties = {"pool_pre_ping": "true"} | properties | {"type": "sql", "uri": _database(config)}
     else:
         properties |= {"type": config.type} | ({"uri": uri(config)} if config.uri else {})
     # When two processes open a new catalog at once, both try to create its tables, and one of them fails.

@@ -33,9 +33,30 @@ def spark_catalog_conf(config: CatalogConfig) -> dict[str, str]:
             f"{prefix}.uri": f"jdbc:sqlite:{uri(config)}?busy_timeout={SQLITE_BUSY_SECONDS * 1000}",
             f"{prefix}.jdbc.schema-version": "V1",
         }
+    elif config.type == "jdbc":
+        conf |= {f"{prefix}.{key}": value for key, value in _jdbc(uri(config)).items()}
     else:
         conf |= {f"{prefix}.type": config.type} | ({f"{prefix}.uri": uri(config)} if config.uri else {})
     return conf
+
+
+def _jdbc(address: str) -> dict[str, str]:
+    """The settings for a database at a SQLAlchemy URL, with or without `jdbc:` before it: a JDBC driver takes user and
+    password apart from the address."""
+    from sqlalchemy.engine import URL, make_url
+
+    url = make_url(address.removeprefix("jdbc:"))
+    place = URL.create(
+        url.get_backend_name(), host=url.host, port=url.port, database=url.database, query=url.query
+    )
+    given = {"user": url.username, "password": url.password}
+    login = {f"jdbc.{key}": str(value) for key, value in given.items() if value is not None}
+    return {
+        "type": "jdbc",
+        "uri": f"jdbc:{place.render_as_string(hide_password=False)}",
+        "jdbc.schema-version": "V1",
+        **login,
+    }
 
 
 def warehouse_uri(config: CatalogConfig) -> str:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from lake_assets.config import LakeConfig, S3Config
 from lake_assets.config.aws.secret_references import Value, with_values
-from lake_assets.spark.catalog_conf import spark_catalog_conf
+from lake_assets.spark.catalog_conf import spark_catalog_conf, uri
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.50.3.0"
+POSTGRESQL_JDBC = "org.postgresql:postgresql:42.7.7"
 S3_JARS = (
     "org.apache.hadoop:hadoop-aws:3.4.2",
     "org.apache.iceberg:iceberg-aws-bundle:1.12.0",
@@ -31,6 +32,8 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
     packages = [ICEBERG]
     if lake.catalog.type == "sqlite":
         packages.append(SQLITE_JDBC)
+    if lake.catalog.type == "jdbc" and "postgresql" in uri(lake.catalog).partition("://")[0]:
+        packages.append(POSTGRESQL_JDBC)
     conf = {
         "spark.master": lake.spark.master,
         "spark.app.name": "lake_assets",

@@ -4,7 +4,6 @@ Here: PyIceberg with a database of PostgreSQL. Not here: Spark's sessions (`spar
 """
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,11 +20,10 @@ def test_a_password_that_is_rotated(postgresql: str, s3: S3Config, tmp_path: Pat
     secret = Secret(s3, {"password": "first-pass/word"})
     config = catalog_config(tmp_path, f"jdbc:{login.address(f'${{secret:{secret.name}:password}}')}")
     secrets = Aws(secrets_config(s3, ttl="1h")).secrets
-    catalog: Any = open_catalog(config, secrets)
+    catalog = open_catalog(config, secrets)
     ensure_namespace(catalog, "before")
     login.rotate("second")
     secret.rotate({"password": "second"})
-    catalog.engine.dispose()
     ensure_namespace(catalog, "after")
     assert {("before",), ("after",)} <= set(catalog.list_namespaces())
     # And one that is opened with what was kept.

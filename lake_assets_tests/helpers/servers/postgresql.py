@@ -1,4 +1,4 @@
-"""A PostgreSQL server: its own folder, its own socket, no network.
+"""A PostgreSQL server: its own folder, its own socket, and a port of this machine for Java.
 
 Not here: tables (`test_init.py`).
 """
@@ -15,6 +15,8 @@ from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
+
+from lake_assets.spark.preflight import free_port
 
 PASSWORD = "s3cr:t/@ü"
 
@@ -57,10 +59,12 @@ def postgresql_server() -> Iterator[str]:
     try:
         run("initdb", "-U", "owner", "-A", "scram-sha-256", f"--pwfile={password}", "-E", "UTF8", "--no-sync")
         # -w: returns when the server answers.
-        options = f"-c listen_addresses='' -c unix_socket_directories='{folder}' -c fsync=off"
+        port = free_port()
+        places = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories='{folder}'"
+        options = f"{places} -c fsync=off"
         run("pg_ctl", "-w", "-l", str(folder / "log"), "-o", options, "start")
         try:
-            yield f"postgresql://owner:{quote(PASSWORD, safe='')}@/postgres?host={folder}"
+            yield f"postgresql://owner:{quote(PASSWORD, safe='')}@/postgres?host={folder}&port={port}"
         finally:
             run("pg_ctl", "-m", "immediate", "stop")
     finally:
@@ -85,6 +89,11 @@ class Login:
     def address(self, password: str) -> str:
         """The database's address for this user."""
         return f"postgresql://{self.name}:{password}@{self._place}"
+
+    def port_address(self, password: str) -> str:
+        """As `address`, by TCP."""
+        port = self._server.url.query["port"]
+        return f"postgresql://{self.name}:{password}@127.0.0.1:{port}/postgres"
 
     def _run(self, statement: str) -> None:
         with self._server.begin() as connection:
