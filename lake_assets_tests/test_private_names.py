@@ -63,6 +63,13 @@ def test_what_works_with_this_dagster() -> None:
     assert len(dagster_private.check_statuses("SUCCEEDED", "FAILED") or ()) == 2
     with dg.DagsterInstance.ephemeral() as instance:
         assert dagster_private.evaluated_checks(instance, [dg.AssetKey("table")]) == []
+        evaluation = dg.AssetCheckEvaluation(dg.AssetKey("table"), "right", True, {"why": "so"})
+        assert dagster_private.of_newest_materialization(instance, evaluation) is None, "there is none"
+        instance.report_runless_asset_event(dg.AssetMaterialization("table"))
+        found = dagster_private.of_newest_materialization(instance, evaluation)
+        assert found is not None
+        assert found.target_materialization_data is not None
+        assert (found.asset_check_key, found.metadata) == (evaluation.asset_check_key, evaluation.metadata)
 
 
 @pytest.mark.usefixtures("another_dagster")

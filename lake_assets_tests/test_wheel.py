@@ -42,10 +42,13 @@ import dagster as dg
 from lake_assets.orchestration import dagster_private as private
 
 with dg.DagsterInstance.ephemeral() as instance:
+    instance.report_runless_asset_event(dg.AssetMaterialization("a"))
+    evaluation = dg.AssetCheckEvaluation(dg.AssetKey("a"), "c", True)
     found = {
         "health": private.health(True, ""),
         "check_statuses": private.check_statuses("SUCCEEDED", "FAILED"),
         "evaluated_checks": private.evaluated_checks(instance, [dg.AssetKey("a")]),
+        "of_newest_materialization": private.of_newest_materialization(instance, evaluation),
         "shows_definitions": private.shows_definitions(),
     }
 print("without", *(name for name, value in found.items() if value is None))

@@ -92,6 +92,35 @@ def check_statuses(*names: str) -> set[Any]:
 
 
 @_or_none
+def of_newest_materialization(
+    instance: dg.DagsterInstance, evaluation: dg.AssetCheckEvaluation
+) -> dg.AssetCheckEvaluation | None:
+    """The evaluation as one of its asset's newest materialization; None if there is none. Without that, Dagster's graph
+    takes a check for not executed if another run has materialized the asset since the check's run was launched."""
+    from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+        AssetCheckEvaluationTargetMaterializationData,
+    )
+
+    records = instance.fetch_materializations(evaluation.asset_key, limit=1).records
+    if not records:
+        return None
+    newest = records[0]
+    data = AssetCheckEvaluationTargetMaterializationData(
+        storage_id=newest.storage_id, run_id=newest.run_id, timestamp=newest.timestamp
+    )
+    return dg.AssetCheckEvaluation(
+        evaluation.asset_key,
+        evaluation.check_name,
+        evaluation.passed,
+        evaluation.metadata,
+        data,
+        evaluation.severity,
+        evaluation.description,
+        evaluation.blocking,
+    )
+
+
+@_or_none
 def evaluated_checks(
     instance: dg.DagsterInstance, assets: Sequence[dg.AssetKey]
 ) -> list[dg.AssetCheckKey] | None:

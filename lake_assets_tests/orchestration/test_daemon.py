@@ -1,20 +1,16 @@
 """The real thing, as a user has it: `make dev`, files that land, and nobody who clicks.
 
-Here: webserver, daemon, code server, run processes and the warm Spark together, killed once in the middle, and the
-asset graph in a browser. One Dagster for the whole module, because it is slow to start; so the tests build on each
-other, in this order. Not here: what the sensors decide, case by case (`automation/`), plain `dagster dev`
-(`test_plain_dagster_dev.py`).
-
-LAKE_SCREENSHOT=path keeps the picture of the asset graph there.
+Here: webserver, daemon, code server, run processes and the warm Spark together, a run for each batch, killed once in
+the middle. One Dagster for the whole module, because it is slow to start; so the tests build on each other, in this
+order. Not here: what the sensors decide, case by case (`sensors/`), one run that stays up
+(`test_continuous_daemon.py`), plain `dagster dev` (`test_plain_dagster_dev.py`).
 """
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -36,6 +32,7 @@ from lake_assets.spark.connect_server import port_in_use
 from lake_assets_tests.helpers.orchestration.dagster_dev import (
     KEPT,
     MARTS,
+    REPOSITORY,
     SILVER,
     Dev,
     caught_up,
@@ -45,16 +42,9 @@ from lake_assets_tests.helpers.orchestration.dagster_dev import (
     trips_by_day,
 )
 from lake_assets_tests.helpers.processes.child import environment
-from lake_assets_tests.helpers.servers.chromium import headless_chromium
 from lake_assets_tests.helpers.servers.webhook import Webhook, webhook_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-REPOSITORY = 'repositoryName: "__repository__", repositoryLocationName: "lake_assets"'
-"""An argument of GraphQL queries."""
-
-BUSY = "Loading|Materializing"
-"""In the text of a node that is not drawn yet, or whose asset a run computes; the sensors may start one at any time."""
 
 
 @pytest.fixture(scope="module")
@@ -106,15 +96,12 @@ def test_materialize_applies_what_is_pending(dev: Dev) -> None:
     run_feed(dev.folder / ".lake/bronze", dev.database, rate=100, flush_seconds=0.5, duration=1, seed=3)
     log_arrivals(lake.runtime, "bikeshare")
     assert differences(dev, lake)
-    keys = ", ".join(f'{{path: ["silver", "bikeshare", "{name}"]}}' for name in SILVER)
-    selector = f'selector: {{{REPOSITORY}, jobName: "__ASSET_JOB", assetSelection: [{keys}]}}'
-    launched = "{... on LaunchRunSuccess{run{runId}} ... on PythonError{message}}"
-    run = dev.query(f"mutation{{launchRun(executionParams: {{{selector}}}){launched}}}")["launchRun"]["run"]
+    run = dev.materialize(*(f"silver/bikeshare/{name}" for name in SILVER))
     dev.wait("equal tables", lambda: not differences(dev, lake))
 
     def recorded() -> bool:
         newest = dev.assets()["silver/bikeshare/trips"]["assetMaterializations"][0]
-        return bool(newest["runId"] == run["runId"])
+        return bool(newest["runId"] == run)
 
     dev.wait("its materialization", recorded)
     start_sensor(dev, "bikeshare_files")
@@ -271,69 +258,6 @@ def test_a_spark_that_is_killed_is_started_again_beside_dagster(dev: Dev) -> Non
         assert port_in_use(file.parent) == port
     dev.wait("equal tables", lambda: not differences(dev, lake))
     assert "Spark Connect had died and was restarted" in (dev.folder / "dev.log").read_text(errors="replace")
-
-
-@pytest.mark.browser
-def test_the_asset_graph_shows_all_three_layers(dev: Dev, tmp_path: Path) -> None:
-    dev.wait("end of all runs", lambda: all(run["status"] in ("SUCCESS", "FAILURE") for run in dev.runs()))
-    picture = tmp_path / "asset_graph.png"
-    nodes = asset_nodes(dev, tmp_path / "profile", picture)
-    names: dict[str, set[str]] = {}
-    for name, text in nodes:
-        layer = "bronze" if "File" in text else "gold" if name in MARTS else "silver"
-        names.setdefault(layer, set()).add(name)
-    assert names == {"bronze": set(KEPT), "silver": set(SILVER), "gold": set(MARTS)}
-    computed = [text for name, text in nodes if "File" not in text]
-    assert all("Materialized" in text or "filled" in text for text in computed), computed
-    assert picture.stat().st_size > 20_000
-    if wanted := os.environ.get("LAKE_SCREENSHOT"):
-        shutil.copy(picture, wanted)
-
-
-def asset_nodes(dev: Dev, profile: Path, picture: Path) -> list[tuple[str, str]]:
-    """Name and text of every node of the global asset lineage with its layers expanded; and a picture of it."""
-    from selenium.common.exceptions import StaleElementReferenceException
-    from selenium.webdriver.common.by import By
-
-    browser = headless_chromium(profile)
-
-    def nodes() -> list[tuple[str, str]] | None:
-        try:
-            found = [
-                (name[0].text, node.text)
-                for node in browser.find_elements(By.CSS_SELECTOR, "foreignObject")
-                if (name := node.find_elements(By.CSS_SELECTOR, "[data-tooltip]"))
-            ]
-        except StaleElementReferenceException:
-            return None  # drawn again while it was read
-        known = [node for node in found if "Latest event" in node[1] and not re.search(BUSY, node[1])]
-        checked = [text for _, text in known if re.search(r"5 / \d+ Passed", text)]
-        every = len(known) == len(KEPT) + len(SILVER) + len(MARTS)
-        return known if every and len(checked) == len(SILVER) else None
-
-    def click(xpath: str) -> None:
-        """For a better picture only: what is not there is not clicked."""
-        for element in browser.find_elements(By.XPATH, xpath):
-            browser.execute_script(
-                "arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))", element
-            )
-
-    try:
-        size = {"width": 1600, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        layers = ",".join(f"global%40global%3A{layer}" for layer in ("bronze", "silver", "gold"))
-        browser.get(f"{dev.url}/asset-groups")
-        dev.wait("asset graph", lambda: browser.find_elements(By.CSS_SELECTOR, "foreignObject"), 60)
-        click("//*[text()='Hide navigation']")
-        browser.get(f"{dev.url}/asset-groups?expanded={layers}")
-        found = dev.wait("node of every asset with its checks", nodes, 60)
-        for _ in range(4):
-            click("//*[@aria-label='zoom_out']")
-        time.sleep(2)  # what is still sliding into its place
-        browser.save_screenshot(str(picture))
-        return found
-    finally:
-        browser.quit()
 
 
 @pytest.mark.long

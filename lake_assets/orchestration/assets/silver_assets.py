@@ -33,6 +33,7 @@ from lake_assets.orchestration.checks.silver_checks import (
     state_evaluation,
 )
 from lake_assets.orchestration.checks.stray_check import strays_check
+from lake_assets.orchestration.dagster_private import of_newest_materialization
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY
 from lake_assets.orchestration.shared.asset_keys import bronze_key
 from lake_assets.orchestration.shared.asset_metadata import same_columns, table_metadata
@@ -174,6 +175,8 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
         if isinstance(event, dg.AssetMaterialization) and result.error is None:
             yield dg.MaterializeResult(event.asset_key, metadata=event.metadata)
         else:
+            if isinstance(event, dg.AssetCheckEvaluation) and not result.batches:
+                event = of_newest_materialization(context.instance, event) or event
             # Logged rather than yielded: a failed blocking check that is yielded stops the whole step, and the
             # materialization of a table that failed after a batch would let marts be computed from it.
             context.log_event(event)
@@ -204,7 +207,7 @@ def _evaluate_checks_only(
     for state in table_states(runtime, targets, now) if targets else ():
         for evaluation in _state_evaluations(context.instance, runtime, state, now):
             if dg.AssetCheckKey(evaluation.asset_key, evaluation.check_name) in wanted:
-                context.log_event(evaluation)
+                context.log_event(of_newest_materialization(context.instance, evaluation) or evaluation)
 
 
 def _state_evaluations(

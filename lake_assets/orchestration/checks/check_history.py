@@ -87,6 +87,14 @@ def latest_evaluations(
     return {check: newest for check, newest in found.items() if newest is not None}
 
 
+def latest_runs(
+    instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey]
+) -> dict[dg.AssetCheckKey, str]:
+    """The run of each check's newest execution, whether it has evaluated the check or not."""
+    records = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks) if checks else {}
+    return {check: record.run_id for check, record in records.items()}
+
+
 def _broken_off(instance: dg.DagsterInstance, check: dg.AssetCheckKey, wanted: bool) -> CheckExecution | None:
     """The newest execution that broke off, unless the check has been evaluated since. What only an evaluation says of
     the check is that of the last one."""

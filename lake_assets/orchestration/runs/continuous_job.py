@@ -12,6 +12,7 @@ import dagster as dg
 from lake_assets.config import ContinuousConfig
 from lake_assets.gold.mart import Mart
 from lake_assets.orchestration.assets.mart_assets import repository_of
+from lake_assets.orchestration.dagster_private import of_newest_materialization
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY
 from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.runs.in_flight import unfinished_runs
@@ -59,6 +60,7 @@ def continuous_job(
             settings=settings,
             tables=tables,
             repository=repository_of(context),
+            run_id=context.run_id,
         )
         beat = runtime.lake.automation.heartbeat_interval.total_seconds()
         with Heartbeat(context.instance, context.run_id, beat):
@@ -100,8 +102,12 @@ def _run_rounds(context: dg.OpExecutionContext, rounds: Continuous, settings: Co
 def _report_events(context: dg.OpExecutionContext, rounds: Continuous) -> int:
     events = 0
     for event in rounds.events():
-        # Dagster stores a logged event at once; it would store a yielded one at the end of the op.
-        context.log_event(event)  # type: ignore[arg-type]  # it takes checks, too
+        if isinstance(event, dg.AssetCheckEvaluation) and rounds.is_behind_another_run(event):
+            newest = of_newest_materialization(context.instance, event)
+            context.instance.report_runless_asset_event(newest or event)
+        else:
+            # Dagster stores a logged event at once; it would store a yielded one at the end of the op.
+            context.log_event(event)  # type: ignore[arg-type]  # it takes checks, too
         events += 1
     return events
 

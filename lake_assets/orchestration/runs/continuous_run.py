@@ -8,7 +8,7 @@ of one source, and their events for Dagster. Not here: the job and its sensor (`
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -31,6 +31,7 @@ from lake_assets.orchestration.assets.mart_lineage import Lineage, derived_linea
 from lake_assets.orchestration.assets.silver_report import Event, inconsistencies, turn_events
 from lake_assets.orchestration.assets.versions import mart_versions
 from lake_assets.orchestration.checks.blocking_checks import failed_inputs
+from lake_assets.orchestration.checks.check_history import latest_runs
 from lake_assets.orchestration.checks.silver_checks import ROW_COUNT
 from lake_assets.orchestration.io_managers.iceberg_io_manager import SHOWN, TableIOManager
 from lake_assets.orchestration.runs.marts_in_silver_runs import keeps_up
@@ -84,16 +85,18 @@ class Continuous:
         settings: ContinuousConfig | None = None,
         tables: TableIOManager | None = None,
         repository: dg.RepositoryDefinition | None = None,
+        run_id: str | None = None,
     ) -> None:
         """`tables`: the IO manager by which marts are read and stored; by default the lake's own. `repository`: the
-        definitions that the lake was merged with, whose blocking checks hold marts."""
+        definitions that the lake was merged with, whose blocking checks hold marts. `run_id`: the run that reports the
+        events."""
         self._runtime = runtime
         self._tables = tables or TableIOManager(runtime)
         runtime.branches = KeptBranches(runtime.lake.maintenance.abandoned_after)
         self._source = source
         self._targets = [target for target in targets if target.source == source]
         self._marts = [mart for mart in marts if keeps_up(mart, source)]
-        self._instance, self._repository = instance, repository
+        self._instance, self._repository, self._run_id = instance, repository, run_id
         self._maintenance = MaintenanceSchedule(runtime, self._targets, marts, settings or ContinuousConfig())
         self._arrivals = Arrivals(runtime, source)
         self._unreported = UnreportedFiles(runtime, source)
@@ -104,8 +107,10 @@ class Continuous:
         """By table, the result that has not been reported yet."""
         self._refreshed: dict[str, tuple[int, dict[str, Any]]] = {}
         """By mart, the number of refreshes since the last report, and the newest metadata."""
-        self._passed: dict[tuple[dg.AssetKey, str], float] = {}
+        self._passed: dict[dg.AssetCheckKey, float] = {}
         """By check that passed when it was last reported, when that was."""
+        self._behind: set[dg.AssetCheckKey] = set()
+        """See `is_behind_another_run`."""
         self._held: dict[str, list[str]] = {}
         """By mart that waits, the blocking checks that fail."""
         self._lineage: dict[str, Lineage] = {}
@@ -169,8 +174,9 @@ class Continuous:
         yield from landed_events(self._runtime.lake, self._source, unreported, self._days)
         results, self._results = self._results, {}
         now = datetime.now(UTC)
-        for result in results.values():
-            yield from filter(self._is_news, turn_events(self._runtime, result, now))
+        turns = [event for result in results.values() for event in turn_events(self._runtime, result, now)]
+        self._behind = self._executed_by_others(turns)
+        yield from filter(self._is_news, turns)
         refreshed, self._refreshed = self._refreshed, {}
         for mart in self._marts:
             if mart.name in refreshed:
@@ -184,15 +190,25 @@ class Continuous:
 
     def _is_news(self, event: Event) -> bool:
         """Whether Dagster needs the event: not a check that passes as it did in the same run, some minutes ago."""
-        if not isinstance(event, dg.AssetCheckEvaluation):
+        if not isinstance(event, dg.AssetCheckEvaluation) or self.is_behind_another_run(event):
             return True
-        check, now = (event.asset_key, event.check_name), time.monotonic()
+        check, now = event.asset_check_key, time.monotonic()
         if event.passed and now - self._passed.get(check, -math.inf) < PASSES_EVERY:
             return False
         self._passed.pop(check, None)
         if event.passed:
             self._passed[check] = now
         return True
+
+    def is_behind_another_run(self, event: Event) -> bool:
+        """Whether another run has executed the event's check since this run did. Dagster keeps one execution of a check
+        for each run, in the order in which the runs began: logged by this run, the evaluation would be hidden."""
+        return isinstance(event, dg.AssetCheckEvaluation) and event.asset_check_key in self._behind
+
+    def _executed_by_others(self, events: Iterable[Event]) -> set[dg.AssetCheckKey]:
+        checks = [event.asset_check_key for event in events if isinstance(event, dg.AssetCheckEvaluation)]
+        runs = latest_runs(self._instance, checks)
+        return {check for check, run_id in runs.items() if run_id != self._run_id}
 
     def _seconds_left(self, target: Target) -> float:
         return self._failures.seconds_left(target.identifier)

@@ -1,0 +1,60 @@
+"""The global asset lineage of Dagster's UI, in a browser.
+
+Here: its nodes once they are drawn, and a picture. Not here: what they must show (the tests).
+"""
+
+import re
+import time
+from pathlib import Path
+
+from lake_assets_tests.helpers.orchestration.dagster_dev import KEPT, MARTS, SILVER, Dev
+from lake_assets_tests.helpers.servers.chromium import headless_chromium
+
+BUSY = "Loading|Materializing"
+"""In the text of a node that is not drawn yet, or whose asset a run computes; the sensors may start one at any time."""
+
+
+def asset_nodes(dev: Dev, profile: Path, picture: Path) -> list[tuple[str, str]]:
+    """Name and text of every node of the global asset lineage with its layers expanded; and a picture of it."""
+    from selenium.common.exceptions import StaleElementReferenceException
+    from selenium.webdriver.common.by import By
+
+    browser = headless_chromium(profile)
+
+    def nodes() -> list[tuple[str, str]] | None:
+        try:
+            found = [
+                (name[0].text, node.text)
+                for node in browser.find_elements(By.CSS_SELECTOR, "foreignObject")
+                if (name := node.find_elements(By.CSS_SELECTOR, "[data-tooltip]"))
+            ]
+        except StaleElementReferenceException:
+            return None  # drawn again while it was read
+        known = [node for node in found if "Latest event" in node[1] and not re.search(BUSY, node[1])]
+        checked = [text for _, text in known if re.search(r"5 / \d+ Passed", text)]
+        every = len(known) == len(KEPT) + len(SILVER) + len(MARTS)
+        return known if every and len(checked) == len(SILVER) else None
+
+    def click(xpath: str) -> None:
+        """For a better picture only: what is not there is not clicked."""
+        for element in browser.find_elements(By.XPATH, xpath):
+            browser.execute_script(
+                "arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))", element
+            )
+
+    try:
+        size = {"width": 1600, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        layers = ",".join(f"global%40global%3A{layer}" for layer in ("bronze", "silver", "gold"))
+        browser.get(f"{dev.url}/asset-groups")
+        dev.wait("asset graph", lambda: browser.find_elements(By.CSS_SELECTOR, "foreignObject"), 60)
+        click("//*[text()='Hide navigation']")
+        browser.get(f"{dev.url}/asset-groups?expanded={layers}")
+        found = dev.wait("node of every asset with its checks", nodes, 60)
+        for _ in range(4):
+            click("//*[@aria-label='zoom_out']")
+        time.sleep(2)  # what is still sliding into its place
+        browser.save_screenshot(str(picture))
+        return found
+    finally:
+        browser.quit()

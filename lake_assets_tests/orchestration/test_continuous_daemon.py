@@ -1,0 +1,100 @@
+"""`make dev` as it is shipped: one run that stays up applies all files, and Dagster's UI shows what it does.
+
+Here: the tables, the asset graph in a browser and "Materialize" while that run is under way. One Dagster for the whole
+module; the tests build on each other, in this order. Not here: rounds, case by case (`runs/test_continuous.py`), a run
+for each batch (`test_daemon.py`).
+
+LAKE_SCREENSHOT=path keeps the picture of the asset graph there.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lake_assets.demo.feed import run_feed
+from lake_assets_tests.helpers.orchestration.asset_graph import asset_nodes
+from lake_assets_tests.helpers.orchestration.dagster_dev import (
+    KEPT,
+    MARTS,
+    SILVER,
+    Dev,
+    caught_up,
+    history_lands,
+    running,
+    trips_by_day,
+    trips_in_mart,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+CONTINUOUS = '{pipelineName: "bikeshare_continuous"}'
+"""A filter of runs."""
+
+
+@pytest.fixture(scope="module")
+def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
+    yield from running(tmp_path_factory.mktemp("dev"), continuous=True)
+
+
+def the_run(dev: Dev) -> str:
+    """The run that stays up: there is one, and it is under way."""
+    (run,) = dev.runs(CONTINUOUS)
+    assert run["status"] == "STARTED"
+    return str(run["runId"])
+
+
+def test_files_that_land_become_silver_and_marts(dev: Dev) -> None:
+    history_lands(dev)
+    run = the_run(dev)
+
+    def shown() -> dict[str, Any] | None:
+        assets = dev.assets()
+        keys = [f"silver/bikeshare/{name}" for name in SILVER] + [f"gold/{name}" for name in MARTS]
+        return assets if all(assets[key]["assetMaterializations"] for key in keys) else None
+
+    assets = dev.wait("materializations", shown)
+    of_silver = {assets[f"silver/bikeshare/{name}"]["assetMaterializations"][0]["runId"] for name in SILVER}
+    assert of_silver == {run}
+    assert assets["gold/station_daily"]["partitionStats"]["numMaterialized"] >= len(trips_by_day(dev))
+
+
+def test_materialize_beside_it(dev: Dev) -> None:
+    """Of silver, while the other run applies the same files: both go on, and no row is applied twice."""
+    lake, run = dev.lake(), the_run(dev)
+    clicked = []
+    for seed in (3, 4):
+        run_feed(
+            dev.folder / ".lake/bronze", dev.database, rate=100, flush_seconds=0.5, duration=2, seed=seed
+        )
+        clicked.append(dev.materialize(*(f"silver/bikeshare/{name}" for name in SILVER)))
+
+    def ended() -> dict[str, str] | None:
+        status = {found["runId"]: found["status"] for found in dev.runs() if found["runId"] in clicked}
+        return status if set(status.values()) <= {"SUCCESS", "FAILURE"} else None
+
+    assert dev.wait("end of the runs", ended) == dict.fromkeys(clicked, "SUCCESS")
+    dev.wait("equal tables and marts", lambda: caught_up(dev, lake))
+    assert trips_in_mart(lake) == trips_by_day(dev)
+    assert the_run(dev) == run
+
+
+@pytest.mark.browser
+def test_the_asset_graph_shows_all_three_layers(dev: Dev, tmp_path: Path) -> None:
+    """With the state of each asset and the outcome of each check, not as in progress, while the run is under way."""
+    run, picture = the_run(dev), tmp_path / "asset_graph.png"
+    nodes = asset_nodes(dev, tmp_path / "profile", picture)
+    names: dict[str, set[str]] = {}
+    for name, text in nodes:
+        layer = "bronze" if "File" in text else "gold" if name in MARTS else "silver"
+        names.setdefault(layer, set()).add(name)
+    assert names == {"bronze": set(KEPT), "silver": set(SILVER), "gold": set(MARTS)}
+    computed = [text for name, text in nodes if "File" not in text]
+    assert all("Materialized" in text or "filled" in text for text in computed), computed
+    assert picture.stat().st_size > 20_000
+    assert the_run(dev) == run
+    if wanted := os.environ.get("LAKE_SCREENSHOT"):
+        shutil.copy(picture, wanted)
