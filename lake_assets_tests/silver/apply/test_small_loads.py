@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 
 from lake_assets.errors import TableStopped
 from lake_assets.silver.apply import turn
+from lake_assets.silver.apply.engine import apply_table
+from lake_assets.silver.table.targets import Target
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 
@@ -94,6 +96,52 @@ def test_a_change_that_stops_the_table_leaves_the_load(tmp_path: Path) -> None:
     assert isinstance(result.error, TableStopped)
     assert "no number" in str(result.error)
     assert {row["id"]: row["v"] for row in table.bench.stored()} == dict.fromkeys((1, 2, 3), "old")
+
+
+def test_a_file_that_is_written_again_before_the_first_turn(tmp_path: Path) -> None:
+    table = Loaded(tmp_path, *CHANGES)
+    table.bench.look()
+    (key,) = [key for key, file in table.bench.bucket.items() if file.rows[-1]["v"] == "newer"]
+    table.bench.put(replace(table.bench.bucket[key], rows=table.bench.bucket[key].rows[:1]))
+    assert table.kinds() == ["full_load"]
+    assert table.bench.rows() == table.bench.truth()
+    assert table.bench.stored_by_id("v")[4] == "new"
+
+
+def test_files_that_vanish_and_come_again_before_the_first_turn(tmp_path: Path) -> None:
+    """As DMS deletes a table's files at TRUNCATE, and writes what follows."""
+    tables = {NAME: TABLE | {"on_vanished": "truncate"}, "public.other": TABLE}
+    bench, clock = Bench(tmp_path, tables), Clock()
+    bench.put(load_file("public.other", [{"id": 1, "v": "other"}]))
+    loaded = load_file(NAME, [{"id": number, "v": "old"} for number in (1, 2, 3)])
+    bench.put(loaded, cdc_file(NAME, clock.now, [clock.change("U", {"id": 1, "v": "new"})]))
+    bench.look()
+    for key in [key for key in bench.bucket if key.startswith("public/items/")]:
+        (tmp_path / "bronze" / key).unlink()
+        del bench.bucket[key]
+    bench.look()
+    clock.now += timedelta(hours=1)
+    bench.put(cdc_file(NAME, clock.now, [clock.change("I", {"id": 9, "v": "after"})]))
+    bench.apply()
+    assert bench.stored_by_id("v") == {9: "after"}
+
+
+def test_another_run_applies_it_at_once(tmp_path: Path) -> None:
+    table = Loaded(tmp_path, *CHANGES)
+    table.bench.look()
+    others: list[Any] = []
+
+    def interfere(target: Target, stage: str) -> None:
+        if stage == "publish" and not others:
+            others.append(None)
+            runtime = table.bench.reopened().runtime
+            others.extend(apply_table(runtime, target, lambda target, stage: None).batches)
+
+    (target,) = table.bench.lake.targets
+    result = apply_table(table.bench.lake.runtime, target, interfere)
+    assert result.error is None
+    assert (len(others) - 1, result.batches) == (1, [])
+    assert table.bench.rows() == table.bench.truth()
 
 
 @pytest.mark.parametrize(
