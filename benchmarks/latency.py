@@ -207,13 +207,14 @@ def run(folder: Path, given: argparse.Namespace) -> None:
     if server is not None:
         server.start()
     try:
-        _measure(used, feed, given.minutes, folder)
+        measure(used, feed, given.minutes, folder)
     finally:
         if server is not None:
             server.stop()
 
 
-def _measure(used: Lake, feed: Feed, minutes: float, folder: Path) -> None:
+def measure(used: Lake, feed: Feed, minutes: float, folder: Path) -> None:
+    """Applies the feed for these minutes, and prints what `run` says."""
     rounds = Timed(used.runtime, "bench", used.targets, used.marts, dg.DagsterInstance.ephemeral())
     rounds.feed, rounds.silver, rounds.gold, rounds.offsets, rounds.shown = feed, [], [], {}, time.monotonic()
     feed.load()

@@ -2,8 +2,9 @@
 
 Files and tables in a bucket of moto's, the catalog in SQLite, Spark in this process; a file of 200 changes at a time.
 `--delay-ms` delays every answer, as a distant bucket does, and `--paths` prints each request of the last batch with
-its client. `lake-assets advise` reckons with these figures. Here: the counting, and the seconds. Not here: prices
-(`commands/setup/advise.py`), latency under load (`latency.py`).
+its client. `lake-assets advise` reckons with these figures. With `--minutes`, it measures what `latency.py` measures,
+of tables in the bucket, instead of counting. Here: the counting, and the seconds. Not here: prices
+(`commands/setup/advise.py`), latency of tables on a disk (`latency.py`).
 """
 
 import argparse
@@ -21,7 +22,7 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
-from benchmarks.latency import Feed, lake_config
+from benchmarks.latency import MART, Feed, lake_config, measure
 from lake_assets.config import LakeConfig
 from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
@@ -62,9 +63,9 @@ class Counted:
         self.requests.clear()
 
 
-def config(folder: Path, endpoint: str) -> dict[str, Any]:
+def config(folder: Path, endpoint: str, tables: int) -> dict[str, Any]:
     """Its lake.yaml."""
-    found = lake_config(folder, 1, remote=None)
+    found = lake_config(folder, tables, remote=None)
     found["catalog"] |= {"warehouse": f"s3://{BUCKET}/warehouse"} | files_in_s3(endpoint)
     access = ACCESS | {"endpoint": endpoint, "path_style": True}
     found["sources"]["bench"] |= {"location": f"s3://{BUCKET}/dms", "s3": access}
@@ -77,12 +78,13 @@ class BucketFeed(Feed):
     client: Any
 
     def _put(self, table: int, name: str, lines: list[str]) -> None:
-        body = "\n".join(["Op,ts,id,n,seq,BI_id", *lines, ""])
-        self.client.put_object(Bucket=BUCKET, Key=f"dms/public/t{table}/{name}", Body=body.encode())
+        body, key = "\n".join(["Op,ts,id,n,seq,BI_id", *lines, ""]), f"public/t{table}/{name}"
+        self.client.put_object(Bucket=BUCKET, Key=f"dms/{key}", Body=body.encode())
+        self.written[key] = time.monotonic()
 
 
 def run(folder: Path, given: argparse.Namespace) -> None:
-    """Prints a line per kind of request."""
+    """Starts the server, and counts requests or measures the latency."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     counted = Counted(given.delay_ms / 1000)
     server = make_server("127.0.0.1", 0, counted, threaded=True)
@@ -90,13 +92,22 @@ def run(folder: Path, given: argparse.Namespace) -> None:
     endpoint = f"http://127.0.0.1:{server.server_port}"
     s3 = client("s3", endpoint)
     s3.create_bucket(Bucket=BUCKET)
-    settings = config(folder, endpoint)
+    settings = config(folder, endpoint, given.tables)
     settings["automation"] = {"rewrite_below_mb": 0} if given.large else {}
-    lake = open_lake(LakeConfig.model_validate(settings))
+    feed = BucketFeed(folder, given.tables, 2000)
+    feed.client = s3
+    lake = open_lake(LakeConfig.model_validate(settings), marts=(MART,) if given.minutes else ())
+    if given.minutes:
+        measure(lake, feed, given.minutes, folder)
+    else:
+        count(lake, feed, counted, given)
+    server.shutdown()
+
+
+def count(lake: Lake, feed: BucketFeed, counted: Counted, given: argparse.Namespace) -> None:
+    """Prints the requests of each kind, and the seconds."""
     if given.continuous:
         lake.runtime.branches = KeptBranches(timedelta(days=1))
-    feed = BucketFeed(folder, 1, 2000)
-    feed.client = s3
     feed.load()
     arrivals = Arrivals(lake.runtime, "bench")
     steps: dict[str, Callable[[], object]] = {
@@ -124,7 +135,6 @@ def run(folder: Path, given: argparse.Namespace) -> None:
         print(f"{times / given.batches:8.1f}  {kind}")
     for step, taken in seconds.items():
         print(f"{median(taken):8.2f}  seconds, {step} (median)")
-    server.shutdown()
 
 
 def _apply(lake: Lake) -> None:
@@ -140,6 +150,8 @@ def main() -> None:
     parser.add_argument("--continuous", action="store_true", help="keep branches, as the continuous run does")
     parser.add_argument("--delay-ms", type=int, default=0, help="before each answer")
     parser.add_argument("--paths", action="store_true", help="print each request of the last batch")
+    parser.add_argument("--minutes", type=float, default=0, help="measure the latency for so long instead")
+    parser.add_argument("--tables", type=int, default=1)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         run(Path(place), given)
