@@ -20,7 +20,7 @@ from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.assets.batch_check import FAILED_TABLES, batch_check
 from lake_assets.orchestration.assets.silver_report import inconsistencies, state_metadata, turn_events
-from lake_assets.orchestration.checks.check_history import latest_evaluation
+from lake_assets.orchestration.checks.check_history import latest_evaluation, newest_executions
 from lake_assets.orchestration.checks.freshness_check import freshness
 from lake_assets.orchestration.checks.silver_checks import (
     APPLIED,
@@ -171,20 +171,38 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
             context.log.debug(hidden_in(runtime.lake, full_traceback(cause)))
     elif not result.batches:
         context.log.info("%s: %s", name, result.waiting or "nothing pending")
+    evaluations = []
     for event in turn_events(runtime, result, datetime.now(UTC)):
         if isinstance(event, dg.AssetMaterialization) and result.error is None:
             yield dg.MaterializeResult(event.asset_key, metadata=event.metadata)
+        elif isinstance(event, dg.AssetCheckEvaluation):
+            evaluations.append(event)
         else:
-            if isinstance(event, dg.AssetCheckEvaluation) and not result.batches:
-                event = of_newest_materialization(context.instance, event) or event
-            # Logged rather than yielded: a failed blocking check that is yielded stops the whole step, and the
-            # materialization of a table that failed after a batch would let marts be computed from it.
             context.log_event(event)
+    _log_checks(context, evaluations, applied=bool(result.batches))
     up_to_date = not result.batches and result.error is None and result.position.snapshot_id is not None
     if up_to_date and _is_wanted_below(context):
         # Dagster skips a step of the run that needs a table for which nothing is yielded.
         metadata = {"files": 0, **state_metadata(result.position)}
         yield dg.MaterializeResult(dg.AssetKey(result.target.asset_key), metadata=metadata)
+
+
+def _log_checks(
+    context: dg.AssetExecutionContext, evaluations: Sequence[dg.AssetCheckEvaluation], *, applied: bool
+) -> None:
+    """Logged rather than yielded: a failed blocking check that is yielded stops the whole step, and the materialization
+    of a table that failed after a batch would let marts be computed from it. `applied`: whether this run has applied
+    a batch of their table."""
+    own = context.run.run_id
+    newest = newest_executions(context.instance, [evaluation.asset_check_key for evaluation in evaluations])
+    for evaluation in evaluations:
+        run_id, _ = newest.get(evaluation.asset_check_key, (own, 0))
+        if not applied or run_id != own:
+            evaluation = of_newest_materialization(context.instance, evaluation) or evaluation
+        context.log_event(evaluation)
+        if run_id != own:
+            # Dagster would show what was evaluated since this run began.
+            context.instance.report_runless_asset_event(evaluation)
 
 
 def _is_wanted_below(context: dg.AssetExecutionContext) -> bool:
@@ -205,9 +223,9 @@ def _evaluate_checks_only(
     targets = [by_key[key] for key in sorted({check.asset_key for check in wanted})]
     now = datetime.now(UTC)
     for state in table_states(runtime, targets, now) if targets else ():
-        for evaluation in _state_evaluations(context.instance, runtime, state, now):
-            if dg.AssetCheckKey(evaluation.asset_key, evaluation.check_name) in wanted:
-                context.log_event(of_newest_materialization(context.instance, evaluation) or evaluation)
+        evaluations = _state_evaluations(context.instance, runtime, state, now)
+        chosen = [found for found in evaluations if found.asset_check_key in wanted]
+        _log_checks(context, chosen, applied=False)
 
 
 def _state_evaluations(

@@ -12,11 +12,7 @@ import dagster as dg
 from lake_assets.checks.data_check import DataCheck
 from lake_assets.gold.mart import Mart
 from lake_assets.iceberg.table_io import current_snapshot, load_table
-from lake_assets.orchestration.checks.check_history import (
-    CheckExecution,
-    latest_evaluation,
-    latest_evaluations,
-)
+from lake_assets.orchestration.checks.check_history import CheckExecution, latest_evaluations
 from lake_assets.orchestration.checks.data_checks import check_key, evaluation_of
 from lake_assets.orchestration.checks.silver_checks import BLOCKING
 from lake_assets.orchestration.dagster_private import evaluated_checks
@@ -96,7 +92,7 @@ def _passed_since(
     runtime: LakeRuntime, instance: dg.DagsterInstance, check: DataCheck, tables: Sequence[Target]
 ) -> bool:
     """Whether the newest evaluation passed, after the newest commit of each of the tables."""
-    last = latest_evaluation(instance, check_key(check))
+    last = latest_evaluations(instance, [check_key(check)], broken_off=True).get(check_key(check))
     heads = [current_snapshot(load_table(runtime.catalog, target.identifier)) for target in tables]
     return (
         last is not None

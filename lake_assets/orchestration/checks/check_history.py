@@ -75,49 +75,56 @@ def latest_evaluations(
     instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey], *, broken_off: bool = False
 ) -> dict[dg.AssetCheckKey, CheckExecution]:
     """As `latest_evaluation` for each of the checks, by one query for most of them. `broken_off`: an execution that
-    began and ended without an evaluation counts, too."""
+    began and ended without an evaluation counts, too, and the newest one is the last that ended, not the last that was
+    planned: a user's checks are executed by runs side by side."""
+    if broken_off:
+        ended = {check: _last_ended(instance, check) for check in checks}
+        return {check: last for check, last in ended.items() if last is not None}
     records = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks)
     found = {
         # The newest execution of a check may be under way.
         check: _evaluation(instance, record)
         if record.status.name in OUTCOME
-        else _broken_off(instance, check, broken_off) or latest_evaluation(instance, check)
+        else latest_evaluation(instance, check)
         for check, record in records.items()
     }
     return {check: newest for check, newest in found.items() if newest is not None}
 
 
-def latest_runs(
+def newest_executions(
     instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey]
-) -> dict[dg.AssetCheckKey, str]:
-    """The run of each check's newest execution, whether it has evaluated the check or not."""
+) -> dict[dg.AssetCheckKey, tuple[str, int]]:
+    """The run and the number of each check's execution that Dagster shows, whether it has evaluated the check or not.
+    Dagster keeps one execution of a check for each run, in the order in which they were planned."""
     records = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks) if checks else {}
-    return {check: record.run_id for check, record in records.items()}
+    return {check: (record.run_id, record.id) for check, record in records.items()}
 
 
-def _broken_off(instance: dg.DagsterInstance, check: dg.AssetCheckKey, wanted: bool) -> CheckExecution | None:
-    """The newest execution that broke off, unless the check has been evaluated since. What only an evaluation says of
-    the check is that of the last one."""
-    history = instance.event_log_storage.get_asset_check_execution_history
-    for record in history(check, limit=DEPTH) if wanted else ():
-        if record.status.name in OUTCOME:
-            return None
-        if _broke_off(instance, record):
-            last = latest_evaluation(instance, check) or CheckExecution(None, 0)
-            warns = last.is_warning and last.is_own
-            return replace(last, passed=None, at=_evaluated_at(instance, record), is_warning=warns)
-    return None
+def _last_ended(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> CheckExecution | None:
+    """The last execution that was evaluated or broke off. Of one that broke off, what only an evaluation says of the
+    check is that of the last evaluation."""
+    records = instance.event_log_storage.get_asset_check_execution_history(check, limit=DEPTH)
+    evaluated = [_evaluation(instance, record) for record in records if record.status.name in OUTCOME]
+    last = max(evaluated, key=lambda one: one.at) if evaluated else latest_evaluation(instance, check)
+    others = [record for record in records if record.status.name not in OUTCOME]
+    ends = [at for record in others if (at := _broke_off_at(instance, record)) is not None]
+    if not ends or (last is not None and last.at > max(ends)):
+        return last
+    last = last or CheckExecution(None, 0)
+    return replace(last, passed=None, at=max(ends), is_warning=last.is_warning and last.is_own)
 
 
-def _broke_off(instance: dg.DagsterInstance, record: Any) -> bool:
-    """Whether the step of an execution without an evaluation began and did not succeed. One that has not begun says
-    nothing: the run was canceled or died before, or an earlier step of it failed."""
+def _broke_off_at(instance: dg.DagsterInstance, record: Any) -> float | None:
+    """When the step of an execution without an evaluation, which had begun, ended without success; None if it did not.
+    One that has not begun says nothing: the run was canceled or died before, or an earlier step of it failed."""
     run = instance.get_run_by_id(record.run_id)
     if run is None or record.event is None or record.event.step_key is None:
-        return False
+        return None
     steps = instance.get_run_step_stats(run.run_id, [record.event.step_key])
     ended = {"FAILURE", "IN_PROGRESS"} if run.is_finished else {"FAILURE"}
-    return any(step.status is not None and step.status.name in ended for step in steps)
+    if not any(step.status is not None and step.status.name in ended for step in steps):
+        return None
+    return max(step.end_time or _evaluated_at(instance, record) for step in steps)
 
 
 def _evaluation(instance: dg.DagsterInstance, record: Any) -> CheckExecution:

@@ -8,7 +8,7 @@ of one source, and their events for Dagster. Not here: the job and its sensor (`
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -31,7 +31,7 @@ from lake_assets.orchestration.assets.mart_lineage import Lineage, derived_linea
 from lake_assets.orchestration.assets.silver_report import Event, inconsistencies, turn_events
 from lake_assets.orchestration.assets.versions import mart_versions
 from lake_assets.orchestration.checks.blocking_checks import failed_inputs
-from lake_assets.orchestration.checks.check_history import latest_runs
+from lake_assets.orchestration.checks.check_history import newest_executions
 from lake_assets.orchestration.checks.silver_checks import ROW_COUNT
 from lake_assets.orchestration.io_managers.iceberg_io_manager import SHOWN, TableIOManager
 from lake_assets.orchestration.runs.marts_in_silver_runs import keeps_up
@@ -109,8 +109,10 @@ class Continuous:
         """By mart, the number of refreshes since the last report, and the newest metadata."""
         self._passed: dict[dg.AssetCheckKey, float] = {}
         """By check that passed when it was last reported, when that was."""
-        self._behind: set[dg.AssetCheckKey] = set()
-        """See `is_behind_another_run`."""
+        self._reported: dict[dg.AssetCheckKey, tuple[str, int]] = {}
+        """By check, the execution that Dagster showed after the last report."""
+        self._shown: dict[dg.AssetCheckKey, tuple[str, int]] = {}
+        """By check, the execution that it shows before this one."""
         self._held: dict[str, list[str]] = {}
         """By mart that waits, the blocking checks that fail."""
         self._lineage: dict[str, Lineage] = {}
@@ -175,8 +177,10 @@ class Continuous:
         results, self._results = self._results, {}
         now = datetime.now(UTC)
         turns = [event for result in results.values() for event in turn_events(self._runtime, result, now)]
-        self._behind = self._executed_by_others(turns)
+        checks = [event.asset_check_key for event in turns if isinstance(event, dg.AssetCheckEvaluation)]
+        self._shown = newest_executions(self._instance, checks)
         yield from filter(self._is_news, turns)
+        self._reported |= newest_executions(self._instance, checks)
         refreshed, self._refreshed = self._refreshed, {}
         for mart in self._marts:
             if mart.name in refreshed:
@@ -190,10 +194,11 @@ class Continuous:
 
     def _is_news(self, event: Event) -> bool:
         """Whether Dagster needs the event: not a check that passes as it did in the same run, some minutes ago."""
-        if not isinstance(event, dg.AssetCheckEvaluation) or self.is_behind_another_run(event):
+        if not isinstance(event, dg.AssetCheckEvaluation):
             return True
         check, now = event.asset_check_key, time.monotonic()
-        if event.passed and now - self._passed.get(check, -math.inf) < PASSES_EVERY:
+        same = self._shown.get(check) == self._reported.get(check)
+        if same and event.passed and now - self._passed.get(check, -math.inf) < PASSES_EVERY:
             return False
         self._passed.pop(check, None)
         if event.passed:
@@ -201,14 +206,12 @@ class Continuous:
         return True
 
     def is_behind_another_run(self, event: Event) -> bool:
-        """Whether another run has executed the event's check since this run did. Dagster keeps one execution of a check
-        for each run, in the order in which the runs began: logged by this run, the evaluation would be hidden."""
-        return isinstance(event, dg.AssetCheckEvaluation) and event.asset_check_key in self._behind
-
-    def _executed_by_others(self, events: Iterable[Event]) -> set[dg.AssetCheckKey]:
-        checks = [event.asset_check_key for event in events if isinstance(event, dg.AssetCheckEvaluation)]
-        runs = latest_runs(self._instance, checks)
-        return {check for check, run_id in runs.items() if run_id != self._run_id}
+        """Whether the event's check was executed outside of this run since this run did. Logged by this run, the
+        evaluation would be hidden: see `newest_executions`."""
+        if not isinstance(event, dg.AssetCheckEvaluation) or event.asset_check_key not in self._reported:
+            return False
+        run_id, _ = self._shown.get(event.asset_check_key, (self._run_id, 0))
+        return run_id != self._run_id
 
     def _seconds_left(self, target: Target) -> float:
         return self._failures.seconds_left(target.identifier)

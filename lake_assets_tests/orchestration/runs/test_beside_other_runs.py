@@ -1,0 +1,136 @@
+"""What Dagster shows when several runs apply the same tables or execute the same checks.
+
+Here: the continuous run after another one, and beside runs that a user launches. Not here: its rounds
+(`test_continuous.py`), real daemons (`test_continuous_daemon.py`).
+"""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.errors import DagsterExecutionInterruptedError
+from pyspark.sql import SparkSession
+
+from lake_assets.config import ContinuousConfig
+from lake_assets.orchestration.checks.blocking_checks import failed_inputs
+from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, TableIOManager
+from lake_assets.orchestration.lake_definitions import build_definitions
+from lake_assets.orchestration.runs.continuous_job import continuous_job
+from lake_assets.orchestration.runs.continuous_run import Continuous
+from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
+from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.write.batch import TableResult
+from lake_assets_tests.helpers.orchestration.dagster_shop import QUIET
+from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, ITEMS_NOW, Kept
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SILVER = dg.AssetKey(["silver", "shop", "items"])
+
+
+@pytest.fixture
+def kept(spark: SparkSession, tmp_path: Path) -> Kept:
+    return Kept(tmp_path)
+
+
+def continuous_run(kept: Kept, *before_rounds: Callable[[], object]) -> None:
+    """A continuous run of as many rounds, which reports after each of them."""
+    lake, real, todo = kept.bench.lake, Continuous.round, iter(before_rounds)
+
+    def one(self: Continuous, wait_seconds: float = 0.0) -> Any:
+        if (before := next(todo, None)) is None:
+            raise DagsterExecutionInterruptedError
+        before()
+        return real(self, 0.0)
+
+    settings = ContinuousConfig(report_every=timedelta(0))
+    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, settings)
+    tables = {IO_MANAGER_KEY: TableIOManager(lake.runtime)}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Continuous, "round", one)
+        with pytest.raises(DagsterExecutionInterruptedError):
+            job.execute_in_process(instance=kept.instance, resources=tables)
+
+
+def materialize(kept: Kept, *keys: dg.AssetKey) -> None:
+    """What a click on "Materialize" does."""
+    kept.bench.look()
+    job = build_definitions(kept.bench.lake).resolve_implicit_global_asset_job_def()
+    run = job.execute_in_process(instance=kept.instance, asset_selection=list(keys), run_config=QUIET)
+    assert run.success
+
+
+def executions(kept: Kept, name: str) -> list[Any]:
+    """Those of a check of the table, in the order in which Dagster has them."""
+    check = dg.AssetCheckKey(SILVER, name)
+    return list(kept.instance.event_log_storage.get_asset_check_execution_history(check, limit=50))
+
+
+def newest(kept: Kept, key: dg.AssetKey) -> tuple[dg.AssetMaterialization, int]:
+    """The newest event of an asset, and its number."""
+    (record,) = kept.instance.fetch_materializations(key, limit=1).records
+    assert record.asset_materialization is not None
+    return record.asset_materialization, record.storage_id
+
+
+def test_a_check_that_passes_is_reported_once_by_each_run(kept: Kept) -> None:
+    numbers = itertools.count()
+
+    def put() -> None:
+        kept.put(ITEMS, next(numbers))
+
+    continuous_run(kept, put, put)
+    continuous_run(kept, put, put, put)
+    assert len({record.run_id for record in executions(kept, "applied")}) == 2
+    assert len(executions(kept, "applied")) == 2
+
+
+def test_a_run_of_silver_that_another_one_has_overtaken(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its evaluations are the newest, although it was planned first."""
+
+    def overtaken(*given: Any, **options: Any) -> Iterator[TableResult]:
+        passing = dg.AssetCheckEvaluation(SILVER, "quarantine", passed=True, metadata={})
+        kept.instance.report_runless_asset_event(passing)
+        yield from apply_tables(*given, **options)
+
+    monkeypatch.setattr("lake_assets.orchestration.assets.silver_assets.apply_tables", overtaken)
+    kept.change(ITEMS, ("I", {"id": "no number", "v": "bad"}), ("I", {"id": 1, "v": "good"}))
+    materialize(kept, SILVER)
+    shown = executions(kept, "quarantine")[0]
+    assert shown.status.name == "FAILED"
+    assert shown.evaluation.target_materialization_data.storage_id == newest(kept, SILVER)[1]
+    assert len(executions(kept, "applied")) == 1
+
+
+@pytest.mark.parametrize("last", ["fails", "raises"])
+def test_a_blocking_check_is_held_by_what_was_evaluated_last(kept: Kept, last: str) -> None:
+    """Not by what was planned last: one run executes a user's check while another one does."""
+    lake, begun = kept.bench.lake, itertools.count()
+
+    @dg.asset_check(asset=SILVER, blocking=True)
+    def no_odd_item(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        if next(begun) > 0:
+            return dg.AssetCheckResult(passed=True)
+        kept.instance.add_run_tags(context.run.run_id, {HEARTBEAT: str(time.time())})
+        assert execute().success
+        assert failed_inputs(kept.instance, ITEMS_NOW, repository) == []
+        assert last == "fails", "it cannot be evaluated"
+        return dg.AssetCheckResult(passed=False)
+
+    mine = dg.Definitions(asset_checks=[no_odd_item])
+    repository = dg.Definitions.merge(build_definitions(lake), mine).get_repository_def()
+    alone = dg.define_asset_job("alone", dg.AssetSelection.checks(no_odd_item))
+    job = alone.resolve(asset_graph=repository.asset_graph)
+
+    def execute() -> dg.ExecuteInProcessResult:
+        return job.execute_in_process(instance=kept.instance, raise_on_error=False)
+
+    assert not execute().success
+    assert failed_inputs(kept.instance, ITEMS_NOW, repository) == ["silver/shop/items: no_odd_item"]
+    assert execute().success
+    assert failed_inputs(kept.instance, ITEMS_NOW, repository) == []
