@@ -20,6 +20,7 @@ from lake_assets.config.secrets import hidden_in
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.orchestration.assets.batch_check import FAILED_TABLES, batch_check
 from lake_assets.orchestration.assets.silver_report import inconsistencies, state_metadata, turn_events
+from lake_assets.orchestration.assets.versions import silver_version
 from lake_assets.orchestration.checks.check_history import latest_evaluation, newest_executions
 from lake_assets.orchestration.checks.freshness_check import freshness
 from lake_assets.orchestration.checks.silver_checks import (
@@ -174,7 +175,9 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
     evaluations = []
     for event in turn_events(runtime, result, datetime.now(UTC)):
         if isinstance(event, dg.AssetMaterialization) and result.error is None:
-            yield dg.MaterializeResult(event.asset_key, metadata=event.metadata)
+            yield dg.MaterializeResult(
+                event.asset_key, metadata=event.metadata, data_version=silver_version(result.position)
+            )
         elif isinstance(event, dg.AssetCheckEvaluation):
             evaluations.append(event)
         else:
@@ -184,7 +187,9 @@ def _events(context: dg.AssetExecutionContext, runtime: LakeRuntime, result: Tab
     if up_to_date and _is_wanted_below(context):
         # Dagster skips a step of the run that needs a table for which nothing is yielded.
         metadata = {"files": 0, **state_metadata(result.position)}
-        yield dg.MaterializeResult(dg.AssetKey(result.target.asset_key), metadata=metadata)
+        version = silver_version(result.position)
+        key = dg.AssetKey(result.target.asset_key)
+        yield dg.MaterializeResult(key, metadata=metadata, data_version=version)
 
 
 def _log_checks(

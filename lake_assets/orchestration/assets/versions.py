@@ -1,6 +1,7 @@
 """Dagster's versions of what is computed outside of a step, by which the UI tells what is stale.
 
-A step's materialization has them from Dagster; one that is reported has only those in its tags. Here: these tags. Not
+A step's materialization has them from Dagster; one that is reported has only those in its tags. Here: these tags, and
+the version of a silver table. Not
 here: which marts the lake computes again (`gold/view.py`), for which Dagster's history does not matter.
 """
 
@@ -18,10 +19,16 @@ UNVERSIONED, MISSING = "INITIAL", "NULL"
 """What Dagster takes for the version of an event without one, and of an asset without an event."""
 
 
+def silver_version(position: Position) -> dg.DataVersion:
+    """The version of a table at this position, in a step, too: Dagster's own would be new in each run, and make marts
+    stale for which nothing has changed."""
+    return dg.DataVersion(str(position.snapshot_id))
+
+
 def silver_versions(position: Position) -> dict[str, str]:
     """The tags of an event of a table at this position. Without them Dagster would take every such event for the same
     data."""
-    return {DATA: str(position.snapshot_id)}
+    return {DATA: silver_version(position).value}
 
 
 def mart_versions(instance: dg.DagsterInstance, mart: Mart) -> dict[str, str]:
