@@ -8,7 +8,7 @@ of one source, and their events for Dagster. Not here: the job and its sensor (`
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -21,9 +21,10 @@ from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import SparkLost
 from lake_assets.gold.compute_mart import computed_mart
 from lake_assets.gold.mart import Mart
-from lake_assets.gold.table_snapshots import LoadedTables
+from lake_assets.gold.table_snapshots import LoadedTables, snapshot_of_rows
 from lake_assets.gold.view import mart_view
 from lake_assets.iceberg.publish import KeptBranches
+from lake_assets.iceberg.table_io import live_rows, load_table, summary
 from lake_assets.iceberg.table_maintenance import Maintained
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
@@ -35,6 +36,7 @@ from lake_assets.orchestration.checks.check_history import newest_executions
 from lake_assets.orchestration.checks.silver_checks import ROW_COUNT
 from lake_assets.orchestration.io_managers.iceberg_io_manager import SHOWN, TableIOManager
 from lake_assets.orchestration.runs.marts_in_silver_runs import keeps_up
+from lake_assets.orchestration.runs.missed_checks import reported_positions
 from lake_assets.orchestration.shared.asset_metadata import grouped
 from lake_assets.orchestration.shared.preview import preview
 from lake_assets.rounds.arrivals import Arrivals
@@ -44,6 +46,7 @@ from lake_assets.rounds.round import plan_round
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.engine import Turns
 from lake_assets.silver.plan.planner import State
+from lake_assets.silver.table.position import read_position
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
 from lake_assets.spark.causes import full_traceback, root_cause
@@ -115,6 +118,8 @@ class Continuous:
         """By check, the execution that it shows before this one."""
         self._held: dict[str, list[str]] = {}
         """By mart that waits, the blocking checks that fail."""
+        self._known: set[str] = set()
+        """Marts of which Dagster has, or is about to get, an event of their present rows."""
         self._lineage: dict[str, Lineage] = {}
         self._dead: Exception | None = None
         """The error that showed that the Spark of this process has died."""
@@ -176,6 +181,7 @@ class Continuous:
         yield from landed_events(self._runtime.lake, self._source, unreported, self._days)
         results, self._results = self._results, {}
         now = datetime.now(UTC)
+        self._move_on(results.values())
         turns = [event for result in results.values() for event in turn_events(self._runtime, result, now)]
         checks = [event.asset_check_key for event in turns if isinstance(event, dg.AssetCheckEvaluation)]
         self._shown = newest_executions(self._instance, checks)
@@ -191,6 +197,17 @@ class Continuous:
                     metadata={**metadata, **shown, "refreshed": times},
                     tags=mart_versions(self._instance, mart),
                 )
+
+    def _move_on(self, results: Collection[TableResult]) -> None:
+        """Gives results their tables' present positions where another run has applied and reported more since: the
+        newest event is to show the table as it is."""
+        reported = reported_positions(
+            self._instance, [dg.AssetKey(result.target.asset_key) for result in results]
+        )
+        for result in results:
+            at = reported.get(dg.AssetKey(result.target.asset_key), 0)
+            if result.batches and at > result.position.log_offset:
+                result.position = read_position(load_table(self._runtime.catalog, result.target.identifier))
 
     def _is_news(self, event: Event) -> bool:
         """Whether Dagster needs the event: not a check that passes as it did in the same run, some minutes ago."""
@@ -246,6 +263,19 @@ class Continuous:
         self._held[mart.name] = failed
         return bool(failed)
 
+    def _find_unreported(self, mart: Mart) -> None:
+        """Reports the mart's rows if they are newer than Dagster's event: a run that was killed has reported nothing of
+        its last refresh."""
+        if mart.name in self._known:
+            return
+        table = load_table(self._runtime.catalog, mart.identifier)
+        rows, key = snapshot_of_rows(table), dg.AssetKey(mart.asset_key)
+        event = self._instance.get_latest_materialization_event(key)
+        self._known.add(mart.name)
+        if rows is not None and (event is None or event.timestamp * 1000 < rows.timestamp_ms):
+            metadata = {"dagster/row_count": live_rows(summary(rows)), "snapshot_id": str(rows.snapshot_id)}
+            self._refreshed.setdefault(mart.name, (0, grouped(metadata, SHOWN)))
+
     def _refresh(self, mart: Mart, loaded: LoadedTables, done: Round) -> None:
         if any(rule.identifier in self._failures for rule in mart.rules):
             return
@@ -253,6 +283,8 @@ class Continuous:
             return
         try:
             view = mart_view(loaded, mart, self._runtime.lake.gold)
+            if view is not None and not view.stale:
+                self._find_unreported(mart)
             if view is None or not view.stale or self._is_held(mart):
                 return
             computed, metadata = computed_mart(self._runtime, self._tables.read, mart, view, None)
@@ -268,6 +300,7 @@ class Continuous:
             logger.debug("%s could not be computed:\n%s", mart.identifier, full_traceback(error))
             self._failed(mart.identifier, error, done)
             return
+        self._known.add(mart.name)
         self._failures.clear(mart.identifier)
         times = self._refreshed.get(mart.name, (0, {}))[0]
         self._refreshed[mart.name] = (

@@ -14,6 +14,7 @@ from typing import Any
 
 import dagster as dg
 
+from lake_assets.bronze.quarantine.quarantine_log import Held
 from lake_assets.orchestration.assets.silver_report import POSITION, SHOWN, state_metadata
 from lake_assets.orchestration.assets.versions import silver_versions
 from lake_assets.orchestration.checks.check_history import latest_evaluation
@@ -21,11 +22,14 @@ from lake_assets.orchestration.checks.freshness_check import freshness
 from lake_assets.orchestration.checks.silver_checks import (
     APPLIED,
     freshness_evaluation,
+    known_rows_evaluation,
     published_row_count,
+    quarantine_evaluation,
     state_evaluation,
 )
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
 from lake_assets.orchestration.shared.asset_metadata import grouped
+from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.plan.planner import State
 from lake_assets.silver.plan.table_state import TableState
 
@@ -35,7 +39,8 @@ Event = dg.AssetMaterialization | dg.AssetCheckEvaluation
 class UnreportedPositions:
     """The positions that Dagster has no event of; one process calls `events` repeatedly."""
 
-    def __init__(self) -> None:
+    def __init__(self, runtime: LakeRuntime) -> None:
+        self._runtime = runtime
         self._awaited: dict[dg.AssetKey, tuple[int, float]] = {}
         """By table, the position that is not reported, and since when. The continuous run of its source reports it with
         a delay."""
@@ -56,26 +61,33 @@ class UnreportedPositions:
             return []
         # The table's own run is about to report.
         in_flight = assets_in_flight(instance, keys, heartbeat_timeout)
-        reported = {
-            record.asset_entry.asset_key: record.asset_entry for record in instance.get_asset_records([*keys])
-        }
+        reported = reported_positions(instance, [*keys])
         awaited, self._awaited = self._awaited, {}
         events: list[Event] = []
         for key, state in keys.items():
             if key in in_flight:
                 continue
             offset = state.position.log_offset
-            if _position(reported.get(key)) >= offset:
+            if reported.get(key, 0) >= offset:
                 events += _recovered(instance, key, state, read_at)
                 continue
             known, since = awaited.get(key, (offset, read_at))
             self._awaited[key] = offset, since if known == offset else read_at
             if read_at - self._awaited[key][1] >= grace.get(state.target.source, 0.0):
-                events += _found(instance, key, state)
+                held = self._runtime.quarantine.open(state.target.identifier)
+                events += _found(instance, key, state, held)
         return events
 
 
-def _found(instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState) -> list[Event]:
+def reported_positions(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> dict[dg.AssetKey, int]:
+    """By silver table that Dagster knows, the position in its newest materialization."""
+    entries = [record.asset_entry for record in instance.get_asset_records(keys)] if keys else []
+    return {entry.asset_key: _position(entry) for entry in entries}
+
+
+def _found(
+    instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState, held: Sequence[Held]
+) -> list[Event]:
     fresh = freshness(state.target, state.position, state.logged, datetime.now(UTC))
     return [
         dg.AssetMaterialization(
@@ -86,6 +98,8 @@ def _found(instance: dg.DagsterInstance, key: dg.AssetKey, state: TableState) ->
         ),
         state_evaluation(state, latest_evaluation(instance, dg.AssetCheckKey(key, APPLIED))),
         published_row_count(state.target),
+        quarantine_evaluation(state.target, held),
+        known_rows_evaluation(state.target, state.position),
         freshness_evaluation(fresh),
     ]
 
@@ -103,7 +117,7 @@ def _recovered(
 
 def _position(entry: Any) -> int:
     """The position in the newest materialization; 0 without one, as in a materialization that was reported by hand."""
-    event = entry.last_materialization if entry is not None else None
+    event = entry.last_materialization
     materialization = event.asset_materialization if event is not None else None
     value = materialization.metadata.get(POSITION) if materialization is not None else None
     return value.value if isinstance(value, dg.IntMetadataValue) and value.value is not None else 0

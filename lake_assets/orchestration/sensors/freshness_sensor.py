@@ -35,7 +35,7 @@ def freshness_sensor(
 ) -> dg.SensorDefinition:
     """The sensor of all tables; running by default. It evaluates the checks that read no rows and have no schedule."""
     cheap = [check for check in checks if not check.needs_rows and check.schedule is None]
-    unreported, sources = UnreportedPositions(), sorted({target.source for target in targets})
+    unreported, sources = UnreportedPositions(runtime), sorted({target.source for target in targets})
     continuous = runtime.lake.automation.continuous
     patience = REPORT_GRACE_SECONDS + (
         2 * continuous.report_every.total_seconds() if continuous is not None else 0

@@ -6,8 +6,8 @@ Here: the continuous run after another one, and beside runs that a user launches
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,16 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config import ContinuousConfig
 from lake_assets.orchestration.checks.blocking_checks import failed_inputs
+from lake_assets.orchestration.checks.silver_checks import check_specs
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, TableIOManager
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.orchestration.runs.continuous_job import continuous_job
 from lake_assets.orchestration.runs.continuous_run import Continuous
+from lake_assets.orchestration.runs.missed_checks import UnreportedPositions
+from lake_assets.orchestration.shared.asset_metadata import figures_of
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.plan.table_state import table_states
 from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.orchestration.dagster_shop import QUIET
 from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, ITEMS_NOW, Kept
@@ -144,3 +148,48 @@ def test_silver_without_news_makes_no_mart_stale(kept: Kept) -> None:
     after, later = newest(kept, SILVER)
     assert later > number
     assert (after.tags or {})["dagster/data_version"] == (before.tags or {})["dagster/data_version"]
+
+
+def test_the_newest_event_of_a_table_is_that_of_its_rows(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if another run has applied more before the continuous run tells of its batch."""
+    real, users = Continuous.events, [lambda: kept.put(ITEMS, 2, 3), lambda: materialize(kept, SILVER)]
+
+    def beside(self: Continuous) -> Iterator[Any]:
+        while users:
+            users.pop(0)()
+        yield from real(self)
+
+    monkeypatch.setattr(Continuous, "events", beside)
+    continuous_run(kept, lambda: kept.put(ITEMS, 1))
+    figures = figures_of(newest(kept, SILVER)[0].metadata)
+    assert figures["dagster/row_count"] == len(kept.bench.rows()) == 3
+    assert figures["batches"] == 1
+
+
+def test_a_mart_that_a_killed_run_has_refreshed_is_reported(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing: Sequence[Any] = ()
+    with monkeypatch.context() as killed:
+        killed.setattr(Continuous, "events", lambda self: iter(nothing))
+        continuous_run(kept, lambda: kept.put(ITEMS, 1))
+    assert kept.items() == 1
+    for _ in range(2):
+        continuous_run(kept, lambda: None)
+        assert figures_of(newest(kept, MART)[0].metadata)["dagster/row_count"] == 1
+    assert len(kept.instance.fetch_materializations(MART, limit=5).records) == 1, "it is known now"
+
+
+def test_what_a_killed_run_has_set_aside_is_reported(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all other checks of the table: an event of the table without them makes Dagster's graph show no outcome."""
+    nothing: Sequence[Any] = ()
+    with monkeypatch.context() as killed:
+        killed.setattr(Continuous, "events", lambda self: iter(nothing))
+        continuous_run(
+            kept, lambda: kept.change(ITEMS, ("I", {"id": "no number"}), ("I", {"id": 1, "v": "a"}))
+        )
+    lake = kept.bench.lake
+    states = table_states(lake.runtime, lake.targets, datetime.now(UTC))
+    found = UnreportedPositions(lake.runtime).events(kept.instance, states, 60.0, time.time(), {})
+    passed = {event.check_name: event.passed for event in found if isinstance(event, dg.AssetCheckEvaluation)}
+    assert passed == {spec.name: spec.name != "quarantine" for spec in check_specs(lake.targets[0])}

@@ -103,7 +103,7 @@ def test_a_run_that_was_killed_after_its_commit_leaves_a_table_that_is_told(shop
 
 def test_what_a_run_that_stays_up_will_tell_is_left_to_it(shop: Shop) -> None:
     """A table whose position the run has not told though it had the time is told."""
-    missed = UnreportedPositions()
+    missed = UnreportedPositions(shop.lake.runtime)
 
     def look(at: float) -> list[str]:
         states = table_states(shop.lake.runtime, shop.lake.targets, datetime.now(UTC))
@@ -130,8 +130,10 @@ def test_a_failure_of_meanwhile_is_not_over(shop: Shop) -> None:
     (sales,) = (target for target in shop.lake.targets if target.name == "sales")
     failed = TableResult(sales, error=OSError("a row of the file that came next"))
     shop.instance.report_runless_asset_event(applied_evaluation(failed))
-    assert UnreportedPositions().events(shop.instance, states, 60.0, read_at, {}) == []
-    assert len(UnreportedPositions().events(shop.instance, states, 60.0, time.time(), {})) == 1
+    assert UnreportedPositions(shop.lake.runtime).events(shop.instance, states, 60.0, read_at, {}) == []
+    assert (
+        len(UnreportedPositions(shop.lake.runtime).events(shop.instance, states, 60.0, time.time(), {})) == 1
+    )
 
 
 def test_a_failure_that_is_over_is_told(shop: Shop) -> None:
