@@ -1,8 +1,8 @@
 """Dagster's versions of what is computed outside of a step, by which the UI tells what is stale.
 
 A step's materialization has them from Dagster; one that is reported has only those in its tags. Here: these tags, and
-the version of a silver table. Not
-here: which marts the lake computes again (`gold/view.py`), for which Dagster's history does not matter.
+the version of a silver table. Not here: which marts the lake computes again (`gold/view.py`), for which Dagster's
+history does not matter.
 """
 
 import dagster as dg

@@ -50,16 +50,19 @@ def failed_when_evaluated(
     inputs: Sequence[Target],
 ) -> list[str]:
     """The blocking checks of lake.yaml that fail for these silver tables or their bronze, as `asset: check`. Each is
-    evaluated, and the evaluation reported, unless it has passed since the tables were last written. One that reads no
-    rows depends on the time, and is always evaluated."""
+    evaluated, and the evaluation reported, unless it has passed in a command with the tables as they are now.
+    One that reads no rows depends on the time, and is always evaluated."""
     failed = []
     for check in checks:
         if not check.settings.blocking or check.warns:
             continue
         tables = [target for target in inputs if check.asset_key in _asset_keys(runtime, target)]
-        if not tables or (check.needs_rows and _passed_since(runtime, instance, check, tables)):
+        if not tables:
             continue
-        evaluation = evaluation_of(runtime, instance, check)
+        snapshots = _snapshots(runtime, tables)
+        if check.needs_rows and _has_passed(instance, check, snapshots):
+            continue
+        evaluation = evaluation_of(runtime, instance, check, snapshots)
         instance.report_runless_asset_event(evaluation)
         if not evaluation.passed and evaluation.severity is dg.AssetCheckSeverity.ERROR:
             failed.append(_shown(check_key(check)))
@@ -88,17 +91,15 @@ def _asset_keys(runtime: LakeRuntime, target: Target) -> tuple[tuple[str, ...], 
     return target.asset_key, tuple(landed.path)
 
 
-def _passed_since(
-    runtime: LakeRuntime, instance: dg.DagsterInstance, check: DataCheck, tables: Sequence[Target]
-) -> bool:
-    """Whether the newest evaluation passed, after the newest commit of each of the tables."""
-    last = latest_evaluations(instance, [check_key(check)], broken_off=True).get(check_key(check))
+def _snapshots(runtime: LakeRuntime, tables: Sequence[Target]) -> str:
+    """What the tables are now. Not times: a commit's is older than its publication."""
     heads = [current_snapshot(load_table(runtime.catalog, target.identifier)) for target in tables]
-    return (
-        last is not None
-        and last.passed is True
-        and all(head is not None and last.at * 1000 > head.timestamp_ms for head in heads)
-    )
+    return ", ".join(str(head and head.snapshot_id) for head in heads)
+
+
+def _has_passed(instance: dg.DagsterInstance, check: DataCheck, snapshots: str) -> bool:
+    last = latest_evaluations(instance, [check_key(check)], broken_off=True).get(check_key(check))
+    return last is not None and last.passed is True and last.snapshots == snapshots
 
 
 def _blocks(evaluation: CheckExecution) -> bool:

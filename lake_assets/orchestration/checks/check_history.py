@@ -21,6 +21,8 @@ OUTCOME = {"SUCCEEDED": True, "FAILED": False}
 STATE = "state"
 """The metadata key under which each evaluation of a check on a schedule has its sentence, which is also its
 description."""
+SNAPSHOTS = "snapshots"
+"""The metadata key under which a command's evaluation has what the tables were before it."""
 PROBLEMS = ("error", "problem")
 """Metadata keys under which a failed evaluation has its reason."""
 
@@ -33,6 +35,8 @@ class CheckExecution:
     """None: the run that should evaluate the check has ended, or is under way, without an evaluation."""
     at: float
     """The time of the evaluation, or else of the run's last sign of life, in seconds since the epoch."""
+    snapshots: str | None = None
+    """See SNAPSHOTS."""
     problem: str | None = None
     """Why the evaluation failed, from the metadata of `applied` or `row_count`."""
     is_warning: bool = False
@@ -131,10 +135,12 @@ def _evaluation(instance: dg.DagsterInstance, record: Any) -> CheckExecution:
     warns = record.evaluation is not None and record.evaluation.severity is dg.AssetCheckSeverity.WARN
     sentence = record.evaluation.description if record.evaluation is not None else None
     blocking = record.evaluation is not None and record.evaluation.blocking
-    state = record.evaluation.metadata.get(STATE) if record.evaluation is not None else None
+    metadata = record.evaluation.metadata if record.evaluation is not None else {}
+    state, snapshots = metadata.get(STATE), metadata.get(SNAPSHOTS)
     return CheckExecution(
         OUTCOME[record.status.name],
         _evaluated_at(instance, record),
+        str(snapshots.value) if snapshots is not None else None,
         _problem(record),
         warns,
         sentence,

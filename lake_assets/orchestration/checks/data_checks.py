@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.checks.data_check import VALUE, DataCheck, Outcome
-from lake_assets.orchestration.checks.check_history import STATE, earlier_values
+from lake_assets.orchestration.checks.check_history import SNAPSHOTS, STATE, earlier_values
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
 from lake_assets.orchestration.shared.run_tags import OWN
 from lake_assets.runtime import LakeRuntime
@@ -89,9 +89,9 @@ def checks_of_run(
 
 
 def evaluation_of(
-    runtime: LakeRuntime, instance: dg.DagsterInstance, check: DataCheck
+    runtime: LakeRuntime, instance: dg.DagsterInstance, check: DataCheck, snapshots: str | None = None
 ) -> dg.AssetCheckEvaluation:
-    """An evaluation outside of a run."""
+    """An evaluation outside of a run. `snapshots`: what its tables were before it."""
     outcome = _outcome(runtime, instance, check)
     return dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey(check.asset_key),
@@ -100,7 +100,7 @@ def evaluation_of(
         description=outcome.state,
         severity=_severity(check, outcome),
         blocking=check.settings.blocking,
-        metadata=_metadata(outcome),
+        metadata=_metadata(outcome) | ({} if snapshots is None else {SNAPSHOTS: snapshots}),
     )
 
 

@@ -13,6 +13,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.checks.data_check import DataCheck
 from lake_assets.errors import LakeError
 from lake_assets.gold.mart import Input
 from lake_assets.orchestration.backfill import backfill
@@ -20,6 +21,10 @@ from lake_assets.orchestration.checks.blocking_checks import failed_inputs, fail
 from lake_assets.orchestration.checks.check_history import check_executions
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.orchestration.sync import sync
+from lake_assets_tests.helpers.files.dms_files import Clock
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.changed_shop import ITEMS as VALUES
+from lake_assets_tests.helpers.lakes.changed_shop import changed, loaded
 from lake_assets_tests.helpers.lakes.small_lakes import ITEMS, small_lake
 from lake_assets_tests.helpers.orchestration.dagster_shop import (
     BATCH,
@@ -187,6 +192,30 @@ def test_a_check_of_bronze_holds_each_shape_of_the_table(tmp_path: Path) -> None
             found = failed_when_evaluated(lake.runtime, instance, lake.checks, [target])
             assert found == ["bronze/shop/items: freshness"], target.name
         assert failed_inputs(instance, changes, repository) == found
+
+
+def test_a_table_that_is_written_while_its_check_reads(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The evaluation is newer than the commit, and is not about it."""
+    bench = Bench(tmp_path, {"public.items": {**VALUES, "checks": {"unique_key": {"blocking": True}}}})
+    lake, real, evaluated = bench.lake, DataCheck.evaluate, list[bool]()
+    bench.put(loaded({1: "a"}))
+    bench.apply()
+
+    def evaluate(check: DataCheck, *given: Any) -> Any:
+        outcome = real(check, *given)
+        if not evaluated:
+            bench.put(changed(Clock(), ("U", 1, "b")))
+            bench.apply()
+        evaluated.append(outcome.passed)
+        return outcome
+
+    monkeypatch.setattr(DataCheck, "evaluate", evaluate)
+    with dg.DagsterInstance.ephemeral() as instance:
+        for count in (1, 2, 2):
+            assert not failed_when_evaluated(lake.runtime, instance, lake.checks, lake.targets)
+            assert len(evaluated) == count
 
 
 def test_a_source_that_has_gone_quiet_since_its_check_passed(reopened: Callable[..., Shop]) -> None:
