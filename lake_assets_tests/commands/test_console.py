@@ -116,7 +116,7 @@ def test_maintain(
     )  # fmt: skip
     done = SimpleNamespace(table=STRANGE, error=LakeError(STRANGE), **dict.fromkeys(figures, 1))
     lake = SimpleNamespace(config=lake_config(tmp_path))
-    monkeypatch.setattr(opening, "opened", lambda *arguments: lake)
+    monkeypatch.setattr(opening, "opened", lambda *arguments, **options: lake)
     monkeypatch.setattr(maintaining, "maintain", lambda *arguments: [done])
     with pytest.raises(typer.Exit):
         maintain_cli.maintain(SimpleNamespace(obj=tmp_path / "lake.yaml"))  # type: ignore[arg-type]
