@@ -10,6 +10,7 @@ import dagster as dg
 import pyarrow as pa
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 _SIGNED = {
     pa.uint8(): pa.int32(),
@@ -60,12 +61,15 @@ def _signed(table: pa.Table) -> pa.Table:
 
 def _of_arrow(spark: SparkSession, asset: str, table: pa.Table) -> DataFrame:
     try:
-        return spark.createDataFrame(table)
+        if table.num_rows:
+            return spark.createDataFrame(table)
+        # Spark Connect takes no Arrow table without rows.
+        return spark.createDataFrame([], from_arrow_schema(table.schema))
     except (PySparkTypeError, ValueError):
         # Spark's error names only the type.
         for field in table.schema:
             try:
-                spark.createDataFrame(pa.schema([field]).empty_table())
+                spark.createDataFrame(pa.table([pa.nulls(1, field.type)], [field.name]))
             except (PySparkTypeError, ValueError) as error:
                 raise _unstorable(asset, field.name, str(field.type)) from error
         raise
