@@ -13,7 +13,7 @@ from lake_assets.config import S3Config
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
 from lake_assets.spark.session import SparkSessions
-from lake_assets.spark.settings import ICEBERG, POSTGRESQL_JDBC, S3_EXCLUDES, S3_JARS, SQLITE_JDBC
+from lake_assets.spark.settings import EVERY_JAR, S3_EXCLUDES
 from lake_assets_tests.helpers.lakes.small_lakes import SPARK, lake_config
 from lake_assets_tests.helpers.processes.child import java_options
 from lake_assets_tests.helpers.servers.dms_task import Dms, replication_task
@@ -45,7 +45,7 @@ def _connected(folder: Path) -> Iterator[SparkSession]:
     SPARK.update(mode="connect", remote=f"sc://127.0.0.1:{free_port()}")
     # With the jars for S3, which must be there before the server starts.
     jars = {
-        "spark.jars.packages": ",".join((ICEBERG, SQLITE_JDBC, POSTGRESQL_JDBC, *S3_JARS)),
+        "spark.jars.packages": EVERY_JAR,
         "spark.jars.excludes": S3_EXCLUDES,
     }
     server = ConnectServer(lake_config(folder, spark={"conf": jars}), folder)
@@ -60,7 +60,7 @@ def _embedded() -> Iterator[SparkSession]:
     session = (
         SparkSession.builder.master("local[2]")
         .appName("lake_assets tests")
-        .config("spark.jars.packages", ",".join((ICEBERG, SQLITE_JDBC, POSTGRESQL_JDBC, *S3_JARS)))
+        .config("spark.jars.packages", EVERY_JAR)
         .config("spark.jars.excludes", S3_EXCLUDES)
         .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
         .config("spark.driver.memory", "2g")

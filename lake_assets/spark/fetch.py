@@ -14,14 +14,7 @@ import psutil
 from pyspark.sql import SparkSession
 
 from lake_assets.spark.preflight import PreflightError, check_java
-from lake_assets.spark.settings import (
-    CLASS_ARCHIVE,
-    ICEBERG,
-    POSTGRESQL_JDBC,
-    S3_EXCLUDES,
-    S3_JARS,
-    SQLITE_JDBC,
-)
+from lake_assets.spark.settings import CLASS_ARCHIVE, EVERY_JAR, S3_EXCLUDES
 from lake_assets.spark.sql import quoted, sql, table_address
 
 SECONDS = 120.0
@@ -50,7 +43,7 @@ def _started(warehouse: str, java_options: str) -> SparkSession:
     conf = {
         "spark.ui.enabled": "false",
         "spark.driver.extraJavaOptions": java_options,
-        "spark.jars.packages": ",".join((ICEBERG, SQLITE_JDBC, POSTGRESQL_JDBC, *S3_JARS)),
+        "spark.jars.packages": EVERY_JAR,
         "spark.jars.excludes": S3_EXCLUDES,
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",

@@ -20,6 +20,8 @@ S3_JARS = (
     "software.amazon.awssdk:apache-client:2.35.4",
     "software.amazon.awssdk:s3-transfer-manager:2.35.4",
 )
+EVERY_JAR = ",".join((ICEBERG, SQLITE_JDBC, POSTGRESQL_JDBC, *S3_JARS))
+"""`spark.jars.packages` with all of them, whatever the catalog and the buckets."""
 CLASS_ARCHIVE = Path(sys.prefix) / "spark_classes.jsa"
 """Classes of Spark in the form in which Java loads them fastest, as `fetch.py` has written them."""
 FAIR_POOLS = Path(__file__).with_name("fair_pools.xml")
