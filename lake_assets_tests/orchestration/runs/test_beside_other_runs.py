@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config import ContinuousConfig
 from lake_assets.orchestration.checks.blocking_checks import failed_inputs
+from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.silver_checks import check_specs
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, TableIOManager
 from lake_assets.orchestration.lake_definitions import build_definitions
@@ -61,6 +62,14 @@ def continuous_run(kept: Kept, *before_rounds: Callable[[], object]) -> None:
             job.execute_in_process(instance=kept.instance, resources=tables)
 
 
+def killed_run(kept: Kept, before_round: Callable[[], object]) -> None:
+    """A continuous run of one round, of which Dagster gets no event."""
+    nothing: Sequence[Any] = ()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Continuous, "events", lambda self: iter(nothing))
+        continuous_run(kept, before_round)
+
+
 def materialize(kept: Kept, *keys: dg.AssetKey) -> None:
     """What a click on "Materialize" does."""
     kept.bench.look()
@@ -92,6 +101,20 @@ def test_a_check_that_passes_is_reported_once_by_each_run(kept: Kept) -> None:
     continuous_run(kept, put, put, put)
     assert len({record.run_id for record in executions(kept, "applied")}) == 2
     assert len(executions(kept, "applied")) == 2
+
+
+def test_a_check_that_fails_after_another_run_has_executed_it(kept: Kept) -> None:
+    """Dagster orders a check's executions by when their runs began, so that this run's would be hidden."""
+
+    def change() -> None:
+        passing = dg.AssetCheckEvaluation(SILVER, "quarantine", passed=True, metadata={})
+        kept.instance.report_runless_asset_event(passing)
+        kept.change(ITEMS, ("I", {"id": "no number", "v": "bad"}))
+
+    continuous_run(kept, lambda: kept.put(ITEMS, 1), change)
+    newest = latest_evaluation(kept.instance, dg.AssetCheckKey(SILVER, "quarantine"))
+    assert newest is not None
+    assert not newest.passed
 
 
 def test_a_run_of_silver_that_another_one_has_overtaken(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,13 +189,8 @@ def test_the_newest_event_of_a_table_is_that_of_its_rows(kept: Kept, monkeypatch
     assert figures["batches"] == 1
 
 
-def test_a_mart_that_a_killed_run_has_refreshed_is_reported(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nothing: Sequence[Any] = ()
-    with monkeypatch.context() as killed:
-        killed.setattr(Continuous, "events", lambda self: iter(nothing))
-        continuous_run(kept, lambda: kept.put(ITEMS, 1))
+def test_a_mart_that_a_killed_run_has_refreshed_is_reported(kept: Kept) -> None:
+    killed_run(kept, lambda: kept.put(ITEMS, 1))
     assert kept.items() == 1
     for _ in range(2):
         continuous_run(kept, lambda: None)
@@ -180,14 +198,9 @@ def test_a_mart_that_a_killed_run_has_refreshed_is_reported(
     assert len(kept.instance.fetch_materializations(MART, limit=5).records) == 1, "it is known now"
 
 
-def test_what_a_killed_run_has_set_aside_is_reported(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_killed_run_has_set_aside_is_reported(kept: Kept) -> None:
     """With all other checks of the table: an event of the table without them makes Dagster's graph show no outcome."""
-    nothing: Sequence[Any] = ()
-    with monkeypatch.context() as killed:
-        killed.setattr(Continuous, "events", lambda self: iter(nothing))
-        continuous_run(
-            kept, lambda: kept.change(ITEMS, ("I", {"id": "no number"}), ("I", {"id": 1, "v": "a"}))
-        )
+    killed_run(kept, lambda: kept.change(ITEMS, ("I", {"id": "no number"}), ("I", {"id": 1, "v": "a"})))
     lake = kept.bench.lake
     states = table_states(lake.runtime, lake.targets, datetime.now(UTC))
     found = UnreportedPositions(lake.runtime).events(kept.instance, states, 60.0, time.time(), {})

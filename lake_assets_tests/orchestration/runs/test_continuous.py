@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 from lake_assets.config import ContinuousConfig
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.publish import KeptBranches
-from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY, TableIOManager
 from lake_assets.orchestration.lake_definitions import build_definitions
 from lake_assets.orchestration.runs.continuous_job import alive_runs, continuous_job, continuous_sensor
@@ -281,34 +280,6 @@ def test_a_terminated_run_tells_what_it_has_applied(kept: Kept, monkeypatch: pyt
     assert (
         kept.instance.get_latest_materialization_event(dg.AssetKey(["silver", "shop", "items"])) is not None
     )
-
-
-def test_a_check_that_fails_after_another_run_has_executed_it(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Dagster orders a check's executions by when their runs began, so that this run's would be hidden."""
-    lake, real, numbers = kept.bench.lake, Continuous.round, itertools.count()
-    check = dg.AssetCheckKey(dg.AssetKey(["silver", "shop", "items"]), "quarantine")
-
-    def changing(self: Continuous, wait_seconds: float = 0.0) -> Any:
-        if (number := next(numbers)) == 2:
-            raise DagsterExecutionInterruptedError
-        if number == 0:
-            kept.put(ITEMS, 1)
-        if number == 1:
-            passing = dg.AssetCheckEvaluation(check.asset_key, check.name, passed=True, metadata={})
-            kept.instance.report_runless_asset_event(passing)
-            kept.change(ITEMS, ("I", {"id": "no number", "v": "bad"}))
-        return real(self, 0.0)
-
-    monkeypatch.setattr(Continuous, "round", changing)
-    settings = ContinuousConfig(report_every=timedelta(0))
-    job = continuous_job(lake.runtime, "shop", lake.targets, lake.marts, settings)
-    with pytest.raises(DagsterExecutionInterruptedError):
-        job.execute_in_process(instance=kept.instance, resources=resources(lake.runtime))
-    newest = latest_evaluation(kept.instance, check)
-    assert newest is not None
-    assert not newest.passed
 
 
 def test_one_run_is_kept_alive_and_the_sensors_stand_by(kept: Kept) -> None:
