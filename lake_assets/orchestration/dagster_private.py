@@ -136,6 +136,15 @@ def evaluated_checks(
 
 
 @_or_none
+def partitions_without_event(instance: dg.DagsterInstance, asset: dg.AssetKey) -> dict[str, str]:
+    """The partitions that a run was to materialize and has reported no materialization of since, with the newest such
+    run: it goes on, or has failed."""
+    storage: Any = instance.event_log_storage
+    attempts = storage.get_latest_asset_partition_materialization_attempts_without_materializations(asset)
+    return {partition: run for partition, (run, _) in attempts.items() if partition is not None}
+
+
+@_or_none
 def step_inputs(context: dg.InputContext) -> tuple[str, dict[str, dg.AssetKey | None]]:
     """A name of the attempt at the step that loads the input, and by name the asset of each of the step's inputs."""
     step = context.step_context

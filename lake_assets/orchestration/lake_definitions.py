@@ -75,7 +75,7 @@ def build_definitions(
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*owners.*SensorDefinition.*")
     runtime = lake.runtime
     sensors = [file_sensor(runtime, source, lake.targets, lake.marts) for source in lake.config.sources]
-    sensors.append(freshness_sensor(runtime, lake.targets, lake.checks))
+    sensors.append(freshness_sensor(runtime, lake.targets, lake.marts, first, lake.checks))
     sensors.append(retention_sensor(lake.config.maintenance))
     if lake.marts:
         sensors.append(mart_sensor(runtime, lake.marts, first))

@@ -48,7 +48,8 @@ def the_run(dev: Dev) -> str:
 
 
 def test_files_that_land_become_silver_and_marts(dev: Dev) -> None:
-    history_lands(dev)
+    dev.wait("the run", lambda: [run for run in dev.runs(CONTINUOUS) if run["status"] == "STARTED"])
+    history_lands(dev)  # not before: the sensor of files has a run of its own for what lands before
     run = the_run(dev)
 
     def shown() -> dict[str, Any] | None:

@@ -21,10 +21,10 @@ from lake_assets.config.secrets import hidden_in
 from lake_assets.errors import SparkLost
 from lake_assets.gold.compute_mart import computed_mart
 from lake_assets.gold.mart import Mart
-from lake_assets.gold.table_snapshots import LoadedTables, snapshot_of_rows
+from lake_assets.gold.table_snapshots import LoadedTables
 from lake_assets.gold.view import mart_view
 from lake_assets.iceberg.publish import KeptBranches
-from lake_assets.iceberg.table_io import live_rows, load_table, summary
+from lake_assets.iceberg.table_io import load_table
 from lake_assets.iceberg.table_maintenance import Maintained
 from lake_assets.orchestration.assets.bronze_assets import landed_events
 from lake_assets.orchestration.assets.bronze_reports import UnreportedFiles
@@ -118,8 +118,6 @@ class Continuous:
         """By check, the execution that it shows before this one."""
         self._held: dict[str, list[str]] = {}
         """By mart that waits, the blocking checks that fail."""
-        self._known: set[str] = set()
-        """Marts of which Dagster has, or is about to get, an event of their present rows."""
         self._lineage: dict[str, Lineage] = {}
         self._dead: Exception | None = None
         """The error that showed that the Spark of this process has died."""
@@ -263,19 +261,6 @@ class Continuous:
         self._held[mart.name] = failed
         return bool(failed)
 
-    def _find_unreported(self, mart: Mart) -> None:
-        """Reports the mart's rows if they are newer than Dagster's event: a run that was killed has reported nothing of
-        its last refresh."""
-        if mart.name in self._known:
-            return
-        table = load_table(self._runtime.catalog, mart.identifier)
-        rows, key = snapshot_of_rows(table), dg.AssetKey(mart.asset_key)
-        event = self._instance.get_latest_materialization_event(key)
-        self._known.add(mart.name)
-        if rows is not None and (event is None or event.timestamp * 1000 < rows.timestamp_ms):
-            metadata = {"dagster/row_count": live_rows(summary(rows)), "snapshot_id": str(rows.snapshot_id)}
-            self._refreshed.setdefault(mart.name, (0, grouped(metadata, SHOWN)))
-
     def _refresh(self, mart: Mart, loaded: LoadedTables, done: Round) -> None:
         if any(rule.identifier in self._failures for rule in mart.rules):
             return
@@ -283,8 +268,6 @@ class Continuous:
             return
         try:
             view = mart_view(loaded, mart, self._runtime.lake.gold)
-            if view is not None and not view.stale:
-                self._find_unreported(mart)
             if view is None or not view.stale or self._is_held(mart):
                 return
             computed, metadata = computed_mart(self._runtime, self._tables.read, mart, view, None)
@@ -300,7 +283,6 @@ class Continuous:
             logger.debug("%s could not be computed:\n%s", mart.identifier, full_traceback(error))
             self._failed(mart.identifier, error, done)
             return
-        self._known.add(mart.name)
         self._failures.clear(mart.identifier)
         times = self._refreshed.get(mart.name, (0, {}))[0]
         self._refreshed[mart.name] = (

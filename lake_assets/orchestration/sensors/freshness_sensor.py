@@ -2,7 +2,7 @@
 
 Checks are evaluated when a table is applied. So once a minute the sensor computes the freshness of every table, and
 evaluates the check where the outcome changed or the last evaluation is an hour old. It also reports the commits that
-Dagster has no event of (`orchestration/runs/missed_checks.py`).
+Dagster has no event of (`orchestration/runs/missed_checks.py`, `missed_marts.py`).
 """
 
 import time
@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from lake_assets.checks.data_check import DataCheck
+from lake_assets.gold.mart import Mart
 from lake_assets.orchestration.assets.silver_assets import batch_key
 from lake_assets.orchestration.checks.check_history import latest_evaluation
 from lake_assets.orchestration.checks.data_checks import evaluation_of
@@ -20,6 +21,8 @@ from lake_assets.orchestration.checks.silver_checks import freshness_evaluation
 from lake_assets.orchestration.checks.stray_check import strays_evaluation
 from lake_assets.orchestration.runs.continuous_job import alive_runs
 from lake_assets.orchestration.runs.missed_checks import UnreportedPositions
+from lake_assets.orchestration.runs.missed_marts import UnreportedMarts
+from lake_assets.orchestration.shared.first_periods import FirstPeriods
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.table.targets import Target
@@ -31,11 +34,17 @@ REPORT_GRACE_SECONDS = 300.0
 
 
 def freshness_sensor(
-    runtime: LakeRuntime, targets: Sequence[Target], checks: Sequence[DataCheck] = ()
+    runtime: LakeRuntime,
+    targets: Sequence[Target],
+    marts: Sequence[Mart],
+    first: FirstPeriods,
+    checks: Sequence[DataCheck] = (),
 ) -> dg.SensorDefinition:
-    """The sensor of all tables; running by default. It evaluates the checks that read no rows and have no schedule."""
+    """The sensor of all tables; running by default. It evaluates the checks that read no rows and have no schedule.
+    `first`: where the partitions of its definitions begin."""
     cheap = [check for check in checks if not check.needs_rows and check.schedule is None]
-    unreported, sources = UnreportedPositions(runtime), sorted({target.source for target in targets})
+    unreported, unreported_marts = UnreportedPositions(runtime), UnreportedMarts(runtime, marts, first)
+    sources = sorted({target.source for target in targets})
     continuous = runtime.lake.automation.continuous
     patience = REPORT_GRACE_SECONDS + (
         2 * continuous.report_every.total_seconds() if continuous is not None else 0
@@ -63,6 +72,9 @@ def freshness_sensor(
         evaluations = [*changed_evaluations(context.instance, states), *news(context.instance, others)]
         for evaluation in evaluations:
             context.instance.report_runless_asset_event(evaluation)
+        # The last ones: they name the versions of silver's, and a table that cannot be read holds no check up.
+        for found in unreported_marts.events(context.instance, timeout, grace):
+            context.instance.report_runless_asset_event(found)
         return dg.SkipReason(f"{len(evaluations)} of {many(len(targets) + len(cheap), 'check')} evaluated")
 
     return table_freshness

@@ -189,15 +189,6 @@ def test_the_newest_event_of_a_table_is_that_of_its_rows(kept: Kept, monkeypatch
     assert figures["batches"] == 1
 
 
-def test_a_mart_that_a_killed_run_has_refreshed_is_reported(kept: Kept) -> None:
-    killed_run(kept, lambda: kept.put(ITEMS, 1))
-    assert kept.items() == 1
-    for _ in range(2):
-        continuous_run(kept, lambda: None)
-        assert figures_of(newest(kept, MART)[0].metadata)["dagster/row_count"] == 1
-    assert len(kept.instance.fetch_materializations(MART, limit=5).records) == 1, "it is known now"
-
-
 def test_what_a_killed_run_has_set_aside_is_reported(kept: Kept) -> None:
     """With all other checks of the table: an event of the table without them makes Dagster's graph show no outcome."""
     killed_run(kept, lambda: kept.change(ITEMS, ("I", {"id": "no number"}), ("I", {"id": 1, "v": "a"})))

@@ -1,0 +1,137 @@
+"""Rows of marts that Dagster has no event of, or an event that names older inputs.
+
+Here: comparing what each mart's table has with what Dagster shows. Not here: silver (`missed_checks.py`), and an own
+asset's table, of which the lake does not know which partitions are computed.
+
+Events are missing when a run is killed between a commit and its event, or when Dagster's storage is deleted. An event
+names older inputs when a run reads rows of silver that the continuous run has not reported yet. The rows are right, but
+until they change again the UI would show a partition as missing or failed, or a mart as stale.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+import dagster as dg
+from pyiceberg.table import Table
+
+from lake_assets.gold.mart import Mart
+from lake_assets.gold.periods.grain import between
+from lake_assets.gold.table_snapshots import LoadedTables, snapshot_of_rows, updated_periods
+from lake_assets.gold.view import MartView, mart_view
+from lake_assets.iceberg.table_io import live_rows, summary
+from lake_assets.orchestration.assets.mart_runs import within_partitions
+from lake_assets.orchestration.assets.versions import INPUT, mart_versions
+from lake_assets.orchestration.dagster_private import partitions_without_event
+from lake_assets.orchestration.io_managers.iceberg_io_manager import SHOWN
+from lake_assets.orchestration.runs.in_flight import assets_in_flight
+from lake_assets.orchestration.runs.marts_in_silver_runs import keeps_up
+from lake_assets.orchestration.shared.asset_metadata import grouped
+from lake_assets.orchestration.shared.first_periods import FirstPeriods
+from lake_assets.runtime import LakeRuntime
+
+MOST_EVENTS = 500
+"""Of one call, which has to end within the minute that Dagster gives a sensor."""
+FOUND = "Found in the lake: no run of this instance has reported it."
+
+
+class UnreportedMarts:
+    """One process calls `events` repeatedly."""
+
+    def __init__(self, runtime: LakeRuntime, marts: Sequence[Mart], first: FirstPeriods) -> None:
+        """`first`: where the partitions of Dagster's definitions begin."""
+        self._runtime, self._marts, self._first = runtime, marts, first
+        self._complete: dict[str, int] = {}
+        """By partitioned mart, the snapshot whose partitions are all reported."""
+
+    def events(
+        self, instance: dg.DagsterInstance, heartbeat_timeout: float, grace: Mapping[str, float]
+    ) -> list[dg.AssetMaterialization]:
+        """Events of the marts that no run is computing. `grace`: by source with a continuous run, the seconds that the
+        run has to report rows."""
+        return list(islice(self._events(instance, heartbeat_timeout, grace), MOST_EVENTS))
+
+    def _events(
+        self, instance: dg.DagsterInstance, heartbeat_timeout: float, grace: Mapping[str, float]
+    ) -> Iterator[dg.AssetMaterialization]:
+        loaded = LoadedTables(self._runtime.catalog)
+        views = {mart.name: mart_view(loaded, mart, self._runtime.lake.gold) for mart in self._marts}
+        # After the tables are loaded: a run that has ended since has reported what they have.
+        in_flight = assets_in_flight(instance, map(_key, self._marts), heartbeat_timeout)
+        for mart in self._marts:
+            view, table = views[mart.name], loaded.table(mart.identifier)
+            if view is None or table is None or _key(mart) in in_flight:
+                continue
+            if mart.partition_column is not None:
+                yield from self._partitions(instance, mart, table, view)
+            elif not view.stale and _age(table) >= _patience(mart, grace):
+                yield from _whole(instance, mart, table)
+
+    def _partitions(
+        self, instance: dg.DagsterInstance, mart: Mart, table: Table, view: MartView
+    ) -> Iterator[dg.AssetMaterialization]:
+        if self._complete.get(mart.name) == view.mart_snapshot or not view.span:
+            return
+        key, grain = _key(mart), mart.partitions
+        pending = set(view.work)
+        computed = [
+            period for period in between(grain, min(view.span), max(view.span)) if period not in pending
+        ]
+        shown = {
+            grain.key(period) for period in within_partitions(computed, grain, self._first.of_mart(mart))
+        }
+        missing = shown - set(instance.get_materialized_partitions(key))
+        failed = shown & _stored_by_failed_runs(instance, mart, table)
+        if missing or failed:
+            tags = mart_versions(instance, mart)
+            for name in sorted(missing | failed):
+                yield dg.AssetMaterialization(key, description=FOUND, partition=name, tags=tags)
+        elif view.mart_snapshot is not None:
+            self._complete[mart.name] = view.mart_snapshot
+
+
+def _key(mart: Mart) -> dg.AssetKey:
+    return dg.AssetKey(mart.asset_key)
+
+
+def _age(table: Table) -> float:
+    """Seconds since the table's rows were stored."""
+    rows = snapshot_of_rows(table)
+    return time.time() - rows.timestamp_ms / 1000 if rows is not None else 0.0
+
+
+def _patience(mart: Mart, grace: Mapping[str, float]) -> float:
+    """How long the continuous run has to report the mart's rows, in seconds; 0 for rows that it does not store."""
+    return max((seconds for source, seconds in grace.items() if keeps_up(mart, source)), default=0.0)
+
+
+def _whole(instance: dg.DagsterInstance, mart: Mart, table: Table) -> Iterator[dg.AssetMaterialization]:
+    """An event of an unpartitioned mart whose newest event is older than its rows, or names other inputs than the
+    newest events of silver."""
+    rows, tags = snapshot_of_rows(table), mart_versions(instance, mart)
+    if rows is None:
+        return
+    event = instance.get_latest_materialization_event(_key(mart))
+    known = event is not None and event.timestamp * 1000 >= rows.timestamp_ms
+    inputs = {name: value for name, value in tags.items() if name.startswith(f"{INPUT}/")}
+    if not known or not inputs.items() <= _tags(event).items():
+        figures = {"dagster/row_count": live_rows(summary(rows)), "snapshot_id": str(rows.snapshot_id)}
+        metadata = grouped(figures, SHOWN)
+        yield dg.AssetMaterialization(_key(mart), description=FOUND, metadata=metadata, tags=tags)
+
+
+def _tags(event: dg.EventLogEntry | None) -> Mapping[str, str]:
+    materialization = event.asset_materialization if event is not None else None
+    return (materialization.tags or {}) if materialization is not None else {}
+
+
+def _stored_by_failed_runs(instance: dg.DagsterInstance, mart: Mart, table: Table) -> set[str]:
+    """The partitions whose newest run has reported no event, and that were stored since it began."""
+    attempts = partitions_without_event(instance, _key(mart))
+    if not attempts or mart.partition_column is None:
+        return set()
+    records = {run: instance.get_run_record_by_id(run) for run in set(attempts.values())}
+    began = {run: (record.start_time or 0.0) if record else 0.0 for run, record in records.items()}
+    stored = updated_periods(table, mart.partition_column, mart.partitions)
+    times = {mart.partitions.key(period): at.timestamp() for period, at in stored.items()}
+    return {name for name, run in attempts.items() if name in times and times[name] >= began[run]}
