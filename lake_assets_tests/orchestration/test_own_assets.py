@@ -137,7 +137,7 @@ def test_the_io_manager_of_the_guide_needs_no_lake(
     names: dict[str, Any] = {}
     exec(compile(examples()[-1], str(GUIDE), "exec"), names)
     found = names["defs"].resources["io_manager"]
-    given = found.model_copy(update={"spark": spark_section()})
+    given = type(found)(catalog=found.catalog, spark=spark_section())
     assert dg.materialize([two, sum_of], resources={"iceberg_io_manager": given}).success
 
 
