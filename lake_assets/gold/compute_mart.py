@@ -4,10 +4,10 @@ Here: both, for all callers. Not here: what a mart computes, when (`orchestratio
 storing tables, which is the IO manager's (`partition_rows.py`, `write_mart.py`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lake_assets.gold.consumption import Consumption
 from lake_assets.gold.mart import Mart, MartRequest
@@ -18,12 +18,16 @@ from lake_assets.gold.view import MartView, mart_view
 from lake_assets.gold.write_mart import WHOLE, Computed, Mode, Store
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.batch_latency import oldest
+from lake_assets.spark.session import FEW_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Read = Callable[[str, int | None], "DataFrame"]
-"""Reads the table of an identifier at a snapshot."""
+
+class Read(Protocol):
+    """Reads the table of an identifier at a snapshot; `few_rows` as of `SparkSessions.root`."""
+
+    def __call__(self, identifier: str, snapshot_id: int | None, /, *, few_rows: bool) -> "DataFrame": ...
 
 
 def mart_store(mart: Mart, ranges: Sequence[tuple[Period, Period]]) -> Store:
@@ -47,9 +51,11 @@ def computed_mart(
 ) -> tuple[Computed, dict[str, Any]]:
     """The plan of a mart's rows in its partitions from first to last (None for an unpartitioned mart), and metadata
     about it."""
+    few = view.rows <= FEW_ROWS
     request = MartRequest(
         inputs={
-            name: read(rule.identifier, view.snapshots[rule.identifier]) for name, rule in mart.tables.items()
+            name: read(rule.identifier, view.snapshots[rule.identifier], few_rows=few)
+            for name, rule in mart.tables.items()
         },
         now=view.now,
         first_day=beginning(periods[0]).date() if periods else None,

@@ -127,10 +127,11 @@ def table_frame(
     columns: Sequence[str] = (),
     rows: PartitionRows | None = None,
     kinds: Mapping[str, str] | None = None,
+    few_rows: bool = False,
 ) -> "DataFrame":
     """The table at a snapshot, or at its head for None, not computed yet: all columns or some, all rows or those of
-    some partitions. `kinds`: Iceberg types by column, for `rows`."""
-    spark, catalog = runtime.sessions.root(), runtime.lake.catalog.name
+    some partitions. `kinds`: Iceberg types by column, for `rows`; `few_rows`: see `SparkSessions.root`."""
+    spark, catalog = runtime.sessions.root(few_rows=few_rows), runtime.lake.catalog.name
     if snapshot_id is None:
         frame = spark.table(table_address(catalog, identifier))
     else:

@@ -27,7 +27,7 @@ from lake_assets.gold.table_snapshots import (
     periods_held,
     snapshot_of_rows,
 )
-from lake_assets.iceberg.table_io import current_snapshot, summary
+from lake_assets.iceberg.table_io import current_snapshot, live_rows, summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class MartView:
 
     snapshots: Mapping[str, int]
     """By silver table, the snapshot at which the input is read."""
+    rows: int
+    """Of all of these tables."""
     now: datetime
     """The source's last commit, or the cut, UTC."""
     mart_snapshot: int | None
@@ -63,6 +65,7 @@ def mart_view(
     if inputs is None:
         return None
     tables, snapshots, now = inputs
+    rows = sum(live_rows(summary(table.snapshot_by_id(snapshots[name]))) for name, table in tables.items())
     target = loaded.table(mart.identifier)
     planned = current_snapshot(target)
     mart_snapshot = planned.snapshot_id if planned is not None else None
@@ -81,7 +84,7 @@ def mart_view(
     as_before = consumed.settings == settings and not _has_new_columns(mart, target, newest)
     if mart.partition_column is None:
         stale = any(changed.values()) or consumed.now != now or not as_before
-        return MartView(snapshots, now, mart_snapshot, (), settings, stale, changes)
+        return MartView(snapshots, rows, now, mart_snapshot, (), settings, stale, changes)
     current, column = grain.of(now), mart.partition_column
     own = consumed.span
     if not as_before or any(found.every for found in changed.values()):
@@ -97,7 +100,7 @@ def mart_view(
             periods |= gap_to(grain, own, periods, current)
             own = span(own | periods, current)
     work = tuple(sorted(consumed.pending | periods))
-    return MartView(snapshots, now, mart_snapshot, work, settings, bool(work), changes, own)
+    return MartView(snapshots, rows, now, mart_snapshot, work, settings, bool(work), changes, own)
 
 
 def _has_new_columns(mart: Mart, table: Table | None, newest: Snapshot | None) -> bool:

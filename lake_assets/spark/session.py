@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -83,6 +82,15 @@ EXACT_NAMES = {
 write their own SQL."""
 
 
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Settings with which Spark compiles nothing for a query. With few rows, to compile takes longer than they do."""
+FEW_ROWS = 200_000
+"""Rows that are read, up to which they count as few."""
+
+
 class SparkSessions:
     """Starts Spark, or connects to it, on first use, and provides sessions.
 
@@ -103,23 +111,31 @@ class SparkSessions:
         self._lock = threading.Lock()
         self._with_secrets: LakeConfig | None = None if self._secrets else lake
         """The configuration of the sessions that are open."""
-        self._root: SparkSession | None = None
-        self._root_used = 0.0
-        """When the shared session was asked for last. Seconds of the clock, which goes on while a machine sleeps."""
-        self._idle: list[tuple[SparkSession, float]] = []
-        """Sessions that are not in use: opening one takes longer than a small statement, and Iceberg's caches of
-        manifests and connections to S3 are a session's own. Each with the time since when it rests."""
+        self._roots: dict[bool, tuple[SparkSession, float]] = {}
+        """The shared sessions, by whether they are for few rows; each with the time at which it was asked for last.
+        Seconds of the clock, which goes on while a machine sleeps."""
+        self._idle: dict[bool, list[tuple[SparkSession, float]]] = {False: [], True: []}
+        """Sessions that are not in use, by whether they are for few rows: opening one takes longer than a small
+        statement, and Iceberg's caches of manifests and connections to S3 are a session's own. Each with the time since
+        when it rests."""
 
-    def root(self) -> "SparkSession":
-        """The lake's shared session, for reading. Raises PreflightError without a supported Java, or without a
-        server."""
+    def root(self, *, few_rows: bool = False) -> "SparkSession":
+        """The lake's shared session, for reading; `few_rows`: no more than FEW_ROWS. Raises PreflightError without a
+        supported Java, or without a server."""
         with self._lock:
             lake = self._of_now()
-            if self._root is None or self._is_old(self._root_used):
-                self._root = self._connected(lake) if self._connects else self._embedded(lake)
-            self._root_used = time.time()
-            activate(self._root)
-            return self._root
+            session, used = self._roots.get(few_rows, (None, 0.0))
+            if session is None or self._is_old(used):
+                more = self._settings(lake, {}, few_rows=few_rows)
+                session = self._connected(lake, more) if self._connects else self._embedded(lake, more)
+            self._roots[few_rows] = session, time.time()
+            activate(session)
+            return session
+
+    def _settings(self, lake: LakeConfig, settings: Mapping[str, str], *, few_rows: bool) -> dict[str, str]:
+        """The further settings of a session. Those of lake.yaml win."""
+        interpreted = {key: value for key, value in INTERPRETED.items() if key not in lake.spark.conf}
+        return {**settings, **(interpreted if few_rows else {})}
 
     def _is_old(self, used: float) -> bool:
         return self._connects and time.time() - used > LONGEST_REST
@@ -130,8 +146,12 @@ class SparkSessions:
             return self._lake
         lake = filled(self._lake, self._secrets.value)
         if lake != self._with_secrets:
-            self._with_secrets, self._root, self._idle = lake, None, []
+            self._with_secrets = lake
+            self._drop()
         return lake
+
+    def _drop(self) -> None:
+        self._roots, self._idle = {}, {False: [], True: []}
 
     def begin(self) -> None:
         """Starts Spark, or connects to it, in the background. `root` waits for that, and tries again if it failed."""
@@ -142,28 +162,30 @@ class SparkSessions:
             self.root()
 
     @contextlib.contextmanager
-    def isolated(self) -> "Iterator[SparkSession]":
-        """A session with settings and temporary views of its own, which takes names exactly. Raises as `root`."""
+    def isolated(self, *, few_rows: bool = False) -> "Iterator[SparkSession]":
+        """A session with settings and temporary views of its own, which takes names exactly; `few_rows` and errors as
+        of `root`."""
         with self._lock:
             lake = self._of_now()
-            session, used = self._idle.pop() if self._idle else (None, 0.0)
+            idle = self._idle[few_rows]
+            session, used = idle.pop() if idle else (None, 0.0)
         if session is None or self._is_old(used):
-            connects = self._connects
-            session = self._connected(lake, EXACT_NAMES) if connects else _new(self.root(), lake, EXACT_NAMES)
+            more = self._settings(lake, EXACT_NAMES, few_rows=few_rows)
+            session = self._connected(lake, more) if self._connects else _new(self.root(), lake, more)
         activate(session)
         # A session that failed may be unusable, and is not used again.
         yield session
         with self._lock:
             if lake == self._with_secrets:
-                self._idle.append((session, time.time()))
+                self._idle[few_rows].append((session, time.time()))
 
     def forget(self) -> None:
         """Drops all sessions of a server that is gone: the next ones connect to the server that answers then."""
         with self._lock:
             if self._connects:
-                self._root, self._idle = None, []
+                self._drop()
 
-    def _embedded(self, lake: LakeConfig) -> "SparkSession":
+    def _embedded(self, lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":
         from pyspark.sql import SparkSession
 
         if not has_jvm():  # a running one shows that Java is there, and the check starts Java
@@ -172,9 +194,9 @@ class SparkSessions:
         conf = spark_conf(lake)
         with _opened(self._spark_log) as log:
             _launch_jvm(conf, log)
-        return _new(SparkSession.builder.config(map={**conf}).getOrCreate(), lake)
+        return _new(SparkSession.builder.config(map={**conf}).getOrCreate(), lake, more)
 
-    def _connected(self, lake: LakeConfig, more: Mapping[str, str] = MappingProxyType({})) -> "SparkSession":
+    def _connected(self, lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":
         remote = lake.spark.remote
         from pyspark.errors import PySparkException
 
@@ -197,9 +219,7 @@ class SparkSessions:
         return found
 
 
-def _new(
-    base: "SparkSession", lake: LakeConfig, more: Mapping[str, str] = MappingProxyType({})
-) -> "SparkSession":
+def _new(base: "SparkSession", lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":
     session = base.newSession()
     # If another lake started Spark in this process, its session has other settings.
     for key, value in {**session_conf(lake), **more}.items():

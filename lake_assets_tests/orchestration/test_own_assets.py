@@ -325,9 +325,9 @@ def test_an_io_manager_and_an_executor_of_the_user(
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | sections))
 
     class Counting(TableIOManager):
-        def read(self, identifier: str, snapshot_id: int | None) -> DataFrame:
+        def read(self, identifier: str, *given: Any, **options: Any) -> DataFrame:
             counted[f"read {identifier}"] += 1
-            return super().read(identifier, snapshot_id)
+            return super().read(identifier, *given, **options)
 
         def store(self, identifier: str, *given: Any) -> dict[str, Any]:
             counted[f"store {identifier}"] += 1

@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -34,11 +35,11 @@ def test_a_start_in_the_background_is_waited_for_and_tried_again(
     sessions, starts = SparkSessions(lake_config(tmp_path)), []
     start = sessions._embedded
 
-    def fails_once(lake: LakeConfig) -> SparkSession:
+    def fails_once(lake: LakeConfig, more: Mapping[str, str]) -> SparkSession:
         starts.append(threading.current_thread().name)
         if len(starts) == 1:
             raise PreflightError("no Java")
-        return start(lake)
+        return start(lake, more)
 
     monkeypatch.setattr(sessions, "_embedded", fails_once)
     for _ in range(2):

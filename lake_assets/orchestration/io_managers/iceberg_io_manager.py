@@ -77,9 +77,10 @@ class TableIOManager(dg.IOManager):
         self._runtime = runtime
         self._cuts = StepCuts(runtime)
 
-    def read(self, identifier: str, snapshot_id: int | None) -> DataFrame:
-        """The table `identifier` at a snapshot; at its head for None."""
-        return table_frame(self._runtime, identifier, snapshot_id)
+    def read(self, identifier: str, snapshot_id: int | None, *, few_rows: bool = False) -> DataFrame:
+        """The table `identifier` at a snapshot; at its head for None. Frames are joined only with others of the same
+        `few_rows`: see `SparkSessions.root`."""
+        return table_frame(self._runtime, identifier, snapshot_id, few_rows=few_rows)
 
     def store(self, identifier: str, computed: Computed, store: Store | None = None) -> dict[str, Any]:
         """Stores the frame in the table `identifier` by one commit, and returns metadata about it; see `write`."""

@@ -40,7 +40,7 @@ from lake_assets.silver.write.batch import BatchResult
 from lake_assets.silver.write.batch_context import BatchContext, Damaged
 from lake_assets.spark.causes import root_cause
 from lake_assets.spark.preflight import PreflightError
-from lake_assets.spark.session import SparkRefused, server_lost
+from lake_assets.spark.session import FEW_ROWS, SparkRefused, server_lost
 from lake_assets.storage.object_store import ObjectStore, StoreError
 from lake_assets.words import many, them
 
@@ -125,7 +125,7 @@ def in_context(
     FilesUnusable when the batch may be tried again without some of its files, which are then in `damaged`."""
     target, batch = planned.target, planned.batch
     with ExitStack() as held:
-        spark = _session(runtime, target, held)
+        spark = _session(runtime, planned, held)
         contracts = _contracts(runtime, planned)
         context = BatchContext(
             runtime,
@@ -226,14 +226,22 @@ def _as_lake_error(runtime: LakeRuntime, target: Target, batch: Batch, error: Ex
     return LakeError(f"{target.identifier}: the batch of {files} failed: {reason}")
 
 
-def _session(runtime: LakeRuntime, target: Target, held: ExitStack) -> SparkSession:
+def _session(runtime: LakeRuntime, planned: Planned, held: ExitStack) -> SparkSession:
     """A session for the batch, until the end of `held`."""
+    target = planned.target
     try:
-        return held.enter_context(runtime.sessions.isolated())
+        return held.enter_context(runtime.sessions.isolated(few_rows=_reads_few_rows(planned)))
     except PreflightError as error:
         if runtime.lake.spark.mode != "connect" or isinstance(error, SparkRefused):
             raise
         raise SparkLost(f"{target.identifier}: {error}") from error
+
+
+def _reads_few_rows(planned: Planned) -> bool:
+    """Whether the batch and its table have few rows together."""
+    rows = [file.rows for file in planned.batch.files]
+    counted = sum(number for number in rows if number is not None)
+    return None not in rows and planned.position.rows + counted <= FEW_ROWS
 
 
 def _exclude(unusable: FilesUnusable, batch: Batch, damaged: Damaged) -> bool:

@@ -156,9 +156,9 @@ class Passages:
 def passages(monkeypatch: pytest.MonkeyPatch) -> Passages:
     seen, read, store = Passages(), TableIOManager.read, TableIOManager.store
 
-    def reading(self: TableIOManager, identifier: str, snapshot_id: int | None) -> DataFrame:
+    def reading(self: TableIOManager, identifier: str, snapshot_id: int | None, **options: Any) -> DataFrame:
         seen.reads.append((identifier, snapshot_id))
-        return read(self, identifier, snapshot_id)
+        return read(self, identifier, snapshot_id, **options)
 
     def storing(
         self: TableIOManager, identifier: str, computed: Computed, how: Store | None = None
