@@ -130,22 +130,13 @@ def naming_transform(table: Table, column: str | None, grain: Grain) -> str | No
 
 def periods_held(table: Table | None, partition_column: str, grain: Grain) -> Periods:
     """The partitions of a mart that have rows."""
-    return frozenset(updated_periods(table, partition_column, grain))
-
-
-def updated_periods(table: Table | None, partition_column: str, grain: Grain) -> dict[Period, datetime]:
-    """The partitions of a mart that have rows, and when each was last written, UTC."""
     if table is None or table.current_snapshot() is None:
-        return {}
+        return frozenset()
     source_id = table.schema().find_field(partition_column).field_id
     (name,) = (field.name for field in table.spec().fields if field.source_id == source_id)
-    found: dict[Period, datetime] = {}
-    for row in table.inspect.partitions().to_pylist():
-        value, written = row["partition"][name], row["last_updated_at"].replace(tzinfo=UTC)
-        # The value of Iceberg's transform `hour` is a number.
-        period = grain.of(EPOCH + timedelta(hours=value) if isinstance(value, int) else value)
-        found[period] = max(written, found.get(period, written))
-    return found
+    values = (row["partition"][name] for row in table.inspect.partitions().to_pylist())
+    # The value of Iceberg's transform `hour` is a number.
+    return frozenset(grain.of(EPOCH + timedelta(hours=v) if isinstance(v, int) else v) for v in values)
 
 
 def column_bounds(table: Table, snapshot_id: int, column: str, grain: Grain) -> Periods | None:

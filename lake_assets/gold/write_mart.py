@@ -36,6 +36,8 @@ from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.spark.sql import Sql, joined, quoted, sql, table_address
 from lake_assets.words import many
 
+RUN = "lake.run-id"
+"""Summary property: the run of Dagster whose step stored the rows."""
 NOT_PLANNED = object()
 KEYS_SHOWN = 3
 MOST_ATTEMPTS = 10
@@ -89,6 +91,8 @@ class Computed:
     the write starts from the table's head."""
     store: Store | None = None
     """How it is stored, if what has computed it decides that."""
+    run_id: str = ""
+    """Dagster's run that stores it, if it is a step of one."""
     outrun: Callable[["Computed"], "Computed | None"] = lambda computed: None
     """What of the rows is to be stored after another run has published first; None if all are to be computed again."""
 
@@ -198,7 +202,8 @@ def _commit(
         elif store.mode is Mode.DIFFERENCE and planned is not None:
             frame = _delete_changed(current_attempt, frame, store.key)
         writer = frame.writeTo(current_attempt.address).option("check-nullability", False)
-        writer = with_properties(writer, computed.properties)
+        of_run = {RUN: computed.run_id} if computed.run_id else {}
+        writer = with_properties(writer, {**computed.properties, **of_run})
         rows = store.partitions
         if store.mode is not Mode.OVERWRITE:
             writer.append()

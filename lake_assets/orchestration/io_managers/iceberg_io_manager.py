@@ -9,6 +9,7 @@ import json
 import os
 import random
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ class TableIOManager(dg.IOManager):
             transforms = partition_by(context, rows, computed.types)
             store = Store(rows, transforms, *_mode(context))
         identifier = table_identifier(context.asset_key)
-        done = self.store(identifier, computed, store)
+        done = self.store(identifier, replace(computed, run_id=context.run_id), store)
         shown = preview(self._runtime, identifier, show=metadata.get(SHOW_ROWS, True))
         context.add_output_metadata(grouped(done, SHOWN) | shown)
         if store.partitions is not None and store.mode is Mode.OVERWRITE:

@@ -14,14 +14,17 @@ from itertools import islice
 
 import dagster as dg
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.periods.grain import between
-from lake_assets.gold.table_snapshots import LoadedTables, snapshot_of_rows, updated_periods
+from lake_assets.gold.table_snapshots import LoadedTables, snapshot_of_rows
 from lake_assets.gold.view import MartView, mart_view
-from lake_assets.iceberg.table_io import live_rows, summary
+from lake_assets.gold.write_mart import RUN
+from lake_assets.iceberg.retention import main_chain
+from lake_assets.iceberg.table_io import applied_at, live_rows, summary
 from lake_assets.orchestration.assets.mart_runs import within_partitions
-from lake_assets.orchestration.assets.versions import INPUT, mart_versions
+from lake_assets.orchestration.assets.versions import CODE, INPUT, mart_versions
 from lake_assets.orchestration.dagster_private import partitions_without_event
 from lake_assets.orchestration.io_managers.iceberg_io_manager import SHOWN
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
@@ -54,6 +57,8 @@ class UnreportedMarts:
     def _events(
         self, instance: dg.DagsterInstance, heartbeat_timeout: float, grace: Mapping[str, float]
     ) -> Iterator[dg.AssetMaterialization]:
+        # Before the tables are loaded: a mart that is not stale then has all rows that were reported before.
+        versions = {mart.name: mart_versions(instance, mart) for mart in self._marts}
         loaded = LoadedTables(self._runtime.catalog)
         views = {mart.name: mart_view(loaded, mart, self._runtime.lake.gold) for mart in self._marts}
         # After the tables are loaded: a run that has ended since has reported what they have.
@@ -63,30 +68,31 @@ class UnreportedMarts:
             if view is None or table is None or _key(mart) in in_flight:
                 continue
             if mart.partition_column is not None:
-                yield from self._partitions(instance, mart, table, view)
-            elif not view.stale and _age(table) >= _patience(mart, grace):
-                yield from _whole(instance, mart, table)
+                yield from self._partitions(instance, mart, table, view, versions[mart.name])
+            elif not view.stale and (rows := snapshot_of_rows(table)) is not None:
+                stored = applied_at(rows).timestamp()
+                if time.time() - stored >= _patience(mart, grace):
+                    yield from _whole(instance, mart, rows, versions[mart.name])
 
     def _partitions(
-        self, instance: dg.DagsterInstance, mart: Mart, table: Table, view: MartView
+        self,
+        instance: dg.DagsterInstance,
+        mart: Mart,
+        table: Table,
+        view: MartView,
+        versions: Mapping[str, str],
     ) -> Iterator[dg.AssetMaterialization]:
-        if self._complete.get(mart.name) == view.mart_snapshot or not view.span:
+        if self._complete.get(mart.name) == view.mart_snapshot:
             return
         key, grain = _key(mart), mart.partitions
-        pending = set(view.work)
-        computed = [
-            period for period in between(grain, min(view.span), max(view.span)) if period not in pending
-        ]
-        shown = {
-            grain.key(period) for period in within_partitions(computed, grain, self._first.of_mart(mart))
-        }
+        every = between(grain, min(view.span), max(view.span)) if view.span else []
+        shown = {grain.key(period) for period in within_partitions(every, grain, self._first.of_mart(mart))}
         missing = shown - set(instance.get_materialized_partitions(key))
-        failed = shown & _stored_by_failed_runs(instance, mart, table)
-        if missing or failed:
-            tags = mart_versions(instance, mart)
-            for name in sorted(missing | failed):
-                yield dg.AssetMaterialization(key, description=FOUND, partition=name, tags=tags)
-        elif view.mart_snapshot is not None:
+        # A user may have requested partitions outside of the span.
+        found = (missing | _stored_by_failed_runs(instance, mart, table)) - set(map(grain.key, view.work))
+        for name in sorted(found):
+            yield dg.AssetMaterialization(key, description=FOUND, partition=name, tags=versions)
+        if not found and view.mart_snapshot is not None:
             self._complete[mart.name] = view.mart_snapshot
 
 
@@ -94,29 +100,28 @@ def _key(mart: Mart) -> dg.AssetKey:
     return dg.AssetKey(mart.asset_key)
 
 
-def _age(table: Table) -> float:
-    """Seconds since the table's rows were stored."""
-    rows = snapshot_of_rows(table)
-    return time.time() - rows.timestamp_ms / 1000 if rows is not None else 0.0
-
-
 def _patience(mart: Mart, grace: Mapping[str, float]) -> float:
     """How long the continuous run has to report the mart's rows, in seconds; 0 for rows that it does not store."""
     return max((seconds for source, seconds in grace.items() if keeps_up(mart, source)), default=0.0)
 
 
-def _whole(instance: dg.DagsterInstance, mart: Mart, table: Table) -> Iterator[dg.AssetMaterialization]:
+def _whole(
+    instance: dg.DagsterInstance, mart: Mart, rows: Snapshot, versions: Mapping[str, str]
+) -> Iterator[dg.AssetMaterialization]:
     """An event of an unpartitioned mart whose newest event is older than its rows, or names other inputs than the
     newest events of silver."""
-    rows, tags = snapshot_of_rows(table), mart_versions(instance, mart)
-    if rows is None:
-        return
     event = instance.get_latest_materialization_event(_key(mart))
-    known = event is not None and event.timestamp * 1000 >= rows.timestamp_ms
-    inputs = {name: value for name, value in tags.items() if name.startswith(f"{INPUT}/")}
-    if not known or not inputs.items() <= _tags(event).items():
+    known = event is not None and event.timestamp >= applied_at(rows).timestamp()
+    told = _tags(event) if known else {}
+    # Of a mart at the consistent cut, the newest rows of silver may be behind the cut.
+    inputs = (
+        {} if mart.at_cut else {name: tag for name, tag in versions.items() if name.startswith(f"{INPUT}/")}
+    )
+    if not known or not inputs.items() <= told.items():
         figures = {"dagster/row_count": live_rows(summary(rows)), "snapshot_id": str(rows.snapshot_id)}
-        metadata = grouped(figures, SHOWN)
+        # The rows may be those of a former code.
+        code = {CODE: told[CODE]} if CODE in told else {}
+        tags, metadata = {**versions, **code}, grouped(figures, SHOWN)
         yield dg.AssetMaterialization(_key(mart), description=FOUND, metadata=metadata, tags=tags)
 
 
@@ -126,12 +131,7 @@ def _tags(event: dg.EventLogEntry | None) -> Mapping[str, str]:
 
 
 def _stored_by_failed_runs(instance: dg.DagsterInstance, mart: Mart, table: Table) -> set[str]:
-    """The partitions whose newest run has reported no event, and that were stored since it began."""
-    attempts = partitions_without_event(instance, _key(mart))
-    if not attempts or mart.partition_column is None:
-        return set()
-    records = {run: instance.get_run_record_by_id(run) for run in set(attempts.values())}
-    began = {run: (record.start_time or 0.0) if record else 0.0 for run, record in records.items()}
-    stored = updated_periods(table, mart.partition_column, mart.partitions)
-    times = {mart.partitions.key(period): at.timestamp() for period, at in stored.items()}
-    return {name for name, run in attempts.items() if name in times and times[name] >= began[run]}
+    """The partitions whose newest run has stored its rows, and has reported no event."""
+    attempts = partitions_without_event(instance, _key(mart)) or {}
+    stored = {summary(snapshot).get(RUN) for snapshot in main_chain(table)} if attempts else set()
+    return {partition for partition, run in attempts.items() if run in stored}

@@ -126,14 +126,19 @@ def silver(shop: Shop) -> list[Any]:
     return UnreportedPositions(shop.lake.runtime).events(shop.instance, states, 60.0, time.time(), {})
 
 
-def test_a_mart_of_rows_that_were_reported_after_it(shop: Shop) -> None:
-    """As the continuous run reports them. Until the next change, it would be shown as stale."""
+def read_ahead(shop: Shop) -> None:
+    """A mart reads rows that Dagster has no event of."""
     shop.change("sales", [1])
     shop.apply()
     shop.change("sales", [2])
     shop.tick()
     list(apply_tables(shop.lake.runtime, shop.lake.targets))
     marts(shop)
+
+
+def test_a_mart_of_rows_that_were_reported_after_it(shop: Shop) -> None:
+    """As the continuous run reports them. Until the next change, it would be shown as stale."""
+    read_ahead(shop)
     assert shop.rows("gold.sales_total") == [{"sales": 2}]
     list(map(shop.instance.report_runless_asset_event, silver(shop)))
     assert is_stale(shop, ALL)
@@ -154,3 +159,55 @@ def test_marts_that_a_run_is_about_to_report(shop: Shop) -> None:
     found = missed.events(shop.instance, 60.0, {"shop": 300.0})
     assert {event.asset_key for event in found} == {DAY}
     assert {event.asset_key for event in missed.events(shop.instance, 60.0, {"shop": 0.0})} == {DAY, ALL}
+
+
+def test_a_partition_that_a_killed_run_has_emptied(shop: Shop) -> None:
+    shop.change("sales", [1], day=1)
+    shop.change("sales", [2], day=3)
+    shop.apply()
+    marts(shop)
+    shop.change("sales", [2], day=3, op="D")
+    shop.apply()
+    marts(shop, dies=True)
+    assert without_event(shop) == {"2026-03-03"}
+    shop.tick("freshness")
+    assert without_event(shop) == set()
+
+
+def test_a_run_that_never_started(shop: Shop) -> None:
+    shop.change("sales", [1], day=1)
+    shop.apply()
+    marts(shop)
+    whole = shop.definitions.resolve_implicit_global_asset_job_def()
+    job, tags = whole.get_subset(asset_selection={DAY}), {"dagster/partition": "2026-03-01"}
+    run = shop.instance.create_run_for_job(job, tags=tags, asset_selection={DAY})
+    shop.instance.report_run_failed(run)
+    shop.tick("freshness")
+    assert without_event(shop) == {"2026-03-01"}
+
+
+def test_rows_of_former_code(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stay stale when an event names their inputs."""
+    read_ahead(shop)
+    for module in ("versions", "mart_assets"):
+        monkeypatch.setattr(f"lake_assets.orchestration.assets.{module}.code_version", lambda mart: "new")
+    shop.restart()
+    shop.tick("freshness")
+    assert is_stale(shop, ALL)
+
+
+def test_rows_that_are_reported_while_the_marts_are_looked_at(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.change("sales", [1])
+    shop.apply()
+    marts(shop)
+
+    def beside(*given: Any, **options: Any) -> Any:
+        shop.change("sales", [2])
+        shop.apply()
+        return {}
+
+    monkeypatch.setattr("lake_assets.orchestration.runs.missed_marts.assets_in_flight", beside)
+    shop.tick("freshness")
+    assert is_stale(shop, ALL), "it has one of two sales"
