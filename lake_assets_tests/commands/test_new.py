@@ -18,13 +18,14 @@ from lake_assets.commands.setup.yaml_insert import with_entry
 from lake_assets.config.config_file import ConfigError, load_lake
 from lake_assets.errors import LakeError
 from lake_assets.lake import open_lake
-from lake_assets_tests.helpers.lakes.small_lakes import TINY, write_file
+from lake_assets_tests.helpers.lakes.guide_project import spark_section
+from lake_assets_tests.helpers.lakes.small_lakes import write_file
+from lake_assets_tests.helpers.processes.child import environment
 
 LAKE = """\
 # The shop's lake.
 catalog: {uri: catalog.db, warehouse: warehouse, name: NAME}   # on this machine
-spark:
-  conf: CONF
+spark: SPARK
 sources:
   shop:
     location: bronze
@@ -50,9 +51,8 @@ ROWS = ["1,2026-03-01 08:00:00", "2,2026-03-01 23:59:59", "3,2026-03-02 00:00:00
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a lake.yaml and the files of its tables."""
-    conf = str({name: str(value) for name, value in TINY.items()})
     text = LAKE.replace("NAME", f"lake_{tmp_path.name[-8:].strip('_')}".replace("-", "_")).replace(
-        "CONF", conf
+        "SPARK", str(spark_section())
     )
     (tmp_path / "lake.yaml").write_text(text)
     orders = [f"I,2026-03-03 00:00:00,{row}" for row in ROWS]
@@ -118,6 +118,7 @@ def outcome_of_tests(project: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
         cwd=project,
+        env=environment(),
         capture_output=True,
         text=True,
         check=False,

@@ -11,7 +11,7 @@ import yaml
 from lake_assets import cli
 from lake_assets.config import LakeConfig
 from lake_assets.iceberg.catalog import open_catalog
-from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS, ITEMS_HEADER, sequence, write_file
+from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS, ITEMS_HEADER, SPARK, sequence, write_file
 from lake_assets_tests.helpers.processes.child import ROOT
 
 
@@ -24,6 +24,7 @@ def command_lake(
         "catalog": {"uri": "catalog.db", "warehouse": "warehouse"},
         "sources": {"shop": source},
         "gold": {"start_date": "2026-03-01"},
+        "spark": SPARK,
         **sections,
     }
     (folder / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")

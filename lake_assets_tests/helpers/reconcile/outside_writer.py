@@ -24,7 +24,9 @@ def rewrite(lake: Lake, identifier: str, condition: str, **columns: str) -> int:
     with lake.runtime.sessions.isolated() as spark:
         rows: DataFrame = checkpointed(spark.table(table_address(catalog, identifier)).filter(condition))
         number = rows.count()
-        changed = rows.withColumns({name: F.expr(value) for name, value in columns.items()})
+        changed = (
+            rows.withColumns({name: F.expr(value) for name, value in columns.items()}) if columns else rows
+        )
         stamps = {name: value for name, value in summary(head).items() if name.startswith("lake.")}
         with attempt(spark, catalog, identifier, head.snapshot_id) as current:
             where = sql(
