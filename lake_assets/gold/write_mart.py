@@ -21,7 +21,7 @@ from lake_assets.config import Column as ColumnConfig
 from lake_assets.config.secrets import secrets_hidden
 from lake_assets.errors import ApplyConflict, ColumnMismatch, KeyMismatch, PartitionMismatch, SparkLost
 from lake_assets.gold.partition_rows import PartitionRows
-from lake_assets.iceberg.publish import Attempt, attempt, with_properties
+from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.iceberg.table_io import (
     changed_comments,
     column_ddl,
@@ -201,9 +201,8 @@ def _commit(
             current_attempt.delete_matching(frame.select(*map(quoted, store.key)), _same_key(store.key))
         elif store.mode is Mode.DIFFERENCE and planned is not None:
             frame = _delete_changed(current_attempt, frame, store.key)
-        writer = frame.writeTo(current_attempt.address).option("check-nullability", False)
         of_run = {RUN: computed.run_id} if computed.run_id else {}
-        writer = with_properties(writer, {**computed.properties, **of_run})
+        writer = current_attempt.writer(frame, {**computed.properties, **of_run})
         rows = store.partitions
         if store.mode is not Mode.OVERWRITE:
             writer.append()

@@ -165,7 +165,8 @@ def test_a_day_by_hand_before_all_data_is_a_partition_while_it_is_pending(
 ) -> None:
     def zeros(request: MartRequest) -> Any:
         days = F.explode(F.sequence(*map(F.lit, request.days)))
-        return spark.range(1).select(days.alias("day"), F.col("id").alias("sales"))
+        one = request.inputs["sales"].sparkSession.range(1)
+        return one.select(days.alias("day"), F.col("id").alias("sales"))
 
     shop = new_shop(gold={"start_date": "2026-01-01"}, marts=[replace(DAILY, compute=zeros)])
     shop.change("sales", [1], at="2026-03-05 08:00:00.000000")

@@ -70,5 +70,5 @@ def test_what_spark_raises(spark: SparkSession) -> None:
     assert "An error occurred" not in root_cause(bad.value)
     assert "\n" not in root_cause(bad.value)
     with pytest.raises((Py4JError, PySparkException)) as missing:
-        spark.read.parquet("/no/such/folder")
+        spark.read.parquet("/no/such/folder").collect()
     assert "/no/such/folder" in root_cause(missing.value)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pyiceberg.table import Table
 
 from lake_assets.bronze.log.file_log import LoggedFile
-from lake_assets.iceberg.publish import attempt, with_properties
+from lake_assets.iceberg.publish import attempt
 from lake_assets.iceberg.table_io import changed_comments, create_table, load_table, set_property
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.alter_columns import VERSION, SilverSchema, Step, steps, version_of
@@ -135,8 +135,7 @@ def _fill_defaults(context: BatchContext, todo: list[Step]) -> Position:
     with attempt(context.spark, catalog, identifier, position.snapshot_id) as current:
         for change in added:
             context.spark.sql(_update(current.address, change), args={"value": change.default})
-        writer = context.main.limit(0).writeTo(current.address)
-        with_properties(writer, position.properties()).append()
+        current.write_nothing(position.properties())
         current.publish()
     return read_position(load_table(context.runtime.catalog, identifier))
 

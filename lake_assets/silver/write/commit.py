@@ -4,18 +4,18 @@ Here: those statements, the properties of the summary, and the check of the rows
 which rows (`upsert.py`, `full_row.py`, `append_only_tables.py`, `history_and_soft_delete.py`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from pyiceberg.expressions import And, GreaterThanOrEqual, LessThanOrEqual
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
-from pyspark.sql import Column, DataFrame, DataFrameWriterV2
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.errors import ApplyConflict, RowCountMismatch
-from lake_assets.iceberg.publish import EVERY_ROW, Attempt, with_properties
+from lake_assets.iceberg.publish import EVERY_ROW, Attempt
 from lake_assets.iceberg.retention import chain
 from lake_assets.iceberg.table_io import APPLIED_AT, RESTAMP_OF, committed_at, live_rows, load_table, summary
 from lake_assets.silver.changes.key_states import Counts, keys_of
@@ -159,7 +159,7 @@ def write_all(context: BatchContext, current: Attempt, rows: DataFrame) -> None:
     """Replaces all rows on the branch by the given ones."""
     context.stage("write")
     with context.watch.stage("write"):
-        _writer(in_table_columns(rows, context.target), current).overwrite(F.lit(True))
+        current.writer(in_table_columns(rows, context.target), {}).overwrite(F.lit(True))
 
 
 def overwrite(
@@ -184,20 +184,13 @@ def overwrite(
 
 def append_rows(context: BatchContext, current: Attempt, rows: DataFrame) -> None:
     """Appends the rows to the branch."""
-    _writer(in_table_columns(rows, context.target), current).append()
+    current.writer(in_table_columns(rows, context.target), {}).append()
 
 
 def in_table_columns(rows: DataFrame, target: Target) -> DataFrame:
     """The rows in the columns of the silver table."""
     # As SQL text: with a thousand columns, the DataFrame API takes seconds.
     return rows.selectExpr(*(quoted(column.name) for column in target.columns))
-
-
-def _writer(
-    rows: DataFrame, current: Attempt, properties: Mapping[str, str] | None = None
-) -> DataFrameWriterV2:
-    writer = with_properties(rows.writeTo(current.address), properties or {})
-    return writer.option("check-nullability", False)
 
 
 def write_final_commit(
@@ -212,7 +205,7 @@ def write_final_commit(
     if written.images is None:
         current.write_nothing(properties)
         return
-    writer = _writer(in_table_columns(written.images, context.target), current, properties)
+    writer = current.writer(in_table_columns(written.images, context.target), properties)
     if written.strategy == REWRITE:
         writer.overwrite(F.lit(True))
     else:

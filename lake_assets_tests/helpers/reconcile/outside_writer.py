@@ -7,7 +7,7 @@ Here: that. Not here: tests that use it.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lake_assets.iceberg.publish import attempt, with_properties
+from lake_assets.iceberg.publish import attempt
 from lake_assets.iceberg.table_io import summary
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.spark.checkpoint import checkpointed
@@ -35,7 +35,6 @@ def rewrite(lake: Lake, identifier: str, condition: str, **columns: str) -> int:
             spark.sql(where)
             if not columns:
                 changed = changed.limit(0)
-            writer = with_properties(changed.writeTo(current.address), stamps)
-            writer.option("check-nullability", False).append()
+            current.writer(changed, stamps).append()
             current.publish()
     return number

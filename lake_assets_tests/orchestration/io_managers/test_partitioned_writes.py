@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.errors import PartitionMismatch
-from lake_assets.gold import write_mart
-from lake_assets.iceberg.publish import Attempt, with_properties
+from lake_assets.iceberg.publish import Attempt
 from lake_assets.orchestration.io_managers.iceberg_io_manager import KEY, WRITE_MODE, TableIOManager
 from lake_assets.orchestration.io_managers.run_partitions import PARTITION_BY, PARTITION_COLUMN
 from lake_assets.orchestration.lake_definitions import Lake
@@ -147,19 +146,21 @@ def test_a_write_that_fails_shows_nothing_and_is_repeated(
         assert table.refresh().metadata.current_snapshot_id == snapshot
         assert len(table.refs()) == 1 + during
 
+    make_writer = Attempt.writer
+
     def failing_writer(*given: Any) -> Any:
-        writer: Any = with_properties(*given)
+        writer: Any = make_writer(*given)
         return SimpleNamespace(
             append=lambda: fail(writer.append()),
             overwrite=lambda condition: fail(writer.overwrite(condition)),
         )
 
-    for broken, name, failing in (
-        (write_mart, "with_properties", failing_writer),
-        (Attempt, "publish", fail),
+    for name, failing in (
+        ("writer", failing_writer),
+        ("publish", fail),
     ):
         with monkeypatch.context() as patched:
-            patched.setattr(broken, name, failing)
+            patched.setattr(Attempt, name, failing)
             with pytest.raises(RuntimeError, match="the power is off"):
                 asset.run("2024-03-02", new)
         assert_old()
