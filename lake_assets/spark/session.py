@@ -126,16 +126,11 @@ class SparkSessions:
             lake = self._of_now()
             session, used = self._roots.get(few_rows, (None, 0.0))
             if session is None or self._is_old(used):
-                more = self._settings(lake, {}, few_rows=few_rows)
+                more = _settings(lake, {}, few_rows=few_rows)
                 session = self._connected(lake, more) if self._connects else self._embedded(lake, more)
             self._roots[few_rows] = session, time.time()
             activate(session)
             return session
-
-    def _settings(self, lake: LakeConfig, settings: Mapping[str, str], *, few_rows: bool) -> dict[str, str]:
-        """The further settings of a session. Those of lake.yaml win."""
-        interpreted = {key: value for key, value in INTERPRETED.items() if key not in lake.spark.conf}
-        return {**settings, **(interpreted if few_rows else {})}
 
     def _is_old(self, used: float) -> bool:
         return self._connects and time.time() - used > LONGEST_REST
@@ -170,7 +165,7 @@ class SparkSessions:
             idle = self._idle[few_rows]
             session, used = idle.pop() if idle else (None, 0.0)
         if session is None or self._is_old(used):
-            more = self._settings(lake, EXACT_NAMES, few_rows=few_rows)
+            more = _settings(lake, EXACT_NAMES, few_rows=few_rows)
             session = self._connected(lake, more) if self._connects else _new(self.root(), lake, more)
         activate(session)
         # A session that failed may be unusable, and is not used again.
@@ -217,6 +212,12 @@ class SparkSessions:
         settle(session)
         found: SparkSession = session
         return found
+
+
+def _settings(lake: LakeConfig, settings: Mapping[str, str], *, few_rows: bool) -> dict[str, str]:
+    """The settings of a session besides those of its Spark. Those of lake.yaml win over INTERPRETED."""
+    interpreted = {key: value for key, value in INTERPRETED.items() if key not in lake.spark.conf}
+    return {**settings, **(interpreted if few_rows else {})}
 
 
 def _new(base: "SparkSession", lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":
