@@ -47,6 +47,8 @@ def _connected(folder: Path) -> Iterator[SparkSession]:
     jars = {
         "spark.jars.packages": EVERY_JAR,
         "spark.jars.excludes": S3_EXCLUDES,
+        # The session of this fixture may rest for longer than the lake's own sessions do.
+        "spark.connect.session.manager.defaultSessionTimeout": "12h",
     }
     server = ConnectServer(lake_config(folder, spark={"conf": jars}), folder)
     server.start()
