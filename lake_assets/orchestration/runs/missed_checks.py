@@ -34,6 +34,8 @@ from lake_assets.silver.plan.planner import State
 from lake_assets.silver.plan.table_state import TableState
 
 Event = dg.AssetMaterialization | dg.AssetCheckEvaluation
+FOUND = "Found in the lake: no run of this instance has reported it."
+"""The description of an event that stands for a missing one."""
 
 
 class UnreportedPositions:
@@ -92,7 +94,7 @@ def _found(
     return [
         dg.AssetMaterialization(
             key,
-            description="Found in the lake: no run of this instance has reported it.",
+            description=FOUND,
             metadata=grouped(state_metadata(state.position), SHOWN),
             tags=silver_versions(state.position),
         ),

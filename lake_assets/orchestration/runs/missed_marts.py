@@ -29,13 +29,13 @@ from lake_assets.orchestration.dagster_private import partitions_without_event
 from lake_assets.orchestration.io_managers.iceberg_io_manager import SHOWN
 from lake_assets.orchestration.runs.in_flight import assets_in_flight
 from lake_assets.orchestration.runs.marts_in_silver_runs import keeps_up
+from lake_assets.orchestration.runs.missed_checks import FOUND
 from lake_assets.orchestration.shared.asset_metadata import grouped
 from lake_assets.orchestration.shared.first_periods import FirstPeriods
 from lake_assets.runtime import LakeRuntime
 
 MOST_EVENTS = 500
 """Of one call, which has to end within the minute that Dagster gives a sensor."""
-FOUND = "Found in the lake: no run of this instance has reported it."
 
 
 class UnreportedMarts:

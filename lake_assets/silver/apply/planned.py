@@ -239,9 +239,8 @@ def _session(runtime: LakeRuntime, planned: Planned, held: ExitStack) -> SparkSe
 
 def _reads_few_rows(planned: Planned) -> bool:
     """Whether the batch and its table have few rows together."""
-    rows = [file.rows for file in planned.batch.files]
-    counted = sum(number for number in rows if number is not None)
-    return None not in rows and planned.position.rows + counted <= FEW_ROWS
+    rows = planned.batch.rows
+    return rows is not None and planned.position.rows + rows <= FEW_ROWS
 
 
 def _exclude(unusable: FilesUnusable, batch: Batch, damaged: Damaged) -> bool:

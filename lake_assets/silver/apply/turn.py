@@ -121,9 +121,7 @@ class Turn:
         whole = self._everything(batch, position, files)
         if whole is None or len(whole.files) > self.runtime.lake.automation.max_files_per_batch:
             return None
-        rows = [file.rows for file in whole.files]
-        few = sum(number for number in rows if number is not None) < SMALL_LOAD
-        return whole if few and None not in rows else None
+        return whole if whole.rows is not None and whole.rows < SMALL_LOAD else None
 
     def _apply(
         self, table: Table | None, position: Position, batch: Batch, logged: Sequence[LoggedFile]

@@ -77,6 +77,12 @@ class Batch:
     reopened: frozenset[int] = frozenset()
     """Offsets of those of `files` that an earlier batch has read, and that have waiting rows."""
 
+    @property
+    def rows(self) -> int | None:
+        """Of all files, by their own count; None if a file has none."""
+        counts = [file.rows for file in self.files]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -16,6 +16,7 @@ from dagster._core.loader import LoadingContextForTest
 
 from lake_assets.gold.table_snapshots import snapshot_of_rows
 from lake_assets.orchestration.assets.versions import mart_versions
+from lake_assets.orchestration.dagster_private import partitions_without_event
 from lake_assets.orchestration.io_managers.iceberg_io_manager import TableIOManager
 from lake_assets.orchestration.runs.missed_checks import UnreportedPositions
 from lake_assets.orchestration.runs.missed_marts import UnreportedMarts, _whole
@@ -36,8 +37,7 @@ def materialized(shop: Shop) -> set[str]:
 
 def without_event(shop: Shop) -> set[str]:
     """The partitions that Dagster shows as failed or in progress."""
-    storage = shop.instance.event_log_storage
-    return set(storage.get_latest_asset_partition_materialization_attempts_without_materializations(DAY))
+    return set(partitions_without_event(shop.instance, DAY) or ())
 
 
 def events(shop: Shop, key: dg.AssetKey) -> int:
