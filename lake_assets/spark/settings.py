@@ -24,6 +24,8 @@ EVERY_JAR = ",".join((ICEBERG, SQLITE_JDBC, POSTGRESQL_JDBC, *S3_JARS))
 """`spark.jars.packages` with all of them, whatever the catalog and the buckets."""
 CLASS_ARCHIVE = Path(sys.prefix) / "spark_classes.jsa"
 """Classes of Spark in the form in which Java loads them fastest, as `fetch.py` has written them."""
+CHEAP_PROCESSES = "-Djdk.lang.Process.launchMechanism=VFORK"
+"""Hadoop's local file system starts `chmod` three times a file, which by default takes Java two processes."""
 FAIR_POOLS = Path(__file__).with_name("fair_pools.xml")
 S3_EXCLUDES = "software.amazon.awssdk:bundle"
 """A dependency of hadoop-aws of 600 MB; the lake uses only the two AWS modules above."""
@@ -83,8 +85,7 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
     sts = _sts_options([s3 for _, s3 in buckets if s3.role_arn])
     if sts:
         conf["spark.executor.defaultJavaOptions"] = sts
-    if options := f"{class_archive_options()} {sts}".strip():
-        conf["spark.driver.defaultJavaOptions"] = options
+    conf["spark.driver.defaultJavaOptions"] = f"{CHEAP_PROCESSES} {class_archive_options()} {sts}".strip()
     own = {key: _text(value) for key, value in lake.spark.conf.items()}
     packages += (jar.strip() for jar in own.pop("spark.jars.packages", "").split(",") if jar.strip())
     # The last version of an artifact wins: that of lake.yaml.

@@ -32,6 +32,8 @@ from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.spark.checkpoint import Observed
 from lake_assets.spark.sql import Sql, quoted, sql
 
+LONGS = 2**63
+
 
 class Unforeseen(Exception):
     """The rows of a batch are not what the look at its files promised."""
@@ -137,12 +139,20 @@ def _key_range(target: Target, counts: Counts) -> Sql:
     """The condition on rows `t` that lets Iceberg leave out files."""
     if counts.lowest is None or counts.highest is None:
         return EVERY_ROW
+    lowest, highest = wide_range(counts.lowest, counts.highest)
     return sql(
         "{column} >= {lowest} AND {column} <= {highest}",
         column=quoted("t", target.key[0]),
-        lowest=counts.lowest,
-        highest=counts.highest,
+        lowest=lowest,
+        highest=highest,
     )
+
+
+def wide_range(lowest: int, highest: int) -> tuple[int, int]:
+    """A range around that of a batch's keys, which many batches share: Spark compiles the numbers of a condition into
+    its code, and Java runs new code slowly."""
+    step = 1 << max(0, (highest - lowest).bit_length() - 3)
+    return max(lowest // step * step, -LONGS), min((highest // step + 1) * step, LONGS - 1)
 
 
 def on_branch(context: BatchContext, current: Attempt) -> DataFrame:
