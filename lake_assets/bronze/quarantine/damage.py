@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from lake_assets.bronze.files.content import UnreadableFile, refuse_machine_fault
 from lake_assets.bronze.files.inspect import inspect_file
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.reader.text_rows import literal_path
 from lake_assets.config import DmsSettings
 from lake_assets.storage.object_store import ObjectStore
+from lake_assets.storage.spark_paths import literal_path
 
 
 def unreadable_files(

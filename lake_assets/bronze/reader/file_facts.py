@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from lake_assets.bronze.files.formats import Layout
+from lake_assets.bronze.layouts.headerless import FileFacts, differing_places, may_be_shifted
 from lake_assets.bronze.reader.casts import exactly
-from lake_assets.bronze.reader.headerless import FileFacts, differing_places, may_be_shifted
 from lake_assets.bronze.reader.places import plain
 from lake_assets.config import DmsSettings, TableConfig
 

@@ -7,21 +7,19 @@ so that it also runs on a Spark Connect session.
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from lake_assets.bronze.files.formats import Layout, added_names, contract_layout, file_layout
+from lake_assets.bronze.checked.staged_csv import StagedCsv
+from lake_assets.bronze.files.formats import Layout, contract_layout
 from lake_assets.bronze.files.keys import TRANSACTIONS, FileKind
 from lake_assets.bronze.files.parquet_columns import ParquetColumn, parquet_columns, spark_name
-from lake_assets.bronze.files.parquet_values import CheckedFile, checked_file
-from lake_assets.bronze.log.file_log import LoggedFile
-from lake_assets.bronze.reader.file_facts import file_facts
-from lake_assets.bronze.reader.headerless import (
+from lake_assets.bronze.layouts.file_layouts import named_layout, parquet_layout
+from lake_assets.bronze.layouts.headerless import (
     LayoutsByRow,
     agreed_layout,
     headerless_layouts,
@@ -30,6 +28,8 @@ from lake_assets.bronze.reader.headerless import (
     refuse_open_layout,
     refuse_width,
 )
+from lake_assets.bronze.log.file_log import LoggedFile
+from lake_assets.bronze.reader.file_facts import file_facts
 from lake_assets.bronze.reader.null_tokens import csv_values
 from lake_assets.bronze.reader.parquet_types import READ_OPTIONS, read_schema
 from lake_assets.bronze.reader.places import plain
@@ -37,7 +37,6 @@ from lake_assets.bronze.reader.recount import counted
 from lake_assets.bronze.reader.strict_rows import strict_rows
 from lake_assets.bronze.reader.text_rows import (
     field_names,
-    literal_path,
     regular_csv,
     regular_json,
 )
@@ -46,9 +45,8 @@ from lake_assets.bronze.reader.typed_rows import checked_as_values, typed_rows
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.errors import TableStopped
 from lake_assets.storage.object_store import ObjectStore
+from lake_assets.storage.spark_paths import literal_path
 
-AT_ONCE = 4
-"""Files that are checked at the same time: of many small files in a bucket, most of the time is the requests'."""
 MANY, SMALL = 64, 2048
 """If one layout has at least MANY files of at most SMALL bytes, as stored, this process reads them."""
 
@@ -64,6 +62,7 @@ def read_changes(
     partial: bool = False,
     explain: bool = False,
     checked: bool = False,
+    staged: Sequence[StagedCsv] = (),
 ) -> DataFrame:
     """The rows of `files`, one per DMS row, none dropped; from a transaction file, those of the table `name`
     (`schema.table`).
@@ -76,16 +75,20 @@ def read_changes(
     csv_no_sup_value also `_unsupplied`, an array of the names of columns whose values the source did not supply. An
     insert without all its values is bad, and so is an update unless the caller can use it (`partial`). With `explain`,
     `_bad` names all faults of a row, with the values (see `typed_rows`). `checked`: `checked_files` has found every
-    operation, time and sequence usable. Structs, because a source column may have any
-    name. Spark reads regular files of one layout together; this process reads irregular files, files that contain a
-    change of the source's columns, and many small files, record by record (`strict_rows.py`). Raises TableStopped when
-    a file's columns do not fit the contract, UnreadableFile for a file that is too large to be read in this process.
+    operation, time and sequence usable; `staged`: rows of CSV files that it has decoded. Structs, because a source
+    column may have any name. Spark reads regular files of one layout together; this process reads irregular files,
+    files that contain a change of the source's columns, and many small files, record by record (`strict_rows.py`).
+    Raises TableStopped when a file's columns do not fit the contract, UnreadableFile for a file that is too large to be
+    read in this process.
     """
     batch = _Batch(spark, store, name, table, dms, explain, checked)
     mixed: list[tuple[LoggedFile, LayoutsByRow]] = []
     parquet: dict[Hashable, list[LoggedFile]] = defaultdict(list)
     texts: list[LoggedFile] = []
+    decoded = {offset for one in staged for offset in one.offsets}
     for file in files:
+        if file.offset in decoded:
+            continue
         if (by_row := layouts_by_row(file, table, dms)) is not None:
             mixed.append((file, by_row))
         elif file.format == "parquet":
@@ -101,35 +104,10 @@ def read_changes(
         for layout in dict.fromkeys(by_row.layouts)
     ]
     parts += [batch.parquet_changes(group) for group in parquet.values()]
+    parts += [batch.staged_changes(one) for one in staged]
     parts += [batch.text_changes(group, layout) for layout, group in batch.by_layout(texts)]
     changes = reduce(DataFrame.unionByName, parts)
     return changes if dms.csv_no_sup_value is None else _without_partial_rows(changes, partial)
-
-
-def checked_files(
-    store: ObjectStore,
-    files: Sequence[LoggedFile],
-    *,
-    name: str,
-    table: TableConfig,
-    dms: DmsSettings,
-    with_changes: bool = False,
-) -> list[CheckedFile] | None:
-    """Some Parquet files whose operations, times and sequences are all usable, so that Spark need not check them; None
-    for other files. Raises TableStopped when a file's columns do not fit the contract."""
-    types_of = {column.name: column.type for column in table.columns}
-    key = {column: types_of[column] for column in table.primary_key} if with_changes else None
-
-    def check(file: LoggedFile) -> CheckedFile | None:
-        layout, types, then = _parquet_layout(name, file, table, dms)
-        return checked_file(store, file, layout, types, then, key)
-
-    if any(file.format != "parquet" for file in files):
-        return None
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        checked = list(threads.map(check, files))
-    found = [file for file in checked if file is not None]
-    return found if len(found) == len(checked) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +133,23 @@ class _Batch:
     def parquet_changes(self, files: Sequence[LoggedFile]) -> DataFrame:
         """The changes of Parquet files of one kind, time and schema."""
         first = files[0]
-        layout, types, then = _parquet_layout(self.name, first, self.table, self.dms)
+        layout, types, then = parquet_layout(self.name, first, self.table, self.dms)
         columns = parquet_columns(first.columns or ())
         _refuse_unreadable(self.name, first.key, columns)
         schema = read_schema(columns)
         raw = self.spark.read.schema(schema).options(**READ_OPTIONS).parquet(*self._paths(files))
         rows = _parquet(raw, schema, layout, checked_as_values(then))
         return self._typed(rows, first.kind, layout, types)
+
+    def staged_changes(self, staged: StagedCsv) -> DataFrame:
+        """The changes of CSV files whose rows this process has decoded."""
+        fields = zip(field_names(staged.layout), staged.layout.columns, strict=True)
+        columns = [ParquetColumn(field, staged.types[column]) for field, column in fields]
+        schema = read_schema([*columns, ParquetColumn("_file", "string"), ParquetColumn("_row", "int64")])
+        paths = [literal_path(address) for address in staged.addresses]
+        rows = self.spark.read.schema(schema).options(**READ_OPTIONS).parquet(*paths)
+        rows = rows.withColumn("_bad", F.lit(None).cast("string"))
+        return self._typed(rows, staged.kind, staged.layout, staged.types)
 
     def by_layout(self, files: Sequence[LoggedFile]) -> list[tuple[Layout, list[LoggedFile]]]:
         """Text files in groups of one format, kind and layout. Where several layouts are possible, the files' values
@@ -175,7 +163,7 @@ class _Batch:
         open_ones: dict[tuple[Layout, ...], list[LoggedFile]] = defaultdict(list)
         for file in files:
             if file.columns is not None:
-                yield file, _named_layout(file, file.columns, self.name, self.table, self.dms)
+                yield file, named_layout(file, file.columns, self.name, self.table, self.dms)
                 continue
             layouts = headerless_layouts(self.name, file, self.table, self.dms)
             then = self._settings(layouts[0])
@@ -242,36 +230,6 @@ class _Batch:
 
     def _paths(self, files: Sequence[LoggedFile]) -> list[str]:
         return [literal_path(self.store.spark_uri(file.path)) for file in files]
-
-
-def _parquet_layout(
-    name: str, file: LoggedFile, table: TableConfig, dms: DmsSettings
-) -> tuple[Layout, dict[str, str], DmsSettings]:
-    """The layout of a Parquet file, the Arrow types of its columns by their present names, and the settings of its
-    time."""
-    era = table.era(file.written_at)
-    then = table.settings_in(era, dms)
-    columns = parquet_columns(file.columns or ())
-    found = [column.name for column in columns]
-    layout = file_layout(name=name, key=file.key, kind=file.kind, found=found, table=table, dms=then)
-    types = {today: column.arrow for today, column in zip(layout.columns, columns, strict=True)}
-    return replace(layout, era=era), types, then
-
-
-def _named_layout(
-    file: LoggedFile, found: tuple[str, ...], name: str, table: TableConfig, dms: DmsSettings
-) -> Layout:
-    era = table.era(file.written_at)
-    then = table.settings_in(era, dms)
-    if file.format == "json":
-        # JSON keys have no order, so a sorted list of all keys gives one layout for all files. A key that the file
-        # lacks is NULL; unused keys are left out (Spark refuses two that differ by case).
-        own = {column.name for column in table.columns}
-        former = set(table.renamed_from.values()) & set(found)
-        renamed = {new for new, old in table.renamed_from.items() if old in former and new not in found}
-        found = tuple(sorted((own - renamed) | former | (added_names(table.columns, then) & set(found))))
-    layout = file_layout(name=name, key=file.key, kind=file.kind, found=found, table=table, dms=then)
-    return replace(layout, era=era)
 
 
 def _refuse_unreadable(name: str, key: str, columns: Sequence[ParquetColumn]) -> None:

@@ -5,10 +5,8 @@ is parsed (`bronze/files/csv_records.py`, `bronze/files/json_lines.py`), or whic
 (`bronze/files/inspect.py`).
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -20,11 +18,12 @@ from lake_assets.bronze.files.csv_structure import BOM
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.inspect import LARGEST_IRREGULAR
 from lake_assets.bronze.files.json_lines import json_lines, json_object
+from lake_assets.bronze.layouts.headerless import LayoutsByRow
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.reader.headerless import LayoutsByRow
 from lake_assets.bronze.reader.text_rows import field_names, width_fault
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.storage.object_store import ObjectStore
+from lake_assets.storage.spark_paths import spark_address
 
 EMPTY_LINE = "an empty line"
 FETCHING_THREADS = 8
@@ -107,15 +106,3 @@ def _json(content: bytes, layout: Layout) -> Iterator[_Row]:
             yield ordinal, ((), str(error))
         else:
             yield ordinal, ([found.get(name) for name in layout.columns], None)
-
-
-def spark_address(uri: str) -> str:
-    """A path in the spelling of `_metadata.file_path`: rows of one table must sort by file, whichever reader read the
-    file."""
-    # The characters of a path that java.net.URI escapes: some of ASCII, and Unicode's spaces and controls.
-    return re.sub(
-        r"[^A-Za-z0-9_\-!.~'()*:@&=+$,;/\u00a1-\U0010ffff]|[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]",
-        lambda found: quote(found[0], safe=""),
-        # Hadoop lists local files without the empty host.
-        re.sub("^file:/+", "file:/", uri),
-    )

@@ -7,8 +7,6 @@ The readers' frames have the columns `_0`, `_1`… in the order of the layout, `
 `_row` (rises with the line within a file) and `_bad` (why the row cannot be used, else NULL).
 """
 
-import re
-
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
@@ -58,11 +56,6 @@ def width_faults(width: int, record: Column, dms: DmsSettings, *, explain: bool)
     bare = F.regexp_replace(record, '"[^"]*"', "") if dms.rfc_4180 else record
     separators = F.length(bare) - F.length(F.replace(bare, F.lit(dms.csv_delimiter), F.lit("")))
     return F.concat(fault, F.lit(", but "), separators + 1)
-
-
-def literal_path(path: str) -> str:
-    """A path in which Spark finds nothing to expand."""
-    return re.sub(r"([{}\[\]*?\\])", r"\\\1", path)
 
 
 def csv_options(dms: DmsSettings) -> dict[str, str]:

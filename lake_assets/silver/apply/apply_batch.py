@@ -11,15 +11,18 @@ nothing, and one killed after it has nothing left to do.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt, attempt
+from lake_assets.iceberg.table_io import load_table
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import all_touched
 from lake_assets.silver.write.append_only_tables import append, replace_log
@@ -71,15 +74,18 @@ def apply_batch(
 
 
 def _attempted(context: BatchContext, before_publish: BeforePublish) -> BatchResult:
-    with attempt(
-        context.spark,
-        context.runtime.lake.catalog.name,
-        context.target.identifier,
-        context.position.snapshot_id,
-        kept=context.runtime.branches,
-        table=context.table,
-    ) as current:
-        reader = recognised(BatchReader(context))
+    with (
+        _staging(context) as staging,
+        attempt(
+            context.spark,
+            context.runtime.lake.catalog.name,
+            context.target.identifier,
+            context.position.snapshot_id,
+            kept=context.runtime.branches,
+            table=context.table,
+        ) as current,
+    ):
+        reader = recognised(BatchReader(replace(context, staging=staging)))
         result = _committed(reader, current, _write(reader, current))
         before_publish(reader.context, current)
         reader.quarantine.set_aside(reader.parts)
@@ -94,6 +100,25 @@ def _attempted(context: BatchContext, before_publish: BeforePublish) -> BatchRes
         published_at=published_at,
         seconds=context.watch.seconds,
     )
+
+
+@contextmanager
+def _staging(context: BatchContext) -> Iterator[Staging | None]:
+    """Where the attempt stages rows, in the table's folder; None if Spark may not be able to read files there by
+    itself: in a bucket that is not a source's, only Iceberg has the credentials."""
+    table = context.table or load_table(context.runtime.catalog, context.target.identifier)
+    location = table.location() if table is not None else ""
+    bucket = location.removeprefix("s3://").split("/")[0]
+    sources = context.runtime.lake.sources.values()
+    known = any(f"{source.location}/".startswith(f"s3://{bucket}/") for source in sources)
+    if table is None or not (location.startswith("file:") or known):
+        yield None
+        return
+    staging = Staging(table.io, location)
+    try:
+        yield staging
+    finally:
+        staging.clear()
 
 
 def _write(reader: BatchReader, current: Attempt) -> Written:

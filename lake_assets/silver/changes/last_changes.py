@@ -3,7 +3,7 @@
 Arrow has read keys, operations and sequences already, to check them. To sort those few numbers here takes a fraction of
 what Spark takes to find the last image of each key. Then Spark reads each row once and writes it, without a stop in
 between. Here: the last changes by the rule of `collapse.py`, and the rows of given places. Not here: reading the files
-(`bronze/files/parquet_values.py`), writing (`silver/write/large_upsert.py`).
+(`bronze/checked/dms_columns.py`), writing (`silver/write/large_upsert.py`).
 """
 
 import re
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.files.parquet_values import OPERATION, SEQUENCE
+from lake_assets.bronze.checked.dms_columns import OPERATION, SEQUENCE
 from lake_assets.bronze.reader.places import plain
 from lake_assets.silver.changes.key_states import Counts
 from lake_assets.silver.changes.large_batch import OPERATIONS

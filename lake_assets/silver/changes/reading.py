@@ -15,12 +15,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.checked.checked_files import checked_files
+from lake_assets.bronze.checked.dms_columns import CheckedFile, DmsFigures
+from lake_assets.bronze.checked.staged_csv import StagedCsv
+from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.keys import FileKind
-from lake_assets.bronze.files.parquet_values import CheckedFile, DmsFigures
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_missing_rows
 from lake_assets.bronze.reader.places import in_places, placed, plain
-from lake_assets.bronze.reader.read_changes import checked_files, read_changes
+from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.config import Mode
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.images import to_current_contract
@@ -56,10 +59,12 @@ class Reading:
         whole: "Reading | None" = None,
         *,
         look_first: bool = False,
+        staging: Staging | None = None,
     ) -> None:
         """`parts`: of files with their own row counts, at least one; rows outside the cut are left out. `whole`: a
         reading of these and further parts. `look_first`: whether to look for the last changes before Spark reads the
-        files, as always for many rows. Raises TableStopped when a file's columns do not fit the contract."""
+        files, as always for many rows; `staging`: where it may leave rows of CSV files for Spark. Raises TableStopped
+        when a file's columns do not fit the contract."""
         self._table = target.table
         self._store = store
         self._target = target
@@ -68,10 +73,11 @@ class Reading:
         self.cut = cut
         self._files: dict[int, CheckedFile] | None = None
         """By offset, if all of the files have been checked."""
+        self._staged: Sequence[StagedCsv] = ()
         if whole is not None:
-            self._files = whole._files
+            self._files, self._staged = whole._files, whole._staged
         elif self._may_be_checked(look_first or self.is_large):
-            self._files = self._checked_files()
+            self._check_files(staging)
         self._frames = partial(self._grouped, spark)
         self._groups = self._frames()
         self._all = reduce(_union, (rows.drop("_place") for _, rows in self._groups))
@@ -94,23 +100,27 @@ class Reading:
         whole = all(part.only is None and not part.without for part in self.parts)
         return is_worth_it and whole and self.cut is ALL_ROWS
 
-    def _checked_files(self) -> dict[int, CheckedFile] | None:
+    def _check_files(self, staging: Staging | None) -> None:
+        """Sets what is known of the files before Spark reads them, if that is known of all."""
         found: dict[int, CheckedFile] = {}
+        staged: list[StagedCsv] = []
         for group in self._file_groups():
             contract = group.version.contract
             table = contract.table(self._target.config, group.gone)
-            files = checked_files(
+            checked = checked_files(
                 self._store,
                 group.files,
                 name=self._table,
                 table=table,
                 dms=contract.dms,
                 with_changes=self._has_known_keys(group.version),
+                staging=staging,
             )
-            if files is None:
-                return None
-            found |= {file.offset: one for file, one in zip(group.files, files, strict=True)}
-        return found
+            if checked is None:
+                return
+            found |= checked[0]
+            staged += checked[1]
+        self._files, self._staged = found, staged
 
     def _has_known_keys(self, version: ContractVersion) -> bool:
         """Whether files of the version have the keys as silver has them, and few enough to look at."""
@@ -201,6 +211,9 @@ class Reading:
     def _read(self, spark: SparkSession, group: "_FileGroup", *, explain: bool) -> DataFrame:
         contract, target = group.version.contract, self._target
         table = contract.table(target.config, group.gone)
+        own = {file.offset for file in group.files}
+        # To explain what is wrong with a row takes its texts.
+        staged = [] if explain else [one for one in self._staged if one.offsets <= own]
         changes = read_changes(
             spark,
             self._store,
@@ -211,6 +224,7 @@ class Reading:
             partial=target.mode is Mode.CURRENT,
             explain=explain,
             checked=self._files is not None,
+            staged=staged,
         )
         if not self._is_current(group.version):
             names = self._names_today(group.version)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
+from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.inspect import UnreadableFile
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Held
@@ -59,6 +60,8 @@ class BatchContext:
     """States of keys to write instead of those that the batch's files give; such a batch has no files."""
     in_steps: bool = False
     """Whether the changes are computed before any row is written, however many they are."""
+    staging: Staging | None = None
+    """Where rows of CSV files may be for Spark; None if Spark could not read them."""
     watch: Stopwatch = field(default_factory=Stopwatch)
 
     @property

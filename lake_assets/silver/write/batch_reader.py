@@ -12,9 +12,9 @@ from datetime import datetime
 from lake_assets.bronze.files.formats import names_without_values
 from lake_assets.bronze.files.inspect import UnreadableFile
 from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.layouts.headerless import dated
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Held
-from lake_assets.bronze.reader.headerless import dated
 from lake_assets.bronze.reader.recount import counted
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut
@@ -147,6 +147,7 @@ class BatchReader:
             cut,
             whole,
             look_first=context.why_marked is not None,
+            staging=context.staging,
         )
 
 

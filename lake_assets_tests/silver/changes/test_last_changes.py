@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.files.parquet_values import OPERATION, SEQUENCE
+from lake_assets.bronze.checked.dms_columns import OPERATION, SEQUENCE
 from lake_assets.silver.changes.last_changes import LastChanges, last_changes
 
 Change = tuple[Any, str, str]

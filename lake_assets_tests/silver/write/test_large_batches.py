@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.reader.read_changes import checked_files
+from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.changes import large_batch, reading
 from lake_assets.silver.write import large_load

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.bronze.files import parquet_values
+from lake_assets.bronze.checked import parquet_values
+from lake_assets.bronze.checked.dms_columns import DmsFigures
+from lake_assets.bronze.checked.parquet_values import checked_file
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.keys import FileKind
-from lake_assets.bronze.files.parquet_values import DmsFigures, checked_file
 from lake_assets.config import DmsSettings
 from lake_assets.storage.object_store import LocalStore
 

@@ -1,31 +1,24 @@
-"""The operations, times and sequences of a Parquet file, checked without Spark.
+"""The operations, times and sequences of a file's rows, checked by Arrow and without Spark.
 
 DMS repeats one commit time in many rows, and Arrow looks at each different one once. So it checks a million rows in a
 fraction of the time that Spark takes. Here: that check, the figures of a file that has passed it, and the keys of its
-changes. Not here: the meaning of the other columns (`bronze/reader/typed_rows.py`), what is counted while Spark reads
-(`silver/changes/collapse.py`), the last change of a key (`silver/changes/last_changes.py`).
+changes. Not here: reading the rows (`parquet_values.py`, `csv_columns.py`), the meaning of the other columns
+(`bronze/reader/typed_rows.py`), what is counted while Spark reads (`silver/changes/collapse.py`), the last change of a
+key (`silver/changes/last_changes.py`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from io import BytesIO
-from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from lake_assets.bronze.files.content import whole
 from lake_assets.bronze.files.formats import Layout, before_image
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.config import DmsSettings
 from lake_assets.errors import LakeError
-from lake_assets.storage.object_store import ObjectStore
 
-LARGEST_FETCHED = 64 << 20
-"""Bytes up to which a file in a bucket is fetched whole, because each range of it would be a request."""
 OPERATION, SEQUENCE = "_op", "_sequence"
 """Columns of a file's changes, beside those of the key."""
 _SAME_VALUES = {
@@ -34,7 +27,6 @@ _SAME_VALUES = {
     "string": ("string",),
 }
 """By a type of lake.yaml, the Arrow types whose values it holds as they are."""
-_ROWS_AT_ONCE = 1 << 20
 _TIME = r"^[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
 _SEQUENCE_DIGITS = 35
 
@@ -75,78 +67,30 @@ class CheckedFile:
     caller does not want them, if a value may be another one in silver, or if a change may move its key."""
 
 
-class _Unusable(Exception):
+class Unusable(Exception):
     """Spark has to look at every row, because one of them may be unusable."""
 
 
-class StoredFile(Protocol):
-    """Where a file is, and what it is part of."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def kind(self) -> FileKind: ...
+FAULTS = (Unusable, LakeError, pa.ArrowException, OSError, ValueError, KeyError)
+"""What a look at a file without Spark may raise."""
 
 
-def checked_file(
-    store: ObjectStore,
-    file: StoredFile,
-    layout: Layout,
-    types: Mapping[str, str],
-    dms: DmsSettings,
-    key: Mapping[str, str] | None = None,
-) -> CheckedFile | None:
-    """The figures of a Parquet file, and its changes if the caller gives the types of the key's columns in silver. None
-    if any of its rows has an operation, a time or a sequence that may be unusable, or if the file cannot be read here.
-    `layout` and `types`: its columns and their Arrow types."""
-    columns = _Columns(layout, types, file.kind, dms)
-    key_columns = None if key is None else columns.of_key(key)
-    try:
-        columns.check()
-        with (
-            _opened(store, file) as stream,
-            pq.ParquetFile(stream, read_dictionary=columns.repeating) as parquet,
-        ):
-            figures, changes = DmsFigures(), []
-            for groups in _slices(parquet.metadata):
-                rows = parquet.read_row_groups(groups, columns=[*columns.names, *(key_columns or ())])
-                figures += columns.figures(rows)
-                if key_columns is not None:
-                    changes.append(columns.changes(rows, tuple(key or ())))
-        is_known = bool(changes) and all(part is not None for part in changes)
-        return CheckedFile(figures, pa.concat_tables(changes) if is_known else None)
-    except (_Unusable, LakeError, pa.ArrowException, OSError, ValueError, KeyError):
-        return None  # Spark reads the file and reports what is wrong with it.
+def checked(
+    columns: "DmsColumns", pieces: Iterable[pa.Table], key: Mapping[str, str] | None = None
+) -> CheckedFile:
+    """As `checked_file`, for the rows of a file in pieces, which have `columns`. Raises Unusable."""
+    columns.check()
+    wanted = key is not None and columns.of_key(key) is not None
+    figures, changes = DmsFigures(), []
+    for rows in pieces:
+        figures += columns.figures(rows)
+        if wanted:
+            changes.append(columns.changes(rows, tuple(key or ())))
+    is_known = bool(changes) and all(part is not None for part in changes)
+    return CheckedFile(figures, pa.concat_tables(changes) if is_known else None)
 
 
-@contextmanager
-def _opened(store: ObjectStore, file: StoredFile) -> Iterator[BinaryIO]:
-    if store.has_free_ranges:
-        with store.open(file.path, seekable=True) as stream:
-            yield stream
-    elif file.size <= LARGEST_FETCHED:
-        yield BytesIO(whole(store, file.path, "none", LARGEST_FETCHED))
-    else:
-        raise _Unusable
-
-
-def _slices(metadata: pq.FileMetaData) -> Iterator[list[int]]:
-    """Row groups that are read together: DMS's have 10,024 rows each."""
-    groups: list[int] = []
-    rows = 0
-    for number in range(metadata.num_row_groups):
-        groups.append(number)
-        rows += metadata.row_group(number).num_rows
-        if rows >= _ROWS_AT_ONCE:
-            yield groups
-            groups, rows = [], 0
-    if groups:
-        yield groups
-
-
-class _Columns:
+class DmsColumns:
     """DMS's own columns of a file."""
 
     def __init__(self, layout: Layout, types: Mapping[str, str], kind: FileKind, dms: DmsSettings) -> None:
@@ -170,13 +114,13 @@ class _Columns:
         return [name for name in (self._operation, self._time) if name is not None]
 
     def check(self) -> None:
-        """Raises _Unusable for a file whose times or sequences are not simply those texts."""
+        """Raises Unusable for a file whose times or sequences are not simply those texts."""
         simple = all(
             self._types[today] == "string" for today, name in self._written.items() if name in self.names
         )
         is_change = self._kind is not FileKind.LOAD
         if not simple or self._dms.timestamp_zone != "UTC" or (is_change and self._sequence is None):
-            raise _Unusable
+            raise Unusable
 
     def of_key(self, key: Mapping[str, str]) -> list[str] | None:
         """The names in the file of the key's columns and of their before images; None if a value may be another one in
@@ -207,7 +151,7 @@ class _Columns:
         return pa.table(found | {OPERATION: operations, SEQUENCE: _texts(rows[self._sequence])})
 
     def figures(self, rows: pa.Table) -> DmsFigures:
-        """The figures of some rows. Raises _Unusable."""
+        """The figures of some rows. Raises Unusable."""
         if not rows.num_rows:
             return DmsFigures()
         by_op = self._operations(rows)
@@ -225,7 +169,7 @@ class _Columns:
         for found in pc.value_counts(_texts(rows[self._operation])).to_pylist():
             op = self._dms.operations.get(found["values"], found["values"])
             if op not in by_op:
-                raise _Unusable
+                raise Unusable
             by_op[op] += found["counts"]
         return by_op
 
@@ -238,7 +182,7 @@ def _times(values: pa.ChunkedArray) -> tuple[datetime, datetime]:
     """The lowest and the highest."""
     different = pc.unique(values).cast(pa.string())
     if different.null_count or not _all(pc.match_substring_regex(different, _TIME)):
-        raise _Unusable
+        raise Unusable
     # Raises ArrowInvalid for a 30th of February.
     found = pc.min_max(pc.cast(different, pa.timestamp("us")))
     return found["min"].as_py().replace(tzinfo=UTC), found["max"].as_py().replace(tzinfo=UTC)
@@ -249,7 +193,7 @@ def _sequences(values: pa.ChunkedArray) -> tuple[str, str]:
     texts = _texts(values)
     is_long_enough = pc.equal(pc.binary_length(texts), _SEQUENCE_DIGITS)
     if texts.null_count or not _all(pc.and_(is_long_enough, pc.ascii_is_decimal(texts))):
-        raise _Unusable
+        raise Unusable
     found = pc.min_max(texts)
     return found["min"].as_py(), found["max"].as_py()
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from lake_assets.bronze.files.keys import FileKind
-from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.bronze.reader.headerless import (
+from lake_assets.bronze.layouts.headerless import (
     FileFacts,
     agreed_layout,
     dated,
@@ -20,6 +19,7 @@ from lake_assets.bronze.reader.headerless import (
     layouts_by_row,
     refuse_open_layout,
 )
+from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.errors import TableStopped
 from lake_assets.words import many

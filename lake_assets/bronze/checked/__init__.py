@@ -1,0 +1,1 @@
+"""Files that Arrow looks at before Spark reads them."""

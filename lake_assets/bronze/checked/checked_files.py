@@ -1,0 +1,93 @@
+"""A batch's files that Spark need not check: their figures, their keys, and the rows of those that are CSV.
+
+Here: which files, and looking at them. Not here: the look at one file (`parquet_values.py`, `staged_csv.py`), reading
+their rows with Spark (`bronze/reader/read_changes.py`).
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from lake_assets.bronze.checked.csv_columns import may_be_decoded
+from lake_assets.bronze.checked.dms_columns import CheckedFile
+from lake_assets.bronze.checked.parquet_values import checked_file
+from lake_assets.bronze.checked.staged_csv import StagedCsv, staged_csv
+from lake_assets.bronze.checked.staging import Staging
+from lake_assets.bronze.files.formats import Layout
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.layouts.file_layouts import certain_layout, parquet_layout
+from lake_assets.bronze.layouts.headerless import layouts_by_row
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.storage.object_store import ObjectStore
+from lake_assets.storage.spark_paths import spark_address
+
+AT_ONCE = 4
+"""Parquet files that are checked at the same time: of small files in a bucket, most of the time is the requests'."""
+
+
+def checked_files(
+    store: ObjectStore,
+    files: Sequence[LoggedFile],
+    *,
+    name: str,
+    table: TableConfig,
+    dms: DmsSettings,
+    with_changes: bool = False,
+    staging: Staging | None = None,
+) -> tuple[dict[int, CheckedFile], list[StagedCsv]] | None:
+    """Files, by offset, whose operations, times and sequences are all usable, so that Spark need not check them; and
+    the rows of those that are CSV. None for other files. `staging`: where the rows of CSV files may be; None: nowhere.
+    Raises TableStopped when a file's columns do not fit the contract."""
+    types_of = {column.name: column.type for column in table.columns}
+    key = {column: types_of[column] for column in table.primary_key} if with_changes else None
+
+    def check(file: LoggedFile) -> CheckedFile | None:
+        layout, types, then = parquet_layout(name, file, table, dms)
+        return checked_file(store, file, layout, types, then, key)
+
+    found: dict[int, CheckedFile] = {}
+    staged: list[StagedCsv] = []
+    texts = [file for file in files if file.format != "parquet"]
+    layouts = _decodable(name, texts, table, dms)
+    if texts and (staging is None or layouts is None):
+        return None
+    parquet = [file for file in files if file.format == "parquet"]
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        for file, one in zip(parquet, threads.map(check, parquet), strict=True):
+            if one is None:
+                return None
+            found[file.offset] = one
+    for (_, layout), members in (layouts or {}).items():
+        assert staging is not None, "else no text is decoded"
+        then = table.settings_in(layout.era, dms)
+        done = staged_csv(
+            store,
+            members,
+            layout,
+            table,
+            then,
+            key,
+            staging,
+            lambda file: spark_address(store.spark_uri(file.path)),
+        )
+        if done is None:
+            return None
+        found |= {file.offset: one for file, one in zip(members, done[0], strict=True)}
+        staged.append(done[1])
+    return found, staged
+
+
+def _decodable(
+    name: str, files: Sequence[LoggedFile], table: TableConfig, dms: DmsSettings
+) -> dict[tuple[FileKind, Layout], list[LoggedFile]] | None:
+    """Text files by kind and layout; None if Spark has to read one of them. Raises as `checked_files`."""
+    groups: dict[tuple[FileKind, Layout], list[LoggedFile]] = defaultdict(list)
+    for file in files:
+        if table.mask or layouts_by_row(file, table, dms) is not None:
+            return None  # what silver must not show, no other file may
+        layout = certain_layout(name, file, table, dms)
+        if layout is None or not may_be_decoded(file, table, table.settings_in(layout.era, dms)):
+            return None
+        groups[file.kind, layout].append(file)
+    return groups

@@ -1,0 +1,178 @@
+"""The records of a CSV file as typed columns, by Arrow and without Spark.
+
+Spark takes five to ten times as much of the processor for it. Arrow accepts other spellings of some values than
+`bronze/reader/casts.py`, so it decodes only files whose values are all spelled plainly, as nearly every file's are.
+Spark reads any other file, and names what is wrong with it. Here: decoding. Not here: which files are regular
+(`csv_structure.py`), what their operations, times and sequences must be (`dms_columns.py`), exact casts of every
+spelling (`bronze/reader/casts.py`).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from io import BufferedReader, RawIOBase
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from lake_assets.bronze.checked.dms_columns import Unusable
+from lake_assets.bronze.files.content import chunks
+from lake_assets.bronze.files.csv_dialect import CsvDialect
+from lake_assets.bronze.files.formats import Layout, before_image
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.config import DmsSettings, Mode, TableConfig
+from lake_assets.storage.object_store import ObjectStore
+
+BLOCK = 8 << 20
+"""Bytes that are decoded at once; a longer record is left to Spark."""
+_TYPES = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+}
+"""By a type of lake.yaml. Spark converts the texts of the other types."""
+_SHORTEST_TIME = len("2026-03-01 10:00:00")
+"""Arrow also accepts a time without seconds."""
+
+
+def may_be_decoded(file: LoggedFile, table: TableConfig, dms: DmsSettings) -> bool:
+    """Whether the file is regular, and its table of a kind whose texts have no further meaning."""
+    dialect = CsvDialect.of(dms)
+    is_simple = (
+        dialect.row_delimiter == b"\n" and len(dialect.delimiter) == 1 and dms.csv_no_sup_value is None
+    )
+    return file.format == "csv" and file.irregular is None and is_simple and table.mode is not Mode.FULL_ROW
+
+
+def decoded_types(layout: Layout, table: TableConfig, dms: DmsSettings) -> dict[str, str]:
+    """The Arrow types of the layout's columns."""
+    declared = {column.name: column.type for column in table.columns}
+    images = {before_image(dms, name): declared[name] for name in table.primary_key}
+    every = {name: declared.get(name) or images.get(name) or "string" for name in layout.columns}
+    return {name: str(_arrow_type(kind)) for name, kind in every.items()}
+
+
+def decoded(
+    store: ObjectStore, file: LoggedFile, layout: Layout, table: TableConfig, dms: DmsSettings
+) -> Iterator[pa.Table]:
+    """The rows in pieces, with the layout's columns of `decoded_types`. Raises Unusable, and what Arrow raises, for a
+    file that Spark must read."""
+    declared = {column.name: column.type for column in table.columns}
+    images = [name for key in table.primary_key if (name := before_image(dms, key)) in layout.columns]
+    image_types = {
+        name: declared[key] for key in table.primary_key if (name := before_image(dms, key)) in images
+    }
+    # Where NULL is an empty field, the reader takes that of a required text for the empty text.
+    filled = {c.name for c in table.columns if dms.csv_null_value == "" and c.required and c.type == "string"}
+    for texts in _texts(store, file, layout, dms):
+        columns: dict[str, Any] = {name: texts[name] for name in layout.columns}
+        columns |= _written_images({name: columns[name] for name in images}, image_types)
+        for name, kind in (declared | image_types).items():
+            if name not in columns:
+                continue
+            if name in filled and columns[name].null_count:
+                raise Unusable
+            columns[name] = _plain(columns[name], kind)
+        yield pa.table(columns)
+
+
+def _texts(store: ObjectStore, file: LoggedFile, layout: Layout, dms: DmsSettings) -> Iterator[pa.Table]:
+    dialect = CsvDialect.of(dms)
+    repeating = {dms.operation_column, dms.timestamp_column_name}
+    words = pa.dictionary(pa.int32(), pa.string())
+    content = BufferedReader(_Content(chunks(store, file.path, file.compression)), BLOCK)
+    found = csv.open_csv(
+        content,
+        csv.ReadOptions(
+            block_size=BLOCK, column_names=layout.columns, skip_rows_after_names=int(dms.add_column_name)
+        ),
+        csv.ParseOptions(
+            delimiter=dms.csv_delimiter,
+            quote_char='"' if dialect.quoted else False,
+            escape_char=False,
+            newlines_in_values=dialect.quoted,
+        ),
+        csv.ConvertOptions(
+            column_types={name: words if name in repeating else pa.string() for name in layout.columns},
+            null_values=[dms.csv_null_value],
+            strings_can_be_null=True,
+        ),
+    )
+    with found:
+        for batch in found:
+            yield pa.Table.from_batches([batch])
+
+
+class _Content(RawIOBase):
+    """The pieces of a file's content as a stream."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._rest:
+            piece = next(self._pieces, b"")
+            if b"\r" in piece:
+                raise Unusable  # Arrow ends a record there, too
+            self._rest = memoryview(piece)
+        taken = min(len(buffer), len(self._rest))
+        buffer[:taken], self._rest = self._rest[:taken], self._rest[taken:]
+        return taken
+
+
+def _written_images(images: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, Any]:
+    """The before images, NULL where DMS wrote none: see `_before_images` of `bronze/reader/typed_rows.py`."""
+    if not images:
+        return {}
+    filled = {name: pc.fill_null(pc.not_equal(texts, ""), False) for name, texts in images.items()}
+    any_filled = reduce(pc.or_, filled.values())
+    return {
+        name: pc.if_else(any_filled if types[name] == "string" else filled[name], texts, None)
+        for name, texts in images.items()
+    }
+
+
+def _arrow_type(declared: str) -> pa.DataType:
+    if declared.startswith("decimal"):
+        precision, scale = map(int, re.findall(r"\d+", declared))
+        return pa.decimal128(precision, scale)
+    return _TYPES.get(declared, pa.string())
+
+
+def _plain(texts: Any, declared: str) -> Any:
+    """The texts as values of the type. Raises Unusable, or ArrowInvalid, for a spelling that Spark must read."""
+    kind = _arrow_type(declared)
+    if pa.types.is_string(kind):
+        return texts
+    if pa.types.is_integer(kind) and _any(pc.match_substring_regex(texts, "[xX]")):
+        raise Unusable  # Arrow accepts hexadecimal digits
+    if pa.types.is_timestamp(kind):
+        shortest = pc.min(pc.binary_length(texts)).as_py()
+        if shortest is not None and shortest < _SHORTEST_TIME:
+            raise Unusable
+        return texts.cast(pa.timestamp("us")).cast(kind)
+    values = texts.cast(kind)
+    if pa.types.is_floating(kind):
+        zeros = texts.filter(pc.equal(values, pa.scalar(0, kind)))
+        if not _all(pc.is_finite(values)) or _any(pc.match_substring_regex(zeros, "^[^eE]*[1-9]")):
+            raise Unusable  # too large or too small for the type, or no number
+    return values
+
+
+def _any(facts: Any) -> bool:
+    return bool(pc.any(facts, min_count=0).as_py())
+
+
+def _all(facts: Any) -> bool:
+    return bool(pc.all(facts, min_count=0).as_py())

@@ -1,0 +1,84 @@
+"""The columns of DMS, and the keys, of a Parquet file, read by Arrow.
+
+Here: reading them. Not here: checking them (`dms_columns.py`).
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from io import BytesIO
+from typing import BinaryIO, Protocol
+
+import pyarrow.parquet as pq
+
+from lake_assets.bronze.checked.dms_columns import FAULTS, CheckedFile, DmsColumns, Unusable, checked
+from lake_assets.bronze.files.content import whole
+from lake_assets.bronze.files.formats import Layout
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.config import DmsSettings
+from lake_assets.storage.object_store import ObjectStore
+
+LARGEST_FETCHED = 64 << 20
+"""Bytes up to which a file in a bucket is fetched whole, because each range of it would be a request."""
+_ROWS_AT_ONCE = 1 << 20
+
+
+class StoredFile(Protocol):
+    """Where a file is, and what it is part of."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def kind(self) -> FileKind: ...
+
+
+def checked_file(
+    store: ObjectStore,
+    file: StoredFile,
+    layout: Layout,
+    types: Mapping[str, str],
+    dms: DmsSettings,
+    key: Mapping[str, str] | None = None,
+) -> CheckedFile | None:
+    """The figures of a Parquet file, and its changes if the caller gives the types of the key's columns in silver. None
+    if any of its rows has an operation, a time or a sequence that may be unusable, or if the file cannot be read here.
+    `layout` and `types`: its columns and their Arrow types."""
+    columns = DmsColumns(layout, types, file.kind, dms)
+    key_columns = None if key is None else columns.of_key(key)
+    try:
+        columns.check()
+        with (
+            _opened(store, file) as stream,
+            pq.ParquetFile(stream, read_dictionary=columns.repeating) as parquet,
+        ):
+            names = [*columns.names, *(key_columns or ())]
+            pieces = (parquet.read_row_groups(groups, columns=names) for groups in _slices(parquet.metadata))
+            return checked(columns, pieces, key)
+    except FAULTS:
+        return None  # Spark reads the file and reports what is wrong with it.
+
+
+@contextmanager
+def _opened(store: ObjectStore, file: StoredFile) -> Iterator[BinaryIO]:
+    if store.has_free_ranges:
+        with store.open(file.path, seekable=True) as stream:
+            yield stream
+    elif file.size <= LARGEST_FETCHED:
+        yield BytesIO(whole(store, file.path, "none", LARGEST_FETCHED))
+    else:
+        raise Unusable
+
+
+def _slices(metadata: pq.FileMetaData) -> Iterator[list[int]]:
+    """Row groups that are read together: DMS's have 10,024 rows each."""
+    groups: list[int] = []
+    rows = 0
+    for number in range(metadata.num_row_groups):
+        groups.append(number)
+        rows += metadata.row_group(number).num_rows
+        if rows >= _ROWS_AT_ONCE:
+            yield groups
+            groups, rows = [], 0
+    if groups:
+        yield groups

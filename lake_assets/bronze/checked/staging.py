@@ -1,0 +1,85 @@
+"""Parquet files with rows that this process hands to Spark, for one attempt to apply a batch.
+
+They are beside the files of the attempt's table, because Spark must be able to read them wherever it runs. `clear`
+deletes them. After a kill, maintenance does: no snapshot refers to them. Here: writing and deleting them. Not here:
+which rows (`staged_csv.py`).
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+
+ROWS_OF_A_GROUP = 1 << 17
+FOLDER = "staged"
+
+logger = logging.getLogger(__name__)
+
+
+class Staging:
+    """The staged files of one attempt. Threads may share it."""
+
+    def __init__(self, io: FileIO, location: str) -> None:
+        """`location`: the table's, as Iceberg has it."""
+        self._io = io
+        self._folder = f"{location.rstrip('/')}/{FOLDER}"
+        self._lock = Lock()
+        self._addresses: list[str] = []
+
+    @contextmanager
+    def file(self) -> Iterator["StagedFile"]:
+        """A new file, complete after the block."""
+        address = f"{self._folder}/{uuid4().hex}.parquet"
+        with self._lock:
+            self._addresses.append(address)
+        with self._io.new_output(address).create() as stream:
+            staged = StagedFile(address, stream)
+            yield staged
+            staged.close()
+
+    def clear(self) -> None:
+        """Deletes the files. Does not raise: what is left, maintenance deletes."""
+        with self._lock:
+            addresses, self._addresses = self._addresses, []
+        for address in addresses:
+            try:
+                self._io.delete(address)
+            except Exception:
+                logger.debug("%s could not be deleted", address, exc_info=True)
+
+
+class StagedFile:
+    """Collects rows into row groups, however few come at once."""
+
+    def __init__(self, address: str, stream: object) -> None:
+        self.address = address
+        self._stream = stream
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.Table] = []
+        self._rows = 0
+
+    def add(self, rows: pa.Table) -> None:
+        self._waiting.append(rows)
+        self._rows += rows.num_rows
+        if self._rows >= ROWS_OF_A_GROUP:
+            self._flush()
+
+    def close(self) -> None:
+        if self._waiting:
+            self._flush()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _flush(self) -> None:
+        rows = pa.concat_tables(self._waiting).unify_dictionaries()
+        if self._writer is None:
+            # Written and read once: a dictionary of each column takes longer than it saves.
+            words = [field.name for field in rows.schema if pa.types.is_dictionary(field.type)]
+            self._writer = pq.ParquetWriter(self._stream, rows.schema, use_dictionary=words)
+        self._writer.write_table(rows, ROWS_OF_A_GROUP)
+        self._waiting, self._rows = [], 0

@@ -1,0 +1,1 @@
+"""Which columns a file has, in which order, under the contract of its table."""
