@@ -157,6 +157,8 @@ def _plain(texts: Any, declared: str) -> Any:
         return texts
     if pa.types.is_integer(kind) and _any(pc.match_substring_regex(texts, "[xX]")):
         raise Unusable  # Arrow accepts hexadecimal digits
+    if pa.types.is_decimal(kind) and _any(pc.match_substring_regex(texts, "[eE]")):
+        raise Unusable  # of 10e-95, Arrow makes 0
     if pa.types.is_timestamp(kind):
         shortest = pc.min(pc.binary_length(texts)).as_py()
         if shortest is not None and shortest < _SHORTEST_TIME:

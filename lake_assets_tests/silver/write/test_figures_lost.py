@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.errors import LakeError, SparkLost
 from lake_assets.silver.apply import planned
+from lake_assets.silver.write import upsert
 from lake_assets.spark.checkpoint import Observed
 from lake_assets_tests.helpers.files.dms_files import cdc_file
 from lake_assets_tests.helpers.lakes.small_table import NAME, NEVER, SmallTable
@@ -28,14 +29,21 @@ def deaf(observed: Observed) -> None:
     vars(observed)["observation"] = SimpleNamespace(get={})
 
 
-@pytest.mark.parametrize(("sections", "answers"), [({}, 4), (NEVER, 3)], ids=["rewritten", "marked"])
+@pytest.mark.parametrize(
+    ("sections", "in_steps", "answers"),
+    [({}, True, 4), (NEVER, True, 3), (NEVER, False, 1)],
+    ids=["rewritten", "marked in steps", "marked as read"],
+)
 def test_a_batch_is_computed_again(
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     sections: dict[str, Any],
+    in_steps: bool,
     answers: int,
 ) -> None:
+    if in_steps:
+        monkeypatch.setattr(upsert, "foreseen", lambda *given: None)
     items = SmallTable(tmp_path, **sections)
     items.load(1, 2, 3, 4)
     asked: list[Observed] = []

@@ -14,12 +14,13 @@ from lake_assets.errors import RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
-from lake_assets.silver.write import batch_context
+from lake_assets.silver.write import batch_context, large_upsert
 from lake_assets.silver.write import upsert as keyed
 from lake_assets_tests.helpers.files.dms_files import cdc_file
 from lake_assets_tests.helpers.lakes.small_table import ITEMS, NAME, NEVER, SmallTable
 
 pytestmark = pytest.mark.spark
+FORESEEN = "; the files' own figures foresee the batch"
 
 
 @pytest.mark.parametrize("sections", [{}, NEVER], ids=["rewritten", "marked"])
@@ -55,17 +56,22 @@ def test_which_tables_are_marked(
 ) -> None:
     by_day = SmallTable(tmp_path / "days", ITEMS | {"partition_by": ["day(at)"]})
     by_day.load(1, 2)
-    assert chosen(by_day) == ("delete_and_append", "the table has partitions"), "which a mart's days follow"
+    assert chosen(by_day) == ("delete_and_append", f"the table has partitions{FORESEEN}"), (
+        "which a mart's days follow"
+    )
     many = SmallTable(tmp_path / "rows")
     many.load(1, 2, 3)
     assert chosen(many) == ("rewrite", "the table has 3 rows")
     assert many.bench.summary()["lake.batch.reason"] == "the table has 3 rows"
     assert many.apply(("I", 4)).strategy == "rewrite"
     monkeypatch.setattr(batch_context, "SMALL_ROWS", 2)
-    assert chosen(many) == ("delete_and_append", "the table has 4 rows")
+    assert chosen(many) == ("delete_and_append", f"the table has 4 rows{FORESEEN}")
     heavy = SmallTable(tmp_path / "heavy", **NEVER)
     heavy.load(1, 2)
-    assert chosen(heavy) == ("delete_and_append", "the table has 0.0 MB, and rewrite_below_mb is 0")
+    assert chosen(heavy) == (
+        "delete_and_append",
+        f"the table has 0.0 MB, and rewrite_below_mb is 0{FORESEEN}",
+    )
     new = heavy.apply(("I", 100))
     assert (new.strategy, new.reason) == ("append", "the table can have none of the batch's keys")
 
@@ -116,7 +122,7 @@ def test_a_branch_that_is_dropped_amid_an_attempt_doubles_nothing(
     items = SmallTable(tmp_path, **NEVER)
     items.load(1, 2, 3)
     module, name = {
-        "before the delete": (keyed, "delete_keys"),
+        "before the delete": (large_upsert, "delete_keys"),
         "before the append": (apply, "write_final_commit"),
         "begun anew": (apply, "write_final_commit"),
         "after it": (apply, "count_rows"),

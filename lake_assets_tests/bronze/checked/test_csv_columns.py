@@ -1,0 +1,167 @@
+"""CSV files that are decoded without Spark: their values are those that Spark would read.
+
+Here: every type and many spellings of its values, and the forms of a file. Not here: batches that are applied so
+(`silver/write/test_csv_as_read.py`), operations, times and sequences (`test_parquet_values.py`).
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from lake_assets.bronze.checked.csv_columns import _plain, decoded, decoded_types, may_be_decoded
+from lake_assets.bronze.checked.dms_columns import FAULTS
+from lake_assets.bronze.files.formats import Layout
+from lake_assets.bronze.files.inspect import inspect_file
+from lake_assets.bronze.files.keys import DataFile, FileKind
+from lake_assets.bronze.reader.casts import exactly
+from lake_assets.bronze.reader.parquet_types import from_parquet
+from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.storage.object_store import LocalStore
+from lake_assets_tests.helpers.files.spellings import SEEDS, texts
+
+COLUMNS = {"id": "long not null", "note": "string not null", "n": "int", "price": "decimal(12, 2)"}
+USUAL = b"I,1,a note,2,3.50\n"
+
+
+def found(
+    folder: Path,
+    content: bytes,
+    columns: Mapping[str, str] = COLUMNS,
+    layout: tuple[str, ...] = ("Op", "id", "note", "n", "price"),
+    **dms: Any,
+) -> list[tuple[Any, ...]] | None:
+    """The decoded rows; None if Spark has to read the file."""
+    settings = DmsSettings(**dms)
+    table = TableConfig.model_validate({"columns": columns, "primary_key": ["id"]})
+    (folder / "a.csv").write_bytes(content)
+    store = LocalStore(str(folder))
+    named = DataFile("a.csv", "public", "a", FileKind.CDC, "csv", "none", None, None)
+    inspected = inspect_file(store, named, settings)
+
+    class Logged:
+        path, format, compression, kind = "a.csv", "csv", "none", FileKind.CDC
+        irregular = inspected.irregular
+
+    file: Any = Logged()
+    if not may_be_decoded(file, table, settings):
+        return None
+    try:
+        pieces = list(decoded(store, file, Layout(layout), table, settings))
+    except FAULTS:
+        return None
+    types = decoded_types(Layout(layout), table, settings)
+    rows: list[tuple[Any, ...]] = []
+    for piece in pieces:
+        for name, kind in types.items():
+            held = piece.schema.field(name).type
+            assert kind == str(held.value_type if pa.types.is_dictionary(held) else held)
+        rows += [tuple(row.values()) for row in piece.to_pylist()]
+    return rows
+
+
+@pytest.mark.spark
+def test_what_arrow_accepts_is_what_spark_reads(spark: SparkSession) -> None:
+    for declared in SEEDS:
+        given = sorted({text for text in texts(declared) if "\r" not in text})
+        accepted, values = [], []
+        for text in given:
+            try:
+                values.append(_plain(pa.chunked_array([[text]], pa.string()), declared).combine_chunks())
+            except FAULTS:
+                continue
+            accepted.append(text)
+        column = pa.concat_arrays(values)
+        kind = "string" if declared == "string" else str(column.type)
+        frame = spark.createDataFrame(pa.table({"t": pa.array(accepted), "v": column})).select(
+            "t",
+            exactly(F.col("t"), StringType(), declared, "UTC").alias("text"),
+            from_parquet(F.col("v"), kind, declared, "UTC").alias("decoded"),
+        )
+        # As texts too: -0 equals 0.
+        same = F.col("text").eqNullSafe(F.col("decoded")) & F.expr("string(text) <=> string(decoded)")
+        assert frame.filter(~same).collect() == [], declared
+        # What Spark cannot read, Arrow must not accept: it would be NULL in silver, or another value.
+        kept = {"time", "binary", "uuid", "json"}
+        if declared not in kept:
+            assert frame.filter("text IS NULL").collect() == [], declared
+        assert len(accepted) > len(SEEDS[declared]) // 4, declared
+
+
+def test_a_usual_file(tmp_path: Path) -> None:
+    rows = found(tmp_path, USUAL + b'U,2,"a ""quoted""\n note, of two lines",,-1\n')
+    assert rows is None, "an empty field is no number: it is the text that NULL is not"
+    rows = found(tmp_path, USUAL + b'U,2,"a ""quoted""\n note, of two lines",NULL,-1\nD,3,,NULL,NULL\n')
+    assert rows is not None
+    assert [row[:4] for row in rows] == [
+        ("I", 1, "a note", 2),
+        ("U", 2, 'a "quoted"\n note, of two lines', None),
+        ("D", 3, "", None),
+    ]
+    assert [str(row[4]) for row in rows] == ["3.50", "-1.00", "None"]
+
+
+@pytest.mark.parametrize(
+    ("content", "dms"),
+    [
+        (b"I,1,a\r\n,2,3.50\n", {}),
+        (b'I,1,"a\r\nb",2,3.50\n', {}),
+        (b"I,1,a note,2\n", {}),
+        (b"I,1,a note,2,3.505\n", {}),
+        (b"I,1,a note,0x10,3\n", {}),
+        (b"I,0x1,a note,1,3\n", {}),
+        (b"I,1,a note,2147483648,3\n", {}),
+        (b"I,1,,2,3\n", {"csv_null_value": ""}),
+        (b"I,1,a note,2,3", {}),
+        (b'I,1,a "note",2,3\n', {}),
+        (b"I,1,\xff,2,3\n", {}),
+        (b"\xef\xbb\xbfI,1,a,2,3\n", {}),
+        (b"I,1,a,2,3;I,2,b,2,3;", {"csv_row_delimiter": ";"}),
+        (b"I,1,a,2,3\n", {"csv_no_sup_value": "?"}),
+        (b"", {}),
+    ],
+)
+def test_what_is_left_to_spark(tmp_path: Path, content: bytes, dms: dict[str, Any]) -> None:
+    assert found(tmp_path, content, **dms) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "dms", "note"),
+    [
+        (b"I\t1\ta,b\t2\t3\n", {"csv_delimiter": "\t"}, "a,b"),
+        (b'I,1,"a" b,2,3\n', {"rfc_4180": False}, '"a" b'),
+        (b"I,1,\\N,2,3\n", {"csv_null_value": "\\N"}, None),
+        (b'I,1,"NULL",2,3\n', {}, None),
+        (b"I,1, a ,2,3\n", {}, " a "),
+        (b"Op,id,note,n,price\nI,1,x,2,3\n", {"add_column_name": True}, "x"),
+        (b'"Op","id","no\nte",n,price\nI,1,x,2,3\n', {"add_column_name": True}, "x"),
+    ],
+)
+def test_settings_of_the_endpoint(
+    tmp_path: Path, content: bytes, dms: dict[str, Any], note: str | None
+) -> None:
+    rows = found(tmp_path, content, **dms)
+    assert rows is not None
+    assert [row[2] for row in rows] == [note]
+
+
+def test_before_images_that_dms_did_not_write(tmp_path: Path) -> None:
+    """An empty field, whatever the null token; of a text key it is a value if another part of the key was written."""
+    columns = {"id": "long not null", "note": "string not null"}
+    table = TableConfig.model_validate({"columns": columns, "primary_key": ["id", "note"]})
+    dms = DmsSettings(before_image_prefix="BI_")
+    (tmp_path / "a.csv").write_bytes(b"I,1,a,,\nU,2,b,7,\nU,3,c,NULL,x\n")
+
+    class Logged:
+        path, compression = "a.csv", "none"
+
+    file: Any = Logged()
+    layout = Layout(("Op", "id", "note", "BI_id", "BI_note"))
+    (piece,) = decoded(LocalStore(str(tmp_path)), file, layout, table, dms)
+    rows = piece.select(["BI_id", "BI_note"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [(None, None), (7, ""), (None, "x")]

@@ -1,0 +1,187 @@
+"""Large batches of CSV files: applied like those of Parquet files, by way of staged rows.
+
+Here: the same tables from CSV and from Parquet, and what is left of staged rows. Not here: which values are decoded
+(`bronze/checked/test_csv_columns.py`), the way of a large batch itself (`test_large_upsert.py`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.bronze.checked import staging
+from lake_assets.bronze.checked.checked_files import checked_files
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver.changes import reading
+from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
+from lake_assets_tests.helpers.lakes.small_table import NEVER
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(autouse=True)
+def all_large() -> Iterator[None]:
+    with patch.object(reading, "LARGE", 1):
+        yield
+
+
+@pytest.fixture
+def staged(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """For each look at the files of a batch, the number of those whose rows were staged; None where Spark had to read
+    them."""
+    found: list[int | None] = []
+
+    def look(*given: Any, **more: Any) -> Any:
+        result = checked_files(*given, **more)
+        found.append(None if result is None else sum(len(one.offsets) for one in result[1]))
+        return result
+
+    monkeypatch.setattr(reading, "checked_files", look)
+    return found
+
+
+def shop(folder: Path, table: dict[str, Any] = ITEMS, **more: Any) -> Bench:
+    return Bench(folder, {"public.items": table}, sections=NEVER, **more)
+
+
+def left(bench: Bench) -> list[str]:
+    return [path.name for path in bench.folder.rglob(f"{staging.FOLDER}/*")]
+
+
+def test_a_load_and_changes(spark: SparkSession, tmp_path: Path, staged: list[int | None]) -> None:
+    bench, clock = shop(tmp_path), Clock()
+    bench.put(loaded({1: "a", 2: "b", 3: 'c, d\n"e"'}))
+    (batch,) = bench.apply()["items"]
+    assert (batch.strategy, values(bench)) == ("overwrite", {1: "a", 2: "b", 3: 'c, d\n"e"'})
+    bench.put(changed(clock, ("U", 1, "x"), ("I", 4, "d")), changed(clock, ("D", 2, "b"), ("U", 1, "y")))
+    (batch,) = bench.apply()["items"]
+    assert (batch.strategy, batch.rows_removed, batch.unseen_updates) == ("delete_and_append", 2, 0)
+    assert "foresee" in batch.reason
+    assert bench.rows() == bench.truth()
+    assert staged == [1, 2]
+    assert left(bench) == []
+
+
+def test_a_load_with_the_changes_since(spark: SparkSession, tmp_path: Path, staged: list[int | None]) -> None:
+    """Two kinds of files in one batch, one of which is read again by itself."""
+    bench, clock = shop(tmp_path), Clock()
+    bench.put(loaded({1: "a", 2: "b"}), changed(clock, ("U", 1, "x"), ("D", 2, "b"), ("I", 3, "c")))
+    bench.apply()
+    assert bench.rows() == bench.truth()
+    assert sum(number or 0 for number in staged) == 2
+    assert left(bench) == []
+
+
+def test_a_row_that_cannot_be_used_is_set_aside(
+    spark: SparkSession, tmp_path: Path, staged: list[int | None]
+) -> None:
+    table = ITEMS | {"columns": {"id": "long not null", "v": "string", "n": "int"}}
+    bench, clock = shop(tmp_path, table), Clock()
+    bench.put(loaded({1: "a"}))
+    bench.apply()
+    file = changed(clock, ("U", 1, "x"), ("I", 2, "b"))
+    file = replace(
+        file, rows=tuple({**row, "n": number} for row, number in zip(file.rows, ("seven", 7), strict=True))
+    )
+    bench.put(file)
+    bench.apply()
+    assert values(bench) == {1: "a", 2: "b"}
+    (held,) = bench.lake.runtime.quarantine.open("silver_shop.items")
+    assert (held.row, "n is not a valid int: 'seven'" in held.reason) == (0, True), held
+    assert staged[-1] is None
+    assert left(bench) == []
+
+
+def test_a_key_without_a_value_is_set_aside(
+    spark: SparkSession, tmp_path: Path, staged: list[int | None]
+) -> None:
+    """It can be decoded; the rows that were written without it are given up."""
+    bench, clock = shop(tmp_path), Clock()
+    bench.put(loaded({1: "a"}))
+    bench.apply()
+    file = changed(clock, ("U", 1, "x"), ("I", 2, "b"))
+    file = replace(file, rows=(file.rows[0], {**file.rows[1], "id": "NULL"}))
+    bench.put(file)
+    bench.apply()
+    assert values(bench) == {1: "x"}
+    (held,) = bench.lake.runtime.quarantine.open("silver_shop.items")
+    assert (held.row, held.reason) == (1, "id is NULL")
+    assert staged[-1] == 1
+    assert left(bench) == []
+
+
+def test_nothing_of_a_masked_table_is_staged(
+    spark: SparkSession, tmp_path: Path, staged: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, clock = shop(tmp_path, ITEMS | {"mask": {"v": "redact"}}), Clock()
+    monkeypatch.setattr(staging.Staging, "file", None)
+    bench.put(loaded({1: "secret"}))
+    bench.apply()
+    bench.put(changed(clock, ("U", 1, "another secret")))
+    bench.apply()
+    assert list(values(bench)) == [1]
+    assert "secret" not in str(values(bench))
+    assert staged == [None, None]
+
+
+def test_an_attempt_that_fails_leaves_nothing(
+    spark: SparkSession, tmp_path: Path, staged: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, clock = shop(tmp_path), Clock()
+    bench.put(loaded({1: "a"}))
+    bench.apply()
+    bench.put(changed(clock, ("U", 1, "x")))
+    seen: list[str] = []
+
+    def fails(self: Attempt) -> int:
+        seen.extend(left(bench))
+        raise RuntimeError("no space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Attempt, "publish", fails)
+        assert "no space" in str(bench.turn()["items"].error)
+    assert len(seen) == 1, "rows were staged"
+    assert left(bench) == []
+    bench.apply()
+    assert values(bench) == {1: "x"}
+
+
+def test_a_folder_with_odd_characters(spark: SparkSession, tmp_path: Path, staged: list[int | None]) -> None:
+    folder = tmp_path / "a b [c] {d} *"
+    folder.mkdir()
+    bench, clock = shop(folder), Clock()
+    bench.put(loaded({1: "a", 2: "b"}))
+    bench.apply()
+    bench.put(changed(clock, ("U", 1, "x")))
+    bench.apply()
+    assert bench.rows() == bench.truth()
+    assert staged == [1, 1]
+    assert left(bench) == []
+
+
+def test_many_small_files_of_two_layouts(
+    spark: SparkSession, tmp_path: Path, staged: list[int | None]
+) -> None:
+    """The second one has a column that the table does not have yet."""
+    bench, clock = (
+        shop(tmp_path, ITEMS | {"columns": {"id": "long not null", "v": "string", "w": "string"}}),
+        Clock(),
+    )
+    bench.put(loaded(dict.fromkeys(range(50), "a")))
+    bench.apply()
+    files: list[DmsFile] = []
+    for number in range(30):
+        file = changed(clock, ("U", number, f"x{number}"))
+        if number % 2:
+            file = replace(file, rows=tuple({**row, "w": "more"} for row in file.rows))
+        files.append(file)
+    bench.put(*files)
+    bench.apply()
+    assert bench.rows() == bench.truth()
+    assert staged[-1] == 30
