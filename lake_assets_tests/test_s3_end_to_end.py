@@ -15,10 +15,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.bronze.checked.staging import PREFIX, Staging
 from lake_assets.config import S3Config
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.rounds.arrivals import log_arrivals
 from lake_assets.silver.apply.engine import apply_tables
+from lake_assets.silver.changes import reading
 from lake_assets_tests.helpers.files.dms_files import (
     NOON,
     Clock,
@@ -30,6 +32,7 @@ from lake_assets_tests.helpers.files.dms_files import (
     parquet_bytes,
 )
 from lake_assets_tests.helpers.lakes.small_lakes import DMS, ITEMS, small_lake
+from lake_assets_tests.helpers.servers.s3 import files_in_s3
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -45,8 +48,8 @@ MANY = 1_000
 """As many keys as S3 lists in one page."""
 
 
-def s3_lake(folder: Path, s3: S3Config, location: str, data_format: str) -> Lake:
-    """A lake whose files are in the bucket and whose tables are in `folder`."""
+def s3_lake(folder: Path, s3: S3Config, location: str, data_format: str, **sections: Any) -> Lake:
+    """A lake whose files are in the bucket and whose tables are in `folder`, unless `sections` say otherwise."""
     assert s3.access_key_id is not None
     assert s3.secret_access_key is not None
     access = s3.model_dump() | {
@@ -55,7 +58,7 @@ def s3_lake(folder: Path, s3: S3Config, location: str, data_format: str) -> Lake
     }
     # Full loads are complete as soon as there are changes.
     source = {"location": location, "s3": access, "dms": DMS | {"data_format": data_format}}
-    return small_lake(folder, {"public.items": ITEMS, "public.other": ITEMS}, source=source)
+    return small_lake(folder, {"public.items": ITEMS, "public.other": ITEMS}, source=source, **sections)
 
 
 def item(number: int, name: str) -> dict[str, Any]:
@@ -154,3 +157,45 @@ def test_silver_equals_what_the_bucket_says(
     (row,) = lake.runtime.catalog.load_table("silver_shop.other").scan().to_arrow().to_pylist()
     assert row == item(1, "other")
     assert log_arrivals(lake.runtime, "shop").logged == [], "nothing is new at the second look"
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["tables in the source's bucket", "in another one"])
+def test_large_csv_files_by_way_of_staged_rows(
+    spark: SparkSession,
+    tmp_path: Path,
+    s3: S3Config,
+    new_bucket: Callable[[], Any],
+    monkeypatch: pytest.MonkeyPatch,
+    shared: bool,
+) -> None:
+    """Spark itself can read the warehouse only where a source has told it how."""
+    assert s3.endpoint is not None
+    monkeypatch.setattr(reading, "LARGE", 1)
+    bucket = new_bucket()
+    tables = bucket if shared else new_bucket()
+    written, rows = history(9, "csv")
+    upload(bucket, "dms/out", written, as_csv)
+    catalog = {"warehouse": f"s3://{tables.name}/tables", "uri": str(tmp_path / "catalog.db")}
+    lake = s3_lake(
+        tmp_path,
+        s3,
+        f"s3://{bucket.name}/dms/out",
+        "csv",
+        catalog=catalog | files_in_s3(s3.endpoint),
+        automation={"rewrite_below_mb": 0},
+    )
+    staged: list[str] = []
+    file = Staging.file
+
+    def noted(self: Staging) -> Any:
+        staged.append("a file")
+        return file(self)
+
+    monkeypatch.setattr(Staging, "file", noted)
+    log_arrivals(lake.runtime, "shop")
+    (result,) = [each for each in apply_tables(lake.runtime, lake.targets) if each.target.name == "items"]
+    assert result.error is None
+    stored = lake.runtime.catalog.load_table("silver_shop.items").scan().to_arrow().to_pylist()
+    assert sorted(stored, key=lambda row: row["id"]) == [rows[number] for number in sorted(rows)]
+    assert bool(staged) == shared
+    assert [entry.key for entry in tables.objects.all() if f"/{PREFIX}" in entry.key] == []

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 
 ROWS_OF_A_GROUP = 1 << 17
-FOLDER = "staged"
+PREFIX = "staged-"
+"""Of their names."""
 
 logger = logging.getLogger(__name__)
 
@@ -27,18 +28,20 @@ class Staging:
     def __init__(self, io: FileIO, location: str) -> None:
         """`location`: the table's, as Iceberg has it."""
         self._io = io
-        self._folder = f"{location.rstrip('/')}/{FOLDER}"
+        # The folder of data files: in a bucket, Arrow leaves a marker where it has emptied a folder.
+        self._beginning = f"{location.rstrip('/')}/data/{PREFIX}"
         self._lock = Lock()
         self._addresses: list[str] = []
 
     @contextmanager
     def file(self) -> Iterator["StagedFile"]:
         """A new file, complete after the block."""
-        address = f"{self._folder}/{uuid4().hex}.parquet"
+        address = f"{self._beginning}{uuid4().hex}.parquet"
         with self._lock:
             self._addresses.append(address)
         with self._io.new_output(address).create() as stream:
-            staged = StagedFile(address, stream)
+            # Spark's own access to a bucket has another name than Iceberg's.
+            staged = StagedFile(address.replace("s3://", "s3a://", 1), stream)
             yield staged
             staged.close()
 
@@ -58,6 +61,7 @@ class StagedFile:
 
     def __init__(self, address: str, stream: object) -> None:
         self.address = address
+        """As Spark's readers take it."""
         self._stream = stream
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []

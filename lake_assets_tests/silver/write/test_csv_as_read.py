@@ -51,7 +51,7 @@ def shop(folder: Path, table: dict[str, Any] = ITEMS, **more: Any) -> Bench:
 
 
 def left(bench: Bench) -> list[str]:
-    return [path.name for path in bench.folder.rglob(f"{staging.FOLDER}/*")]
+    return [path.name for path in bench.folder.rglob(f"{staging.PREFIX}*")]
 
 
 def test_a_load_and_changes(spark: SparkSession, tmp_path: Path, staged: list[int | None]) -> None:
