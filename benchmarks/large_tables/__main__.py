@@ -18,7 +18,7 @@ APPEND = "plain append"
 def measure(bench: Bench, given: Namespace) -> None:
     """Prints a line for each workload."""
     bench.warm_up()
-    source = Source(bench.bronze, given.rows)
+    source = Source(bench.bronze, given.rows, ending=given.files)
     product, merge = Product(bench.lake, bench.lake.targets), TextbookMerge(bench.spark, bench.catalog)
     floor = Floor(bench.spark, bench.catalog, merge.table())
     contenders: list[Contender] = [product, merge, floor, *(further(bench) if given.all else ())]
@@ -62,6 +62,7 @@ def main() -> None:
     """The command line."""
     parser = options(__doc__, rows=10_000_000, repeat=3)
     parser.add_argument("--all", action="store_true", help="with contenders that take many times as long")
+    parser.add_argument("--files", choices=("parquet", "csv"), default="parquet", help="their format")
     parser.add_argument("--only", nargs="*", help="parts of the workloads' names")
     given = parser.parse_args()
     with opened("large_tables", given) as bench:
