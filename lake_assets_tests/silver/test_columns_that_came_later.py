@@ -2,7 +2,7 @@
 setting beyond the endpoint's own.
 
 Here: such data sets through `sync`, compared with the oracle. Not here: what a file's width and values leave of its
-layouts (`bronze/reader/test_headerless.py`).
+layouts (`bronze/layouts/test_headerless.py`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -58,11 +58,6 @@ def observe_states(target: Target, states: DataFrame, observed: Observed) -> Dat
     return observed.on(states, *_figures(target))
 
 
-def has_number_key(target: Target) -> bool:
-    """Whether the first column of the key is of whole numbers."""
-    return any(column.name == target.key[0] and column.type in ("int", "long") for column in target.columns)
-
-
 def _figures(target: Target) -> list[Column]:
     first = F.col("_first")
     return [
@@ -78,7 +73,7 @@ def _figures(target: Target) -> list[Column]:
 def key_range(target: Target, value: Column) -> list[Column]:
     """The figures `lowest` and `highest` of the key's first column."""
     # Only whole numbers pass through this process: a date may be of a year that Python does not have.
-    number = value if has_number_key(target) else F.lit(None).cast("bigint")
+    number = value if target.has_number_key else F.lit(None).cast("bigint")
     return [F.min(number).alias("lowest"), F.max(number).alias("highest")]
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.checked.checked_files import checked_files
-from lake_assets.bronze.checked.dms_columns import CheckedFile, DmsFigures
+from lake_assets.bronze.checked.dms_columns import CheckedFile, DmsFigures, all_differ
 from lake_assets.bronze.checked.staged_csv import StagedCsv
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.keys import FileKind
@@ -40,6 +40,8 @@ ONE_TASK_BYTES = 2 * 2**20
 """Bytes, in total, of the files that one task reads, if they are small: a stage costs more than so few rows."""
 MOST_ROWS = 4_000_000
 """Rows of a batch whose keys and sequences fit into this process, at about 60 bytes each."""
+MOST_LOADED = 30_000_000
+"""Rows of a full load whose keys, one whole number each, fit into this process, at about 16 bytes each."""
 LARGE = 50_000
 """Rows of a large batch: reading and writing so many takes longer than further jobs, or a look at the files before."""
 
@@ -113,7 +115,7 @@ class Reading:
                 name=self._table,
                 table=table,
                 dms=contract.dms,
-                with_changes=self._has_known_keys(group.version),
+                with_changes=self._has_known_keys(group.version) and self._wants_keys,
                 staging=staging,
             )
             if checked is None:
@@ -123,12 +125,30 @@ class Reading:
         self._files, self._staged = found, staged
 
     def _has_known_keys(self, version: ContractVersion) -> bool:
-        """Whether files of the version have the keys as silver has them, and few enough to look at."""
+        """Whether files of the version have the keys as silver has them."""
         target = self._target
-        are_changes = all(part.file.kind is FileKind.CDC for part in self.parts)
-        is_simple = are_changes and target.mode is Mode.CURRENT and not target.may_be_partial
+        is_simple = target.mode is Mode.CURRENT and not target.may_be_partial
         is_plain = not set(target.key) & set(target.config.mask)
-        return is_simple and is_plain and self._is_current(version) and self.rows_counted <= MOST_ROWS
+        return is_simple and is_plain and self._is_current(version)
+
+    @property
+    def _wants_keys(self) -> bool:
+        """Whether the keys decide how the rows are written, and are few enough to look at."""
+        if all(part.file.kind is FileKind.CDC for part in self.parts):
+            return self.rows_counted <= MOST_ROWS
+        is_number = len(self._target.key) == 1 and self._target.has_number_key
+        is_load = all(part.file.kind is FileKind.LOAD for part in self.parts)
+        return is_load and is_number and self.rows_counted <= MOST_LOADED
+
+    @property
+    def are_unique(self) -> bool:
+        """Whether no two rows have the same key, which is known only of full loads whose files have been checked."""
+        checked = [(self._files or {}).get(part.file.offset) for part in self.parts]
+        keys = [file.changes for file in checked if file is not None and file.changes is not None]
+        is_known = len(keys) == len(self.parts) and all(
+            part.file.kind is FileKind.LOAD for part in self.parts
+        )
+        return is_known and all_differ(pa.concat_tables(keys)[self._target.key[0]])
 
     @property
     def usable(self) -> DataFrame:

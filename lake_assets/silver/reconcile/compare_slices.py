@@ -20,7 +20,6 @@ from lake_assets.iceberg.table_io import current_snapshot, load_table, table_at
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.planned import Planned, in_context, known_damage, retrying
 from lake_assets.silver.apply.rebuild import plan_again, refuse_lost_files, whole_table
-from lake_assets.silver.changes.key_states import has_number_key
 from lake_assets.silver.reconcile.cycle import Cycle
 from lake_assets.silver.reconcile.differences import differing_rows, example, unequal_buckets
 from lake_assets.silver.reconcile.expected_rows import held_key, states_within
@@ -83,7 +82,7 @@ def begun_cycle(
         raise TableStopped(
             target.table, f"{target.identifier} has no rows yet.", "Run lake-assets sync first."
         )
-    if slices == 1 or not has_number_key(target):
+    if slices == 1 or not target.has_number_key:
         return cycle
     rows = table_at(runtime.lake.catalog.name, target.identifier, head.snapshot_id)
     shares = joined(", ", (sql("{one} / {all}", one=one, all=slices) for one in range(1, slices)))

@@ -125,6 +125,11 @@ class Target:
         return self.config.primary_key
 
     @property
+    def has_number_key(self) -> bool:
+        """Whether the first column of the key is of whole numbers."""
+        return any(column.name == self.key[0] and column.type in ("int", "long") for column in self.columns)
+
+    @property
     def matched_by(self) -> tuple[str, ...]:
         """The columns by which a change finds its row."""
         if self.config.mode is Mode.FULL_ROW:

@@ -15,7 +15,6 @@ from lake_assets.silver.changes.collapse import collapse, events
 from lake_assets.silver.changes.key_states import (
     Counts,
     counted,
-    has_number_key,
     keys_of,
     living,
 )
@@ -39,13 +38,16 @@ def write_large_load(reader: BatchReader, reading: Reading, current: Attempt) ->
     load, changes = reader.of_kind(reading, FileKind.LOAD), reader.of_kind(reading, FileKind.CDC)
     assert load is not None, "it has files of a full load"
     seen, rows = _written(context, load, current)
+    several: DataFrame | None = None
+    number = 0
     with context.watch.stage("unique"):
-        several, number = _several(reader.context, load, current, seen)
+        if seen.by_op[UPDATED] or seen.by_op[DELETED] or not load.are_unique:
+            several, number = _several(reader.context, load, current, seen)
     if changes is None and not number:
         reader.check(reading, seen)
         return Written("overwrite", keys=seen.used, rows=rows, touched=all_touched(target))
     with context.watch.stage("read"):
-        delta, counts = _states(target, load if number else None, several, changes)
+        delta, counts = _states(target, load, several if number else None, changes)
     seen = seen if changes is None else seen + changes.figures()
     reader.check(reading, seen)
     if counts.doubtful:
@@ -70,7 +72,7 @@ def _written(context: BatchContext, load: Reading, current: Attempt) -> tuple[Ch
     foreseen = load.foreseen
     if foreseen is not None and foreseen.by_op[INSERTED] == foreseen.rows and not context.in_steps:
         # Every row is written or bad, so that their number shows whether one is bad.
-        write_all(context, current, _inserts(load.usable))
+        write_all(context, current, load.usable.select("_image.*"))
         refuse_unforeseen(context, current, foreseen.rows)
         return foreseen, foreseen.rows
     observed = Observed()
@@ -90,7 +92,7 @@ def _several(
     written = on_branch(context, current).select(
         *(F.col(quoted(column)).alias(name) for column, name in zip(target.key, names, strict=True))
     )
-    is_number = len(names) == 1 and has_number_key(target)
+    is_number = len(names) == 1 and target.has_number_key
     several, number = repeated_numbers(written, names[0]) if is_number else repeated_keys(written, names)
     if seen.by_op[UPDATED] or seen.by_op[DELETED]:
         others = events(load.good.filter(F.col("_op") != INSERTED), target.key, before_images=False)
@@ -100,11 +102,11 @@ def _several(
 
 
 def _states(
-    target: Target, load: Reading | None, several: DataFrame, changes: Reading | None
+    target: Target, load: Reading, several: DataFrame | None, changes: Reading | None
 ) -> tuple[DataFrame, Counts]:
-    """The states of the keys in `several`, and of those that the changes name. `load`: to be read again for `several`;
-    None if there are none."""
-    if load is None:
+    """The states of the keys in `several`, if there are any, and of those that the changes name. `load`: to be read
+    again for `several`."""
+    if several is None:
         assert changes is not None, "some keys need a collapse"
         return batch_states(target, changes)
     own = events(load.good, target.key, before_images=target.before_images)

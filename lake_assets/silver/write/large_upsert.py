@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.collapse import events
-from lake_assets.silver.changes.key_states import broadcast_if_few, has_number_key
+from lake_assets.silver.changes.key_states import broadcast_if_few
 from lake_assets.silver.changes.last_changes import LastChanges, fingerprint, last_changes
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import touched_by_keys
@@ -37,7 +37,7 @@ def foreseen(reader: BatchReader, reading: Reading) -> LastChanges | None:
     if commit_of(figures.min_sequence) <= commit_of(context.position.max_sequence):
         return None  # late, or of a transaction that was applied in part
     with context.watch.stage("read"):
-        return last_changes(changes, context.target.key, has_range=has_number_key(context.target))
+        return last_changes(changes, context.target.key, has_range=context.target.has_number_key)
 
 
 def write_large_batch(reader: BatchReader, reading: Reading, current: Attempt, last: LastChanges) -> Written:

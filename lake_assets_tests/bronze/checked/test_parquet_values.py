@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.bronze.checked import parquet_values
-from lake_assets.bronze.checked.dms_columns import DmsFigures
+from lake_assets.bronze.checked.dms_columns import DmsFigures, all_differ
 from lake_assets.bronze.checked.parquet_values import checked_file
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.keys import FileKind
@@ -173,3 +173,19 @@ def test_a_file_that_cannot_be_read_is_left_to_spark(tmp_path: Path) -> None:
     for path in ("file.parquet", "gone.parquet"):
         file = Written(path, 16, FileKind.CDC)
         assert checked_file(LocalStore(tmp_path), file, Layout(names, names), types, DMS) is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ([5], True),
+        ([3, 1, 2], True),
+        ([3, 1, 3], False),
+        ([-(2**63), 2**63 - 1], True),
+        ([-(2**63), 2**63 - 1, -(2**63)], False),
+        ([10**12, 0, 10**6], True),
+        ([10**12, 0, 10**12], False),
+    ],
+)
+def test_whether_keys_repeat(keys: list[int], expected: bool) -> None:
+    assert all_differ(pa.chunked_array([keys[:1], keys[1:]], pa.int64())) == expected
