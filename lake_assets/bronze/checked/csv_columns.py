@@ -155,9 +155,9 @@ def _plain(texts: Any, declared: str) -> Any:
     kind = _arrow_type(declared)
     if pa.types.is_string(kind):
         return texts
-    if pa.types.is_integer(kind) and _any(pc.match_substring_regex(texts, "[xX]")):
+    if pa.types.is_integer(kind) and _have(texts, "xX"):
         raise Unusable  # Arrow accepts hexadecimal digits
-    if pa.types.is_decimal(kind) and _any(pc.match_substring_regex(texts, "[eE]")):
+    if pa.types.is_decimal(kind) and _have(texts, "eE"):
         raise Unusable  # of 10e-95, Arrow makes 0
     if pa.types.is_timestamp(kind):
         shortest = pc.min(pc.binary_length(texts)).as_py()
@@ -170,6 +170,11 @@ def _plain(texts: Any, declared: str) -> Any:
         if not _all(pc.is_finite(values)) or _any(pc.match_substring_regex(zeros, "^[^eE]*[1-9]")):
             raise Unusable  # too large or too small for the type, or no number
     return values
+
+
+def _have(texts: Any, letters: str) -> bool:
+    """Whether one of the texts has one of the letters. A regular expression would take twice as long."""
+    return any(_any(pc.match_substring(texts, letter)) for letter in letters)
 
 
 def _any(facts: Any) -> bool:
