@@ -23,10 +23,12 @@ from lake_assets.storage.object_store import ObjectStore
 if TYPE_CHECKING:
     from lake_assets.bronze.log.log_record import LoggedFile
 
-AT_ONCE = 2
+AT_ONCE = 4
 """Staged files that are written at the same time."""
 FEW_BYTES = 4 << 20
 """Of so few bytes, all in all, one file is made."""
+MOST_BYTES = 4 << 30
+"""Of more, one process takes longer than a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ def staged_csv(
 ) -> tuple[list[CheckedFile], StagedCsv] | None:
     """The checked files of one layout, and their rows for Spark; None if Spark has to read any of them. `key`: as for
     `checked`; `address`: of a file in Spark's spelling."""
+    if sum(file.size for file in files) > MOST_BYTES:
+        return None
     types = decoded_types(layout, table, dms)
 
     def one(file: "LoggedFile", out: StagedFile) -> CheckedFile:

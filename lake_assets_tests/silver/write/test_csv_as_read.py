@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked import staging
+from lake_assets.bronze.checked import staged_csv, staging
 from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes import reading
@@ -114,6 +114,16 @@ def test_a_key_without_a_value_is_set_aside(
     assert (held.row, held.reason) == (1, "id is NULL")
     assert staged[-1] == 1
     assert left(bench) == []
+
+
+def test_more_bytes_than_this_process_decodes(
+    spark: SparkSession, tmp_path: Path, staged: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staged_csv, "MOST_BYTES", 10)
+    bench = shop(tmp_path)
+    bench.put(loaded({1: "a"}))
+    bench.apply()
+    assert (values(bench), staged) == ({1: "a"}, [None])
 
 
 def test_nothing_of_a_masked_table_is_staged(
