@@ -104,10 +104,16 @@ class Attempt:
 
     def delete_matching(self, keys: DataFrame, matches: Sql, condition: Sql = EVERY_ROW) -> None:
         """Deletes on the branch the rows `t` that meet the condition and match one of the keys `k`."""
+        exists = "{condition} AND EXISTS (SELECT 1 FROM {keys} AS k WHERE {matches})"
+        self.delete_by(keys, sql(exists, condition=condition, keys=KEYS_VIEW, matches=matches))
+
+    def delete_by(self, keys: DataFrame, condition: Sql) -> None:
+        """Deletes on the branch the rows `t` that meet the condition, in which KEYS_VIEW is `keys`."""
         spark = keys.sparkSession
         keys.createOrReplaceTempView(KEYS_VIEW)
-        delete = "DELETE FROM {branch} AS t WHERE {condition} AND EXISTS (SELECT 1 FROM {keys} AS k WHERE {matches})"
-        spark.sql(sql(delete, branch=self.address, condition=condition, keys=KEYS_VIEW, matches=matches))
+        spark.sql(
+            sql("DELETE FROM {branch} AS t WHERE {condition}", branch=self.address, condition=condition)
+        )
         spark.catalog.dropTempView(KEYS_VIEW)
 
     def publish(self) -> int:

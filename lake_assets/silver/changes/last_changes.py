@@ -29,6 +29,8 @@ _HIGH_DIGITS, _LOW_DIGITS = 17, 18
 """Of a sequence's 35 digits: each part fits into a long."""
 _BELOW_COMMIT = int(10 ** (_HIGH_DIGITS - COMMIT_DIGITS))
 _KEYS_IN_A_LIST = 1 << 16
+MOST_MARKS = 1 << 24
+"""Bits that cost nothing to speak of, however few the keys: 2 MiB."""
 _UNESCAPED = re.compile(r"[\w./:=-]+", re.ASCII)
 """Paths that Spark writes as they are."""
 _Numbers = NDArray[np.int64]
@@ -58,6 +60,19 @@ class LastChanges:
         every = self.keys.combine_chunks().to_struct_array().combine_chunks()
         lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), every)
         return spark.createDataFrame(pa.table({"_keys": lists})).select(F.inline("_keys"))
+
+    def marks(self, lowest: int, highest: int) -> pa.Table | None:
+        """A row with `_marks`, a list of longs with a bit for each number from `lowest` on, which is set for the
+        batch's keys. For a key of one whole number between these two; None if it would take more memory than the keys,
+        or the key is another one."""
+        keys = self.keys[0]
+        if self.keys.num_columns > 1 or not pa.types.is_integer(keys.type):
+            return None
+        if highest - lowest >= max(MOST_MARKS, 64 * len(keys)):
+            return None
+        marks = np.zeros(highest - lowest + 1, bool)
+        marks[np.asarray(keys, np.int64) - lowest] = True
+        return pa.table({"_marks": pa.array([_as_longs(marks)], pa.list_(pa.int64()))})
 
     def marked(self, changes: DataFrame, marks: _Marks) -> DataFrame:
         """The batch's `changes` with `_marked` boolean, without those of other files."""

@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.collapse import events
-from lake_assets.silver.changes.key_states import broadcast_if_few
 from lake_assets.silver.changes.last_changes import LastChanges, fingerprint, last_changes
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import touched_by_keys
@@ -23,7 +22,7 @@ from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
     Unforeseen,
     count_unseen,
-    delete_keys,
+    delete_last,
     refuse_unforeseen,
 )
 from lake_assets.spark.checkpoint import Observed
@@ -51,8 +50,7 @@ def write_large_batch(reader: BatchReader, reading: Reading, current: Attempt, l
             states = events(marked, target.key, before_images=False)
             touched = touched_by_keys(context.address, context.position.snapshot_id, target, states)
     context.stage("write")
-    every_key = broadcast_if_few(last.keys_in(context.spark), counts.keys)
-    deletes = delete_keys(context, current, every_key, counts)
+    deletes = delete_last(context, current, last)
     observed = Observed()
     changes = observed.on(
         last.marked(reading.changes, last.is_last),

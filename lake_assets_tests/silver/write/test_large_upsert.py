@@ -20,7 +20,7 @@ from lake_assets.silver.changes.large_batch import batch_states
 from lake_assets.silver.table.position import TOUCHED_DAYS, touched_property
 from lake_assets.silver.table.targets import Tracked
 from lake_assets.silver.write import large_load, large_upsert, upsert
-from lake_assets.silver.write.commit import Unforeseen, delete_keys, refuse_unforeseen
+from lake_assets.silver.write.commit import Unforeseen, delete_last, refuse_unforeseen
 from lake_assets.silver.write.large_upsert import write_large_batch
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -309,7 +309,7 @@ def test_a_file_that_is_written_again_while_it_is_applied(
     given_up: list[Exception] = []
 
     def rewritten(*given: Any) -> bool:
-        deletes = delete_keys(*given)
+        deletes = delete_last(*given)
         if not given_up:
             put(shop, again)
         return deletes
@@ -319,7 +319,7 @@ def test_a_file_that_is_written_again_while_it_is_applied(
             given_up.append(self)
             super().__init__(reason)
 
-    monkeypatch.setattr(large_upsert, "delete_keys", rewritten)
+    monkeypatch.setattr(large_upsert, "delete_last", rewritten)
     monkeypatch.setattr(large_upsert, "Unforeseen", Seen)
     applied(shop, file)
     assert len(given_up) == 1
@@ -352,3 +352,33 @@ def test_a_file_that_spark_lists_otherwise_is_computed_first(shop: Bench, writte
         batch = applied(shop, changed(Clock(), ("U", 1, "x"), ("I", 5, "e")))
     assert values(shop) == {1: "x", 2: "b", 3: "c", 4: "d", 5: "e"}
     assert (batch.rows_removed, written) == (1, ["as read", "in steps"])
+
+
+@pytest.mark.parametrize("by", ["marks", "hashes"])
+@pytest.mark.parametrize("declared", ["int", "long"])
+def test_only_the_keys_of_the_batch_are_deleted(
+    spark: SparkSession,
+    tmp_path: Path,
+    written: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    by: str,
+    declared: str,
+) -> None:
+    """Keys are marked by bits of a range, or are hashed where that would take more memory."""
+    if by == "hashes":
+        monkeypatch.setattr(last_changes.LastChanges, "marks", lambda *given: None)
+    bits = 31 if declared == "int" else 63
+    found = bench(tmp_path, {"columns": {"id": f"{declared} not null", "v": "string"}, "primary_key": ["id"]})
+    clock, types = Clock(), {"id": pa.int32() if bits == 31 else pa.int64(), "v": pa.string()}
+    ends = [-(2**bits), -(2**bits) + 1, 2**bits - 2, 2**bits - 1]
+    ids = [*range(-200, 500), *ends]
+    applied(found, loaded(dict.fromkeys(ids, "old")), types=types)
+    for keys in ([7], [-64, 0, 63, 64, 65], [-130, 300, 129], ends[:2], ends[2:], [ends[0], 5, ends[3]]):
+        changes = [("U", key, "new") if number % 2 else ("D", key, "old") for number, key in enumerate(keys)]
+        batch = applied(found, changed(clock, *changes), types=types)
+        assert batch.rows_removed == len(keys)
+        assert found.rows() == found.truth()
+        # So that they are there for the next batch.
+        again = [("I", key, "again") for number, key in enumerate(keys) if not number % 2]
+        applied(found, changed(clock, *again), types=types)
+    assert set(written) == {"as read"}

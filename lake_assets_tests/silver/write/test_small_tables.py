@@ -122,7 +122,7 @@ def test_a_branch_that_is_dropped_amid_an_attempt_doubles_nothing(
     items = SmallTable(tmp_path, **NEVER)
     items.load(1, 2, 3)
     module, name = {
-        "before the delete": (large_upsert, "delete_keys"),
+        "before the delete": (large_upsert, "delete_last"),
         "before the append": (apply, "write_final_commit"),
         "begun anew": (apply, "write_final_commit"),
         "after it": (apply, "count_rows"),
