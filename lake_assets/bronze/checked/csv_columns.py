@@ -40,6 +40,8 @@ _TYPES = {
 """By a type of lake.yaml. Spark converts the texts of the other types."""
 _SHORTEST_TIME = len("2026-03-01 10:00:00")
 """Arrow also accepts a time without seconds."""
+_MOST_DIGITS = 38
+"""Of a decimal in 128 bits: Arrow does not see that more digits, also those of an exponent or scale, overflow."""
 
 
 def may_be_decoded(file: LoggedFile, table: TableConfig, dms: DmsSettings) -> bool:
@@ -71,8 +73,13 @@ def decoded(
     }
     # Where NULL is an empty field, the reader takes that of a required text for the empty text.
     filled = {c.name for c in table.columns if dms.csv_null_value == "" and c.required and c.type == "string"}
+    if not filled.issubset(layout.columns):
+        raise Unusable
+    # Silver does not have the other columns, so that no other file may.
+    used = {*declared, *images, dms.operation_column, dms.timestamp_column_name, dms.change_sequence_column}
     for texts in _texts(store, file, layout, dms):
-        columns: dict[str, Any] = {name: texts[name] for name in layout.columns}
+        unused = pa.nulls(texts.num_rows, pa.string())
+        columns: dict[str, Any] = {name: texts[name] if name in used else unused for name in layout.columns}
         columns |= _written_images({name: columns[name] for name in images}, image_types)
         for name, kind in (declared | image_types).items():
             if name not in columns:
@@ -157,6 +164,12 @@ def _plain(texts: Any, declared: str) -> Any:
         return texts
     if pa.types.is_integer(kind) and _any(pc.match_substring_regex(texts, "[xX]")):
         raise Unusable  # Arrow accepts hexadecimal digits
+    if pa.types.is_decimal(kind):
+        whole = kind.precision - kind.scale
+        if not _all(
+            pc.match_substring_regex(texts, rf"^[+-]?\d{{0,{whole}}}(\.\d{{0,{_MOST_DIGITS - whole}}})?$")
+        ):
+            raise Unusable
     if pa.types.is_timestamp(kind):
         shortest = pc.min(pc.binary_length(texts)).as_py()
         if shortest is not None and shortest < _SHORTEST_TIME:
