@@ -50,7 +50,10 @@ def may_be_decoded(file: LoggedFile, table: TableConfig, dms: DmsSettings) -> bo
     is_simple = (
         dialect.row_delimiter == b"\n" and len(dialect.delimiter) == 1 and dms.csv_no_sup_value is None
     )
-    return file.format == "csv" and file.irregular is None and is_simple and table.mode is not Mode.FULL_ROW
+    # A column that is a before image, too, would have two types.
+    images = {before_image(dms, name) for name in table.primary_key}
+    is_plain = table.mode is not Mode.FULL_ROW and images.isdisjoint(column.name for column in table.columns)
+    return file.format == "csv" and file.irregular is None and is_simple and is_plain
 
 
 def decoded_types(layout: Layout, table: TableConfig, dms: DmsSettings) -> dict[str, str]:

@@ -34,10 +34,14 @@ def test_wide_rows_do_not_wait_in_memory_for_many_others(
 def test_a_file_that_is_given_up_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "ROWS_OF_A_GROUP", 1)
     attempt = new(tmp_path)
-    with pytest.raises(ValueError, match="given up"), attempt.file() as out:
-        out.add(ROWS)
-        raise ValueError("given up")
-    del out
+    with pytest.raises(ValueError, match="given up"):
+        give_up(attempt)
     gc.collect()
     attempt.clear()
     assert not list((tmp_path / FOLDER).iterdir())
+
+
+def give_up(attempt: Staging) -> None:
+    with attempt.file() as out:
+        out.add(ROWS)
+        raise ValueError("given up")

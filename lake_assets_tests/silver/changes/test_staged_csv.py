@@ -80,3 +80,29 @@ def test_columns_that_silver_has_not_are_not_staged(
     assert values(shop) == {1: "a", 2: "b"}
     assert staged
     assert "s3cret" not in str(staged)
+
+
+def test_a_column_that_is_named_like_a_before_image(
+    spark: SparkSession, tmp_path: Path, staged: list[Any]
+) -> None:
+    columns = {"id": "long not null", "BI_id": "string"}
+    shop = bench(tmp_path, {"columns": columns, "primary_key": ["id"]})
+    shop.put_text(
+        "public/items/LOAD00000001.csv", "Op,commit_ts,id,BI_id", f"I,{STAMP},1,7", f"I,{STAMP},2,8"
+    )
+    shop.apply()
+    assert shop.stored() == [{"id": 1, "BI_id": "7"}, {"id": 2, "BI_id": "8"}]
+
+
+@pytest.mark.parametrize("name", ["a b", "ü+", "x[1]{a}*", "it's"])
+def test_paths_of_any_name(spark: SparkSession, tmp_path: Path, staged: list[Any], name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    shop, clock = bench(folder, location=tmp_path / f"source%41 {name}"), Clock()
+    shop.put(loaded({1: "a", 2: "b"}))
+    shop.apply()
+    shop.put(changed(clock, ("U", 1, "x"), ("D", 2, "b"), ("I", 3, "c")))
+    shop.apply()
+    assert values(shop) == {1: "x", 3: "c"}
+    assert sorted(map(len, staged)) == [2, 3]
+    assert not list(tmp_path.rglob("staged/*"))
