@@ -40,6 +40,8 @@ _TYPES = {
 """By a type of lake.yaml. Spark converts the texts of the other types."""
 _SHORTEST_TIME = len("2026-03-01 10:00:00")
 """Arrow also accepts a time without seconds."""
+_MOST_DIGITS = 38
+"""Of a decimal in 128 bits: Arrow does not see that more digits, also those of an exponent or scale, overflow."""
 
 
 def may_be_decoded(file: LoggedFile, table: TableConfig, dms: DmsSettings) -> bool:
@@ -48,7 +50,10 @@ def may_be_decoded(file: LoggedFile, table: TableConfig, dms: DmsSettings) -> bo
     is_simple = (
         dialect.row_delimiter == b"\n" and len(dialect.delimiter) == 1 and dms.csv_no_sup_value is None
     )
-    return file.format == "csv" and file.irregular is None and is_simple and table.mode is not Mode.FULL_ROW
+    # A column that is a before image, too, would have two types.
+    images = {before_image(dms, name) for name in table.primary_key}
+    is_plain = table.mode is not Mode.FULL_ROW and images.isdisjoint(column.name for column in table.columns)
+    return file.format == "csv" and file.irregular is None and is_simple and is_plain
 
 
 def decoded_types(layout: Layout, table: TableConfig, dms: DmsSettings) -> dict[str, str]:
@@ -71,8 +76,13 @@ def decoded(
     }
     # Where NULL is an empty field, the reader takes that of a required text for the empty text.
     filled = {c.name for c in table.columns if dms.csv_null_value == "" and c.required and c.type == "string"}
+    if not filled.issubset(layout.columns):
+        raise Unusable
+    # Silver does not have the other columns, so that no other file may.
+    used = {*declared, *images, dms.operation_column, dms.timestamp_column_name, dms.change_sequence_column}
     for texts in _texts(store, file, layout, dms):
-        columns: dict[str, Any] = {name: texts[name] for name in layout.columns}
+        unused = pa.nulls(texts.num_rows, pa.string())
+        columns: dict[str, Any] = {name: texts[name] if name in used else unused for name in layout.columns}
         columns |= _written_images({name: columns[name] for name in images}, image_types)
         for name, kind in (declared | image_types).items():
             if name not in columns:
@@ -157,8 +167,8 @@ def _plain(texts: Any, declared: str) -> Any:
         return texts
     if pa.types.is_integer(kind) and _have(texts, "xX"):
         raise Unusable  # Arrow accepts hexadecimal digits
-    if pa.types.is_decimal(kind) and _have(texts, "eE"):
-        raise Unusable  # of 10e-95, Arrow makes 0
+    if pa.types.is_decimal(kind) and not _fit(texts, kind):
+        raise Unusable
     if pa.types.is_timestamp(kind):
         shortest = pc.min(pc.binary_length(texts)).as_py()
         if shortest is not None and shortest < _SHORTEST_TIME:
@@ -170,6 +180,17 @@ def _plain(texts: Any, declared: str) -> Any:
         if not _all(pc.is_finite(values)) or _any(pc.match_substring_regex(zeros, "^[^eE]*[1-9]")):
             raise Unusable  # too large or too small for the type, or no number
     return values
+
+
+def _fit(texts: Any, kind: pa.Decimal128Type) -> bool:
+    """Whether Arrow sees all digits of each decimal."""
+    whole = kind.precision - kind.scale
+    most = pc.max(pc.binary_length(texts)).as_py() or 0
+    if most + kind.scale < _MOST_DIGITS and not _have(texts, "eE"):
+        return True
+    return _all(
+        pc.match_substring_regex(texts, rf"^[+-]?\d{{0,{whole}}}(\.\d{{0,{_MOST_DIGITS - whole}}})?$")
+    )
 
 
 def _have(texts: Any, letters: str) -> bool:

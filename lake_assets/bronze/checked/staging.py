@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 
 ROWS_OF_A_GROUP = 1 << 17
+BYTES_OF_A_GROUP = 64 << 20
+"""In memory: a row may have a thousand columns."""
 PREFIX = "staged-"
 """Of their names."""
 
@@ -42,8 +44,12 @@ class Staging:
         with self._io.new_output(address).create() as stream:
             # Spark's own access to a bucket has another name than Iceberg's.
             staged = StagedFile(address.replace("s3://", "s3a://", 1), stream)
-            yield staged
-            staged.close()
+            try:
+                yield staged
+                staged.flush()
+            finally:
+                # Before its stream, where a file is given up, too.
+                staged.close()
 
     def clear(self) -> None:
         """Deletes the files. Does not raise: what is left, maintenance deletes."""
@@ -65,25 +71,26 @@ class StagedFile:
         self._stream = stream
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
 
     def add(self, rows: pa.Table) -> None:
         self._waiting.append(rows)
         self._rows += rows.num_rows
-        if self._rows >= ROWS_OF_A_GROUP:
-            self._flush()
+        self._bytes += rows.nbytes
+        if self._rows >= ROWS_OF_A_GROUP or self._bytes >= BYTES_OF_A_GROUP:
+            self.flush()
 
     def close(self) -> None:
-        if self._waiting:
-            self._flush()
         if self._writer is not None:
             self._writer.close()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        if not self._waiting:
+            return
         rows = pa.concat_tables(self._waiting).unify_dictionaries()
         if self._writer is None:
             # Written and read once: a dictionary of each column takes longer than it saves.
             words = [field.name for field in rows.schema if pa.types.is_dictionary(field.type)]
             self._writer = pq.ParquetWriter(self._stream, rows.schema, use_dictionary=words)
         self._writer.write_table(rows, ROWS_OF_A_GROUP)
-        self._waiting, self._rows = [], 0
+        self._waiting, self._rows, self._bytes = [], 0, 0
