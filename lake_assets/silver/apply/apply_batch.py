@@ -16,7 +16,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from lake_assets.bronze.checked.staging import Staging
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from lake_assets.bronze.checked.staging import PREFIX, Staging
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import Mode
@@ -71,6 +74,12 @@ def apply_batch(
     except Unforeseen as reason:
         logger.info("%s: the batch is applied in steps: %s", context.target.identifier, reason)
         return _attempted(replace(context, in_steps=True), before_publish)
+    except (PySparkException, Py4JError) as error:
+        if PREFIX not in str(error):
+            raise
+        # A role may read the source's files in a bucket, and not the table's.
+        logger.info("%s: Spark cannot read the rows that were decoded for it", context.target.identifier)
+        return _attempted(replace(context, stages=False), before_publish)
 
 
 def _attempted(context: BatchContext, before_publish: BeforePublish) -> BatchResult:
@@ -107,7 +116,7 @@ def _staging(context: BatchContext) -> Iterator[Staging | None]:
     """Where the attempt stages rows, in the table's folder; None if Spark may not be able to read files there by
     itself: in a bucket that is not a source's, only Iceberg has the credentials."""
     table = context.table or load_table(context.runtime.catalog, context.target.identifier)
-    location = table.location() if table is not None else ""
+    location = table.location() if table is not None and context.stages else ""
     bucket = location.removeprefix("s3://").split("/")[0]
     sources = context.runtime.lake.sources.values()
     known = any(f"{source.location}/".startswith(f"s3://{bucket}/") for source in sources)

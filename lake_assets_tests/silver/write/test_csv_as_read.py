@@ -162,6 +162,26 @@ def test_an_attempt_that_fails_leaves_nothing(
     assert values(bench) == {1: "x"}
 
 
+def test_spark_may_not_be_able_to_read_what_is_staged(
+    spark: SparkSession, tmp_path: Path, staged: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a bucket of which its role may only read the source's part."""
+    bench, clock = shop(tmp_path), Clock()
+    bench.put(loaded({1: "a", 2: "b"}))
+    bench.apply()
+    taken = staging.StagedFile.__init__
+
+    def elsewhere(self: staging.StagedFile, address: str, stream: object) -> None:
+        taken(self, f"{address}.unreadable", stream)
+
+    monkeypatch.setattr(staging.StagedFile, "__init__", elsewhere)
+    bench.put(changed(clock, ("U", 1, "x"), ("D", 2, "b")))
+    bench.apply()
+    assert values(bench) == {1: "x"}
+    assert staged == [1, 1, None]
+    assert left(bench) == []
+
+
 def test_a_folder_with_odd_characters(spark: SparkSession, tmp_path: Path, staged: list[int | None]) -> None:
     folder = tmp_path / "a b [c] {d} *"
     folder.mkdir()
