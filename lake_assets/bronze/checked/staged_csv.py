@@ -91,7 +91,8 @@ def _shares(files: "Sequence[LoggedFile]") -> "list[Sequence[LoggedFile]]":
     shares: list[list[LoggedFile]] = [[] for _ in range(number)]
     before = 0
     for file in files:
-        shares[min(number - 1, before * number // max(1, total))].append(file)
+        middle = before + file.size // 2
+        shares[min(number - 1, middle * number // max(1, total))].append(file)
         before += file.size
     return [share for share in shares if share]
 
