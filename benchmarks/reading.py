@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -131,7 +132,8 @@ def as_logged(store: LocalStore, key: str) -> LoggedFile:
     """The log's record of a file."""
     found = logged(store, key, DMS)
     assert found.irregular is None, found
-    return found
+    with store.open(key, seekable=True) as stream:
+        return replace(found, size=stream.seek(0, os.SEEK_END))
 
 
 def seconds(frame: Callable[[], DataFrame]) -> float:

@@ -24,6 +24,8 @@ from lake_assets.storage.spark_paths import spark_address
 
 AT_ONCE = 4
 """Parquet files that are checked at the same time: of small files in a bucket, most of the time is the requests'."""
+MANY, TINY = 64, 4096
+"""Of MANY CSV files with fewer bytes on average, Arrow takes longer to begin each than `strict_rows.py` to read it."""
 
 
 def checked_files(
@@ -82,6 +84,8 @@ def _decodable(
     name: str, files: Sequence[LoggedFile], table: TableConfig, dms: DmsSettings
 ) -> dict[tuple[FileKind, Layout], list[LoggedFile]] | None:
     """Text files by kind and layout; None if Spark has to read one of them. Raises as `checked_files`."""
+    if len(files) >= MANY and sum(file.size for file in files) < len(files) * TINY:
+        return None
     groups: dict[tuple[FileKind, Layout], list[LoggedFile]] = defaultdict(list)
     for file in files:
         if table.mask or layouts_by_row(file, table, dms) is not None:

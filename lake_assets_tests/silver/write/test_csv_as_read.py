@@ -215,3 +215,15 @@ def test_many_small_files_of_two_layouts(
     bench.apply()
     assert bench.rows() == bench.truth()
     assert staged[-1] == 30
+
+
+def test_many_tiny_files_are_read_record_by_record(
+    spark: SparkSession, tmp_path: Path, staged: list[int | None]
+) -> None:
+    bench, clock = shop(tmp_path), Clock()
+    bench.put(loaded({1: "a"}))
+    bench.apply()
+    bench.put(*(changed(clock, ("U", 1, f"x{number}")) for number in range(64)))
+    bench.apply()
+    assert values(bench) == {1: "x63"}
+    assert staged == [1, None]
