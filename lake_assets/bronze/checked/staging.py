@@ -1,7 +1,8 @@
 """Parquet files with rows that this process hands to Spark, for one attempt to apply a batch.
 
 They are beside the files of the attempt's table, because Spark must be able to read them wherever it runs. `clear`
-deletes them. Those of a killed attempt stay until maintenance removes orphan files, as its other files do. Here: writing and deleting them. Not here: which rows (`staged_csv.py`).
+deletes them. Those of a killed attempt stay until maintenance removes orphan files. Here: writing and deleting them.
+Not here: which rows (`staged_csv.py`).
 """
 
 import logging
