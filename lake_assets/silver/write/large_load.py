@@ -72,7 +72,7 @@ def _written(context: BatchContext, load: Reading, current: Attempt) -> tuple[Ch
     foreseen = load.foreseen
     if foreseen is not None and foreseen.by_op[INSERTED] == foreseen.rows and not context.in_steps:
         # Every row is written or bad, so that their number shows whether one is bad.
-        write_all(context, current, load.usable.select("_image.*"))
+        write_all(context, current, _inserts(load.usable))
         refuse_unforeseen(context, current, foreseen.rows)
         return foreseen, foreseen.rows
     observed = Observed()
