@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lake_assets.bronze.files.formats import Layout, before_image
 from lake_assets.bronze.files.keys import FileKind
@@ -208,9 +209,8 @@ def _all(facts: pa.ChunkedArray | pa.Array) -> bool:
     return bool(pc.all(facts, min_count=0).as_py())
 
 
-def all_differ(keys: pa.ChunkedArray) -> bool:
-    """Whether no whole number repeats."""
-    numbers = np.asarray(keys, np.int64)
+def all_differ(numbers: NDArray[np.int64]) -> bool:
+    """Whether none of these repeats."""
     lowest, highest = int(numbers.min()), int(numbers.max())
     if highest - lowest < _NEIGHBOURS * len(numbers):
         seen = np.zeros(highest - lowest + 1, bool)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -141,14 +142,18 @@ class Reading:
         return is_load and is_number and self.rows_counted <= MOST_LOADED
 
     @property
-    def are_unique(self) -> bool:
-        """Whether no two rows have the same key, which is known only of full loads whose files have been checked."""
+    def unique_keys(self) -> int | None:
+        """The XOR of the keys if no two rows have the same one; None if it is not known: only of full loads whose files
+        have been checked."""
         checked = [(self._files or {}).get(part.file.offset) for part in self.parts]
         keys = [file.changes for file in checked if file is not None and file.changes is not None]
         is_known = len(keys) == len(self.parts) and all(
             part.file.kind is FileKind.LOAD for part in self.parts
         )
-        return is_known and all_differ(pa.concat_tables(keys)[self._target.key[0]])
+        if not is_known:
+            return None
+        numbers = np.asarray(pa.concat_tables(keys)[self._target.key[0]], np.int64)
+        return int(np.bitwise_xor.reduce(numbers)) if all_differ(numbers) else None
 
     @property
     def usable(self) -> DataFrame:

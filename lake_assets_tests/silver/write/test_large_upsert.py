@@ -328,6 +328,24 @@ def test_a_file_that_is_written_again_while_it_is_applied(
     assert values(shop) == {2: "b", 3: "c", 4: "d"}, "the rows of the newest content"
 
 
+def test_a_full_load_that_is_written_again_while_it_is_applied(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With as many rows, of which two have the same key: no two rows of silver may."""
+    shop, write = bench(tmp_path), large_load.write_all
+    again: list[DmsFile] = [
+        load_file("public.items", [{"id": 1, "v": "x"}, {"id": 1, "v": "y"}, {"id": 3, "v": "z"}])
+    ]
+
+    def after_another(*given: Any) -> None:
+        put(shop, *again)
+        write(*given)
+
+    monkeypatch.setattr(large_load, "write_all", after_another)
+    applied(shop, loaded({1: "a", 2: "b", 3: "c"}))
+    assert sorted(row["id"] for row in shop.stored()) == [1, 3]
+
+
 def test_touched_days_are_those_of_old_and_new_rows(
     spark: SparkSession, tmp_path: Path, written: list[str]
 ) -> None:
