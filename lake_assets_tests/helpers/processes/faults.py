@@ -47,7 +47,7 @@ _COMMIT = ("pyiceberg.catalog.sql", "SqlCatalog.commit_table")
 _SET_ASIDE = ("lake_assets.bronze.quarantine.quarantine_log", "Quarantine.set_aside")
 _PUBLISH = ("lake_assets.iceberg.publish", "Attempt.publish")
 _READER = "lake_assets.silver.write.batch_reader"
-_DELETE = ("lake_assets.silver.write.commit", "delete_matching")
+_DELETE = ("lake_assets.iceberg.publish", "Attempt.delete_by")
 _FINAL_COMMIT = ("lake_assets.silver.apply.apply_batch", "write_final_commit")
 _ALTER = ("lake_assets.schema.alter_columns", "SilverSchema._alter")
 
