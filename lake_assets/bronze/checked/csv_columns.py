@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from lake_assets.bronze.checked.dms_columns import Unusable
+from lake_assets.bronze.checked.dms_columns import Unusable, all_true
 from lake_assets.bronze.files.content import chunks
 from lake_assets.bronze.files.csv_dialect import CsvDialect
 from lake_assets.bronze.files.formats import Layout, before_image
@@ -51,17 +51,22 @@ def may_be_decoded(file: LoggedFile, table: TableConfig, dms: DmsSettings) -> bo
         dialect.row_delimiter == b"\n" and len(dialect.delimiter) == 1 and dms.csv_no_sup_value is None
     )
     # A column that is a before image, too, would have two types.
-    images = {before_image(dms, name) for name in table.primary_key}
-    is_plain = table.mode is not Mode.FULL_ROW and images.isdisjoint(column.name for column in table.columns)
+    has_one_type = _image_types(table, dms).keys().isdisjoint(column.name for column in table.columns)
+    is_plain = table.mode is not Mode.FULL_ROW and has_one_type
     return file.format == "csv" and file.irregular is None and is_simple and is_plain
 
 
 def decoded_types(layout: Layout, table: TableConfig, dms: DmsSettings) -> dict[str, str]:
     """The Arrow types of the layout's columns."""
+    known = {column.name: column.type for column in table.columns} | _image_types(table, dms)
+    return {name: str(_arrow_type(known.get(name, "string"))) for name in layout.columns}
+
+
+def _image_types(table: TableConfig, dms: DmsSettings) -> dict[str, str]:
+    """The types in lake.yaml of the key's before images, which a file need not have."""
     declared = {column.name: column.type for column in table.columns}
-    images = {before_image(dms, name): declared[name] for name in table.primary_key}
-    every = {name: declared.get(name) or images.get(name) or "string" for name in layout.columns}
-    return {name: str(_arrow_type(kind)) for name, kind in every.items()}
+    names = {key: before_image(dms, key) for key in table.primary_key}
+    return {name: declared[key] for key, name in names.items() if name is not None}
 
 
 def decoded(
@@ -70,10 +75,7 @@ def decoded(
     """The rows in pieces, with the layout's columns of `decoded_types`. Raises Unusable, and what Arrow raises, for a
     file that Spark must read."""
     declared = {column.name: column.type for column in table.columns}
-    images = [name for key in table.primary_key if (name := before_image(dms, key)) in layout.columns]
-    image_types = {
-        name: declared[key] for key in table.primary_key if (name := before_image(dms, key)) in images
-    }
+    images = {name: kind for name, kind in _image_types(table, dms).items() if name in layout.columns}
     # Where NULL is an empty field, the reader takes that of a required text for the empty text.
     filled = {c.name for c in table.columns if dms.csv_null_value == "" and c.required and c.type == "string"}
     if not filled.issubset(layout.columns):
@@ -83,8 +85,8 @@ def decoded(
     for texts in _texts(store, file, layout, dms):
         unused = pa.nulls(texts.num_rows, pa.string())
         columns: dict[str, Any] = {name: texts[name] if name in used else unused for name in layout.columns}
-        columns |= _written_images({name: columns[name] for name in images}, image_types)
-        for name, kind in (declared | image_types).items():
+        columns |= _written_images({name: columns[name] for name in images}, images)
+        for name, kind in (declared | images).items():
             if name not in columns:
                 continue
             if name in filled and columns[name].null_count:
@@ -177,7 +179,7 @@ def _plain(texts: Any, declared: str) -> Any:
     values = texts.cast(kind)
     if pa.types.is_floating(kind):
         zeros = texts.filter(pc.equal(values, pa.scalar(0, kind)))
-        if not _all(pc.is_finite(values)) or _any(pc.match_substring_regex(zeros, "^[^eE]*[1-9]")):
+        if not all_true(pc.is_finite(values)) or _any(pc.match_substring_regex(zeros, "^[^eE]*[1-9]")):
             raise Unusable  # too large or too small for the type, or no number
     return values
 
@@ -188,7 +190,7 @@ def _fit(texts: Any, kind: pa.Decimal128Type) -> bool:
     most = pc.max(pc.binary_length(texts)).as_py() or 0
     if most + kind.scale < _MOST_DIGITS and not _have(texts, "eE"):
         return True
-    return _all(
+    return all_true(
         pc.match_substring_regex(texts, rf"^[+-]?\d{{0,{whole}}}(\.\d{{0,{_MOST_DIGITS - whole}}})?$")
     )
 
@@ -200,7 +202,3 @@ def _have(texts: Any, letters: str) -> bool:
 
 def _any(facts: Any) -> bool:
     return bool(pc.any(facts, min_count=0).as_py())
-
-
-def _all(facts: Any) -> bool:
-    return bool(pc.all(facts, min_count=0).as_py())

@@ -82,8 +82,8 @@ FAULTS = (Unusable, LakeError, pa.ArrowException, OSError, ValueError, KeyError)
 def checked(
     columns: "DmsColumns", pieces: Iterable[pa.Table], key: Mapping[str, str] | None = None
 ) -> CheckedFile:
-    """As `checked_file`, for the rows of a file in pieces, which have `columns`. Raises Unusable."""
-    columns.check()
+    """As `checked_file`, for the rows of a file in pieces, which have `columns` that pass their own `check`. Raises
+    Unusable."""
     wanted = key is not None and columns.of_key(key) is not None
     figures, changes = DmsFigures(), []
     for rows in pieces:
@@ -188,7 +188,7 @@ def _texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
 def _times(values: pa.ChunkedArray) -> tuple[datetime, datetime]:
     """The lowest and the highest."""
     different = pc.unique(values).cast(pa.string())
-    if different.null_count or not _all(pc.match_substring_regex(different, _TIME)):
+    if different.null_count or not all_true(pc.match_substring_regex(different, _TIME)):
         raise Unusable
     # Raises ArrowInvalid for a 30th of February.
     found = pc.min_max(pc.cast(different, pa.timestamp("us")))
@@ -199,13 +199,14 @@ def _sequences(values: pa.ChunkedArray) -> tuple[str, str]:
     """The lowest and the highest."""
     texts = _texts(values)
     is_long_enough = pc.equal(pc.binary_length(texts), _SEQUENCE_DIGITS)
-    if texts.null_count or not _all(pc.and_(is_long_enough, pc.ascii_is_decimal(texts))):
+    if texts.null_count or not all_true(pc.and_(is_long_enough, pc.ascii_is_decimal(texts))):
         raise Unusable
     found = pc.min_max(texts)
     return found["min"].as_py(), found["max"].as_py()
 
 
-def _all(facts: pa.ChunkedArray | pa.Array) -> bool:
+def all_true(facts: pa.ChunkedArray | pa.Array) -> bool:
+    """Whether every fact is true, or unknown."""
     return bool(pc.all(facts, min_count=0).as_py())
 
 

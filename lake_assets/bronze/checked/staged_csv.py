@@ -7,7 +7,6 @@ check (`dms_columns.py`), where the rows are staged (`staging.py`).
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +16,9 @@ from lake_assets.bronze.checked.dms_columns import FAULTS, CheckedFile, DmsColum
 from lake_assets.bronze.checked.staging import StagedFile, Staging
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.storage.object_store import ObjectStore
-
-if TYPE_CHECKING:
-    from lake_assets.bronze.log.log_record import LoggedFile
 
 AT_ONCE = 4
 """Staged files that are written at the same time."""
@@ -47,13 +44,13 @@ class StagedCsv:
 
 def staged_csv(
     store: ObjectStore,
-    files: "Sequence[LoggedFile]",
+    files: Sequence[LoggedFile],
     layout: Layout,
     table: TableConfig,
     dms: DmsSettings,
     key: Mapping[str, str] | None,
     staging: Staging,
-    address: "Callable[[LoggedFile], str]",
+    address: Callable[[LoggedFile], str],
 ) -> tuple[list[CheckedFile], StagedCsv] | None:
     """The checked files of one layout, and their rows for Spark; None if Spark has to read any of them. `key`: as for
     `checked`; `address`: of a file in Spark's spelling."""
@@ -61,15 +58,16 @@ def staged_csv(
         return None
     types = decoded_types(layout, table, dms)
 
-    def one(file: "LoggedFile", out: StagedFile) -> CheckedFile:
+    def one(file: LoggedFile, out: StagedFile) -> CheckedFile:
         columns = DmsColumns(replace(layout, written=layout.columns), types, file.kind, dms)
+        columns.check()
         pieces = _staged(decoded(store, file, layout, table, dms), address(file), out)
         found = checked(columns, pieces, key)
         if found.figures.rows != file.rows:
             raise Unusable
         return found
 
-    def several(members: "Sequence[LoggedFile]") -> tuple[list[CheckedFile], str]:
+    def several(members: Sequence[LoggedFile]) -> tuple[list[CheckedFile], str]:
         with staging.file() as out:
             return [one(file, out) for file in members], out.address
 
@@ -84,7 +82,7 @@ def staged_csv(
     return every, StagedCsv(offsets, files[0].kind, layout, types, addresses)
 
 
-def _shares(files: "Sequence[LoggedFile]") -> "list[Sequence[LoggedFile]]":
+def _shares(files: Sequence[LoggedFile]) -> list[Sequence[LoggedFile]]:
     """The files in their order, in as many parts as there are staged files."""
     total = sum(file.size for file in files)
     number = 1 if total <= FEW_BYTES else min(AT_ONCE, len(files))

@@ -12,7 +12,7 @@ nothing, and one killed after it has nothing left to do.
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -79,12 +79,13 @@ def apply_batch(
             raise
         # A role may read the source's files in a bucket, and not the table's.
         logger.info("%s: Spark cannot read the rows that were decoded for it", context.target.identifier)
-        return _attempted(replace(context, stages=False), before_publish)
+        return _attempted(context, before_publish, stages=False)
 
 
-def _attempted(context: BatchContext, before_publish: BeforePublish) -> BatchResult:
+def _attempted(context: BatchContext, before_publish: BeforePublish, *, stages: bool = True) -> BatchResult:
+    """`stages`: whether rows of CSV files may be staged for Spark."""
     with (
-        _staging(context) as staging,
+        _staging(context) if stages else nullcontext() as staging,
         attempt(
             context.spark,
             context.runtime.lake.catalog.name,
@@ -116,7 +117,7 @@ def _staging(context: BatchContext) -> Iterator[Staging | None]:
     """Where the attempt stages rows, in the table's folder; None if Spark may not be able to read files there by
     itself: in a bucket that is not a source's, only Iceberg has the credentials."""
     table = context.table or load_table(context.runtime.catalog, context.target.identifier)
-    location = table.location() if table is not None and context.stages else ""
+    location = table.location() if table is not None else ""
     bucket = location.removeprefix("s3://").split("/")[0]
     sources = context.runtime.lake.sources.values()
     known = any(f"{source.location}/".startswith(f"s3://{bucket}/") for source in sources)

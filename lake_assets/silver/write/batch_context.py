@@ -60,8 +60,6 @@ class BatchContext:
     """States of keys to write instead of those that the batch's files give; such a batch has no files."""
     in_steps: bool = False
     """Whether the changes are computed before any row is written, however many they are."""
-    stages: bool = True
-    """Whether rows of CSV files may be staged for Spark."""
     staging: Staging | None = None
     """Where rows of CSV files may be for Spark; None if Spark could not read them."""
     watch: Stopwatch = field(default_factory=Stopwatch)

@@ -107,7 +107,9 @@ def delete_keys(context: BatchContext, current: Attempt, keys: DataFrame, counts
     if not _may_have_some(context, counts):
         return False
     target = context.target
-    delete_matching(context, current, keys, target.key_matches("k", "t"), _key_range(target, counts))
+    delete_matching(
+        context, current, keys, target.key_matches("k", "t"), _key_range(target, _range_of(counts))
+    )
     return True
 
 
@@ -115,9 +117,7 @@ def delete_last(context: BatchContext, current: Attempt, last: LastChanges) -> b
     """As `delete_keys`, for the keys of these last changes. A bit for each number takes Spark half of the time that a
     hash of the keys takes it."""
     counts, target = last.counts, context.target
-    within = (
-        None if counts.lowest is None or counts.highest is None else wide_range(counts.lowest, counts.highest)
-    )
+    within = _range_of(counts)
     marks = None if within is None else last.marks(*within)
     if marks is None or within is None:
         return delete_keys(
@@ -134,7 +134,7 @@ def delete_last(context: BatchContext, current: Attempt, last: LastChanges) -> b
         "try_subtract(CAST({column} AS BIGINT), {first})", column=quoted("t", target.key[0]), first=within[0]
     )
     is_marked = sql(bit, keys=KEYS_VIEW, place=place)
-    condition = sql("{within} AND {is_marked}", within=_key_range(target, counts), is_marked=is_marked)
+    condition = sql("{within} AND {is_marked}", within=_key_range(target, within), is_marked=is_marked)
     with context.watch.stage("delete"):
         current.delete_by(context.spark.createDataFrame(marks), condition)
     return True
@@ -171,17 +171,24 @@ def _are_all_new(context: BatchContext, counts: Counts) -> bool:
     return table is not None and not any(table.scan(row_filter=within).plan_files())
 
 
-def _key_range(target: Target, counts: Counts) -> Sql:
+def _key_range(target: Target, within: tuple[int, int] | None) -> Sql:
     """The condition on rows `t` that lets Iceberg leave out files."""
-    if counts.lowest is None or counts.highest is None:
+    if within is None:
         return EVERY_ROW
-    lowest, highest = wide_range(counts.lowest, counts.highest)
+    lowest, highest = within
     return sql(
         "{column} >= {lowest} AND {column} <= {highest}",
         column=quoted("t", target.key[0]),
         lowest=lowest,
         highest=highest,
     )
+
+
+def _range_of(counts: Counts) -> tuple[int, int] | None:
+    """The `wide_range` of a batch's keys; None if they are no whole numbers."""
+    if counts.lowest is None or counts.highest is None:
+        return None
+    return wide_range(counts.lowest, counts.highest)
 
 
 def wide_range(lowest: int, highest: int) -> tuple[int, int]:
