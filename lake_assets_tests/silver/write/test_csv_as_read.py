@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.bronze.checked import staged_csv, staging
 from lake_assets.bronze.checked.checked_files import checked_files
+from lake_assets.bronze.checked.staging import Staging
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes import reading
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile
@@ -22,7 +24,8 @@ from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
 from lake_assets_tests.helpers.lakes.small_table import NEVER
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+STAMP = "2026-03-01 12:06:00.000000"
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +46,23 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
         return result
 
     monkeypatch.setattr(reading, "checked_files", look)
+    return found
+
+
+@pytest.fixture
+def rows_staged(monkeypatch: pytest.MonkeyPatch) -> list[list[dict[str, Any]]]:
+    """The rows of each staged file, as they were when the attempt ended."""
+    found: list[list[dict[str, Any]]] = []
+    clear = Staging.clear
+
+    def seen(self: Staging) -> None:
+        for address in self._addresses:
+            path = Path(address.removeprefix("file:").replace("//", "/"))
+            if path.stat().st_size:
+                found.append(pq.read_table(path).to_pylist())
+        clear(self)
+
+    monkeypatch.setattr(Staging, "clear", seen)
     return found
 
 
@@ -130,7 +150,7 @@ def test_nothing_of_a_masked_table_is_staged(
     spark: SparkSession, tmp_path: Path, staged: list[int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench, clock = shop(tmp_path, ITEMS | {"mask": {"v": "redact"}}), Clock()
-    monkeypatch.setattr(staging.Staging, "file", None)
+    monkeypatch.setattr(Staging, "file", None)
     bench.put(loaded({1: "secret"}))
     bench.apply()
     bench.put(changed(clock, ("U", 1, "another secret")))
@@ -182,19 +202,6 @@ def test_spark_may_not_be_able_to_read_what_is_staged(
     assert left(bench) == []
 
 
-def test_a_folder_with_odd_characters(spark: SparkSession, tmp_path: Path, staged: list[int | None]) -> None:
-    folder = tmp_path / "a b [c] {d} *"
-    folder.mkdir()
-    bench, clock = shop(folder), Clock()
-    bench.put(loaded({1: "a", 2: "b"}))
-    bench.apply()
-    bench.put(changed(clock, ("U", 1, "x")))
-    bench.apply()
-    assert bench.rows() == bench.truth()
-    assert staged == [1, 1]
-    assert left(bench) == []
-
-
 def test_many_small_files_of_two_layouts(
     spark: SparkSession, tmp_path: Path, staged: list[int | None]
 ) -> None:
@@ -227,3 +234,61 @@ def test_many_tiny_files_are_read_record_by_record(
     bench.apply()
     assert values(bench) == {1: "x63"}
     assert staged == [1, None]
+
+
+def test_rows_are_staged(spark: SparkSession, tmp_path: Path, rows_staged: list[Any]) -> None:
+    bench, clock = shop(tmp_path), Clock()
+    bench.put(loaded({1: "a", 2: "b"}), changed(clock, ("U", 1, "x"), ("D", 2, "b"), ("I", 3, "c")))
+    bench.apply()
+    assert values(bench) == {1: "x", 3: "c"}
+    assert sorted(map(len, rows_staged)) == [2, 3]
+
+
+def test_files_without_rows_only(spark: SparkSession, tmp_path: Path, rows_staged: list[Any]) -> None:
+    bench, clock = shop(tmp_path), Clock()
+    bench.put(loaded({}), changed(clock, ("I", 1, "x"), ("I", 3, "c")))
+    bench.apply()
+    assert values(bench) == {1: "x", 3: "c"}
+
+
+def test_columns_that_silver_has_not_are_not_staged(
+    spark: SparkSession, tmp_path: Path, rows_staged: list[Any]
+) -> None:
+    bench = shop(tmp_path, ITEMS | {"ignore": ["secret"]})
+    bench.put_text(
+        "public/items/LOAD00000001.csv",
+        "Op,commit_ts,id,secret,v",
+        f"I,{STAMP},1,s3cret,a",
+        f"I,{STAMP},2,s3cret,b",
+    )
+    bench.apply()
+    assert values(bench) == {1: "a", 2: "b"}
+    assert rows_staged
+    assert "s3cret" not in str(rows_staged)
+
+
+def test_a_column_that_is_named_like_a_before_image(
+    spark: SparkSession, tmp_path: Path, rows_staged: list[Any]
+) -> None:
+    columns = {"id": "long not null", "BI_id": "string"}
+    bench = shop(tmp_path, {"columns": columns, "primary_key": ["id"]})
+    bench.put_text(
+        "public/items/LOAD00000001.csv", "Op,commit_ts,id,BI_id", f"I,{STAMP},1,7", f"I,{STAMP},2,8"
+    )
+    bench.apply()
+    assert bench.stored() == [{"id": 1, "BI_id": "7"}, {"id": 2, "BI_id": "8"}]
+
+
+@pytest.mark.parametrize("name", ["a b", "ü+", "x[1]{a}*", "it's", "a b [c] {d} *"])
+def test_paths_of_any_name(spark: SparkSession, tmp_path: Path, rows_staged: list[Any], name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    bench, clock = shop(folder, location=tmp_path / f"source%41 {name}"), Clock()
+    bench.put(loaded({1: "a", 2: "b"}))
+    bench.apply()
+    bench.put(changed(clock, ("U", 1, "x"), ("D", 2, "b"), ("I", 3, "c")))
+    bench.apply()
+    assert values(bench) == {1: "x", 3: "c"}
+    assert bench.rows() == bench.truth()
+    assert sorted(map(len, rows_staged)) == [2, 3]
+    assert not list(tmp_path.rglob("staged-*"))

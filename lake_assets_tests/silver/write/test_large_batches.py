@@ -21,6 +21,7 @@ from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.changes import large_batch, reading
 from lake_assets.silver.write import large_load
+from lake_assets.silver.write.commit import write_all
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, sql, values
@@ -81,6 +82,25 @@ def test_keys_that_repeat_in_a_full_load_have_one_row(shop: Bench) -> None:
     applied(shop, loaded({1: "a", 2: "b"}), loaded({2: "b", 3: "c"}, part=2))
     assert values(shop) == {1: "a", 2: "b", 3: "c"}
     assert shop.table().scan().to_arrow().num_rows == 3
+
+
+def test_a_full_load_that_is_written_again_while_it_is_applied(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With as many rows, of which two have the same key: no two rows of silver may."""
+    shop = InFormat("parquet", tmp_path, {"public.items": ITEMS}, sections=NEVER)
+    again: list[DmsFile] = [
+        load_file("public.items", [{"id": 1, "v": "x"}, {"id": 1, "v": "y"}, {"id": 3, "v": "z"}])
+    ]
+
+    def after_another(*given: Any) -> None:
+        shop.put(*again)
+        write_all(*given)
+
+    monkeypatch.setattr(large_load, "write_all", after_another)
+    shop.put(loaded({1: "a", 2: "b", 3: "c"}))
+    shop.apply()
+    assert sorted(row["id"] for row in shop.stored()) == [1, 3]
 
 
 def test_changes_of_the_same_batch_replace_loaded_rows(shop: Bench) -> None:

@@ -20,7 +20,7 @@ from lake_assets.silver.changes.large_batch import batch_states
 from lake_assets.silver.table.position import TOUCHED_DAYS, touched_property
 from lake_assets.silver.table.targets import Tracked
 from lake_assets.silver.write import large_load, large_upsert, upsert
-from lake_assets.silver.write.commit import Unforeseen, delete_last, refuse_unforeseen, write_all
+from lake_assets.silver.write.commit import Unforeseen, delete_last, refuse_unforeseen
 from lake_assets.silver.write.large_upsert import write_large_batch
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -326,24 +326,6 @@ def test_a_file_that_is_written_again_while_it_is_applied(
     assert written == ["as read", "in steps"]
     shop.apply()
     assert values(shop) == {2: "b", 3: "c", 4: "d"}, "the rows of the newest content"
-
-
-def test_a_full_load_that_is_written_again_while_it_is_applied(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With as many rows, of which two have the same key: no two rows of silver may."""
-    shop = bench(tmp_path)
-    again: list[DmsFile] = [
-        load_file("public.items", [{"id": 1, "v": "x"}, {"id": 1, "v": "y"}, {"id": 3, "v": "z"}])
-    ]
-
-    def after_another(*given: Any) -> None:
-        put(shop, *again)
-        write_all(*given)
-
-    monkeypatch.setattr(large_load, "write_all", after_another)
-    applied(shop, loaded({1: "a", 2: "b", 3: "c"}))
-    assert sorted(row["id"] for row in shop.stored()) == [1, 3]
 
 
 def test_touched_days_are_those_of_old_and_new_rows(
