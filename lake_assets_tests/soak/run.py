@@ -19,6 +19,7 @@ from unittest.mock import patch
 
 from pyiceberg.exceptions import NoSuchTableError
 
+from lake_assets.bronze.checked import held_rows
 from lake_assets.errors import TableStopped
 from lake_assets.orchestration.lake_definitions import Lake
 from lake_assets.rounds.arrivals import log_arrivals
@@ -154,10 +155,11 @@ def run(seed: int, without: Collection[str] = (), folder: Path | None = None) ->
 
 @contextmanager
 def as_large(seed: int) -> Iterator[None]:
-    """Has every second history applied by the strategies for large batches, and every third one without a batch that
-    has both a full load and changes."""
+    """Has every second history applied by the strategies for large batches, half of the others by rows that this
+    process holds, and every third one without a batch that has both a full load and changes."""
     large = patch.object(reading, "LARGE", 1 if seed // 2 % 2 else reading.LARGE)
-    with large, patch.object(table_turn, "SMALL_LOAD", table_turn.SMALL_LOAD if seed % 3 else 0):
+    held = patch.object(held_rows, "MOST_BYTES", held_rows.MOST_BYTES if seed // 4 % 2 else -1)
+    with large, held, patch.object(table_turn, "SMALL_LOAD", table_turn.SMALL_LOAD if seed % 3 else 0):
         yield
 
 

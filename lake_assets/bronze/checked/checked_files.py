@@ -80,18 +80,33 @@ def checked_files(
     return found, staged
 
 
+def are_tiny(files: Sequence[LoggedFile]) -> bool:
+    """Whether it takes less to read the files record by record than to begin each with Arrow."""
+    return len(files) >= MANY and sum(file.size for file in files) < len(files) * TINY
+
+
+def text_layout(name: str, file: LoggedFile, table: TableConfig, dms: DmsSettings) -> Layout | None:
+    """The layout of a CSV file that Arrow can decode; None for any other file. Raises as `checked_files`."""
+    if layouts_by_row(file, table, dms) is not None:
+        return None
+    layout = certain_layout(name, file, table, dms)
+    if layout is None or not may_be_decoded(file, table, table.settings_in(layout.era, dms)):
+        return None
+    return layout
+
+
 def _decodable(
     name: str, files: Sequence[LoggedFile], table: TableConfig, dms: DmsSettings
 ) -> dict[tuple[FileKind, Layout], list[LoggedFile]] | None:
     """Text files by kind and layout; None if Spark has to read one of them. Raises as `checked_files`."""
-    if len(files) >= MANY and sum(file.size for file in files) < len(files) * TINY:
+    if are_tiny(files):
         return None
     groups: dict[tuple[FileKind, Layout], list[LoggedFile]] = defaultdict(list)
+    if table.mask:
+        return None  # what silver must not show, no other file may
     for file in files:
-        if table.mask or layouts_by_row(file, table, dms) is not None:
-            return None  # what silver must not show, no other file may
-        layout = certain_layout(name, file, table, dms)
-        if layout is None or not may_be_decoded(file, table, table.settings_in(layout.era, dms)):
+        layout = text_layout(name, file, table, dms)
+        if layout is None:
             return None
         groups[file.kind, layout].append(file)
     return groups

@@ -7,7 +7,6 @@ Spark reads any other file, and names what is wrong with it. Here: decoding. Not
 spelling (`bronze/reader/casts.py`).
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from io import BufferedReader, RawIOBase
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from lake_assets.bronze.checked.dms_columns import Unusable, all_true
+from lake_assets.bronze.checked.image_types import image_type
 from lake_assets.bronze.files.content import chunks
 from lake_assets.bronze.files.csv_dialect import CsvDialect
 from lake_assets.bronze.files.formats import Layout, before_image
@@ -27,17 +27,6 @@ from lake_assets.storage.object_store import ObjectStore
 
 BLOCK = 8 << 20
 """Bytes that are decoded at once; a longer record is left to Spark."""
-_TYPES = {
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us"),
-    "timestamptz": pa.timestamp("us", "UTC"),
-}
-"""By a type of lake.yaml. Spark converts the texts of the other types."""
 _SHORTEST_TIME = len("2026-03-01 10:00:00")
 """Arrow also accepts a time without seconds."""
 _MOST_DIGITS = 38
@@ -156,10 +145,8 @@ def _written_images(images: Mapping[str, Any], types: Mapping[str, str]) -> dict
 
 
 def _arrow_type(declared: str) -> pa.DataType:
-    if declared.startswith("decimal"):
-        precision, scale = map(int, re.findall(r"\d+", declared))
-        return pa.decimal128(precision, scale)
-    return _TYPES.get(declared, pa.string())
+    """Of a field: a text for a type that Spark has to convert."""
+    return image_type(declared) or pa.string()
 
 
 def _plain(texts: Any, declared: str) -> Any:

@@ -1,4 +1,4 @@
-"""The columns of DMS, and the keys, of a Parquet file, read by Arrow.
+"""A Parquet file, read by Arrow: its columns of DMS and its keys, or all rows of a small one.
 
 Here: reading them. Not here: checking them (`dms_columns.py`).
 """
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from io import BytesIO
 from typing import BinaryIO, Protocol
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lake_assets.bronze.checked.dms_columns import FAULTS, CheckedFile, DmsColumns, Unusable, checked
@@ -57,6 +58,18 @@ def checked_file(
             return checked(columns, pieces, key)
     except FAULTS:
         return None  # Spark reads the file and reports what is wrong with it.
+
+
+def valid_rows(store: ObjectStore, file: StoredFile, columns: DmsColumns) -> Iterator[pa.Table]:
+    """All rows of a small file, in pieces. Raises Unusable and what Arrow raises, also for a text that is not UTF-8."""
+    with (
+        _opened(store, file) as stream,
+        pq.ParquetFile(stream, read_dictionary=columns.repeating) as parquet,
+    ):
+        for groups in _slices(parquet.metadata):
+            rows = parquet.read_row_groups(groups)
+            rows.validate(full=True)
+            yield rows
 
 
 @contextmanager

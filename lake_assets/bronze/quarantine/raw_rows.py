@@ -118,6 +118,7 @@ def _as_json(row: pa.Table) -> str:
         elif pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
             values[name] = column[0].as_py()
         else:
-            # Arrow's own text of a value: exact, and for any year.
-            values[name] = column.cast(pa.string())[0].as_py()
+            # Arrow's own text of a value: exact, and for any year. A text in the file may not be UTF-8.
+            text = column.cast(pa.string()).cast(pa.binary())[0].as_py()
+            values[name] = text.decode(errors="backslashreplace") if text is not None else None
     return json.dumps(values, ensure_ascii=False)

@@ -177,7 +177,7 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
         before = head.snapshot_id
     with context.watch.stage("write"):
         write_final_commit(context, current, result, written)
-        written.confirm()
+        written.confirm(written.kept_rows)
     with context.watch.stage("check"):
         result = count_rows(reader, current, result, written, before)
         unseen = written.unseen_updates(result.rows_removed)

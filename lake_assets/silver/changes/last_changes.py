@@ -3,7 +3,7 @@
 Arrow has read keys, operations and sequences already, to check them. To sort those few numbers here takes a fraction of
 what Spark takes to find the last image of each key. Then Spark reads each row once and writes it, without a stop in
 between. Here: the last changes by the rule of `collapse.py`, and the rows of given places. Not here: reading the files
-(`bronze/checked/dms_columns.py`), writing (`silver/write/large_upsert.py`).
+(`bronze/checked/dms_columns.py`), writing (`silver/write/foreseen.py`).
 """
 
 import re
@@ -34,7 +34,7 @@ MOST_MARKS = 1 << 24
 _UNESCAPED = re.compile(r"[\w./:=-]+", re.ASCII)
 """Paths that Spark writes as they are."""
 _Numbers = NDArray[np.int64]
-_Marks = NDArray[np.bool_]
+Marks = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,11 @@ class LastChanges:
 
     files: Mapping[str, int]
     """By address, the number of the file's rows."""
-    is_last: _Marks
+    is_last: Marks
     """Whether a row is the last change of its key."""
-    is_update: _Marks
+    is_row: Marks
+    """Whether a row is the last change of its key, and no delete."""
+    is_update: Marks
     """Whether a row is the last change of a key that has a row in the end, and whose first change is an update."""
     counts: Counts
     keys: pa.Table
@@ -74,7 +76,7 @@ class LastChanges:
         marks[np.asarray(keys, np.int64) - lowest] = True
         return pa.table({"_marks": pa.array([_as_longs(marks)], pa.list_(pa.int64()))})
 
-    def marked(self, changes: DataFrame, marks: _Marks) -> DataFrame:
+    def marked(self, changes: DataFrame, marks: Marks) -> DataFrame:
         """The batch's `changes` with `_marked` boolean, without those of other files."""
         ends = np.cumsum(list(self.files.values()))[:-1]
         found: dict[str, list[Any]] = {"_address": [], "_marks": []}
@@ -93,7 +95,7 @@ class LastChanges:
 def fingerprint(sequence: Column) -> Column:
     """The XOR of the last digits of some rows' sequences. It differs if a file was written again after its sequences
     had been read."""
-    return F.bit_xor(F.right(sequence, F.lit(_LOW_DIGITS)).cast("bigint"))
+    return F.bit_xor(F.right(sequence, F.lit(_LOW_DIGITS)).try_cast("bigint"))
 
 
 def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range: bool) -> LastChanges | None:
@@ -101,7 +103,8 @@ def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range
     themselves: if two changes of a key have the same sequence, or if a key may have had two rows for a moment (see
     `collapse`), or if Spark writes a file's address otherwise. `has_range`: the key's first column is a whole
     number."""
-    rows = pa.concat_tables(files.values(), promote_options="permissive").combine_chunks()
+    every = [_with_operations(table) for table in files.values()]
+    rows = pa.concat_tables(every, promote_options="permissive").combine_chunks()
     codes = _codes(rows, key)
     if codes is None or not rows.num_rows or not all(_UNESCAPED.fullmatch(address) for address in files):
         return None
@@ -114,8 +117,9 @@ def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range
     first, last = operations[order[begins]], operations[order[ends]]
     if _had_two_rows(rows, operations, order, begins, ends):
         return None
-    is_last, is_update = np.zeros(len(order), bool), np.zeros(len(order), bool)
+    is_last, is_row, is_update = (np.zeros(len(order), bool) for _ in range(3))
     is_last[order[ends]] = True
+    is_row[order[ends]] = last != _D
     is_update[order[ends]] = (first == _U) & (last != _D)
     counts = Counts(
         keys=len(begins),
@@ -131,11 +135,21 @@ def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range
     return LastChanges(
         files={name: table.num_rows for name, table in files.items()},
         is_last=is_last,
+        is_row=is_row,
         is_update=is_update,
         counts=counts,
         keys=rows.select(key).take(pa.array(chosen)).rename_columns(key_columns(key)),
         fingerprint=int(np.bitwise_xor.reduce(low_digits)),
     )
+
+
+def _with_operations(changes: pa.Table) -> pa.Table:
+    """The changes of a file; rows of a full load as inserts before every change."""
+    if OPERATION in changes.column_names:
+        return changes
+    number = changes.num_rows
+    inserts = changes.append_column(OPERATION, pa.repeat(OPERATIONS[_I], number))
+    return inserts.append_column(SEQUENCE, pa.repeat("0" * (_HIGH_DIGITS + _LOW_DIGITS), number))
 
 
 def _codes(rows: pa.Table, key: Sequence[str]) -> _Numbers | None:
@@ -200,7 +214,7 @@ def _commits(rows: pa.Table, chosen: _Numbers) -> _Numbers:
     return high // _BELOW_COMMIT
 
 
-def _as_longs(marks: _Marks) -> _Numbers:
+def _as_longs(marks: Marks) -> _Numbers:
     """64 marks in a long, the first in its lowest bit."""
     octets = np.packbits(marks, bitorder="little")
     return np.frombuffer(octets.tobytes().ljust(-(-len(octets) // 8) * 8, b"\0"), np.int64)

@@ -13,16 +13,21 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.checked import held_rows
 from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.bronze.checked.dms_columns import CheckedFile, DmsFigures, all_differ
+from lake_assets.bronze.checked.held_rows import HeldFile
 from lake_assets.bronze.checked.staged_csv import StagedCsv
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.files.parquet_columns import ParquetColumn
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_missing_rows
+from lake_assets.bronze.reader.parquet_types import read_schema
 from lake_assets.bronze.reader.places import in_places, placed, plain
 from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.config import Mode
@@ -32,7 +37,7 @@ from lake_assets.silver.changes.collapse import figures, observe_changes, observ
 from lake_assets.silver.changes.masking import masked
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut, in_cut, observe_sides, with_sides
 from lake_assets.silver.plan.parts import Part
-from lake_assets.silver.table.change_events import ChangeFigures
+from lake_assets.silver.table.change_events import ChangeFigures, key_columns
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.storage.object_store import ObjectStore
@@ -61,15 +66,14 @@ class Reading:
         cut: RowCut = ALL_ROWS,
         whole: "Reading | None" = None,
         *,
-        look_first: bool = False,
         staging: Staging | None = None,
     ) -> None:
         """`parts`: of files with their own row counts, at least one; rows outside the cut are left out. `whole`: a
-        reading of these and further parts. `look_first`: whether to look for the last changes before Spark reads the
-        files, as always for many rows; `staging`: where it may leave rows of CSV files for Spark. Raises TableStopped
-        when a file's columns do not fit the contract."""
+        reading of these and further parts. `staging`: where it may leave rows of CSV files for Spark. Raises
+        TableStopped when a file's columns do not fit the contract."""
         self._table = target.table
         self._store = store
+        self._spark = spark
         self._target = target
         self._contracts = contracts
         self.parts = parts
@@ -77,9 +81,11 @@ class Reading:
         self._files: dict[int, CheckedFile] | None = None
         """By offset, if all of the files have been checked."""
         self._staged: Sequence[StagedCsv] = ()
+        self.held: pa.Table | None = None
+        """The images of all rows, in the order of the parts, where Spark need not read them."""
         if whole is not None:
             self._files, self._staged = whole._files, whole._staged
-        elif self._may_be_checked(look_first or self.is_large):
+        elif self._is_read_whole and not self._hold_rows():
             self._check_files(staging)
         self._frames = partial(self._grouped, spark)
         self._groups = self._frames()
@@ -98,10 +104,34 @@ class Reading:
         self.good, self._used = observe_used(observed.filter(F.col("_bad").isNull()))
         """The usable changes, as `bronze.reader` describes them."""
 
-    def _may_be_checked(self, is_worth_it: bool) -> bool:
-        """Whether the files are looked at before Spark reads them: only if they are read whole."""
-        whole = all(part.only is None and not part.without for part in self.parts)
-        return is_worth_it and whole and self.cut is ALL_ROWS
+    @property
+    def _is_read_whole(self) -> bool:
+        """Else the files are not looked at before Spark reads them."""
+        return self.cut is ALL_ROWS and all(part.only is None and not part.without for part in self.parts)
+
+    def _hold_rows(self) -> bool:
+        """Whether the rows are here: of few small files, if their last changes can be found."""
+        size = sum(part.file.size for part in self.parts)
+        groups = self._file_groups()
+        if self.is_large or size > held_rows.MOST_BYTES or not all(map(self._has_known_keys, groups)):
+            return False
+        found: dict[int, HeldFile] = {}
+        for group in groups:
+            held = held_rows.held_files(
+                self._store,
+                group.files,
+                name=self._table,
+                table=group.version.contract.table(self._target.config, group.gone),
+                dms=group.version.contract.dms,
+            )
+            if held is None:
+                return False
+            found |= {file.offset: one for file, one in zip(group.files, held, strict=True)}
+        if not all(part.file.offset in found for part in self.parts):
+            return False  # a file is there twice
+        self._files = {offset: one.checked for offset, one in found.items()}
+        self.held = pa.concat_tables(found[part.file.offset].images for part in self.parts)
+        return True
 
     def _check_files(self, staging: Staging | None) -> None:
         """Sets what is known of the files before Spark reads them, if that is known of all."""
@@ -116,7 +146,7 @@ class Reading:
                 name=self._table,
                 table=table,
                 dms=contract.dms,
-                with_changes=self._has_known_keys(group.version) and self._wants_keys,
+                with_changes=self._has_known_keys(group) and self._wants_keys,
                 staging=staging,
             )
             if checked is None:
@@ -125,17 +155,17 @@ class Reading:
             staged += checked[1]
         self._files, self._staged = found, staged
 
-    def _has_known_keys(self, version: ContractVersion) -> bool:
-        """Whether files of the version have the keys as silver has them."""
+    def _has_known_keys(self, group: "_FileGroup") -> bool:
+        """Whether the files have the keys as silver has them."""
         target = self._target
         is_simple = target.mode is Mode.CURRENT and not target.may_be_partial
         is_plain = not set(target.key) & set(target.config.mask)
-        return is_simple and is_plain and self._is_current(version)
+        return is_simple and is_plain and self._is_current(group.version)
 
     @property
     def _wants_keys(self) -> bool:
         """Whether the keys decide how the rows are written, and are few enough to look at."""
-        if all(part.file.kind is FileKind.CDC for part in self.parts):
+        if not self.is_large or all(part.file.kind is FileKind.CDC for part in self.parts):
             return self.rows_counted <= MOST_ROWS
         is_number = len(self._target.key) == 1 and self._target.has_number_key
         is_load = all(part.file.kind is FileKind.LOAD for part in self.parts)
@@ -154,6 +184,33 @@ class Reading:
             return None
         numbers = np.asarray(pa.concat_tables(keys)[self._target.key[0]], np.int64)
         return int(np.bitwise_xor.reduce(numbers)) if all_differ(numbers) else None
+
+    def rows_here(self, marks: NDArray[np.bool_]) -> DataFrame:
+        """The images of the held rows that have a mark, in silver's columns, for one file."""
+        assert self.held is not None, "asked by the caller"
+        return self._frame(self.held.filter(pa.array(marks))).coalesce(1)
+
+    def states_here(self, marks: NDArray[np.bool_], is_gone: NDArray[np.bool_]) -> DataFrame:
+        """The held rows that have a mark, as states of their keys; `is_gone`: whether the key has no row."""
+        assert self.held is not None, "asked by the caller"
+        names = self.held.column_names
+        fields = [f"_{place}" for place in range(len(names))]
+        rows = self.held.rename_columns(fields).append_column("_tombstone", pa.array(is_gone))
+        columns = dict(zip(names, map(F.col, fields), strict=True))
+        return self._frame(rows.filter(pa.array(marks))).select(
+            *(columns[name].alias(held) for name, held in zip(self.key, key_columns(self.key), strict=True)),
+            "_tombstone",
+            F.struct(*(column.alias(name) for name, column in columns.items())).alias("_image"),
+        )
+
+    def _frame(self, rows: pa.Table) -> DataFrame:
+        schema = read_schema([ParquetColumn(field.name, str(field.type)) for field in rows.schema])
+        return self._spark.createDataFrame(rows, schema)
+
+    @property
+    def key(self) -> Sequence[str]:
+        """The key's columns in silver."""
+        return self._target.key
 
     @property
     def usable(self) -> DataFrame:
@@ -185,7 +242,10 @@ class Reading:
         known = {
             self._store.spark_uri(file.path): checked.changes
             for file, checked in files
-            if checked is not None and checked.changes is not None
+            if checked is not None
+            and checked.changes is not None
+            # Rows of a full load have no operation of their own there.
+            and (file.kind is FileKind.CDC or checked.figures.by_op["I"] == checked.figures.rows)
         }
         return known if len(known) == len(self.parts) else None
 

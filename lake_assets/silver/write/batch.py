@@ -41,7 +41,9 @@ class Written:
     """Distinct keys after the collapse; an upper bound for a full load, the rows for a log."""
     rows: int = 0
     images: "DataFrame | None" = None
-    """Rows still to be appended; None when they are on the branch already."""
+    """Rows still to be written; None when they are on the branch already."""
+    is_whole: bool = False
+    """Whether `images` are all rows that the table will have; else they are appended."""
     replaced: int | None = None
     """Number of rows that the written ones replace, by reading those rows; None if the strategy does not read them."""
     versions: int = 0
@@ -56,12 +58,18 @@ class Written:
     """Its figure `rows`: how many rows of `images` the table already had, if the commit replaces the whole table."""
     unseen_updates: Callable[[int], int] = lambda removed: 0
     """Computes `BatchResult.unseen_updates` from the number of removed rows; only before the batch is published."""
-    confirm: Callable[[], None] = lambda: None
-    """Raises Unforeseen if what was written last is not what was foreseen; before its rows are counted."""
+    confirm: Callable[[int], None] = lambda kept: None
+    """Raises Unforeseen if what was written last, beside `kept_rows`, is not what was foreseen; before its rows are
+    counted."""
     present: int | None = None
     """For a batch in order, keys that the table should have, because their first change updates or deletes a row."""
     unmatched: int = 0
     """Rows that the batch should have removed from a table without a key, and that the table did not have."""
+
+    @property
+    def kept_rows(self) -> int:
+        """Number of rows of `images` that the table already had. Blocks until they have been written."""
+        return 0 if self.kept is None else int(self.kept.get["rows"])
 
     def unknown_rows(self, removed: int, unseen_updates: int, epoch: int) -> int:
         """Number of changes of rows that the table did not have, for a batch that has removed `removed` rows. After a

@@ -120,6 +120,10 @@ class BatchContext:
             None if 0 <= size < limit else f"the table has {size:.1f} MB, and rewrite_below_mb is {limit:g}"
         )
 
+    def rewrites(self, keys: int) -> bool:
+        """Whether a batch of so many keys replaces the whole table."""
+        return self.why_marked is None and 0 < keys <= SMALL_ROWS
+
     @property
     def retries(self) -> bool:
         """Whether the batch retries rows that were set aside earlier."""

@@ -146,7 +146,6 @@ class BatchReader:
             context.contracts,
             cut,
             whole,
-            look_first=context.why_marked is not None,
             staging=context.staging,
         )
 

@@ -27,7 +27,7 @@ from lake_assets.silver.table.masks import described
 from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.row_count import RowCounts, row_count_problem
 from lake_assets.silver.table.targets import Target
-from lake_assets.silver.write.batch import REWRITE, BatchResult, Written
+from lake_assets.silver.write.batch import BatchResult, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.spark.checkpoint import Observed
@@ -251,7 +251,7 @@ def write_final_commit(
 ) -> None:
     """Writes the rest of the batch's rows, possibly none, in the commit that has the position.
 
-    It is always the branch's last commit: an append, or for a small table the overwrite of all its rows. It is never a
+    It is always the branch's last commit: an append, or the overwrite of all rows. It is never a
     delete, because a delete that changes only metadata would lose the properties.
     """
     properties = _properties(result, written)
@@ -259,7 +259,7 @@ def write_final_commit(
         current.write_nothing(properties)
         return
     writer = current.writer(in_table_columns(written.images, context.target), properties)
-    if written.strategy == REWRITE:
+    if written.is_whole:
         writer.overwrite(F.lit(True))
     else:
         writer.append()
@@ -324,7 +324,7 @@ def _row_counts(
     """The figures of the batch; `commits` are the summaries of the branch's own commits, the newest first."""
     planned, seen = reader.context.position, reader.seen
     # A rewrite deletes the rows that it keeps with their files, and adds them in new files.
-    kept = int(written.kept.get["rows"]) if written.kept is not None else 0
+    kept = written.kept_rows
     expected_waiting = None
     if result.kind == "cdc" and not reader.context.again:
         new = seen.rows - seen.read_before

@@ -1,7 +1,7 @@
 """Large batches of CSV files: applied like those of Parquet files, by way of staged rows.
 
 Here: the same tables from CSV and from Parquet, and what is left of staged rows. Not here: which values are decoded
-(`bronze/checked/test_csv_columns.py`), the way of a large batch itself (`test_large_upsert.py`).
+(`bronze/checked/test_csv_columns.py`), the way of a large batch itself (`test_foreseen.py`).
 """
 
 from collections.abc import Iterator

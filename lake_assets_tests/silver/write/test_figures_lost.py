@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.bronze.checked import held_rows
 from lake_assets.errors import LakeError, SparkLost
 from lake_assets.silver.apply import planned
 from lake_assets.silver.write import upsert
@@ -30,9 +31,9 @@ def deaf(observed: Observed) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sections", "in_steps", "answers"),
-    [({}, True, 4), (NEVER, True, 3), (NEVER, False, 1)],
-    ids=["rewritten", "marked in steps", "marked as read"],
+    ("sections", "in_steps", "most_bytes", "answers"),
+    [({}, True, 0, 4), (NEVER, True, 0, 3), (NEVER, False, 0, 1), ({}, False, 1_000, 1)],
+    ids=["rewritten in steps", "marked in steps", "marked as read", "rewritten from held rows"],
 )
 def test_a_batch_is_computed_again(
     spark: SparkSession,
@@ -40,8 +41,10 @@ def test_a_batch_is_computed_again(
     monkeypatch: pytest.MonkeyPatch,
     sections: dict[str, Any],
     in_steps: bool,
+    most_bytes: int,
     answers: int,
 ) -> None:
+    monkeypatch.setattr(held_rows, "MOST_BYTES", most_bytes)
     if in_steps:
         monkeypatch.setattr(upsert, "foreseen", lambda *given: None)
     items = SmallTable(tmp_path, **sections)

@@ -14,8 +14,7 @@ from lake_assets.errors import RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
-from lake_assets.silver.write import batch_context, large_upsert
-from lake_assets.silver.write import upsert as keyed
+from lake_assets.silver.write import batch_context, foreseen, rewrite
 from lake_assets_tests.helpers.files.dms_files import cdc_file
 from lake_assets_tests.helpers.lakes.small_table import ITEMS, NAME, NEVER, SmallTable
 
@@ -101,13 +100,13 @@ def test_a_rewrite_that_loses_a_row_is_not_published(
     items = SmallTable(tmp_path)
     items.load(1, 2, 3)
     before = items.bench.rows()
-    whole = keyed.kept_rows
+    whole = rewrite.kept_rows
 
     def loses(*given: Any) -> Any:
         rows, observed = whole(*given)
         return rows.filter("id <> 2"), observed
 
-    monkeypatch.setattr(keyed, "kept_rows", loses)
+    monkeypatch.setattr(rewrite, "kept_rows", loses)
     items.bench.put(cdc_file(NAME, items.clock.now, [items.clock.change("U", items.row(1, "new"))]))
     error = items.bench.turn()["items"].error
     assert isinstance(error, RowCountMismatch)
@@ -122,7 +121,7 @@ def test_a_branch_that_is_dropped_amid_an_attempt_doubles_nothing(
     items = SmallTable(tmp_path, **NEVER)
     items.load(1, 2, 3)
     module, name = {
-        "before the delete": (large_upsert, "delete_last"),
+        "before the delete": (foreseen, "delete_last"),
         "before the append": (apply, "write_final_commit"),
         "begun anew": (apply, "write_final_commit"),
         "after it": (apply, "count_rows"),
@@ -153,6 +152,6 @@ def test_a_large_batch_of_a_small_table_marks_rows(
     """Its keys would be sent to every task, and all its rows be written by one."""
     items = SmallTable(tmp_path)
     items.load(1, 2, 3)
-    monkeypatch.setattr(keyed, "SMALL_ROWS", 3)
+    monkeypatch.setattr(batch_context, "SMALL_ROWS", 3)
     assert items.apply(("I", 5), ("U", 2), ("D", 3)).strategy == "rewrite"
     assert items.apply(("I", 6), ("I", 7), ("U", 2), ("D", 1)).strategy == "delete_and_append"

@@ -19,9 +19,9 @@ from lake_assets.silver.changes import last_changes, reading
 from lake_assets.silver.changes.large_batch import batch_states
 from lake_assets.silver.table.position import TOUCHED_DAYS, touched_property
 from lake_assets.silver.table.targets import Tracked
-from lake_assets.silver.write import large_load, large_upsert, upsert
+from lake_assets.silver.write import foreseen, large_load, upsert
 from lake_assets.silver.write.commit import Unforeseen, delete_last, refuse_unforeseen
-from lake_assets.silver.write.large_upsert import write_large_batch
+from lake_assets.silver.write.foreseen import replace_foreseen_keys
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
@@ -44,13 +44,13 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def one(*given: Any) -> Any:
         found.append("as read")
-        return write_large_batch(*given)
+        return replace_foreseen_keys(*given)
 
     def steps(*given: Any, **more: Any) -> Any:
         found.append("in steps")
         return batch_states(*given, **more)
 
-    monkeypatch.setattr(upsert, "write_large_batch", one)
+    monkeypatch.setattr(upsert, "replace_foreseen_keys", one)
     monkeypatch.setattr(upsert, "batch_states", steps)
     return found
 
@@ -319,8 +319,8 @@ def test_a_file_that_is_written_again_while_it_is_applied(
             given_up.append(self)
             super().__init__(reason)
 
-    monkeypatch.setattr(large_upsert, "delete_last", rewritten)
-    monkeypatch.setattr(large_upsert, "Unforeseen", Seen)
+    monkeypatch.setattr(foreseen, "delete_last", rewritten)
+    monkeypatch.setattr(foreseen, "Unforeseen", Seen)
     applied(shop, file)
     assert len(given_up) == 1
     assert written == ["as read", "in steps"]

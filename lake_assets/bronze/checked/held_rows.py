@@ -1,0 +1,122 @@
+"""The rows of a few small files, read by Arrow and held in this process, as silver will have them.
+
+To read a small file, Spark takes many times as long as Arrow: it plans an expression for each column, and begins a job.
+Here: rows that need no conversion. Not here: any other file, which Spark reads (`bronze/reader/read_changes.py`); large
+files (`checked_files.py`).
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lake_assets.bronze.checked.checked_files import AT_ONCE, are_tiny, text_layout
+from lake_assets.bronze.checked.csv_columns import decoded, decoded_types
+from lake_assets.bronze.checked.dms_columns import (
+    FAULTS,
+    OPERATION,
+    CheckedFile,
+    DmsColumns,
+    Unusable,
+    checked,
+)
+from lake_assets.bronze.checked.image_types import has_same_values, image_type
+from lake_assets.bronze.checked.parquet_values import valid_rows
+from lake_assets.bronze.files.formats import Layout
+from lake_assets.bronze.layouts.file_layouts import parquet_layout
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.config import DmsSettings, TableConfig
+from lake_assets.storage.object_store import ObjectStore
+
+MOST_BYTES = 2 << 20
+"""Of all files, as stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldFile:
+    """A file whose rows can all be used."""
+
+    checked: CheckedFile
+    """With its changes."""
+    images: pa.Table
+    """The table's columns, of the types of `image_type`."""
+
+
+def held_files(
+    store: ObjectStore, files: Sequence[LoggedFile], *, name: str, table: TableConfig, dms: DmsSettings
+) -> list[HeldFile] | None:
+    """The rows of the files, which are few; None if Spark has to read one of them."""
+    if are_tiny(files) or table.mask:
+        return None
+    types_of = {column.name: column.type for column in table.columns}
+    if any(image_type(declared) is None for declared in types_of.values()):
+        return None
+    key = {column: types_of[column] for column in table.primary_key}
+
+    def held(file: LoggedFile) -> HeldFile:
+        read = _parquet if file.format == "parquet" else _text
+        columns, layout, rows = read(store, file, name, table, dms)
+        columns.check()
+        found: list[pa.Table] = []
+        known = checked(columns, _with_images(rows, layout, table, found), key)
+        if known.changes is None or known.figures.rows != file.rows:
+            raise Unusable
+        images = pa.concat_tables(found)
+        _refuse_nulls(images, known.changes, table)
+        return HeldFile(known, images)
+
+    try:
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="hold") as threads:
+            return list(threads.map(held, files))
+    except FAULTS:
+        return None  # Spark reads the files and reports what is wrong with them.
+
+
+def _text(
+    store: ObjectStore, file: LoggedFile, name: str, table: TableConfig, dms: DmsSettings
+) -> tuple[DmsColumns, Layout, Iterator[pa.Table]]:
+    layout = text_layout(name, file, table, dms)
+    if layout is None:
+        raise Unusable
+    then = table.settings_in(layout.era, dms)
+    today = replace(layout, written=layout.columns)
+    columns = DmsColumns(today, decoded_types(layout, table, then), file.kind, then)
+    return columns, today, decoded(store, file, layout, table, then)
+
+
+def _parquet(
+    store: ObjectStore, file: LoggedFile, name: str, table: TableConfig, dms: DmsSettings
+) -> tuple[DmsColumns, Layout, Iterator[pa.Table]]:
+    layout, types, then = parquet_layout(name, file, table, dms)
+    if not all(has_same_values(types.get(column.name), column.type) for column in table.columns):
+        raise Unusable
+    columns = DmsColumns(layout, types, file.kind, then)
+    return columns, layout, valid_rows(store, file, columns)
+
+
+def _with_images(
+    rows: Iterator[pa.Table], layout: Layout, table: TableConfig, images: list[pa.Table]
+) -> Iterator[pa.Table]:
+    """The rows in pieces, whose images it appends."""
+    written = dict(zip(layout.columns, layout.written, strict=True))
+    schema = pa.schema([(column.name, image_type(column.type)) for column in table.columns])
+    for piece in rows:
+        found = [
+            piece[written[name]].cast(kind) for name, kind in zip(schema.names, schema.types, strict=True)
+        ]
+        images.append(pa.table(found, schema=schema))
+        yield piece
+
+
+def _refuse_nulls(images: pa.Table, changes: pa.Table, table: TableConfig) -> None:
+    """Raises Unusable for a row that lacks a value; a delete needs its key only, which `changes` has."""
+    required = [column.name for column in table.columns if column.required and images[column.name].null_count]
+    if not required:
+        return
+    if OPERATION not in changes.column_names:
+        raise Unusable
+    kept = images.filter(pc.not_equal(changes[OPERATION], "D"))
+    if any(kept[name].null_count for name in required):
+        raise Unusable

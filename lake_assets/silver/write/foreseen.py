@@ -1,0 +1,137 @@
+"""A batch of a table of current rows whose outcome is foreseen, written while it is read.
+
+A look at the files has found the last change of each key before Spark reads the rows. So Spark writes the new rows
+without computing the changes in between. That no row is unusable is known only when all are written: if one is, the
+attempt is given up, and the next one computes the changes first. Here: that strategy. Not here: the last changes
+(`silver/changes/last_changes.py`), every other batch (`upsert.py`), large full loads (`large_load.py`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver.changes.collapse import events
+from lake_assets.silver.changes.last_changes import LastChanges, Marks, fingerprint, last_changes
+from lake_assets.silver.changes.reading import Reading
+from lake_assets.silver.changes.touched_periods import all_touched, touched_by_keys
+from lake_assets.silver.table.change_events import DELETED, commit_of
+from lake_assets.silver.table.targets import UNTRACKED
+from lake_assets.silver.write.batch import NO_KEY, Written
+from lake_assets.silver.write.batch_context import BatchContext
+from lake_assets.silver.write.batch_reader import BatchReader
+from lake_assets.silver.write.commit import (
+    Unforeseen,
+    count_unseen,
+    delete_last,
+    refuse_unforeseen,
+)
+from lake_assets.silver.write.rewrite import rewritten
+from lake_assets.spark.checkpoint import Observed
+
+
+def foreseen(reader: BatchReader, reading: Reading) -> LastChanges | None:
+    """The last changes of the batch; None if it has to be computed before it is written."""
+    context, figures, changes = reader.context, reading.foreseen, reading.changes_by_file
+    if figures is None or changes is None or context.in_steps or context.retries or context.again:
+        return None
+    is_late = commit_of(figures.min_sequence) <= commit_of(context.position.max_sequence)
+    if context.batch.kind == "cdc" and is_late:
+        return None  # or of a transaction that was applied in part
+    with context.watch.stage("read"):
+        return last_changes(changes, context.target.key, has_range=context.target.has_number_key)
+
+
+def replace_foreseen_keys(
+    reader: BatchReader, reading: Reading, current: Attempt, last: LastChanges
+) -> Written:
+    """Replaces the rows of the batch's keys. Raises Unforeseen."""
+    context, target, counts = reader.context, reader.context.target, last.counts
+    reader.check(reading, reading.foreseen)
+    touched: Mapping[str, str] = {}
+    if target.tracked != UNTRACKED:
+        with context.watch.stage("touched_periods"):
+            states = _states(reading, last, last.is_last)
+            touched = touched_by_keys(context.address, context.position.snapshot_id, target, states)
+    context.stage("write")
+    images, confirm = _last_images(context, current, reading, last)
+
+    def unseen_updates(removed: int) -> int:
+        return count_unseen(context, _states(reading, last, last.is_update), counts, removed)
+
+    written = Written(
+        strategy="delete_and_append",
+        reason=f"{context.why_marked}; the files' own figures foresee the batch",
+        keys=counts.keys,
+        rows=counts.rows,
+        images=images,
+        confirm=confirm,
+        touched=touched,
+        unseen_updates=unseen_updates,
+        present=counts.present,
+    )
+    if context.rewrites(counts.keys):
+        return rewritten(context, current, last.keys_in(context.spark), written)
+    if not delete_last(context, current, last):
+        return replace(written, strategy="append", reason=NO_KEY)
+    return written
+
+
+def write_foreseen_table(
+    reader: BatchReader, reading: Reading, current: Attempt, last: LastChanges
+) -> Written:
+    """Writes a full load and the CDC that belongs to it: the whole table, in one commit. Raises Unforeseen."""
+    context, counts = reader.context, last.counts
+    reader.check(reading, reading.foreseen)
+    context.stage("write")
+    images, confirm = _last_images(context, current, reading, last)
+    return Written(
+        "overwrite",
+        keys=counts.keys,
+        rows=counts.rows,
+        images=images,
+        is_whole=True,
+        confirm=confirm,
+        touched=all_touched(context.target),
+        unseen_updates=lambda removed: counts.updated,
+    )
+
+
+def _last_images(
+    context: BatchContext, current: Attempt, reading: Reading, last: LastChanges
+) -> tuple[DataFrame, Callable[[int], None]]:
+    """The rows of the keys that have one in the end, and what confirms that these were written."""
+    if reading.held is not None:
+        return reading.rows_here(last.is_row), partial(_refuse_others, context, current, last)
+    observed = Observed()
+    changes = observed.on(
+        last.marked(reading.changes, last.is_last),
+        F.count_if(F.col("_bad").isNotNull()).alias("bad"),
+        fingerprint(F.when(F.col("_marked"), F.col("_sequence"))).alias("fingerprint"),
+    )
+    images = changes.filter(F.col("_marked") & F.col("_bad").isNull() & (F.col("_op") != DELETED))
+
+    def confirm(kept: int) -> None:
+        seen = observed.get
+        _refuse_others(context, current, last, kept, bad=int(seen["bad"]))
+        if (seen["fingerprint"] or 0) != last.fingerprint:
+            raise Unforeseen("a file has been written again since its sequences were read")
+
+    return images.select("_image.*"), confirm
+
+
+def _refuse_others(
+    context: BatchContext, current: Attempt, last: LastChanges, kept: int, bad: int = 0
+) -> None:
+    refuse_unforeseen(context, current, last.counts.rows + kept, bad)
+
+
+def _states(reading: Reading, last: LastChanges, marks: Marks) -> DataFrame:
+    """The states of the keys whose last change has a mark."""
+    if reading.held is not None:
+        return reading.states_here(marks, ~last.is_row)
+    marked = last.marked(reading.usable, marks).filter("_marked")
+    return events(marked, reading.key, before_images=False)

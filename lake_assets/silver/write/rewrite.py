@@ -1,0 +1,43 @@
+"""A batch of a small table, written by a commit that replaces all of its rows.
+
+To mark deleted rows, Spark reads every data file, and each batch adds one: with forty files that takes longer than the
+rest of a batch. Here: that commit's rows. Not here: which tables are small (`batch_context.py`), the new rows of the
+batch's keys (`foreseen.py`, `upsert.py`).
+"""
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lake_assets.iceberg.publish import Attempt
+from lake_assets.silver.write.batch import REWRITE, Written
+from lake_assets.silver.write.batch_context import BatchContext
+from lake_assets.silver.write.commit import in_table_columns, on_branch, same_key
+from lake_assets.spark.checkpoint import Observed
+from lake_assets.words import many
+
+
+def rewritten(context: BatchContext, current: Attempt, keys: DataFrame, written: Written) -> Written:
+    """The same batch, whose images replace the rows of the keys, as the commit of the whole table."""
+    assert written.images is not None, "the new rows of the keys"
+    kept, observed = kept_rows(context, current, keys)
+    new = in_table_columns(written.images, context.target)
+    rows = in_table_columns(kept, context.target).union(new)
+    return replace(
+        written,
+        strategy=REWRITE,
+        reason=f"the table has {many(context.position.rows, 'row')}",
+        images=rows.coalesce(1),
+        is_whole=True,
+        kept=observed,
+    )
+
+
+def kept_rows(context: BatchContext, current: Attempt, keys: DataFrame) -> tuple[DataFrame, Observed]:
+    """The rows that have none of the keys, and their number once they have been computed."""
+    observed = Observed()
+    rows = on_branch(context, current).join(
+        F.broadcast(keys.alias("k")), same_key(context.target), "left_anti"
+    )
+    return observed.on(rows, F.count(F.lit(1)).alias("rows")), observed

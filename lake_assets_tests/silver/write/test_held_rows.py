@@ -1,0 +1,239 @@
+"""Small batches whose rows Arrow reads and this process holds: the same tables as if Spark had read the files.
+
+Here: such batches with real files and tables, and which files Spark reads nevertheless. Not here: which values of a CSV
+file are decoded (`bronze/checked/test_csv_columns.py`), the types of Parquet files
+(`bronze/checked/test_image_types.py`), random histories, of which a quarter run so (`soak`).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.bronze.checked import held_rows
+from lake_assets.silver.apply import turn
+from lake_assets.silver.changes import reading
+from lake_assets.silver.write import foreseen, upsert
+from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
+from lake_assets_tests.helpers.lakes.small_table import NEVER
+
+pytestmark = pytest.mark.spark
+EVERY_TYPE = {
+    "id": ("int not null", pa.int32()),
+    "part.no": ("string not null", pa.string()),
+    "_tombstone": ("string", pa.string()),
+    "n": ("long", pa.int64()),
+    "ok": ("boolean", pa.bool_()),
+    "price": ("decimal(12, 2)", pa.decimal128(12, 2)),
+    "weight": ("float", pa.float32()),
+    "score": ("double", pa.float64()),
+    "on": ("date", pa.date32()),
+    "wall": ("timestamp", pa.timestamp("us")),
+    "at": ("timestamptz", pa.timestamp("us", "UTC")),
+}
+KEY = ["id", "part.no"]
+FIGURES = (
+    "kind",
+    "strategy",
+    "rows_read",
+    "by_op",
+    "keys",
+    "rows_written",
+    "rows_removed",
+    "rows_before",
+    "unseen_updates",
+    "min_sequence",
+)
+
+
+@pytest.fixture(autouse=True)
+def with_the_changes_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full load and the changes since are one batch, as outside of tests."""
+    monkeypatch.setattr(turn, "SMALL_LOAD", reading.LARGE)
+
+
+@contextmanager
+def read_by(way: str) -> Iterator[None]:
+    """`process`: rows are held; `Spark`: as of larger batches; `steps`: computed before they are written."""
+    most = held_rows.MOST_BYTES if way == "process" else -1
+    found = foreseen.foreseen if way != "steps" else lambda *given: None
+    with patch.object(held_rows, "MOST_BYTES", most), patch.object(upsert, "foreseen", found):
+        yield
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """For each look at the files of a batch, the number of held files; None where Spark had to read them."""
+    found: list[int | None] = []
+    whole = held_rows.held_files
+
+    def look(*given: Any, **more: Any) -> Any:
+        result = whole(*given, **more)
+        found.append(None if result is None else len(result))
+        return result
+
+    monkeypatch.setattr(held_rows, "held_files", look)
+    return found
+
+
+def image(number: int, version: int, **more: Any) -> dict[str, Any]:
+    at = datetime(2026, 2, 27 + version % 2, 23, 59, 59, 999_999, UTC)
+    return {
+        "id": number,
+        "part.no": f'p "{number}",\n',
+        "_tombstone": ["", "NULL?", None][version % 3],
+        "n": None if version == 2 else -(2**63) + version,
+        "ok": [True, False, None][version % 3],
+        "price": Decimal(f"-{version}.50"),
+        "weight": 0.5 + version,
+        "score": 1e300 / (version + 1),
+        "on": date(1, 1, 1) + timedelta(days=version),
+        "wall": at.replace(tzinfo=None),
+        "at": at,
+    } | more
+
+
+def files_of(clock: Clock, extension: str) -> list[list[DmsFile]]:
+    """Batches: a full load with the changes since, then changes, among them of rows that are not there."""
+    load = load_file("public.items", [image(n, 0) for n in range(5)], extension=extension)
+    first = [clock.change("U", image(1, 1)), clock.change("D", image(2, 0)), clock.change("I", image(7, 2))]
+    since = cdc_file("public.items", clock.now + timedelta(minutes=1), first, extension)
+    clock.now += timedelta(minutes=2)
+    keys = [(n, f'p "{n}",\n') for n in (3, 8)]
+    gone = [dict.fromkeys(EVERY_TYPE) | dict(zip(KEY, key, strict=True)) for key in keys]
+    second = [
+        clock.change("U", image(1, 3)),
+        clock.change("D", gone[0]),
+        clock.change("I", image(3, 4)),
+        clock.change("U", image(9, 1)),
+        clock.change("D", gone[1]),
+        clock.change("I", image(5, 1)),
+        clock.change("D", image(4, 0)),
+        clock.change("U", image(1, 5)),
+    ]
+    return [[load, since], [cdc_file("public.items", clock.now + timedelta(minutes=1), second, extension)]]
+
+
+@pytest.mark.parametrize("sections", [{}, NEVER], ids=["rewritten", "marked"])
+@pytest.mark.parametrize("extension", ["csv", "parquet"])
+def test_the_same_table_and_figures(
+    spark: SparkSession, tmp_path: Path, held: list[int | None], extension: str, sections: dict[str, Any]
+) -> None:
+    found = {}
+    columns = {name: declared for name, (declared, _) in EVERY_TYPE.items()}
+    types = {name: kind for name, (_, kind) in EVERY_TYPE.items()}
+    for way in ("process", "Spark", "steps"):
+        (tmp_path / way).mkdir()
+        table = {"columns": columns, "primary_key": KEY}
+        bench = Bench(tmp_path / way, {"public.items": table}, sections=sections)
+        bench.tracked = {"items": ("on", "at")}
+        seen = []
+        for files in files_of(Clock(), extension):
+            bench.put(*files, types=types)
+            with read_by(way):
+                (batch,) = bench.apply()["items"]
+            assert bench.rows() == bench.truth()
+            touched = {name: value for name, value in bench.summary().items() if "touched" in name}
+            assert touched
+            seen.append(({name: getattr(batch, name) for name in FIGURES}, touched, batch.rows))
+        found[way] = seen
+    assert found["process"] == found["Spark"] == found["steps"]
+    assert held == [2, 1]
+    strategy = "delete_and_append" if sections else "rewrite"
+    assert [figures["strategy"] for figures, _, _ in found["process"]] == ["overwrite", strategy]
+    assert found["process"][1][0]["unseen_updates"] == 1
+
+
+def test_what_spark_has_to_read(spark: SparkSession, tmp_path: Path, held: list[int | None]) -> None:
+    """Each file alone is read by Spark; the rows are those of the source, and what is unusable is set aside."""
+    columns = {"id": "long not null", "v": "string", "n": "int", "need": "string not null"}
+    bench, clock = Bench(tmp_path, {"public.items": {"columns": columns, "primary_key": ["id"]}}), Clock()
+    row = {"v": "a", "n": 1, "need": "x"}
+    bench.put(load_file("public.items", [{"id": 1, **row}]))
+    bench.apply()
+    cases: dict[str, tuple[dict[str, Any], int]] = {
+        "usual": ({"id": 2, **row}, 0),
+        "another spelling of a number": ({"id": 3, **row, "n": " 7"}, 0),
+        "a carriage return": ({"id": 4, **row, "v": "a\rb"}, 0),
+        "no number": ({"id": 5, **row, "n": "seven"}, 1),
+        "a required value is missing": ({"id": 6, **row, "need": None}, 1),
+    }
+    quarantined = 0
+    for name, (values_of, bad) in cases.items():
+        bench.put(cdc_file("public.items", clock.now + timedelta(minutes=1), [clock.change("I", values_of)]))
+        (batch,) = bench.apply()["items"]
+        quarantined += bad
+        assert batch.rows_quarantined == bad, name
+        assert (held[-1] is None) == (name != "usual"), name
+    assert values(bench) == {1: "a", 2: "a", 3: "a", 4: "a\rb"}
+    assert len(bench.lake.runtime.quarantine.open("silver_shop.items")) == quarantined == 2
+
+
+def test_a_delete_needs_its_key_only(spark: SparkSession, tmp_path: Path, held: list[int | None]) -> None:
+    columns = {"id": "long not null", "v": "string not null"}
+    bench, clock = Bench(tmp_path, {"public.items": {"columns": columns, "primary_key": ["id"]}}), Clock()
+    bench.put(loaded({1: "a", 2: "b"}))
+    bench.apply()
+    gone = clock.change("D", {"id": 1, "v": None})
+    bench.put(cdc_file("public.items", clock.now + timedelta(minutes=1), [gone]))
+    bench.apply()
+    assert values(bench) == {2: "b"}
+    assert held == [1, 1]
+
+
+def test_text_that_is_not_utf_8(spark: SparkSession, tmp_path: Path, held: list[int | None]) -> None:
+    bench, clock = Bench(tmp_path, {"public.items": ITEMS}), Clock()
+    bench.put(loaded({1: "a"}))
+    bench.apply()
+    file = changed(clock, ("U", 1, "x"), ("I", 2, "y"))
+    file = replace(file, key=file.key.replace(".csv", ".parquet"))
+    bench.put(file, types={"id": pa.int64(), "v": pa.string()})
+    path = tmp_path / "bronze" / file.key
+    rows = pq.read_table(path)
+    place = rows.column_names.index("v")
+    pq.write_table(rows.set_column(place, "v", pa.array([b"x", b"\xff"]).view(pa.string())), path)
+    (batch,) = bench.apply()["items"]
+    assert (values(bench), batch.rows_quarantined) == ({1: "x"}, 1)
+    assert held[-1] is None
+
+
+def test_rows_that_are_written_twice_by_a_key_that_moves(
+    spark: SparkSession, tmp_path: Path, held: list[int | None]
+) -> None:
+    bench = Bench(tmp_path, {"public.items": ITEMS}, dms={"before_image_prefix": "BI_"})
+    clock = Clock()
+    bench.put(loaded({1: "a", 2: "b"}))
+    bench.apply()
+    moved = clock.change("U", {"id": 3, "v": "a"}, {"id": 1})
+    bench.put(cdc_file("public.items", clock.now + timedelta(minutes=1), [moved]))
+    bench.apply()
+    assert values(bench) == {2: "b", 3: "a"}
+    assert held == [1, None]
+
+
+def test_a_batch_of_many_bytes_or_files_is_not_held(
+    spark: SparkSession, tmp_path: Path, held: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, clock = Bench(tmp_path, {"public.items": ITEMS}), Clock()
+    bench.put(loaded({1: "a"}))
+    bench.apply()
+    bench.put(*(changed(clock, ("I", 100 + number, "new")) for number in range(64)))
+    bench.apply()
+    assert held == [1, None], "Arrow takes longer to begin so many files than to read them"
+    monkeypatch.setattr(held_rows, "MOST_BYTES", 10)
+    bench.put(changed(clock, ("U", 1, "x")))
+    bench.apply()
+    assert held == [1, None]
+    assert (len(values(bench)), values(bench)[1]) == (65, "x")
+    assert bench.rows() == bench.truth()
