@@ -1,8 +1,8 @@
-"""The rows of a few small files, read by Arrow and held in this process, as silver will have them.
+"""The rows of files, read by Arrow and held in this process, as silver will have them.
 
-To read a small file, Spark takes many times as long as Arrow: it plans an expression for each column, and begins a job.
-Here: rows that need no conversion. Not here: any other file, which Spark reads (`bronze/reader/read_changes.py`); large
-files (`checked_files.py`).
+Spark takes several times as long: it plans an expression for each column, computes a fault for each value, and begins a
+job. Here: rows that need no conversion. Not here: any other file, which Spark reads (`bronze/reader/read_changes.py`);
+files that are too large to be held (`checked_files.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,8 +30,10 @@ from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.storage.object_store import ObjectStore
 
-MOST_BYTES = 2 << 20
+MOST_BYTES = 64 << 20
 """Of all files, as stored."""
+SMALL = 256 << 10
+"""Bytes of a file on average below which one thread is faster than several: most of its time is Python's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class HeldFile:
 def held_files(
     store: ObjectStore, files: Sequence[LoggedFile], *, name: str, table: TableConfig, dms: DmsSettings
 ) -> list[HeldFile] | None:
-    """The rows of the files, which are few; None if Spark has to read one of them."""
+    """The rows of the files; None if Spark has to read one of them."""
     if are_tiny(files) or table.mask:
         return None
     types_of = {column.name: column.type for column in table.columns}
@@ -67,8 +69,10 @@ def held_files(
         _refuse_nulls(images, known.changes, table)
         return HeldFile(known, images)
 
+    is_small = sum(file.size for file in files) < SMALL * len(files)
+    at_once = 1 if is_small and store.has_free_ranges else AT_ONCE
     try:
-        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="hold") as threads:
+        with ThreadPoolExecutor(at_once, thread_name_prefix="hold") as threads:
             return list(threads.map(held, files))
     except FAULTS:
         return None  # Spark reads the files and reports what is wrong with them.

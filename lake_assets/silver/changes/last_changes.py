@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.checked.dms_columns import OPERATION, SEQUENCE
 from lake_assets.bronze.reader.places import plain
+from lake_assets.silver.changes.held import Marks
 from lake_assets.silver.changes.key_states import Counts
 from lake_assets.silver.changes.large_batch import OPERATIONS
 from lake_assets.silver.table.change_events import COMMIT_DIGITS, key_columns
@@ -34,7 +35,6 @@ MOST_MARKS = 1 << 24
 _UNESCAPED = re.compile(r"[\w./:=-]+", re.ASCII)
 """Paths that Spark writes as they are."""
 _Numbers = NDArray[np.int64]
-Marks = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,13 @@ here: writing the changes (`silver/write/upsert.py`, `silver/write/append_only_t
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cached_property, reduce
 from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -24,20 +23,20 @@ from lake_assets.bronze.checked.held_rows import HeldFile
 from lake_assets.bronze.checked.staged_csv import StagedCsv
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.keys import FileKind
-from lake_assets.bronze.files.parquet_columns import ParquetColumn
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_missing_rows
-from lake_assets.bronze.reader.parquet_types import read_schema
 from lake_assets.bronze.reader.places import in_places, placed, plain
 from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.config import Mode
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.images import to_current_contract
 from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used
+from lake_assets.silver.changes.file_groups import FileGroup, file_groups
+from lake_assets.silver.changes.held import HeldRows
 from lake_assets.silver.changes.masking import masked
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut, in_cut, observe_sides, with_sides
 from lake_assets.silver.plan.parts import Part
-from lake_assets.silver.table.change_events import ChangeFigures, key_columns
+from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.storage.object_store import ObjectStore
@@ -81,39 +80,50 @@ class Reading:
         self._files: dict[int, CheckedFile] | None = None
         """By offset, if all of the files have been checked."""
         self._staged: Sequence[StagedCsv] = ()
-        self.held: pa.Table | None = None
-        """The images of all rows, in the order of the parts, where Spark need not read them."""
+        self.held: HeldRows | None = None
+        """All rows, in the order of the parts, where Spark need not read the files."""
         if whole is not None:
             self._files, self._staged = whole._files, whole._staged
-        elif self._is_read_whole and not self._hold_rows():
+        elif self._is_read_whole and not self._hold_rows(staging):
             self._check_files(staging)
-        self._frames = partial(self._grouped, spark)
-        self._groups = self._frames()
-        self._all = reduce(_union, (rows.drop("_place") for _, rows in self._groups))
+
+    @cached_property
+    def _read_by_spark(self) -> "_Rows":
+        """Not planned for rows that this process holds."""
+        every = reduce(_union, (rows.drop("_place") for _, rows in self._grouped()))
         # Spark would make a task of every 31 files, however small, and each task writes a file. Not for larger files:
         # Spark compiles what is before and after `coalesce` apart, which takes a third more time of a large batch.
-        tasks = max(1, -(-sum(part.file.size for part in parts) // ONE_TASK_BYTES))
-        if tasks < len(parts):
-            self._all = self._all.coalesce(tasks)
-        self.changes = self._all
+        tasks = max(1, -(-sum(part.file.size for part in self.parts) // ONE_TASK_BYTES))
+        if tasks < len(self.parts):
+            every = every.coalesce(tasks)
+        changes, sides = every, None
+        if self.cut is not ALL_ROWS:
+            changes, sides = observe_sides(every)
+        observed, seen = observe_changes(changes, self._checked)
+        good, used = observe_used(observed.filter(F.col("_bad").isNull()))
+        return _Rows(every, changes, good, seen, used, sides)
+
+    @property
+    def changes(self) -> DataFrame:
         """Every row within the cut, unusable ones included."""
-        self._sides: Observed | None = None
-        if cut is not ALL_ROWS:
-            self.changes, self._sides = observe_sides(self._all)
-        observed, self._observation = observe_changes(self.changes, self._checked)
-        self.good, self._used = observe_used(observed.filter(F.col("_bad").isNull()))
+        return self._read_by_spark.changes
+
+    @property
+    def good(self) -> DataFrame:
         """The usable changes, as `bronze.reader` describes them."""
+        return self._read_by_spark.good
 
     @property
     def _is_read_whole(self) -> bool:
         """Else the files are not looked at before Spark reads them."""
         return self.cut is ALL_ROWS and all(part.only is None and not part.without for part in self.parts)
 
-    def _hold_rows(self) -> bool:
-        """Whether the rows are here: of few small files, if their last changes can be found."""
+    def _hold_rows(self, staging: Staging | None) -> bool:
+        """Whether the rows are here: of files that are not large, if their last changes can be found."""
         size = sum(part.file.size for part in self.parts)
-        groups = self._file_groups()
-        if self.is_large or size > held_rows.MOST_BYTES or not all(map(self._has_known_keys, groups)):
+        groups = file_groups(self.parts, self._contracts, self.cut.reopened)
+        is_large = size > held_rows.MOST_BYTES or (self.is_large and staging is None)
+        if is_large or not self._wants_last_changes or not all(map(self._has_known_keys, groups)):
             return False
         found: dict[int, HeldFile] = {}
         for group in groups:
@@ -130,14 +140,15 @@ class Reading:
         if not all(part.file.offset in found for part in self.parts):
             return False  # a file is there twice
         self._files = {offset: one.checked for offset, one in found.items()}
-        self.held = pa.concat_tables(found[part.file.offset].images for part in self.parts)
+        images = pa.concat_tables(found[part.file.offset].images for part in self.parts)
+        self.held = HeldRows(self._spark, images, self._target.key, staging)
         return True
 
     def _check_files(self, staging: Staging | None) -> None:
         """Sets what is known of the files before Spark reads them, if that is known of all."""
         found: dict[int, CheckedFile] = {}
         staged: list[StagedCsv] = []
-        for group in self._file_groups():
+        for group in file_groups(self.parts, self._contracts, self.cut.reopened):
             contract = group.version.contract
             table = contract.table(self._target.config, group.gone)
             checked = checked_files(
@@ -155,7 +166,7 @@ class Reading:
             staged += checked[1]
         self._files, self._staged = found, staged
 
-    def _has_known_keys(self, group: "_FileGroup") -> bool:
+    def _has_known_keys(self, group: FileGroup) -> bool:
         """Whether the files have the keys as silver has them."""
         target = self._target
         is_simple = target.mode is Mode.CURRENT and not target.may_be_partial
@@ -163,10 +174,16 @@ class Reading:
         return is_simple and is_plain and self._is_current(group.version)
 
     @property
+    def _wants_last_changes(self) -> bool:
+        """Whether the last change of each key is looked for before Spark reads the files."""
+        is_change = all(part.file.kind is FileKind.CDC for part in self.parts)
+        return self.rows_counted <= MOST_ROWS if is_change else not self.is_large
+
+    @property
     def _wants_keys(self) -> bool:
         """Whether the keys decide how the rows are written, and are few enough to look at."""
-        if not self.is_large or all(part.file.kind is FileKind.CDC for part in self.parts):
-            return self.rows_counted <= MOST_ROWS
+        if self._wants_last_changes:
+            return True
         is_number = len(self._target.key) == 1 and self._target.has_number_key
         is_load = all(part.file.kind is FileKind.LOAD for part in self.parts)
         return is_load and is_number and self.rows_counted <= MOST_LOADED
@@ -184,33 +201,6 @@ class Reading:
             return None
         numbers = np.asarray(pa.concat_tables(keys)[self._target.key[0]], np.int64)
         return int(np.bitwise_xor.reduce(numbers)) if all_differ(numbers) else None
-
-    def rows_here(self, marks: NDArray[np.bool_]) -> DataFrame:
-        """The images of the held rows that have a mark, in silver's columns, for one file."""
-        assert self.held is not None, "asked by the caller"
-        return self._frame(self.held.filter(pa.array(marks))).coalesce(1)
-
-    def states_here(self, marks: NDArray[np.bool_], is_gone: NDArray[np.bool_]) -> DataFrame:
-        """The held rows that have a mark, as states of their keys; `is_gone`: whether the key has no row."""
-        assert self.held is not None, "asked by the caller"
-        names = self.held.column_names
-        fields = [f"_{place}" for place in range(len(names))]
-        rows = self.held.rename_columns(fields).append_column("_tombstone", pa.array(is_gone))
-        columns = dict(zip(names, map(F.col, fields), strict=True))
-        return self._frame(rows.filter(pa.array(marks))).select(
-            *(columns[name].alias(held) for name, held in zip(self.key, key_columns(self.key), strict=True)),
-            "_tombstone",
-            F.struct(*(column.alias(name) for name, column in columns.items())).alias("_image"),
-        )
-
-    def _frame(self, rows: pa.Table) -> DataFrame:
-        schema = read_schema([ParquetColumn(field.name, str(field.type)) for field in rows.schema])
-        return self._spark.createDataFrame(rows, schema)
-
-    @property
-    def key(self) -> Sequence[str]:
-        """The key's columns in silver."""
-        return self._target.key
 
     @property
     def usable(self) -> DataFrame:
@@ -256,51 +246,31 @@ class Reading:
             return None
         return sum((self._files[part.file.offset].figures for part in self.parts), DmsFigures())
 
-    def _file_groups(self) -> "list[_FileGroup]":
-        """The files that are read in the same way, by the version of their contract."""
-        groups: dict[tuple[int, frozenset[str], str, bool], dict[str, list[Part]]] = defaultdict(dict)
-        for part in self.parts:
-            version = self._contracts.at(part.file.offset)
-            # Single rows of a file may be read beside the same file without them.
-            which = "only" if part.only is not None else "without" if part.without else "all"
-            gone = version.contract.gone_at(part.file.written_at)
-            reopened = part.file.offset in self.cut.reopened
-            group = groups[version.number, gone, which, reopened]
-            group.setdefault(part.file.path, []).append(part)
-        return [
-            _FileGroup(version, gone, which, reopened, by_path)
-            for version in self._contracts.versions
-            for (number, gone, which, reopened), by_path in groups.items()
-            if number == version.number
-        ]
-
-    def _grouped(
-        self, spark: SparkSession, *, explain: bool = False
-    ) -> "list[tuple[Sequence[LoggedFile], DataFrame]]":
+    def _grouped(self, *, explain: bool = False) -> "list[tuple[Sequence[LoggedFile], DataFrame]]":
         """Groups of files that are read in the same way, with their rows."""
         store = self._store
         found: list[tuple[Sequence[LoggedFile], DataFrame]] = []
-        for group in self._file_groups():
-            rows = self._read(spark, group, explain=explain)
+        for group in file_groups(self.parts, self._contracts, self.cut.reopened):
+            rows = self._read(group, explain=explain)
             if group.which != "all":
                 places = {
                     store.spark_uri(path): {place for part in parts for place in (part.only or part.without)}
                     for path, parts in group.by_path.items()
                 }
-                rows = in_places(spark, rows, places, others=group.which == "without")
+                rows = in_places(self._spark, rows, places, others=group.which == "without")
             if self.cut is not ALL_ROWS:
                 rows = rows.withColumn("_side", self.cut.side(reopened=group.reopened))
             found.append((group.files, rows))
         return found
 
-    def _read(self, spark: SparkSession, group: "_FileGroup", *, explain: bool) -> DataFrame:
+    def _read(self, group: FileGroup, *, explain: bool) -> DataFrame:
         contract, target = group.version.contract, self._target
         table = contract.table(target.config, group.gone)
         own = {file.offset for file in group.files}
         # To explain what is wrong with a row takes its texts.
         staged = [] if explain else [one for one in self._staged if one.offsets <= own]
         changes = read_changes(
-            spark,
+            self._spark,
             self._store,
             group.files,
             name=target.table,
@@ -342,8 +312,9 @@ class Reading:
     @property
     def observations(self) -> tuple[Observed, ...]:
         """Those in the plan of `good`."""
-        own = (self._observation, self._used)
-        return own if self._sides is None else (self._sides, *own)
+        rows = self._read_by_spark
+        own = (rows.seen, rows.used)
+        return own if rows.sides is None else (rows.sides, *own)
 
     @property
     def is_large(self) -> bool:
@@ -360,7 +331,7 @@ class Reading:
         found: dict[int, list[tuple[int, str]]] = defaultdict(list)
         by_address: dict[tuple[int, str], LoggedFile] = {}
         frames = []
-        for number, (files, rows) in enumerate(self._frames(explain=True)):
+        for number, (files, rows) in enumerate(self._grouped(explain=True)):
             by_address |= {(number, plain(self._store.spark_uri(file.path))): file for file in files}
             bad = placed(in_cut(rows)).filter(F.col("_bad").isNotNull()).select("_file", "_place", "_bad")
             frames.append(bad.withColumn("_group", F.lit(number)))
@@ -376,32 +347,29 @@ class Reading:
     def figures(self) -> ChangeFigures:
         """The figures observed while `good` was computed; blocks until then. Raises RowCountMismatch when the files
         hold more or fewer rows by their own count."""
-        seen = figures(self._observation, self._used, self._checked)
-        if self._sides is not None:
+        rows = self._read_by_spark
+        seen = figures(rows.seen, rows.used, self._checked)
+        if rows.sides is not None:
             again = (part.rows for part in self.parts if part.file.offset in self.cut.reopened)
-            seen = with_sides(seen, self._sides, read_before=sum(again))
+            seen = with_sides(seen, rows.sides, read_before=sum(again))
         if seen.rows != self.rows_counted:
             counted: dict[str, int] = defaultdict(int)
             for part in self.parts:
                 counted[self._store.spark_uri(part.file.path)] += part.rows
-            stop_for_missing_rows(self._table, counted, self._all)
+            stop_for_missing_rows(self._table, counted, rows.every)
         return seen
 
 
 @dataclass(frozen=True, slots=True)
-class _FileGroup:
-    """Parts that are read in the same way."""
+class _Rows:
+    """The rows of the parts as Spark reads them, and what it observes meanwhile."""
 
-    version: ContractVersion
-    gone: frozenset[str]
-    which: str
-    """`all` rows of each file, `only` some, or all `without` some."""
-    reopened: bool
-    by_path: Mapping[str, Sequence[Part]]
-
-    @property
-    def files(self) -> list[LoggedFile]:
-        return [parts[0].file for parts in self.by_path.values()]
+    every: DataFrame
+    changes: DataFrame
+    good: DataFrame
+    seen: Observed
+    used: Observed
+    sides: Observed | None
 
 
 def _union(one: DataFrame, other: DataFrame) -> DataFrame:

@@ -15,11 +15,12 @@ from pyspark.sql import functions as F
 
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.collapse import events
-from lake_assets.silver.changes.last_changes import LastChanges, Marks, fingerprint, last_changes
+from lake_assets.silver.changes.held import Marks
+from lake_assets.silver.changes.last_changes import LastChanges, fingerprint, last_changes
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import all_touched, touched_by_keys
 from lake_assets.silver.table.change_events import DELETED, commit_of
-from lake_assets.silver.table.targets import UNTRACKED
+from lake_assets.silver.table.targets import UNTRACKED, Target
 from lake_assets.silver.write.batch import NO_KEY, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
@@ -54,13 +55,13 @@ def replace_foreseen_keys(
     touched: Mapping[str, str] = {}
     if target.tracked != UNTRACKED:
         with context.watch.stage("touched_periods"):
-            states = _states(reading, last, last.is_last)
+            states = _states(target, reading, last, last.is_last)
             touched = touched_by_keys(context.address, context.position.snapshot_id, target, states)
     context.stage("write")
     images, confirm = _last_images(context, current, reading, last)
 
     def unseen_updates(removed: int) -> int:
-        return count_unseen(context, _states(reading, last, last.is_update), counts, removed)
+        return count_unseen(context, _states(target, reading, last, last.is_update), counts, removed)
 
     written = Written(
         strategy="delete_and_append",
@@ -105,7 +106,7 @@ def _last_images(
 ) -> tuple[DataFrame, Callable[[int], None]]:
     """The rows of the keys that have one in the end, and what confirms that these were written."""
     if reading.held is not None:
-        return reading.rows_here(last.is_row), partial(_refuse_others, context, current, last)
+        return reading.held.rows(last.is_row), partial(_refuse_others, context, current, last)
     observed = Observed()
     changes = observed.on(
         last.marked(reading.changes, last.is_last),
@@ -129,9 +130,10 @@ def _refuse_others(
     refuse_unforeseen(context, current, last.counts.rows + kept, bad)
 
 
-def _states(reading: Reading, last: LastChanges, marks: Marks) -> DataFrame:
+def _states(target: Target, reading: Reading, last: LastChanges, marks: Marks) -> DataFrame:
     """The states of the keys whose last change has a mark."""
     if reading.held is not None:
-        return reading.states_here(marks, ~last.is_row)
+        tracked = target.tracked
+        return reading.held.states(marks, ~last.is_row, {*tracked.days, *tracked.hours})
     marked = last.marked(reading.usable, marks).filter("_marked")
-    return events(marked, reading.key, before_images=False)
+    return events(marked, target.key, before_images=False)

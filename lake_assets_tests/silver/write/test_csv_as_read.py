@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked import staged_csv, staging
+from lake_assets.bronze.checked import held_rows, staged_csv, staging
 from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.iceberg.publish import Attempt
@@ -30,7 +30,7 @@ STAMP = "2026-03-01 12:06:00.000000"
 
 @pytest.fixture(autouse=True)
 def all_large() -> Iterator[None]:
-    with patch.object(reading, "LARGE", 1):
+    with patch.object(reading, "LARGE", 1), patch.object(held_rows, "MOST_BYTES", -1):
         yield
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.bronze.checked import held_rows
 from lake_assets.silver.changes import last_changes, reading
 from lake_assets.silver.changes.large_batch import batch_states
 from lake_assets.silver.table.position import TOUCHED_DAYS, touched_property
@@ -33,7 +34,7 @@ TYPES = {"id": pa.int64(), "v": pa.string()}
 
 @pytest.fixture(autouse=True)
 def all_large() -> Iterator[None]:
-    with patch.object(reading, "LARGE", 1):
+    with patch.object(reading, "LARGE", 1), patch.object(held_rows, "MOST_BYTES", -1):
         yield
 
 

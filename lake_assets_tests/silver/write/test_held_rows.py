@@ -1,4 +1,4 @@
-"""Small batches whose rows Arrow reads and this process holds: the same tables as if Spark had read the files.
+"""Batches whose rows Arrow reads and this process holds: the same tables as if Spark had read the files.
 
 Here: such batches with real files and tables, and which files Spark reads nevertheless. Not here: which values of a CSV
 file are decoded (`bronze/checked/test_csv_columns.py`), the types of Parquet files
@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked import held_rows
+from lake_assets.bronze.checked import held_rows, staging
 from lake_assets.silver.apply import turn
-from lake_assets.silver.changes import reading
+from lake_assets.silver.changes import held, reading
 from lake_assets.silver.write import foreseen, upsert
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -65,15 +65,22 @@ def with_the_changes_since(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def read_by(way: str) -> Iterator[None]:
-    """`process`: rows are held; `Spark`: as of larger batches; `steps`: computed before they are written."""
-    most = held_rows.MOST_BYTES if way == "process" else -1
+    """`process`: rows are held, and few go to Spark with its plan; `staged`: as many do, as files; `Spark`: as of
+    batches that are too large to be held; `steps`: computed before they are written."""
+    most = held_rows.MOST_BYTES if way in ("process", "staged") else -1
+    in_plan = 0 if way == "staged" else held.IN_PLAN_ROWS
     found = foreseen.foreseen if way != "steps" else lambda *given: None
-    with patch.object(held_rows, "MOST_BYTES", most), patch.object(upsert, "foreseen", found):
+    with (
+        patch.object(held_rows, "MOST_BYTES", most),
+        patch.object(held, "IN_PLAN_ROWS", in_plan),
+        patch.object(held, "ROWS_OF_A_TASK", 1),
+        patch.object(upsert, "foreseen", found),
+    ):
         yield
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     """For each look at the files of a batch, the number of held files; None where Spark had to read them."""
     found: list[int | None] = []
     whole = held_rows.held_files
@@ -128,17 +135,30 @@ def files_of(clock: Clock, extension: str) -> list[list[DmsFile]]:
 @pytest.mark.parametrize("sections", [{}, NEVER], ids=["rewritten", "marked"])
 @pytest.mark.parametrize("extension", ["csv", "parquet"])
 def test_the_same_table_and_figures(
-    spark: SparkSession, tmp_path: Path, held: list[int | None], extension: str, sections: dict[str, Any]
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    looks: list[int | None],
+    extension: str,
+    sections: dict[str, Any],
 ) -> None:
-    found = {}
+    found, staged = {}, []
+    whole = staging.Staging.file
     columns = {name: declared for name, (declared, _) in EVERY_TYPE.items()}
     types = {name: kind for name, (_, kind) in EVERY_TYPE.items()}
-    for way in ("process", "Spark", "steps"):
+    for way in ("process", "staged", "Spark", "steps"):
         (tmp_path / way).mkdir()
         table = {"columns": columns, "primary_key": KEY}
         bench = Bench(tmp_path / way, {"public.items": table}, sections=sections)
         bench.tracked = {"items": ("on", "at")}
         seen = []
+        staged.append(0)
+
+        def counted(self: staging.Staging) -> Any:
+            staged[-1] += 1
+            return whole(self)
+
+        monkeypatch.setattr(staging.Staging, "file", counted)
         for files in files_of(Clock(), extension):
             bench.put(*files, types=types)
             with read_by(way):
@@ -148,14 +168,17 @@ def test_the_same_table_and_figures(
             assert touched
             seen.append(({name: getattr(batch, name) for name in FIGURES}, touched, batch.rows))
         found[way] = seen
-    assert found["process"] == found["Spark"] == found["steps"]
-    assert held == [2, 1]
+    assert found["process"] == found["staged"] == found["Spark"] == found["steps"]
+    assert looks == [2, 1] * 2
+    assert staged[0] == 0
+    assert staged[1] > 4, "several files of a batch, for several tasks"
+    assert not list(tmp_path.rglob(f"{staging.PREFIX}*"))
     strategy = "delete_and_append" if sections else "rewrite"
     assert [figures["strategy"] for figures, _, _ in found["process"]] == ["overwrite", strategy]
     assert found["process"][1][0]["unseen_updates"] == 1
 
 
-def test_what_spark_has_to_read(spark: SparkSession, tmp_path: Path, held: list[int | None]) -> None:
+def test_what_spark_has_to_read(spark: SparkSession, tmp_path: Path, looks: list[int | None]) -> None:
     """Each file alone is read by Spark; the rows are those of the source, and what is unusable is set aside."""
     columns = {"id": "long not null", "v": "string", "n": "int", "need": "string not null"}
     bench, clock = Bench(tmp_path, {"public.items": {"columns": columns, "primary_key": ["id"]}}), Clock()
@@ -175,12 +198,12 @@ def test_what_spark_has_to_read(spark: SparkSession, tmp_path: Path, held: list[
         (batch,) = bench.apply()["items"]
         quarantined += bad
         assert batch.rows_quarantined == bad, name
-        assert (held[-1] is None) == (name != "usual"), name
+        assert (looks[-1] is None) == (name != "usual"), name
     assert values(bench) == {1: "a", 2: "a", 3: "a", 4: "a\rb"}
     assert len(bench.lake.runtime.quarantine.open("silver_shop.items")) == quarantined == 2
 
 
-def test_a_delete_needs_its_key_only(spark: SparkSession, tmp_path: Path, held: list[int | None]) -> None:
+def test_a_delete_needs_its_key_only(spark: SparkSession, tmp_path: Path, looks: list[int | None]) -> None:
     columns = {"id": "long not null", "v": "string not null"}
     bench, clock = Bench(tmp_path, {"public.items": {"columns": columns, "primary_key": ["id"]}}), Clock()
     bench.put(loaded({1: "a", 2: "b"}))
@@ -189,10 +212,10 @@ def test_a_delete_needs_its_key_only(spark: SparkSession, tmp_path: Path, held: 
     bench.put(cdc_file("public.items", clock.now + timedelta(minutes=1), [gone]))
     bench.apply()
     assert values(bench) == {2: "b"}
-    assert held == [1, 1]
+    assert looks == [1, 1]
 
 
-def test_text_that_is_not_utf_8(spark: SparkSession, tmp_path: Path, held: list[int | None]) -> None:
+def test_text_that_is_not_utf_8(spark: SparkSession, tmp_path: Path, looks: list[int | None]) -> None:
     bench, clock = Bench(tmp_path, {"public.items": ITEMS}), Clock()
     bench.put(loaded({1: "a"}))
     bench.apply()
@@ -205,11 +228,11 @@ def test_text_that_is_not_utf_8(spark: SparkSession, tmp_path: Path, held: list[
     pq.write_table(rows.set_column(place, "v", pa.array([b"x", b"\xff"]).view(pa.string())), path)
     (batch,) = bench.apply()["items"]
     assert (values(bench), batch.rows_quarantined) == ({1: "x"}, 1)
-    assert held[-1] is None
+    assert looks[-1] is None
 
 
 def test_rows_that_are_written_twice_by_a_key_that_moves(
-    spark: SparkSession, tmp_path: Path, held: list[int | None]
+    spark: SparkSession, tmp_path: Path, looks: list[int | None]
 ) -> None:
     bench = Bench(tmp_path, {"public.items": ITEMS}, dms={"before_image_prefix": "BI_"})
     clock = Clock()
@@ -219,21 +242,21 @@ def test_rows_that_are_written_twice_by_a_key_that_moves(
     bench.put(cdc_file("public.items", clock.now + timedelta(minutes=1), [moved]))
     bench.apply()
     assert values(bench) == {2: "b", 3: "a"}
-    assert held == [1, None]
+    assert looks == [1, None]
 
 
 def test_a_batch_of_many_bytes_or_files_is_not_held(
-    spark: SparkSession, tmp_path: Path, held: list[int | None], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, looks: list[int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench, clock = Bench(tmp_path, {"public.items": ITEMS}), Clock()
     bench.put(loaded({1: "a"}))
     bench.apply()
     bench.put(*(changed(clock, ("I", 100 + number, "new")) for number in range(64)))
     bench.apply()
-    assert held == [1, None], "Arrow takes longer to begin so many files than to read them"
+    assert looks == [1, None], "Arrow takes longer to begin so many files than to read them"
     monkeypatch.setattr(held_rows, "MOST_BYTES", 10)
     bench.put(changed(clock, ("U", 1, "x")))
     bench.apply()
-    assert held == [1, None]
+    assert looks == [1, None]
     assert (len(values(bench)), values(bench)[1]) == (65, "x")
     assert bench.rows() == bench.truth()

@@ -17,6 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.checked import held_rows
 from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.changes import large_batch, reading
@@ -32,7 +33,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @pytest.fixture(autouse=True)
 def all_large() -> Iterator[None]:
-    with patch.object(reading, "LARGE", 1):
+    with patch.object(reading, "LARGE", 1), patch.object(held_rows, "MOST_BYTES", -1):
         yield
 
 

@@ -1,0 +1,79 @@
+"""The rows of a batch that this process holds, as DataFrames.
+
+Spark gets few rows with its plan, and many as Parquet files beside the table's. Here: both, and which batches are held.
+Not here: reading the rows (`bronze/checked/held_rows.py`), finding the last changes (`last_changes.py`), writing
+(`silver/write/foreseen.py`).
+"""
+
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lake_assets.bronze.checked.staging import Staging
+from lake_assets.bronze.files.parquet_columns import ParquetColumn
+from lake_assets.bronze.reader.parquet_types import READ_OPTIONS, read_schema
+from lake_assets.silver.table.change_events import key_columns
+from lake_assets.storage.spark_paths import literal_path
+
+IN_PLAN_ROWS = 50_000
+"""Spark's optimizer goes through the rows of a plan one by one."""
+TASKS, ROWS_OF_A_TASK = 4, 50_000
+Marks = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRows:
+    """The images of all rows of a batch, in the order of its files. A mark is a row's."""
+
+    spark: SparkSession
+    images: pa.Table
+    """Silver's columns, of the types of `image_types.py`."""
+    key: Sequence[str]
+    staging: Staging | None
+
+    def rows(self, marks: Marks) -> DataFrame:
+        """The rows that have a mark, in silver's columns."""
+        names = self.images.column_names
+        found = self._frame(self.images.filter(pa.array(marks)))
+        return found.select(*(F.col(f"_{place}").alias(name) for place, name in enumerate(names)))
+
+    def states(self, marks: Marks, is_gone: Marks, columns: Collection[str]) -> DataFrame:
+        """The rows that have a mark as states of their keys, with these columns of their images. `is_gone`: whether
+        the key has no row."""
+        needed = [name for name in self.images.column_names if name in {*self.key, *columns}]
+        rows = self.images.select(needed).append_column("", pa.array(is_gone)).filter(pa.array(marks))
+        fields = {name: F.col(f"_{place}") for place, name in enumerate(needed)}
+        return self._frame(rows).select(
+            *(fields[name].alias(held) for name, held in zip(self.key, key_columns(self.key), strict=True)),
+            F.col(f"_{len(needed)}").alias("_tombstone"),
+            F.struct(*(field.alias(name) for name, field in fields.items())).alias("_image"),
+        )
+
+    def _frame(self, rows: pa.Table) -> DataFrame:
+        """The rows with the columns `_0`, `_1`…: a source column may have any name."""
+        rows = rows.rename_columns([f"_{place}" for place in range(rows.num_columns)])
+        schema = read_schema([ParquetColumn(field.name, str(field.type)) for field in rows.schema])
+        if rows.num_rows <= IN_PLAN_ROWS or self.staging is None:
+            return self.spark.createDataFrame(rows, schema).coalesce(1)
+        paths = [literal_path(address) for address in _staged(rows, self.staging)]
+        return self.spark.read.schema(schema).options(**READ_OPTIONS).parquet(*paths)
+
+
+def _staged(rows: pa.Table, staging: Staging) -> list[str]:
+    """Writes the rows; the addresses of the files."""
+    number = max(1, min(TASKS, rows.num_rows // ROWS_OF_A_TASK))
+    each = -(-rows.num_rows // number)
+
+    def one(place: int) -> str:
+        with staging.file() as out:
+            out.add(rows.slice(place * each, each))
+        return out.address
+
+    with ThreadPoolExecutor(TASKS, thread_name_prefix="stage") as threads:
+        return list(threads.map(one, range(number)))
