@@ -32,6 +32,8 @@ from lake_assets.storage.object_store import ObjectStore
 
 MOST_BYTES = 64 << 20
 """Of all files, as stored."""
+MOST_HELD = 256 << 20
+"""Bytes of all rows, in memory."""
 SMALL = 256 << 10
 """Bytes of a file on average below which one thread is faster than several: most of its time is Python's."""
 
@@ -56,13 +58,26 @@ def held_files(
     if any(image_type(declared) is None for declared in types_of.values()):
         return None
     key = {column: types_of[column] for column in table.primary_key}
+    sizes: list[int] = []
+
+    def refuse_many_bytes(images: pa.Table) -> None:
+        sizes.append(images.nbytes)
+        if sum(sizes) > MOST_HELD:
+            raise Unusable
 
     def held(file: LoggedFile) -> HeldFile:
         read = _parquet if file.format == "parquet" else _text
         columns, layout, rows = read(store, file, name, table, dms)
         columns.check()
         found: list[pa.Table] = []
-        known = checked(columns, _with_images(rows, layout, table, found), key)
+
+        def with_images() -> Iterator[pa.Table]:
+            for piece in rows:
+                found.append(_images(piece, layout, table))
+                refuse_many_bytes(found[-1])
+                yield piece
+
+        known = checked(columns, with_images(), key)
         if known.changes is None or known.figures.rows != file.rows:
             raise Unusable
         images = pa.concat_tables(found)
@@ -97,21 +112,17 @@ def _parquet(
     if not all(has_same_values(types.get(column.name), column.type) for column in table.columns):
         raise Unusable
     columns = DmsColumns(layout, types, file.kind, then)
-    return columns, layout, valid_rows(store, file, columns)
+    key = {column.name: column.type for column in table.columns if column.name in table.primary_key}
+    written = dict(zip(layout.columns, layout.written, strict=True))
+    own = [written[column.name] for column in table.columns]
+    return columns, layout, valid_rows(store, file, columns, [*own, *(columns.of_key(key) or ())])
 
 
-def _with_images(
-    rows: Iterator[pa.Table], layout: Layout, table: TableConfig, images: list[pa.Table]
-) -> Iterator[pa.Table]:
-    """The rows in pieces, whose images it appends."""
+def _images(rows: pa.Table, layout: Layout, table: TableConfig) -> pa.Table:
     written = dict(zip(layout.columns, layout.written, strict=True))
     schema = pa.schema([(column.name, image_type(column.type)) for column in table.columns])
-    for piece in rows:
-        found = [
-            piece[written[name]].cast(kind) for name, kind in zip(schema.names, schema.types, strict=True)
-        ]
-        images.append(pa.table(found, schema=schema))
-        yield piece
+    types = zip(schema.names, schema.types, strict=True)
+    return pa.table([rows[written[name]].cast(kind) for name, kind in types], schema=schema)
 
 
 def _refuse_nulls(images: pa.Table, changes: pa.Table, table: TableConfig) -> None:

@@ -3,7 +3,7 @@
 Here: reading them. Not here: checking them (`dms_columns.py`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from typing import BinaryIO, Protocol
@@ -21,6 +21,8 @@ from lake_assets.storage.object_store import ObjectStore
 LARGEST_FETCHED = 64 << 20
 """Bytes up to which a file in a bucket is fetched whole, because each range of it would be a request."""
 _ROWS_AT_ONCE = 1 << 20
+_ROWS_HELD_AT_ONCE, _BYTES_HELD_AT_ONCE = 1 << 14, 64 << 20
+"""One text that repeats may take few bytes in the file, and many here."""
 
 
 class StoredFile(Protocol):
@@ -60,16 +62,25 @@ def checked_file(
         return None  # Spark reads the file and reports what is wrong with it.
 
 
-def valid_rows(store: ObjectStore, file: StoredFile, columns: DmsColumns) -> Iterator[pa.Table]:
-    """All rows of a small file, in pieces. Raises Unusable and what Arrow raises, also for a text that is not UTF-8."""
+def valid_rows(
+    store: ObjectStore, file: StoredFile, columns: DmsColumns, names: Sequence[str]
+) -> Iterator[pa.Table]:
+    """All rows in pieces, with `columns` and those of these names in the file. Raises Unusable and what Arrow raises,
+    also for a text that is not UTF-8."""
     with (
         _opened(store, file) as stream,
         pq.ParquetFile(stream, read_dictionary=columns.repeating) as parquet,
     ):
-        for groups in _slices(parquet.metadata):
-            rows = parquet.read_row_groups(groups)
-            rows.validate(full=True)
-            yield rows
+        wanted = list(dict.fromkeys([*columns.names, *names]))
+        waiting: list[pa.RecordBatch] = []
+        for batch in parquet.iter_batches(_ROWS_HELD_AT_ONCE, columns=wanted):
+            batch.validate(full=True)
+            waiting.append(batch)
+            if sum(each.nbytes for each in waiting) >= _BYTES_HELD_AT_ONCE:
+                yield pa.Table.from_batches(waiting)
+                waiting = []
+        if waiting:
+            yield pa.Table.from_batches(waiting)
 
 
 @contextmanager

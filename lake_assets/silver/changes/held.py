@@ -21,8 +21,8 @@ from lake_assets.bronze.reader.parquet_types import READ_OPTIONS, read_schema
 from lake_assets.silver.table.change_events import key_columns
 from lake_assets.storage.spark_paths import literal_path
 
-IN_PLAN_ROWS = 50_000
-"""Spark's optimizer goes through the rows of a plan one by one."""
+IN_PLAN_ROWS, IN_PLAN_BYTES = 50_000, 8 << 20
+"""Spark's optimizer goes through the rows of a plan one by one, and Spark Connect sends them in one message."""
 TASKS, ROWS_OF_A_TASK = 4, 50_000
 Marks = NDArray[np.bool_]
 
@@ -59,10 +59,19 @@ class HeldRows:
         """The rows with the columns `_0`, `_1`…: a source column may have any name."""
         rows = rows.rename_columns([f"_{place}" for place in range(rows.num_columns)])
         schema = read_schema([ParquetColumn(field.name, str(field.type)) for field in rows.schema])
-        if rows.num_rows <= IN_PLAN_ROWS or self.staging is None:
+        if self.staging is None or _fits_plan(rows):
             return self.spark.createDataFrame(rows, schema).coalesce(1)
         paths = [literal_path(address) for address in _staged(rows, self.staging)]
         return self.spark.read.schema(schema).options(**READ_OPTIONS).parquet(*paths)
+
+
+def may_be_held(images: pa.Table, staging: Staging | None) -> bool:
+    """Whether so many rows can be given to Spark."""
+    return staging is not None or _fits_plan(images)
+
+
+def _fits_plan(rows: pa.Table) -> bool:
+    return bool(rows.num_rows <= IN_PLAN_ROWS and rows.nbytes <= IN_PLAN_BYTES)
 
 
 def _staged(rows: pa.Table, staging: Staging) -> list[str]:

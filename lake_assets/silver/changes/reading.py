@@ -32,7 +32,7 @@ from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.schema.images import to_current_contract
 from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used
 from lake_assets.silver.changes.file_groups import FileGroup, file_groups
-from lake_assets.silver.changes.held import HeldRows
+from lake_assets.silver.changes.held import HeldRows, may_be_held
 from lake_assets.silver.changes.masking import masked
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut, in_cut, observe_sides, with_sides
 from lake_assets.silver.plan.parts import Part
@@ -122,8 +122,8 @@ class Reading:
         """Whether the rows are here: of files that are not large, if their last changes can be found."""
         size = sum(part.file.size for part in self.parts)
         groups = file_groups(self.parts, self._contracts, self.cut.reopened)
-        is_large = size > held_rows.MOST_BYTES or (self.is_large and staging is None)
-        if is_large or not self._wants_last_changes or not all(map(self._has_known_keys, groups)):
+        is_few = size <= held_rows.MOST_BYTES and self._wants_last_changes
+        if not is_few or not all(map(self._has_known_keys, groups)):
             return False
         found: dict[int, HeldFile] = {}
         for group in groups:
@@ -139,8 +139,10 @@ class Reading:
             found |= {file.offset: one for file, one in zip(group.files, held, strict=True)}
         if not all(part.file.offset in found for part in self.parts):
             return False  # a file is there twice
-        self._files = {offset: one.checked for offset, one in found.items()}
         images = pa.concat_tables(found[part.file.offset].images for part in self.parts)
+        if not may_be_held(images, staging):
+            return False
+        self._files = {offset: one.checked for offset, one in found.items()}
         self.held = HeldRows(self._spark, images, self._target.key, staging)
         return True
 

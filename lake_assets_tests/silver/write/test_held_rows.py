@@ -6,7 +6,7 @@ file are decoded (`bronze/checked/test_csv_columns.py`), the types of Parquet fi
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -20,7 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.bronze.checked import held_rows, staging
-from lake_assets.silver.apply import turn
+from lake_assets.silver.apply import apply_batch, turn
 from lake_assets.silver.changes import held, reading
 from lake_assets.silver.write import foreseen, upsert
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
@@ -260,3 +260,44 @@ def test_a_batch_of_many_bytes_or_files_is_not_held(
     assert looks == [1, None]
     assert (len(values(bench)), values(bench)[1]) == (65, "x")
     assert bench.rows() == bench.truth()
+
+
+@pytest.mark.parametrize("extension", ["csv", "csv.gz", "parquet"])
+def test_rows_that_take_much_memory_are_not_held(
+    spark: SparkSession,
+    tmp_path: Path,
+    looks: list[int | None],
+    monkeypatch: pytest.MonkeyPatch,
+    extension: str,
+) -> None:
+    """However few bytes they are in the file."""
+    bench, clock = Bench(tmp_path, {"public.items": ITEMS}), Clock()
+    bench.put(loaded({1: "a"}))
+    bench.apply()
+    monkeypatch.setattr(held_rows, "MOST_HELD", 100_000)
+    for size, expected in ((10, 1), (1_000_000, None)):
+        file = changed(clock, ("U", 1, "x" * size))
+        file = replace(file, key=file.key.replace(".csv", f".{extension}"))
+        bench.put(file, types={"id": pa.int64(), "v": pa.string()})
+        bench.apply()
+        assert bench.rows() == bench.truth()
+        assert looks[-1] == expected
+
+
+def test_many_rows_without_a_place_for_them(
+    spark: SparkSession, tmp_path: Path, looks: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark reads the files where it could not read staged ones: the tables are in a bucket that only Iceberg reads."""
+    bench, clock = Bench(tmp_path, {"public.items": ITEMS}, sections=NEVER), Clock()
+    bench.put(loaded({1: "a"}))
+    bench.apply()
+    monkeypatch.setattr(apply_batch, "_staging", lambda context: nullcontext())
+    reasons = []
+    for most in (held.IN_PLAN_BYTES, 10):
+        monkeypatch.setattr(held, "IN_PLAN_BYTES", most)
+        bench.put(changed(clock, ("U", 1, f"x {most}")))
+        (batch,) = bench.apply()["items"]
+        assert bench.rows() == bench.truth()
+        reasons.append("foresee" in batch.reason)
+    assert looks == [1, 1, 1]
+    assert reasons == [True, False]
