@@ -1,7 +1,7 @@
 """Applying one batch to one silver table: write to a branch, check, publish.
 
 Here: the order of those steps, and which strategy writes a table of which mode. Not here: which files make the batch
-(`silver/plan/planner.py`), the strategies (`silver/write/upsert.py`, `silver/write/full_row.py`,
+(`silver/plan/planner.py`), the strategies (`silver/write/current/upsert.py`, `silver/write/full_row.py`,
 `silver/write/append_only_tables.py`, `silver/write/history_and_soft_delete.py`), the commit that has the position
 (`silver/write/commit.py`), the publishing protocol (`iceberg/publish.py`), retries (`planned.py`), threads
 (`engine.py`).
@@ -42,9 +42,9 @@ from lake_assets.silver.write.commit import (
     write_final_commit,
 )
 from lake_assets.silver.write.compare_rewritten import recognised
+from lake_assets.silver.write.current.upsert import replace_keys, replace_states, replace_table
 from lake_assets.silver.write.full_row import replace_all_rows, replace_rows
 from lake_assets.silver.write.history_and_soft_delete import load_versions, replace_versions
-from lake_assets.silver.write.upsert import replace_keys, replace_states, replace_table
 
 logger = logging.getLogger(__name__)
 

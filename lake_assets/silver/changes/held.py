@@ -2,7 +2,7 @@
 
 Spark gets few rows with its plan, and many as Parquet files beside the table's. Here: both, and which batches are held.
 Not here: reading the rows (`bronze/checked/held_rows.py`), finding the last changes (`last_changes.py`), writing
-(`silver/write/foreseen.py`).
+(`silver/write/current/foreseen.py`).
 """
 
 from collections.abc import Collection, Sequence

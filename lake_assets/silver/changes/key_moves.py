@@ -1,8 +1,8 @@
 """Key moves and partial images: the state of doubtful keys, found by following rows from key to key.
 
 Here: collecting the events of those keys for `row_lineage.py`, and building images from its result. Not here: which
-keys are doubtful (`collapse.py`), which files are read for them (`silver/write/late_batch.py`), key moves of tables
-that keep former rows (`timeline.py`). DataFrame API only.
+keys are doubtful (`collapse.py`), which files are read for them (`silver/write/current/late_batch.py`), key moves of
+tables that keep former rows (`past/timeline.py`). DataFrame API only.
 """
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window

@@ -1,7 +1,7 @@
 """States of keys by the rule of `collapse.py`, with their figures.
 
 Here: computing and counting them, and a row of the table in their form. Not here: the rule (`collapse.py`), writing
-them to the table (`silver/write/upsert.py`).
+them to the table (`silver/write/current/upsert.py`).
 """
 
 from dataclasses import dataclass

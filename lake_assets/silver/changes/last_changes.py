@@ -3,7 +3,7 @@
 Arrow has read keys, operations and sequences already, to check them. To sort those few numbers here takes a fraction of
 what Spark takes to find the last image of each key. Then Spark reads each row once and writes it, without a stop in
 between. Here: the last changes by the rule of `collapse.py`, and the rows of given places. Not here: reading the files
-(`bronze/checked/dms_columns.py`), writing (`silver/write/foreseen.py`).
+(`bronze/checked/dms_columns.py`), writing (`silver/write/current/foreseen.py`).
 """
 
 import re

@@ -1,7 +1,7 @@
 """Reading a batch's files, with a count of the rows that were read.
 
 Here: the usable changes of some files, each file read by its contract, and the refusal of files with missing rows. Not
-here: writing the changes (`silver/write/upsert.py`, `silver/write/append_only_tables.py`), unusable rows
+here: writing the changes (`silver/write/current/upsert.py`, `silver/write/append_only_tables.py`), unusable rows
 (`silver/write/setting_aside.py`).
 """
 

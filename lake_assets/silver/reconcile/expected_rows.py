@@ -15,7 +15,7 @@ from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.table.change_events import key_columns
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.late_batch import settled_in_load
+from lake_assets.silver.write.current.late_batch import settled_in_load
 
 Within = Callable[[Sequence[Column]], Column]
 """Whether a key, by its columns, is one of those that are compared."""

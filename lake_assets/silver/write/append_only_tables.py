@@ -31,7 +31,7 @@ from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import overwrite
 from lake_assets.silver.write.compare_rewritten import not_in_log, rows_of_commits
-from lake_assets.silver.write.late_batch import refuse_missing
+from lake_assets.silver.write.current.late_batch import refuse_missing
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.words import does, many
 

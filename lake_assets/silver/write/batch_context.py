@@ -1,7 +1,7 @@
 """The context of one batch: the table, its position, the files, a Spark session; fixed while the batch is applied.
 
 Here: those, and values derived from them. Not here: reading the files (`batch_reader.py`), writing the rows
-(`silver/apply/apply_batch.py`, `upsert.py`, `append_only_tables.py`).
+(`silver/apply/apply_batch.py`, `current/upsert.py`, `append_only_tables.py`).
 """
 
 from collections.abc import Callable, Sequence

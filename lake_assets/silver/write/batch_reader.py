@@ -2,7 +2,7 @@
 
 Here: files as parts and rows, reading them again where needed, and the figures of the batch's own files. Not here: the
 reading itself (`silver/changes/reading.py`), which rows may be set aside (`setting_aside.py`), writing the others
-(`upsert.py`, `append_only_tables.py`).
+(`current/upsert.py`, `append_only_tables.py`).
 """
 
 from collections.abc import Sequence

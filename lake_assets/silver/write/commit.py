@@ -1,7 +1,7 @@
 """Writing to a batch's branch: deleting and writing rows, the commit that has its position, and the row-count check.
 
 Here: those statements, the properties of the summary, and the check of the rows before anything is published. Not here:
-which rows (`upsert.py`, `full_row.py`, `append_only_tables.py`, `history_and_soft_delete.py`).
+which rows (`current/upsert.py`, `full_row.py`, `append_only_tables.py`, `history_and_soft_delete.py`).
 """
 
 from collections.abc import Sequence

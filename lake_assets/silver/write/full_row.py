@@ -25,7 +25,7 @@ from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import delete_matching, overwrite
-from lake_assets.silver.write.late_batch import members_again
+from lake_assets.silver.write.current.late_batch import members_again
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.spark.sql import Sql, joined, quoted, sql
 

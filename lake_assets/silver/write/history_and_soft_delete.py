@@ -6,7 +6,7 @@ so that their rows cannot be recomputed. A full load is applied in the same way:
 beginning, unless the load has them.
 
 Here: which events make the rows, which rows they replace, and writing them to the branch. Not here: the rows of the
-events (`silver/changes/scd2_versions.py`, `silver/changes/soft_delete.py`), the order of the steps
+events (`silver/changes/past/scd2_versions.py`, `silver/changes/past/soft_delete.py`), the order of the steps
 (`silver/apply/apply_batch.py`).
 """
 
@@ -20,13 +20,11 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.config import Mode
 from lake_assets.iceberg.publish import EVERY_ROW, Attempt
-from lake_assets.silver.changes import scd2_versions as history
-from lake_assets.silver.changes import soft_delete
 from lake_assets.silver.changes.collapse import instant
 from lake_assets.silver.changes.key_states import broadcast_if_few
-from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.row_cut import ALL_ROWS
-from lake_assets.silver.changes.timeline import (
+from lake_assets.silver.changes.past import scd2_versions as history
+from lake_assets.silver.changes.past import soft_delete
+from lake_assets.silver.changes.past.timeline import (
     BEFORE_ALL,
     EARLIER,
     OWN,
@@ -34,6 +32,8 @@ from lake_assets.silver.changes.timeline import (
     departures_first,
     vanishing,
 )
+from lake_assets.silver.changes.reading import Reading
+from lake_assets.silver.changes.row_cut import ALL_ROWS
 from lake_assets.silver.plan.cut import ALL_FILES, may_wait
 from lake_assets.silver.plan.lateness import may_share_transaction
 from lake_assets.silver.plan.planner import epoch_start, newest_versions
@@ -48,7 +48,7 @@ from lake_assets.silver.write.commit import (
     delete_rows,
     write_all,
 )
-from lake_assets.silver.write.late_batch import members_again
+from lake_assets.silver.write.current.late_batch import members_again
 from lake_assets.spark.checkpoint import Observed, checkpointed, shallow
 from lake_assets.spark.sql import Sql, quoted
 

@@ -31,8 +31,8 @@ from lake_assets.silver.changes import reading
 from lake_assets.silver.table.position import LOG_OFFSET
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write import batch_reader
-from lake_assets.silver.write import upsert as keyed
 from lake_assets.silver.write.batch import TableResult
+from lake_assets.silver.write.current import upsert as keyed
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.keyed_shop import KEYED, LOG, REWRITE, KeyedShop
 from lake_assets_tests.helpers.processes.child import PATIENCE

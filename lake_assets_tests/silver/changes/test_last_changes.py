@@ -1,7 +1,7 @@
 """The last change of each key of a large batch, found from keys, operations and sequences.
 
 Here: random batches against the rule in plain Python, and what makes Spark compute the changes first. Not here: tables
-that are written so (`silver/write/test_large_upsert.py`).
+that are written so (`silver/write/test_foreseen.py`).
 """
 
 import random

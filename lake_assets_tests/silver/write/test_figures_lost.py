@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from lake_assets.bronze.checked import held_rows
 from lake_assets.errors import LakeError, SparkLost
 from lake_assets.silver.apply import planned
-from lake_assets.silver.write import upsert
+from lake_assets.silver.write.current import upsert
 from lake_assets.spark.checkpoint import Observed
 from lake_assets_tests.helpers.files.dms_files import cdc_file
 from lake_assets_tests.helpers.lakes.small_table import NAME, NEVER, SmallTable

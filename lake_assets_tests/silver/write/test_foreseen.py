@@ -20,9 +20,9 @@ from lake_assets.silver.changes import last_changes, reading
 from lake_assets.silver.changes.large_batch import batch_states
 from lake_assets.silver.table.position import TOUCHED_DAYS, touched_property
 from lake_assets.silver.table.targets import Tracked
-from lake_assets.silver.write import foreseen, large_load, upsert
 from lake_assets.silver.write.commit import Unforeseen, delete_last, refuse_unforeseen
-from lake_assets.silver.write.foreseen import replace_foreseen_keys
+from lake_assets.silver.write.current import foreseen, large_load, upsert
+from lake_assets.silver.write.current.foreseen import replace_foreseen_keys
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from lake_assets.bronze.checked import held_rows, staging
 from lake_assets.silver.apply import apply_batch, turn
 from lake_assets.silver.changes import held, reading
-from lake_assets.silver.write import foreseen, upsert
+from lake_assets.silver.write.current import foreseen, upsert
 from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values

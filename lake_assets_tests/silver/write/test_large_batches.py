@@ -21,8 +21,8 @@ from lake_assets.bronze.checked import held_rows
 from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.changes import large_batch, reading
-from lake_assets.silver.write import large_load
 from lake_assets.silver.write.commit import write_all
+from lake_assets.silver.write.current import large_load
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, sql, values

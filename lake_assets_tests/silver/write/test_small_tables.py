@@ -14,7 +14,8 @@ from lake_assets.errors import RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
-from lake_assets.silver.write import batch_context, foreseen, rewrite
+from lake_assets.silver.write import batch_context
+from lake_assets.silver.write.current import foreseen, rewrite
 from lake_assets_tests.helpers.files.dms_files import cdc_file
 from lake_assets_tests.helpers.lakes.small_table import ITEMS, NAME, NEVER, SmallTable
 

@@ -30,7 +30,7 @@ from lake_assets.silver.write.commit import (
     delete_last,
     refuse_unforeseen,
 )
-from lake_assets.silver.write.rewrite import rewritten
+from lake_assets.silver.write.current.rewrite import rewritten
 from lake_assets.spark.checkpoint import Observed
 
 

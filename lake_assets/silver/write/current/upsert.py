@@ -30,10 +30,10 @@ from lake_assets.silver.write.commit import (
     same_key,
     write_all,
 )
-from lake_assets.silver.write.foreseen import foreseen, replace_foreseen_keys, write_foreseen_table
-from lake_assets.silver.write.large_load import write_large_load
-from lake_assets.silver.write.late_batch import replayed, settled_in_load, settled_in_order
-from lake_assets.silver.write.rewrite import rewritten
+from lake_assets.silver.write.current.foreseen import foreseen, replace_foreseen_keys, write_foreseen_table
+from lake_assets.silver.write.current.large_load import write_large_load
+from lake_assets.silver.write.current.late_batch import replayed, settled_in_load, settled_in_order
+from lake_assets.silver.write.current.rewrite import rewritten
 from lake_assets.words import many
 
 

@@ -27,7 +27,7 @@ from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import delete_matching, on_branch, refuse_unforeseen, same_key, write_all
-from lake_assets.silver.write.late_batch import settled_in_load
+from lake_assets.silver.write.current.late_batch import settled_in_load
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.spark.sql import quoted
 

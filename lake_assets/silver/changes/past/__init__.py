@@ -1,0 +1,1 @@
+"""The rows of tables that keep the past: histories and soft deletes."""

@@ -1,0 +1,1 @@
+"""Batches of tables of current rows (`mode: current`)."""
