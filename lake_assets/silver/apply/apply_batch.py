@@ -83,7 +83,7 @@ def apply_batch(
 
 
 def _attempted(context: BatchContext, before_publish: BeforePublish, *, stages: bool = True) -> BatchResult:
-    """`stages`: whether rows of CSV files may be staged for Spark."""
+    """`stages`: whether rows may be staged for Spark."""
     with (
         _staging(context) if stages else nullcontext() as staging,
         attempt(

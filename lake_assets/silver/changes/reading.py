@@ -68,7 +68,7 @@ class Reading:
         staging: Staging | None = None,
     ) -> None:
         """`parts`: of files with their own row counts, at least one; rows outside the cut are left out. `whole`: a
-        reading of these and further parts. `staging`: where it may leave rows of CSV files for Spark. Raises
+        reading of these and further parts. `staging`: where it may leave rows for Spark. Raises
         TableStopped when a file's columns do not fit the contract."""
         self._table = target.table
         self._store = store

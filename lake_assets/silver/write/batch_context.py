@@ -61,7 +61,7 @@ class BatchContext:
     in_steps: bool = False
     """Whether the changes are computed before any row is written, however many they are."""
     staging: Staging | None = None
-    """Where rows of CSV files may be for Spark; None if Spark could not read them."""
+    """Where rows may be for Spark; None if Spark could not read them."""
     watch: Stopwatch = field(default_factory=Stopwatch)
 
     @property
@@ -123,6 +123,10 @@ class BatchContext:
     def rewrites(self, keys: int) -> bool:
         """Whether a batch of so many keys replaces the whole table."""
         return self.why_marked is None and 0 < keys <= SMALL_ROWS
+
+    def why_not_rewritten(self, keys: int) -> str:
+        """For a batch of so many keys that does not."""
+        return self.why_marked or f"{many(keys, 'key')} are too many to rewrite a small table"
 
     @property
     def retries(self) -> bool:

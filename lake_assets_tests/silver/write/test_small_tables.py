@@ -155,4 +155,6 @@ def test_a_large_batch_of_a_small_table_marks_rows(
     items.load(1, 2, 3)
     monkeypatch.setattr(batch_context, "SMALL_ROWS", 3)
     assert items.apply(("I", 5), ("U", 2), ("D", 3)).strategy == "rewrite"
-    assert items.apply(("I", 6), ("I", 7), ("U", 2), ("D", 1)).strategy == "delete_and_append"
+    batch = items.apply(("I", 6), ("I", 7), ("U", 2), ("D", 1))
+    assert batch.strategy == "delete_and_append"
+    assert batch.reason == f"4 keys are too many to rewrite a small table{FORESEEN}"

@@ -8,7 +8,6 @@ attempt is given up, and the next one computes the changes first. Here: that str
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -65,7 +64,7 @@ def replace_foreseen_keys(
 
     written = Written(
         strategy="delete_and_append",
-        reason=f"{context.why_marked}; the files' own figures foresee the batch",
+        reason=f"{context.why_not_rewritten(counts.keys)}; the files' own figures foresee the batch",
         keys=counts.keys,
         rows=counts.rows,
         images=images,
@@ -105,8 +104,9 @@ def _last_images(
     context: BatchContext, current: Attempt, reading: Reading, last: LastChanges
 ) -> tuple[DataFrame, Callable[[int], None]]:
     """The rows of the keys that have one in the end, and what confirms that these were written."""
+    rows = last.counts.rows
     if reading.held is not None:
-        return reading.held.rows(last.is_row), partial(_refuse_others, context, current, last)
+        return reading.held.rows(last.is_row), lambda kept: refuse_unforeseen(context, current, rows + kept)
     observed = Observed()
     changes = observed.on(
         last.marked(reading.changes, last.is_last),
@@ -117,17 +117,11 @@ def _last_images(
 
     def confirm(kept: int) -> None:
         seen = observed.get
-        _refuse_others(context, current, last, kept, bad=int(seen["bad"]))
+        refuse_unforeseen(context, current, rows + kept, bad=int(seen["bad"]))
         if (seen["fingerprint"] or 0) != last.fingerprint:
             raise Unforeseen("a file has been written again since its sequences were read")
 
     return images.select("_image.*"), confirm
-
-
-def _refuse_others(
-    context: BatchContext, current: Attempt, last: LastChanges, kept: int, bad: int = 0
-) -> None:
-    refuse_unforeseen(context, current, last.counts.rows + kept, bad)
 
 
 def _states(target: Target, reading: Reading, last: LastChanges, marks: Marks) -> DataFrame:

@@ -34,7 +34,6 @@ from lake_assets.silver.write.current.foreseen import foreseen, replace_foreseen
 from lake_assets.silver.write.current.large_load import write_large_load
 from lake_assets.silver.write.current.late_batch import replayed, settled_in_load, settled_in_order
 from lake_assets.silver.write.current.rewrite import rewritten
-from lake_assets.words import many
 
 
 def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
@@ -60,7 +59,7 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
         rows=counts.rows,
         images=living(delta),
         touched=touched,
-        reason=context.why_marked or f"{many(counts.keys, 'key')} are too many to rewrite a small table",
+        reason=context.why_not_rewritten(counts.keys),
     )
     if not reader.recomputes_keys:
         updated = delta.filter((F.col("_first") == UPDATED) & ~F.col("_tombstone"))
