@@ -208,6 +208,12 @@ class TableConfig(Model):
         refuse(self._mistakes())
         return self
 
+    @property
+    def key_types(self) -> dict[str, str]:
+        """The types of the key's columns, in the key's order."""
+        types = {column.name: column.type for column in self.columns}
+        return {name: types[name] for name in self.primary_key}
+
     def era(self, when: datetime) -> int:
         """The number of entries of `earlier` that end after the time (UTC); 0 for the present layout."""
         return sum(when < entry.until for entry in self.earlier)

@@ -41,8 +41,7 @@ def checked_files(
     """Files, by offset, whose operations, times and sequences are all usable, so that Spark need not check them; and
     the rows of those that are CSV. None for other files. `staging`: where the rows of CSV files may be; None: nowhere.
     Raises TableStopped when a file's columns do not fit the contract."""
-    types_of = {column.name: column.type for column in table.columns}
-    key = {column: types_of[column] for column in table.primary_key} if with_changes else None
+    key = table.key_types if with_changes else None
 
     def check(file: LoggedFile) -> CheckedFile | None:
         layout, types, then = parquet_layout(name, file, table, dms)

@@ -53,9 +53,8 @@ def decoded_types(layout: Layout, table: TableConfig, dms: DmsSettings) -> dict[
 
 def _image_types(table: TableConfig, dms: DmsSettings) -> dict[str, str]:
     """The types in lake.yaml of the key's before images, which a file need not have."""
-    declared = {column.name: column.type for column in table.columns}
-    names = {key: before_image(dms, key) for key in table.primary_key}
-    return {name: declared[key] for key, name in names.items() if name is not None}
+    images = ((before_image(dms, key), declared) for key, declared in table.key_types.items())
+    return {name: declared for name, declared in images if name is not None}
 
 
 def decoded(

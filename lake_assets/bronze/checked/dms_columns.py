@@ -98,7 +98,7 @@ class DmsColumns:
     """DMS's own columns of a file."""
 
     def __init__(self, layout: Layout, types: Mapping[str, str], kind: FileKind, dms: DmsSettings) -> None:
-        self._written = dict(zip(layout.columns, layout.written, strict=True))
+        self._written = layout.in_file
         self._types, self._kind, self._dms = types, kind, dms
         self._operation = self._name(dms.operation_column)
         self._time = self._name(dms.timestamp_column_name)

@@ -54,10 +54,8 @@ def held_files(
     """The rows of the files; None if Spark has to read one of them."""
     if are_tiny(files) or table.mask:
         return None
-    types_of = {column.name: column.type for column in table.columns}
-    if any(image_type(declared) is None for declared in types_of.values()):
+    if any(image_type(column.type) is None for column in table.columns):
         return None
-    key = {column: types_of[column] for column in table.primary_key}
     sizes: list[int] = []
 
     def refuse_many_bytes(images: pa.Table) -> None:
@@ -77,7 +75,7 @@ def held_files(
                 refuse_many_bytes(found[-1])
                 yield piece
 
-        known = checked(columns, with_images(), key)
+        known = checked(columns, with_images(), table.key_types)
         if known.changes is None or known.figures.rows != file.rows:
             raise Unusable
         images = pa.concat_tables(found)
@@ -112,17 +110,14 @@ def _parquet(
     if not all(has_same_values(types.get(column.name), column.type) for column in table.columns):
         raise Unusable
     columns = DmsColumns(layout, types, file.kind, then)
-    key = {column.name: column.type for column in table.columns if column.name in table.primary_key}
-    written = dict(zip(layout.columns, layout.written, strict=True))
-    own = [written[column.name] for column in table.columns]
-    return columns, layout, valid_rows(store, file, columns, [*own, *(columns.of_key(key) or ())])
+    own = [layout.in_file[column.name] for column in table.columns]
+    return columns, layout, valid_rows(store, file, columns, [*own, *(columns.of_key(table.key_types) or ())])
 
 
 def _images(rows: pa.Table, layout: Layout, table: TableConfig) -> pa.Table:
-    written = dict(zip(layout.columns, layout.written, strict=True))
     schema = pa.schema([(column.name, image_type(column.type)) for column in table.columns])
     types = zip(schema.names, schema.types, strict=True)
-    return pa.table([rows[written[name]].cast(kind) for name, kind in types], schema=schema)
+    return pa.table([rows[layout.in_file[name]].cast(kind) for name, kind in types], schema=schema)
 
 
 def _refuse_nulls(images: pa.Table, changes: pa.Table, table: TableConfig) -> None:

@@ -1,4 +1,4 @@
-"""A Parquet file, read by Arrow: its columns of DMS and its keys, or all rows of a small one.
+"""A Parquet file, read by Arrow: its columns of DMS and its keys, or all of its rows.
 
 Here: reading them. Not here: checking them (`dms_columns.py`).
 """
@@ -73,12 +73,14 @@ def valid_rows(
     ):
         wanted = list(dict.fromkeys([*columns.names, *names]))
         waiting: list[pa.RecordBatch] = []
+        size = 0
         for batch in parquet.iter_batches(_ROWS_HELD_AT_ONCE, columns=wanted):
             batch.validate(full=True)
             waiting.append(batch)
-            if sum(each.nbytes for each in waiting) >= _BYTES_HELD_AT_ONCE:
+            size += batch.nbytes
+            if size >= _BYTES_HELD_AT_ONCE:
                 yield pa.Table.from_batches(waiting)
-                waiting = []
+                waiting, size = [], 0
         if waiting:
             yield pa.Table.from_batches(waiting)
 

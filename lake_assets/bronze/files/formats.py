@@ -23,6 +23,11 @@ class Layout:
     era: int = 0
     """The number of entries of the table's `earlier` that end after the file's time; they determine its settings."""
 
+    @property
+    def in_file(self) -> dict[str, str]:
+        """By the present name of a column, its name in the file, which has names."""
+        return dict(zip(self.columns, self.written, strict=True))
+
 
 def before_image(dms: DmsSettings, column: str) -> str | None:
     """Name of the before-image column of a key column, where the endpoint adds them."""
