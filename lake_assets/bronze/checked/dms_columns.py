@@ -10,6 +10,7 @@ key (`silver/changes/last_changes.py`).
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,8 @@ from lake_assets.errors import LakeError
 
 OPERATION, SEQUENCE = "_op", "_sequence"
 """Columns of a file's changes, beside those of the key."""
+OLD_KEY = "_old_{place}"
+"""Columns of changes that may move their key: the old key of those that do, else NULL."""
 _SAME_VALUES = {
     "int": ("int8", "int16", "int32"),
     "long": ("int8", "int16", "int32", "int64"),
@@ -68,7 +71,8 @@ class CheckedFile:
     figures: DmsFigures
     changes: pa.Table | None
     """The key's columns of each row, in the file's order, and of changes the operation (I, U or D) and the sequence;
-    None if the caller does not want them, if a value may be another one in silver, or if a change may move its key."""
+    None if the caller does not want them, or if a value may be another one in silver. `OLD_KEY` columns, if any of them
+    moves its key."""
 
 
 class Unusable(Exception):
@@ -90,8 +94,9 @@ def checked(
         figures += columns.figures(rows)
         if wanted:
             changes.append(columns.changes(rows, tuple(key or ())))
-    is_known = bool(changes) and all(part is not None for part in changes)
-    return CheckedFile(figures, pa.concat_tables(changes) if is_known else None)
+    if not changes or any(part is None for part in changes):
+        return CheckedFile(figures, None)
+    return CheckedFile(figures, pa.concat_tables(changes, promote_options="default"))
 
 
 class DmsColumns:
@@ -140,14 +145,10 @@ class DmsColumns:
         return found if is_known or self._kind is FileKind.LOAD else None
 
     def changes(self, rows: pa.Table, key: Sequence[str]) -> pa.Table | None:
-        """The changes that `CheckedFile` describes; None if one may move its key, or has a NULL in it."""
-        found: dict[str, pa.ChunkedArray] = {}
-        for column in key:
-            found[column] = now = rows[self._written[column]]
-            before = self._name(before_image(self._dms, column))
-            moved = before is not None and pc.any(pc.not_equal(rows[before], now)).as_py()
-            if now.null_count or moved:
-                return None
+        """The changes that `CheckedFile` describes; None if one has a NULL in its key."""
+        found: dict[str, pa.ChunkedArray] = {column: rows[self._written[column]] for column in key}
+        if any(values.null_count for values in found.values()):
+            return None
         if self._kind is FileKind.LOAD:
             return pa.table(found)
         assert self._operation is not None, "asked by of_key"
@@ -155,7 +156,26 @@ class DmsColumns:
         written = rows[self._operation].combine_chunks()
         words = [self._dms.operations.get(word, word) for word in written.dictionary.to_pylist()]
         operations = pa.array(words, pa.string()).take(written.indices)
-        return pa.table(found | {OPERATION: operations, SEQUENCE: _texts(rows[self._sequence])})
+        old = self._old_keys(rows, key, operations)
+        return pa.table(found | {OPERATION: operations, SEQUENCE: _texts(rows[self._sequence])} | old)
+
+    def _old_keys(
+        self, rows: pa.Table, key: Sequence[str], operations: pa.Array
+    ) -> dict[str, pa.ChunkedArray]:
+        """The `OLD_KEY` columns, if an update moves its key. Some engines always fill before images."""
+        before = [self._name(before_image(self._dms, column)) for column in key]
+        now = [rows[self._written[column]] for column in key]
+        old = [
+            values if name is None else pc.coalesce(rows[name], values)
+            for name, values in zip(before, now, strict=True)
+        ]
+        differs = reduce(pc.or_, map(pc.not_equal, old, now))
+        moves = pc.and_(differs, pc.equal(operations, "U"))
+        if not pc.any(moves).as_py():
+            return {}
+        return {
+            OLD_KEY.format(place=place): pc.if_else(moves, values, None) for place, values in enumerate(old)
+        }
 
     def figures(self, rows: pa.Table) -> DmsFigures:
         """The figures of some rows. Raises Unusable."""

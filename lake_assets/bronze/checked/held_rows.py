@@ -52,9 +52,7 @@ def held_files(
     store: ObjectStore, files: Sequence[LoggedFile], *, name: str, table: TableConfig, dms: DmsSettings
 ) -> list[HeldFile] | None:
     """The rows of the files; None if Spark has to read one of them."""
-    if are_tiny(files) or table.mask:
-        return None
-    if any(image_type(column.type) is None for column in table.columns):
+    if are_tiny(files) or any(image_type(column.type) is None for column in table.columns):
         return None
     sizes: list[int] = []
 

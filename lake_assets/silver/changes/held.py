@@ -43,15 +43,14 @@ class HeldRows:
         found = self._frame(self.images.filter(pa.array(marks)))
         return found.select(*(F.col(f"_{place}").alias(name) for place, name in enumerate(names)))
 
-    def states(self, marks: Marks, is_gone: Marks, columns: Collection[str]) -> DataFrame:
-        """The rows that have a mark as states of their keys, with these columns of their images. `is_gone`: whether
-        the key has no row."""
+    def states(self, marks: Marks, columns: Collection[str]) -> DataFrame:
+        """The rows that have a mark as states of their keys, with these columns of their images."""
         needed = [name for name in self.images.column_names if name in {*self.key, *columns}]
-        rows = self.images.select(needed).append_column("", pa.array(is_gone)).filter(pa.array(marks))
+        rows = self.images.select(needed).filter(pa.array(marks))
         fields = {name: F.col(f"_{place}") for place, name in enumerate(needed)}
         return self._frame(rows).select(
             *(fields[name].alias(held) for name, held in zip(self.key, key_columns(self.key), strict=True)),
-            F.col(f"_{len(needed)}").alias("_tombstone"),
+            F.lit(False).alias("_tombstone"),
             F.struct(*(field.alias(name) for name, field in fields.items())).alias("_image"),
         )
 

@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.checked.dms_columns import OPERATION, SEQUENCE
+from lake_assets.bronze.checked.dms_columns import OLD_KEY, OPERATION, SEQUENCE
 from lake_assets.bronze.reader.places import plain
 from lake_assets.silver.changes.held import Marks
 from lake_assets.silver.changes.key_states import Counts
 from lake_assets.silver.changes.large_batch import OPERATIONS
 from lake_assets.silver.table.change_events import COMMIT_DIGITS, key_columns
 
-_I, _U, _D = range(3)
+_I, _U, _D, _HERE, _AWAY = range(5)
+"""An update that moves its key is two events: its row arrives at one key, and leaves the other."""
 _HIGH_DIGITS, _LOW_DIGITS = 17, 18
 """Of a sequence's 35 digits: each part fits into a long."""
 _BELOW_COMMIT = int(10 ** (_HIGH_DIGITS - COMMIT_DIGITS))
@@ -51,7 +52,7 @@ class LastChanges:
     """Whether a row is the last change of a key that has a row in the end, and whose first change is an update."""
     counts: Counts
     keys: pa.Table
-    """Each key of the batch once."""
+    """Each key of the batch once, also those from which a row moved."""
     fingerprint: int
     """Of the sequences of the last changes: see `fingerprint`."""
 
@@ -105,40 +106,43 @@ def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range
     number."""
     every = [_with_operations(table) for table in files.values()]
     rows = pa.concat_tables(every, promote_options="permissive").combine_chunks()
-    codes = _codes(rows, key)
-    if codes is None or not rows.num_rows or not all(_UNESCAPED.fullmatch(address) for address in files):
+    if not rows.num_rows or not all(_UNESCAPED.fullmatch(address) for address in files):
         return None
-    order = _in_order(rows, codes)
-    if order is None:
+    events, kinds = _events(rows, key)
+    codes = _codes(events, key)
+    if codes is None or (order := _in_order(events, codes)) is None:
         return None
-    operations = _operations(rows)
     begins = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0))
     ends = np.append(begins[1:], len(order)) - 1
-    first, last = operations[order[begins]], operations[order[ends]]
-    if _had_two_rows(rows, operations, order, begins, ends):
+    if _had_two_rows(events, kinds, order, begins, ends):
         return None
-    is_last, is_row, is_update = (np.zeros(len(order), bool) for _ in range(3))
-    is_last[order[ends]] = True
-    is_row[order[ends]] = last != _D
-    is_update[order[ends]] = (first == _U) & (last != _D)
+    first, last = kinds[order[begins]], kinds[order[ends]]
+    has_row = ~np.isin(last, (_D, _AWAY))
+    is_updated = (first == _U) & has_row
     counts = Counts(
         keys=len(begins),
-        rows=int(np.count_nonzero(last != _D)),
+        rows=int(np.count_nonzero(has_row)),
         doubtful=0,
-        present=int(np.count_nonzero(first != _I)),
-        updated=int(np.count_nonzero(is_update)),
-        lowest=pc.min(rows[key[0]]).as_py() if has_range else None,
-        highest=pc.max(rows[key[0]]).as_py() if has_range else None,
+        present=int(np.count_nonzero(np.isin(first, (_U, _D, _AWAY)))),
+        updated=int(np.count_nonzero(is_updated)),
+        lowest=pc.min(events[key[0]]).as_py() if has_range else None,
+        highest=pc.max(events[key[0]]).as_py() if has_range else None,
     )
-    chosen = np.flatnonzero(is_last)
-    _, low_digits = _sequences(rows, chosen)
+
+    def marks(states: Marks) -> Marks:
+        found = np.zeros(len(order), bool)
+        found[order[ends]] = states
+        return found[: rows.num_rows]
+
+    is_last = marks(np.ones(len(ends), bool))
+    _, low_digits = _sequences(rows, np.flatnonzero(is_last))
     return LastChanges(
         files={name: table.num_rows for name, table in files.items()},
         is_last=is_last,
-        is_row=is_row,
-        is_update=is_update,
+        is_row=marks(has_row),
+        is_update=marks(is_updated),
         counts=counts,
-        keys=rows.select(key).take(pa.array(chosen)).rename_columns(key_columns(key)),
+        keys=events.select(key).take(pa.array(np.sort(order[ends]))).rename_columns(key_columns(key)),
         fingerprint=int(np.bitwise_xor.reduce(low_digits)),
     )
 
@@ -167,9 +171,19 @@ def _codes(rows: pa.Table, key: Sequence[str]) -> _Numbers | None:
     return codes
 
 
-def _operations(rows: pa.Table) -> NDArray[np.int8]:
+def _events(rows: pa.Table, key: Sequence[str]) -> tuple[pa.Table, NDArray[np.int8]]:
+    """The key, sequence and kind of each row's event, then those of the keys from which rows moved."""
+    names = [*key, SEQUENCE]
     found = pc.index_in(rows[OPERATION].combine_chunks(), pa.array(OPERATIONS))
-    return np.asarray(found, np.int8)
+    kinds = np.asarray(found, np.int8).copy()
+    if (first := OLD_KEY.format(place=0)) not in rows.column_names:
+        return rows.select(names), kinds
+    moving = rows.filter(rows[first].is_valid())
+    old = [OLD_KEY.format(place=place) for place in range(len(key))]
+    away = moving.select([*old, SEQUENCE]).rename_columns(names)
+    kinds[np.asarray(rows[first].is_valid())] = _HERE
+    kinds = np.append(kinds, np.full(away.num_rows, _AWAY, np.int8))
+    return pa.concat_tables([rows.select(names), away], promote_options="permissive").combine_chunks(), kinds
 
 
 def _in_order(rows: pa.Table, codes: _Numbers) -> _Numbers | None:
@@ -196,17 +210,18 @@ def _sequences(rows: pa.Table, chosen: _Numbers) -> tuple[_Numbers, _Numbers]:
 
 
 def _had_two_rows(
-    rows: pa.Table, operations: NDArray[np.int8], order: _Numbers, begins: _Numbers, ends: _Numbers
+    events: pa.Table, kinds: NDArray[np.int8], order: _Numbers, begins: _Numbers, ends: _Numbers
 ) -> bool:
-    """Whether a key may have had two rows for a moment: its last change deletes, in the transaction of its last
-    insert."""
-    several = (ends > begins) & (operations[order[ends]] == _D)
-    arrived = np.maximum.reduceat(np.where(operations[order] == _I, np.arange(len(order)), -1), begins)
+    """Whether a key may have had two rows for a moment: its last event takes a row away, in the transaction in which
+    the last one arrived."""
+    several = (ends > begins) & np.isin(kinds[order[ends]], (_D, _AWAY))
+    arrives = np.isin(kinds[order], (_I, _HERE))
+    arrived = np.maximum.reduceat(np.where(arrives, np.arange(len(order)), -1), begins)
     chosen = several & (arrived >= 0)
     if not chosen.any():
         return False
     inserted, deleted = order[arrived[chosen]], order[ends[chosen]]
-    return bool(np.any(_commits(rows, inserted) == _commits(rows, deleted)))
+    return bool(np.any(_commits(events, inserted) == _commits(events, deleted)))
 
 
 def _commits(rows: pa.Table, chosen: _Numbers) -> _Numbers:

@@ -2,13 +2,15 @@
 
 It happens where a row has just been read, before any shape of the table sees it, so that nothing that is computed or
 written has the plain value. Here: that replacement. Not here: which columns (`config/columns.py`), a change of masks
-(`silver/table/masks.py`). DataFrame API only.
+(`silver/table/masks.py`).
 """
 
 import hashlib
+import hmac
 from collections.abc import Collection, Mapping
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import SecretStr
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -33,6 +35,28 @@ def masked(
     if "_before" in changes.columns:
         structs["_before"] = tuple(name for name in masks if name in matched_by)
     return changes.withColumns({name: _struct(name, found, masks, pads) for name, found in structs.items()})
+
+
+def masked_images(images: pa.Table, masks: Mapping[str, Mask], salt: SecretStr | None) -> pa.Table:
+    """Rows that this process holds, in silver's columns, with masked values."""
+    for name, mask in masks.items():
+        place = images.schema.get_field_index(name)
+        images = images.set_column(place, images.field(place), _masked_values(images[name], mask, salt))
+    return images
+
+
+def _masked_values(plain: pa.ChunkedArray, mask: Mask, salt: SecretStr | None) -> pa.Array | pa.ChunkedArray:
+    match mask:
+        case Mask.HASH:
+            assert salt is not None, "lake.yaml with mask: hash has a salt"
+            key = salt.get_secret_value().encode()
+            different = plain.combine_chunks().dictionary_encode()
+            texts = different.dictionary.to_pylist()
+            hashed = [hmac.digest(key, text.encode(), "sha256").hex() for text in texts]
+            return pa.array(hashed, pa.string()).take(different.indices)
+        case Mask.REDACT:
+            return pc.if_else(plain.is_valid(), REDACTED, None)
+    return pa.nulls(len(plain), plain.type)
 
 
 def _struct(name: str, columns: Collection[str], masks: Mapping[str, Mask], pads: Column) -> Column:

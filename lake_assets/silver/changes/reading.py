@@ -33,7 +33,7 @@ from lake_assets.schema.images import to_current_contract
 from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used
 from lake_assets.silver.changes.file_groups import FileGroup, file_groups
 from lake_assets.silver.changes.held import HeldRows, may_be_held
-from lake_assets.silver.changes.masking import masked
+from lake_assets.silver.changes.masking import masked, masked_images
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut, in_cut, observe_sides, with_sides
 from lake_assets.silver.plan.parts import Part
 from lake_assets.silver.table.change_events import ChangeFigures
@@ -142,6 +142,7 @@ class Reading:
         images = pa.concat_tables(found[part.file.offset].images for part in self.parts)
         if not may_be_held(images, staging):
             return False
+        images = masked_images(images, self._target.config.mask, self._target.salt)
         self._files = {offset: one.checked for offset, one in found.items()}
         self.held = HeldRows(self._spark, images, self._target.key, staging)
         return True

@@ -30,16 +30,20 @@ def all_touched(target: Target) -> dict[str, str]:
     return {touched_property(kind, column): ALL for kind, column in _tracked(target)}
 
 
-def touched_by_keys(table: Sql, snapshot_id: int | None, target: Target, states: DataFrame) -> dict[str, str]:
+def touched_by_keys(
+    table: Sql, snapshot_id: int | None, target: Target, states: DataFrame, keys: DataFrame | None = None
+) -> dict[str, str]:
     """The properties that name what the old images at `snapshot_id` and the new ones touch. `states`: those of the
-    batch's keys, by `collapse`."""
+    batch's keys, by `collapse`; with `keys`, of those that have a row in the end."""
     if not _tracked(target):
         return {}
     images: list[Images] = [(states.filter("NOT _tombstone"), ("_image",))]
     if snapshot_id is not None:
         statement = sql("SELECT * FROM {table} VERSION AS OF {snapshot}", table=table, snapshot=snapshot_id)
         before, same_key = states.sparkSession.sql(statement).alias("t"), F.expr(target.key_matches("k", "t"))
-        images.append((before.join(states.alias("k"), same_key, "left_semi"), ("t",)))
+        images.append(
+            (before.join((states if keys is None else keys).alias("k"), same_key, "left_semi"), ("t",))
+        )
     return _touched(target, images)
 
 

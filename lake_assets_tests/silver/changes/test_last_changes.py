@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked.dms_columns import OPERATION, SEQUENCE
+from lake_assets.bronze.checked.dms_columns import OLD_KEY, OPERATION, SEQUENCE
 from lake_assets.silver.changes.last_changes import LastChanges, last_changes
 
-Change = tuple[Any, str, str]
-"""Key, operation, sequence."""
+Change = tuple[Any, str, str] | tuple[Any, str, str, Any]
+"""Key, operation, sequence, and of an update that moves its key the old one."""
 
 
 def sequence(second: int, number: int) -> str:
@@ -27,8 +27,14 @@ def sequence(second: int, number: int) -> str:
 def files_of(*files: list[Change]) -> dict[str, pa.Table]:
     found = {}
     for number, changes in enumerate(files):
-        columns = {"id": [key for key, *_ in changes], OPERATION: [op for _, op, _ in changes]}
-        found[f"file:///lake/{number}.parquet"] = pa.table(columns | {SEQUENCE: [s for *_, s in changes]})
+        columns = {"id": [key for key, *_ in changes], OPERATION: [op for _, op, *_ in changes]}
+        columns[SEQUENCE] = [s for _, _, s, *_ in changes]
+        old = [
+            before[0] if before else None for *_, before in ((*change[:3], change[3:]) for change in changes)
+        ]
+        if any(key is not None for key in old):
+            columns[OLD_KEY.format(place=0)] = old
+        found[f"file:///lake/{number}.parquet"] = pa.table(columns)
     return found
 
 
@@ -40,19 +46,22 @@ def by_rule(files: list[list[Change]]) -> tuple[set[tuple[int, int]], dict[str, 
     """The places of the last changes, the figures, and whether the rule needs the rows."""
     of_key: dict[Any, list[tuple[str, str, tuple[int, int]]]] = defaultdict(list)
     for number, changes in enumerate(files):
-        for row, (key, op, when) in enumerate(changes):
-            of_key[key].append((when, op, (number, row)))
+        for row, (key, op, when, *old) in enumerate(changes):
+            of_key[key].append((when, "here" if old else op, (number, row)))
+            if old:
+                of_key[old[0]].append((when, "away", (number, row)))
     places, figures, needs_rows = set(), {"keys": 0, "rows": 0, "present": 0, "updated": 0}, False
     for changes_of_key in of_key.values():
         ordered = sorted(changes_of_key)
         (_, first, _), (when, last, place) = ordered[0], ordered[-1]
-        places.add(place)
+        if last != "away":
+            places.add(place)
         figures["keys"] += 1
-        figures["rows"] += last != "D"
-        figures["present"] += first != "I"
-        figures["updated"] += first == "U" and last != "D"
-        arrived = max((at for at, op, _ in ordered if op == "I"), default="")
-        needs_rows |= last == "D" and arrived[:16] == when[:16]
+        figures["rows"] += last not in ("D", "away")
+        figures["present"] += first not in ("I", "here")
+        figures["updated"] += first == "U" and last not in ("D", "away")
+        arrived = max((at for at, op, _ in ordered if op in ("I", "here")), default="")
+        needs_rows |= last in ("D", "away") and arrived[:16] == when[:16]
         needs_rows |= len({at for at, *_ in ordered}) < len(ordered)
     return places, figures, needs_rows
 
@@ -65,7 +74,13 @@ def places_of(found: LastChanges) -> set[tuple[int, int]]:
     return places
 
 
-@pytest.mark.parametrize("seed", range(40))
+def moved(change: Change, old: Any, chance: random.Random) -> Change:
+    """Perhaps with an old key, if it is an update."""
+    is_moved = change[1] == "U" and old != change[0] and chance.random() < 0.3
+    return (*change[:3], old) if is_moved else change
+
+
+@pytest.mark.parametrize("seed", range(60))
 def test_random_batches_follow_the_rule(seed: int) -> None:
     chance = random.Random(seed)
     keys = range(-5, chance.choice([3, 40, 400]))
@@ -74,7 +89,9 @@ def test_random_batches_follow_the_rule(seed: int) -> None:
     drawn = chance.sample(moments, 120)
     if seed % 5 == 0:
         drawn.append(drawn[0])
-    changes = [(key(), chance.choice("IUUD"), sequence(*moment)) for moment in drawn]
+    changes: list[Change] = [(key(), chance.choice("IUUD"), sequence(*moment)) for moment in drawn]
+    if seed % 3 == 0:
+        changes = [moved(change, key(), chance) for change in changes]
     cut = chance.randrange(1, len(changes))
     files = [changes[:cut], changes[cut:]]
     places, figures, needs_rows = by_rule(files)
@@ -86,7 +103,9 @@ def test_random_batches_follow_the_rule(seed: int) -> None:
     assert places_of(found) == places
     assert {name: getattr(found.counts, name) for name in figures} == figures
     ends = (found.counts.lowest, found.counts.highest)
-    numbers = [key for key, *_ in changes if isinstance(key, int)]
+    every = [key for change in changes for key in (change[0], *change[3:])]
+    numbers = [key for key in every if isinstance(key, int)]
+    assert sorted(found.keys["_key_0"].to_pylist()) == sorted(set(every))
     assert ends == ((min(numbers), max(numbers)) if numbers else (None, None))
 
 
@@ -97,6 +116,8 @@ def test_some_random_batches_need_no_rows_and_some_do() -> None:
     assert found_in([(1, "I", sequence(1, 1)), (1, "D", sequence(2, 1))]) is not None
     assert found_in([(1, "U", sequence(1, 1)), (1, "U", sequence(1, 1))]) is None
     assert found_in([(1, "U", sequence(1, 1)), (2, "U", sequence(1, 1))]) is not None
+    assert found_in([(2, "U", sequence(1, 1), 1), (3, "U", sequence(1, 2), 2)]) is None
+    assert found_in([(2, "U", sequence(1, 1), 1), (3, "U", sequence(2, 1), 2)]) is not None
 
 
 @pytest.mark.parametrize("low", [2**63 - 1, -(2**63)])
@@ -123,7 +144,7 @@ def test_a_path_that_spark_writes_otherwise_is_left_to_spark() -> None:
 
 @pytest.mark.spark
 def test_rows_are_those_of_the_marks(spark: SparkSession) -> None:
-    files = [
+    files: list[list[Change]] = [
         [(n, "U", sequence(1, n + 1)) for n in range(200)],
         [(n, "U", sequence(2, n + 1)) for n in (3, 64, 199)],
     ]

@@ -27,6 +27,7 @@ from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, 
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
 from lake_assets_tests.helpers.lakes.small_table import NEVER
+from lake_assets_tests.helpers.oracles.masks import MASKING
 
 pytestmark = pytest.mark.spark
 EVERY_TYPE = {
@@ -111,14 +112,18 @@ def image(number: int, version: int, **more: Any) -> dict[str, Any]:
     } | more
 
 
+def key_of(number: int) -> dict[str, Any]:
+    return {"id": number, "part.no": f'p "{number}",\n'}
+
+
 def files_of(clock: Clock, extension: str) -> list[list[DmsFile]]:
-    """Batches: a full load with the changes since, then changes, among them of rows that are not there."""
+    """Batches: a full load with the changes since, then changes, among them of rows that are not there, and rows that
+    move from key to key."""
     load = load_file("public.items", [image(n, 0) for n in range(5)], extension=extension)
     first = [clock.change("U", image(1, 1)), clock.change("D", image(2, 0)), clock.change("I", image(7, 2))]
     since = cdc_file("public.items", clock.now + timedelta(minutes=1), first, extension)
     clock.now += timedelta(minutes=2)
-    keys = [(n, f'p "{n}",\n') for n in (3, 8)]
-    gone = [dict.fromkeys(EVERY_TYPE) | dict(zip(KEY, key, strict=True)) for key in keys]
+    gone = [dict.fromkeys(EVERY_TYPE) | key_of(number) for number in (3, 8)]
     second = [
         clock.change("U", image(1, 3)),
         clock.change("D", gone[0]),
@@ -127,7 +132,12 @@ def files_of(clock: Clock, extension: str) -> list[list[DmsFile]]:
         clock.change("D", gone[1]),
         clock.change("I", image(5, 1)),
         clock.change("D", image(4, 0)),
-        clock.change("U", image(1, 5)),
+        clock.change("U", image(1, 5), key_of(1)),
+        clock.change("U", image(10, 1), key_of(0)),
+        clock.change("U", image(11, 2), key_of(10)),
+        clock.change("U", image(7, 3, **{"part.no": "moved"}), {"part.no": 'p "7",\n'}),
+        clock.change("U", image(21, 4), key_of(20)),
+        clock.change("D", image(21, 4)),
     ]
     return [[load, since], [cdc_file("public.items", clock.now + timedelta(minutes=1), second, extension)]]
 
@@ -146,10 +156,12 @@ def test_the_same_table_and_figures(
     whole = staging.Staging.file
     columns = {name: declared for name, (declared, _) in EVERY_TYPE.items()}
     types = {name: kind for name, (_, kind) in EVERY_TYPE.items()}
+    types |= {f"BI_{name}": types[name] for name in KEY}
     for way in ("process", "staged", "Spark", "steps"):
         (tmp_path / way).mkdir()
         table = {"columns": columns, "primary_key": KEY}
-        bench = Bench(tmp_path / way, {"public.items": table}, sections=sections)
+        dms = {"before_image_prefix": "BI_"}
+        bench = Bench(tmp_path / way, {"public.items": table}, dms=dms, sections=sections)
         bench.tracked = {"items": ("on", "at")}
         seen = []
         staged.append(0)
@@ -231,18 +243,21 @@ def test_text_that_is_not_utf_8(spark: SparkSession, tmp_path: Path, looks: list
     assert looks[-1] is None
 
 
-def test_rows_that_are_written_twice_by_a_key_that_moves(
+def test_a_key_that_moves_in_the_transaction_in_which_it_arrived(
     spark: SparkSession, tmp_path: Path, looks: list[int | None]
 ) -> None:
     bench = Bench(tmp_path, {"public.items": ITEMS}, dms={"before_image_prefix": "BI_"})
     clock = Clock()
     bench.put(loaded({1: "a", 2: "b"}))
     bench.apply()
-    moved = clock.change("U", {"id": 3, "v": "a"}, {"id": 1})
-    bench.put(cdc_file("public.items", clock.now + timedelta(minutes=1), [moved]))
+    moves = [
+        clock.change("U", {"id": 2, "v": "a"}, {"id": 1}),
+        clock.change("U", {"id": 3, "v": "b"}, {"id": 2}, same_transaction=True),
+    ]
+    bench.put(cdc_file("public.items", clock.now + timedelta(minutes=1), moves))
     bench.apply()
-    assert values(bench) == {2: "b", 3: "a"}
-    assert looks == [1, None]
+    assert values(bench) == {2: "a", 3: "b"}, "key 2 had two rows for a moment"
+    assert looks == [1, 1, 1], "the batch is read again to follow the rows of that key"
 
 
 def test_a_batch_of_many_bytes_or_files_is_not_held(
@@ -301,3 +316,39 @@ def test_many_rows_without_a_place_for_them(
         reasons.append("foresee" in batch.reason)
     assert looks == [1, 1, 1]
     assert reasons == [True, False]
+
+
+@pytest.mark.parametrize("way", ["process", "staged", "Spark"])
+@pytest.mark.parametrize("extension", ["csv", "parquet"])
+def test_masked_columns(
+    spark: SparkSession,
+    tmp_path: Path,
+    looks: list[int | None],
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    extension: str,
+) -> None:
+    monkeypatch.setattr(staging.Staging, "clear", lambda self: None)
+    columns = {"id": "long not null", "mail": "string not null", "name": "string", "born": "date"}
+    masks = {"mail": "hash", "name": "redact", "born": None}
+    table = {"columns": columns, "primary_key": ["id"], "mask": masks}
+    bench, clock = Bench(tmp_path, {"public.items": table}, sections=MASKING), Clock()
+    mails = ["a@example.org", "ä\n", "", "a@example.org"]
+    rows = [
+        {"id": n, "mail": mail, "name": [None, "N. N."][n % 2], "born": date(2000, 1, 1)}
+        for n, mail in enumerate(mails)
+    ]
+    types = {"id": pa.int64(), "mail": pa.string(), "name": pa.string(), "born": pa.date32()}
+    bench.put(load_file("public.items", rows, extension=extension), types=types)
+    with read_by(way):
+        bench.apply()
+        changes = [clock.change("U", rows[0] | {"mail": "new"}), clock.change("D", rows[1])]
+        later = cdc_file("public.items", clock.now + timedelta(minutes=1), changes, extension)
+        bench.put(later, types=types)
+        bench.apply()
+    assert bench.rows() == bench.truth()
+    assert bench.stored_by_id("name") == {0: None, 2: None, 3: "***"}
+    assert looks == ([1, 1] if way != "Spark" else [])
+    left = [pq.read_table(path).to_pylist() for path in (tmp_path / "warehouse").rglob(f"*{staging.PREFIX}*")]
+    assert bool(left) == (way == "staged")
+    assert "a@example.org" not in str(left)

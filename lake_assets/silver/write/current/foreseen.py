@@ -54,8 +54,9 @@ def replace_foreseen_keys(
     touched: Mapping[str, str] = {}
     if target.tracked != UNTRACKED:
         with context.watch.stage("touched_periods"):
-            states = _states(target, reading, last, last.is_last)
-            touched = touched_by_keys(context.address, context.position.snapshot_id, target, states)
+            states = _states(target, reading, last, last.is_row)
+            keys = last.keys_in(context.spark)
+            touched = touched_by_keys(context.address, context.position.snapshot_id, target, states, keys)
     context.stage("write")
     images, confirm = _last_images(context, current, reading, last)
 
@@ -125,9 +126,9 @@ def _last_images(
 
 
 def _states(target: Target, reading: Reading, last: LastChanges, marks: Marks) -> DataFrame:
-    """The states of the keys whose last change has a mark."""
+    """The states of the keys whose last change has a mark; they have a row."""
     if reading.held is not None:
         tracked = target.tracked
-        return reading.held.states(marks, ~last.is_row, {*tracked.days, *tracked.hours})
+        return reading.held.states(marks, {*tracked.days, *tracked.hours})
     marked = last.marked(reading.usable, marks).filter("_marked")
     return events(marked, target.key, before_images=False)
