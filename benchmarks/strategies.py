@@ -1,8 +1,8 @@
 """`python -m benchmarks.strategies`: batches of smaller tables, rewritten, marked, and as the lake chooses.
 
-A batch rewrites a table or marks its rows as deleted (`automation.rewrite_below_mb`). Tables of the same rows get the
-same batches in each way. The ratio is that of the automatic choice's time to the faster forced way's: the goal is
-1.15. Here: that. Not here: other ways to apply a batch (`large_tables`).
+A batch rewrites a table or marks its rows as deleted, which `lake-assets sync --strategy` forces. Tables of the same
+rows get the same batches in each way. The ratio is that of the automatic choice's time to the faster forced way's: the
+goal is 1.15. Here: that. Not here: other ways to apply a batch (`large_tables`).
 """
 
 from argparse import Namespace
@@ -11,10 +11,11 @@ from benchmarks.large_tables.bench import Bench, assert_same, opened, options
 from benchmarks.large_tables.contenders import Product
 from benchmarks.large_tables.results import PRODUCT
 from benchmarks.large_tables.workloads import Source, Workload
+from lake_assets.config import Strategy
 from lake_assets.orchestration.lake_definitions import open_lake
 
 AUTOMATIC, REWRITTEN, MARKED = PRODUCT, "rewritten", "marked"
-BELOW_MB = {AUTOMATIC: None, REWRITTEN: 1_000_000, MARKED: 0}
+FORCED = {AUTOMATIC: None, REWRITTEN: Strategy.REWRITE, MARKED: Strategy.DELETE_AND_APPEND}
 ROWS = (2_000, 20_000, 60_000, 120_000, 180_000)
 WORKLOADS = (Workload("200 changes", 200, files=1), Workload("10,000 changes", 10_000, files=1))
 WARM_UPS = 5
@@ -26,8 +27,8 @@ def measure(bench: Bench, given: Namespace) -> None:
     heads = ["rows", "batch", "automatic s", "strategy", "rewritten s", "marked s", "automatic / faster"]
     print(f"\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for rows in ROWS:
-        sources = {way: Source(bench.bronze, rows, _name(way, rows)) for way in BELOW_MB}
-        products = {way: _product(bench, way, rows) for way in BELOW_MB}
+        sources = {way: Source(bench.bronze, rows, _name(way, rows)) for way in FORCED}
+        products = {way: _product(bench, way, rows) for way in FORCED}
         for way, product in products.items():
             product.load(sources[way].load(files=1))
         for workload in WORKLOADS:
@@ -41,10 +42,9 @@ def _name(way: str, rows: int) -> str:
 
 
 def _product(bench: Bench, way: str, rows: int) -> Product:
-    config, below = bench.lake.config, BELOW_MB[way]
-    forced = {} if below is None else {"rewrite_below_mb": below}
-    automation = config.automation.model_copy(update=forced)
-    lake = open_lake(config.model_copy(update={"automation": automation}), marts=())
+    lake = open_lake(bench.lake.config, marts=())
+    lake.runtime.forced_strategy = FORCED[way]
+    lake.runtime.branches = bench.lake.runtime.branches
     return Product(lake, [target for target in lake.targets if target.name == _name(way, rows)])
 
 
@@ -59,12 +59,12 @@ def _repeat(
     name = f"{workload.name} of {rows:,} rows"
     for number in range(WARM_UPS + times):
         # Each round begins with another one.
-        for way in [*BELOW_MB][number % 3 :] + [*BELOW_MB][: number % 3]:
+        for way in [*FORCED][number % 3 :] + [*FORCED][: number % 3]:
             # A scan finds the files of all tables, so that those of another way must not be there yet.
             taken = bench.measured(products[way].apply, sources[way].changes(workload))
             if number >= WARM_UPS:
                 bench.results.note(name, way, taken)
-    seconds = {way: bench.results.seconds(name, way) for way in BELOW_MB}
+    seconds = {way: bench.results.seconds(name, way) for way in FORCED}
     faster = min(seconds[REWRITTEN], seconds[MARKED])
     strategy = "/".join(batch.strategy for batch in products[AUTOMATIC].results)
     cells = [f"{rows:,}", workload.name, f"{seconds[AUTOMATIC]:.2f}", strategy]
@@ -75,7 +75,7 @@ def _repeat(
 def main() -> None:
     """The command line."""
     given = options(__doc__, rows=max(ROWS), repeat=9, memory="3g").parse_args()
-    with opened("strategies", given, [_name(way, rows) for way in BELOW_MB for rows in ROWS]) as bench:
+    with opened("strategies", given, [_name(way, rows) for way in FORCED for rows in ROWS]) as bench:
         measure(bench, given)
 
 

@@ -27,6 +27,7 @@ from lake_assets.commands.setup.advise_cli import advise
 from lake_assets.commands.setup.new_cli import new
 from lake_assets.commands.setup.schema_cli import schema
 from lake_assets.commands.show.console import messages, results
+from lake_assets.config import Strategy
 from lake_assets.config.config_file import ConfigError, lake_path, load_lake
 from lake_assets.errors import CatalogUnavailable, DocumentError, LakeError
 from lake_assets.spark.preflight import PreflightError
@@ -164,9 +165,15 @@ def sync(
     source: Annotated[str | None, typer.Option(help="Only this source.")] = None,
     table: Table = None,
     gold: Annotated[bool, typer.Option(help="Compute the marts too.")] = True,
+    strategy: Annotated[
+        Strategy | None,
+        typer.Option(
+            help="Write every batch of changes so, whatever the size of its table (`mode: current`)."
+        ),
+    ] = None,
 ) -> None:
     """Scan the sources, apply new files, and compute marts: the main job without the UI."""
-    raise typer.Exit(run_sync(context.obj, source, table, gold))
+    raise typer.Exit(run_sync(context.obj, source, table, gold, strategy=strategy))
 
 
 @app.command()

@@ -12,7 +12,7 @@ from pyiceberg.catalog import Catalog
 from lake_assets.bronze.log.file_log import FileLog
 from lake_assets.bronze.quarantine.quarantine_log import Quarantine
 from lake_assets.bronze.scan.strays import StrayLog
-from lake_assets.config import LakeConfig
+from lake_assets.config import LakeConfig, Strategy
 from lake_assets.iceberg.catalog import open_catalog
 from lake_assets.iceberg.findings import Findings
 from lake_assets.schema.contract_log import ContractLog
@@ -36,6 +36,8 @@ class LakeRuntime:
         self.aws = Aws(lake.secrets)
         self.branches: KeptBranches | None = None
         """Set in a process that applies many batches."""
+        self.forced_strategy: Strategy | None = None
+        """Set by `lake-assets sync --strategy`."""
 
     @cached_property
     def catalog(self) -> Catalog:

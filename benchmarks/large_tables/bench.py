@@ -10,6 +10,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import psutil
@@ -19,6 +20,7 @@ from benchmarks.large_tables.contenders import TextbookMerge, TooSlow
 from benchmarks.large_tables.results import NOT_MEASURED, Measured, Results, sizes
 from benchmarks.large_tables.workloads import COLUMNS, Source
 from lake_assets.config import LakeConfig
+from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.spark.connect_server import ConnectServer
 from lake_assets.spark.preflight import free_port
@@ -125,7 +127,9 @@ def _lake(folder: Path, remote: str, memory: str, tables: Iterable[str]) -> Lake
         "automation": {"max_files_per_batch": 1_000},
         "sources": {"bench": source},
     }
-    return open_lake(LakeConfig.model_validate(config), marts=())
+    lake = open_lake(LakeConfig.model_validate(config), marts=())
+    lake.runtime.branches = KeptBranches(timedelta(days=1))  # as in the continuous run
+    return lake
 
 
 def assert_same(tables: Mapping[str, DataFrame | None], expected: int) -> None:

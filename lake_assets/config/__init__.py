@@ -4,7 +4,7 @@ A module for each part of the file. Not here: reading the file and the environme
 setting.
 """
 
-from lake_assets.config.automation import ContinuousConfig, MaintenanceConfig
+from lake_assets.config.automation import ContinuousConfig, MaintenanceConfig, Strategy
 from lake_assets.config.aws.access import AwsAccess, SecretsConfig
 from lake_assets.config.base import (
     UNDECIDED,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lake_assets.commands.show.console import messages, results
+from lake_assets.config import Strategy
 from lake_assets.words import many
 
 if TYPE_CHECKING:
@@ -19,7 +20,14 @@ out = results()
 err = messages()
 
 
-def run_sync(path: Path, source: str | None, table: str | None, gold: bool, layers: bool = False) -> int:
+def run_sync(
+    path: Path,
+    source: str | None,
+    table: str | None,
+    gold: bool,
+    layers: bool = False,
+    strategy: Strategy | None = None,
+) -> int:
     """Applies pending files, of one source or table if given, and prints the result. Returns the exit code."""
     from lake_assets.alarms.alarm_log import AlarmLog
     from lake_assets.alarms.send_alarms import send_alarms
@@ -28,6 +36,7 @@ def run_sync(path: Path, source: str | None, table: str | None, gold: bool, laye
     from lake_assets.rounds.pending_work import find_work
 
     lake = opened(path, source, table, spark=False)
+    lake.runtime.forced_strategy = strategy
     start = time.perf_counter()
     with ProgressBar(err) as bar:
         may_compute = gold and not lake.broken

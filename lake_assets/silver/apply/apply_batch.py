@@ -22,14 +22,14 @@ from pyspark.errors import PySparkException
 from lake_assets.bronze.checked.staging import PREFIX, Staging
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.log_record import LoggedFile
-from lake_assets.config import Mode
+from lake_assets.config import Mode, Strategy
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import all_touched
 from lake_assets.silver.write.append_only_tables import append, replace_log
-from lake_assets.silver.write.batch import REWRITE, BatchResult, Written
+from lake_assets.silver.write.batch import BatchResult, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
@@ -43,6 +43,7 @@ from lake_assets.silver.write.commit import (
 )
 from lake_assets.silver.write.compare_rewritten import recognised
 from lake_assets.silver.write.current.upsert import replace_keys, replace_states, replace_table
+from lake_assets.silver.write.expected_seconds import expected_seconds
 from lake_assets.silver.write.full_row import replace_all_rows, replace_rows
 from lake_assets.silver.write.history_and_soft_delete import load_versions, replace_versions
 
@@ -50,10 +51,10 @@ logger = logging.getLogger(__name__)
 
 BeforePublish = Callable[[BatchContext, Attempt], None]
 """Called when all is on the branch; if it raises, nothing is published."""
-Strategy = Callable[[BatchReader, Reading, Attempt], Written]
+WriteStrategy = Callable[[BatchReader, Reading, Attempt], Written]
 """Writes the rows of a batch's reading to the branch of an attempt."""
 
-STRATEGIES: dict[Mode, tuple[Strategy, Strategy]] = {
+STRATEGIES: dict[Mode, tuple[WriteStrategy, WriteStrategy]] = {
     Mode.CURRENT: (replace_table, replace_keys),
     Mode.FULL_ROW: (replace_all_rows, replace_rows),
     Mode.SOFT_DELETE: (load_versions, replace_versions),
@@ -172,7 +173,7 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
     context = reader.context
     result = _result(reader, written)
     before = context.position.snapshot_id
-    if written.strategy != REWRITE:  # which is one commit
+    if written.strategy != Strategy.REWRITE:  # which is one commit
         _, head = branch_head(context, current)
         before = head.snapshot_id
     with context.watch.stage("write"):
@@ -229,4 +230,5 @@ def _result(reader: BatchReader, written: Written) -> BatchResult:
         first_commit_at=seen.min_commit_ts if landed else None,
         files_quarantined=sum(one.row is None for one in held),
         seconds=dict(context.watch.seconds),
+        expected_seconds=expected_seconds(context.table, batch.kind, written.strategy, seen.rows),
     )

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from lake_assets.spark.checkpoint import Observed
 
-REWRITE = "rewrite"
-"""Strategy of a batch whose only commit replaces all of a table's files by the remaining rows and the new ones."""
 NO_KEY = "the table can have none of the batch's keys"
 """Reason to append without a delete."""
 OPERATIONS = {"I": "inserted", "U": "updated", "D": "deleted"}
@@ -124,6 +122,8 @@ class BatchResult:
     published_at: datetime | None = None
     """UTC; None until the batch is published."""
     seconds: dict[str, float] = field(default_factory=dict)
+    expected_seconds: float | None = None
+    """Until its last commit, by the table's earlier batches: see `expected_seconds.py`."""
 
     @property
     def passage(self) -> Passage | None:
@@ -151,6 +151,7 @@ class BatchResult:
             "rows-behind-cut": self.rows_behind_cut,
             "min-sequence": self.min_sequence or NO_CHANGES,
             "seconds": round(sum(self.seconds.values()), 3),  # until its last commit
+            "expected-seconds": "" if self.expected_seconds is None else self.expected_seconds,
             **{f"rows-{name}": self.by_op[op] for op, name in OPERATIONS.items()},
         }
         properties = {f"{BATCH}{name}": str(value) for name, value in figures.items() if value != ""}

@@ -14,6 +14,7 @@ from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.inspect import UnreadableFile
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import Held
+from lake_assets.config import Strategy
 from lake_assets.iceberg.table_io import current_snapshot, summary
 from lake_assets.runtime import LakeRuntime
 from lake_assets.schema.contract import Contracts
@@ -112,6 +113,9 @@ class BatchContext:
         never is: a commit must touch only the changed partitions, because marts recompute those days."""
         if self.target.partition_by:
             return "the table has partitions"
+        forced = self.runtime.forced_strategy
+        if forced is not None and self.position.rows:
+            return "--strategy forces it" if forced is Strategy.DELETE_AND_APPEND else None
         if not 0 < self.position.rows <= SMALL_ROWS:
             return f"the table has {many(self.position.rows, 'row')}"
         size = int(summary(current_snapshot(self.table)).get("total-files-size", "-1")) / 2**20
@@ -122,7 +126,14 @@ class BatchContext:
 
     def rewrites(self, keys: int) -> bool:
         """Whether a batch of so many keys replaces the whole table."""
-        return self.why_marked is None and 0 < keys <= SMALL_ROWS
+        most = keys if self.runtime.forced_strategy else SMALL_ROWS
+        return self.why_marked is None and 0 < keys <= most
+
+    @property
+    def why_rewritten(self) -> str:
+        """For a batch that does."""
+        rows = f"the table has {many(self.position.rows, 'row')}"
+        return f"{rows}, and --strategy forces it" if self.runtime.forced_strategy else rows
 
     def why_not_rewritten(self, keys: int) -> str:
         """For a batch of so many keys that does not."""

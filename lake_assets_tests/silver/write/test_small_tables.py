@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.config import Strategy
 from lake_assets.errors import RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.apply import apply_batch as apply
@@ -74,6 +75,40 @@ def test_which_tables_are_marked(
     )
     new = heavy.apply(("I", 100))
     assert (new.strategy, new.reason) == ("append", "the table can have none of the batch's keys")
+
+
+@pytest.mark.parametrize("forced", Strategy)
+def test_a_strategy_that_a_command_forces(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forced: Strategy
+) -> None:
+    monkeypatch.setattr(batch_context, "SMALL_ROWS", 2 if forced is Strategy.REWRITE else 100)
+    monkeypatch.setattr(rewrite, "SMALL_ROWS", 2)
+    items = SmallTable(tmp_path)
+    items.load(1, 2, 3)
+    assert chosen(items)[0] != forced
+    items.bench.lake.runtime.forced_strategy = forced
+    strategy, reason = chosen(items)
+    assert (strategy, "--strategy forces it" in reason) == (forced, True)
+    batch = items.apply(("U", 1), ("I", 4), ("D", 2), ("U", 9))
+    assert (batch.strategy, batch.rows, batch.rows_removed, batch.unseen_updates) == (forced, 4, 2, 1)
+    by_day = SmallTable(tmp_path / "days", ITEMS | {"partition_by": ["day(at)"]})
+    by_day.load(1, 2)
+    by_day.bench.lake.runtime.forced_strategy = forced
+    assert chosen(by_day) == ("delete_and_append", f"the table has partitions{FORESEEN}"), "not rewritten"
+
+
+def test_a_batch_is_expected_to_take_what_similar_ones_took(spark: SparkSession, tmp_path: Path) -> None:
+    items = SmallTable(tmp_path)
+    items.load(*range(8))
+    first = items.apply(("U", 1), ("U", 2))
+    assert first.expected_seconds is None
+    took = items.bench.summary()["lake.batch.seconds"]
+    second = items.apply(("U", 3), ("U", 4), ("U", 5))
+    assert second.expected_seconds == float(took)
+    assert items.bench.summary()["lake.batch.expected-seconds"] == took
+    assert items.apply(*(("I", 100 + number) for number in range(40))).expected_seconds is None, "more rows"
+    items.bench.lake.runtime.forced_strategy = Strategy.DELETE_AND_APPEND
+    assert items.apply(("U", 1), ("U", 2)).expected_seconds is None, "another strategy"
 
 
 def chosen(table: SmallTable) -> tuple[str, str]:

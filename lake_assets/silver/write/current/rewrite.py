@@ -10,25 +10,26 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lake_assets.config import Strategy
 from lake_assets.iceberg.publish import Attempt
-from lake_assets.silver.write.batch import REWRITE, Written
-from lake_assets.silver.write.batch_context import BatchContext
+from lake_assets.silver.changes.key_states import broadcast_if_few
+from lake_assets.silver.write.batch import Written
+from lake_assets.silver.write.batch_context import SMALL_ROWS, BatchContext
 from lake_assets.silver.write.commit import in_table_columns, on_branch, same_key
 from lake_assets.spark.checkpoint import Observed
-from lake_assets.words import many
 
 
 def rewritten(context: BatchContext, current: Attempt, keys: DataFrame, written: Written) -> Written:
     """The same batch, whose images replace the rows of the keys, as the commit of the whole table."""
     assert written.images is not None, "the new rows of the keys"
-    kept, observed = kept_rows(context, current, keys)
+    kept, observed = kept_rows(context, current, broadcast_if_few(keys, written.keys))
     new = in_table_columns(written.images, context.target)
     rows = in_table_columns(kept, context.target).union(new)
     return replace(
         written,
-        strategy=REWRITE,
-        reason=f"the table has {many(context.position.rows, 'row')}",
-        images=rows.coalesce(1),
+        strategy=Strategy.REWRITE,
+        reason=context.why_rewritten,
+        images=rows.coalesce(1) if context.position.rows <= SMALL_ROWS else rows,
         is_whole=True,
         kept=observed,
     )
@@ -37,7 +38,5 @@ def rewritten(context: BatchContext, current: Attempt, keys: DataFrame, written:
 def kept_rows(context: BatchContext, current: Attempt, keys: DataFrame) -> tuple[DataFrame, Observed]:
     """The rows that have none of the keys, and their number once they have been computed."""
     observed = Observed()
-    rows = on_branch(context, current).join(
-        F.broadcast(keys.alias("k")), same_key(context.target), "left_anti"
-    )
+    rows = on_branch(context, current).join(keys.alias("k"), same_key(context.target), "left_anti")
     return observed.on(rows, F.count(F.lit(1)).alias("rows")), observed
