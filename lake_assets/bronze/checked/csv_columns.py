@@ -9,9 +9,10 @@ spelling (`bronze/reader/casts.py`).
 
 from collections.abc import Iterator, Mapping
 from functools import reduce
-from io import BufferedReader, RawIOBase
+from io import RawIOBase
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
@@ -19,7 +20,7 @@ from pyarrow import csv
 from lake_assets.bronze.checked.dms_columns import Unusable, all_true
 from lake_assets.bronze.checked.image_types import image_type
 from lake_assets.bronze.files.content import chunks
-from lake_assets.bronze.files.csv_dialect import CsvDialect
+from lake_assets.bronze.files.csv_dialect import QUOTE, CsvDialect
 from lake_assets.bronze.files.formats import Layout, before_image
 from lake_assets.bronze.log.log_record import LoggedFile
 from lake_assets.config import DmsSettings, Mode, TableConfig
@@ -87,7 +88,8 @@ def _texts(store: ObjectStore, file: LoggedFile, layout: Layout, dms: DmsSetting
     dialect = CsvDialect.of(dms)
     repeating = {dms.operation_column, dms.timestamp_column_name}
     words = pa.dictionary(pa.int32(), pa.string())
-    content = BufferedReader(_Content(chunks(store, file.path, file.compression)), BLOCK)
+    pieces = chunks(store, file.path, file.compression)
+    content = _Content(pieces, quoted=dialect.quoted)
     found = csv.open_csv(
         content,
         csv.ReadOptions(
@@ -111,24 +113,44 @@ def _texts(store: ObjectStore, file: LoggedFile, layout: Layout, dms: DmsSetting
 
 
 class _Content(RawIOBase):
-    """The pieces of a file's content as a stream."""
+    """The pieces of a file's content as a stream, of which Arrow reads block after block.
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._rest = memoryview(b"")
+    No block ends with a carriage return: Arrow would drop a newline at the beginning of the next one, also inside of
+    quotes.
+    """
+
+    def __init__(self, pieces: Iterator[bytes], *, quoted: bool) -> None:
+        self._pieces, self._quoted = pieces, quoted
+        self._rest = b""
+        self._inside = False
+        """Whether the next piece begins inside of quotes: after an odd number of them."""
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        if not self._rest:
-            piece = next(self._pieces, b"")
-            if b"\r" in piece:
-                raise Unusable  # Arrow ends a record there, too
-            self._rest = memoryview(piece)
-        taken = min(len(buffer), len(self._rest))
-        buffer[:taken], self._rest = self._rest[:taken], self._rest[taken:]
-        return taken
+    def read(self, size: int = -1) -> bytes:
+        """At most so many bytes; none at the end."""
+        waiting, length = [self._rest], len(self._rest)
+        while length < size and (piece := next(self._pieces, b"")):
+            self._refuse_returns(piece)
+            waiting.append(piece)
+            length += len(piece)
+        content = b"".join(waiting)
+        block = content[:size].rstrip(b"\r")
+        if content and not block:
+            raise Unusable
+        self._rest = content[len(block) :]
+        return block
+
+    def _refuse_returns(self, piece: bytes) -> None:
+        """Raises Unusable for a carriage return outside of quotes: Arrow ends a record there, too."""
+        if b"\r" in piece:
+            values = np.frombuffer(piece, np.uint8)
+            quotes = np.flatnonzero(values == QUOTE[0])
+            before = np.searchsorted(quotes, np.flatnonzero(values == ord("\r")))
+            if not self._quoted or np.any((before + self._inside) % 2 == 0):
+                raise Unusable
+        self._inside ^= piece.count(QUOTE) % 2 == 1
 
 
 def _written_images(images: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, Any]:

@@ -4,7 +4,8 @@ Here: every type and many spellings of its values, and the forms of a file. Not 
 (`silver/write/test_csv_as_read.py`), operations, times and sequences (`test_parquet_values.py`).
 """
 
-from collections.abc import Mapping
+import random
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
+from lake_assets.bronze.checked import csv_columns
 from lake_assets.bronze.checked.csv_columns import _plain, decoded, decoded_types, may_be_decoded
 from lake_assets.bronze.checked.dms_columns import FAULTS, Unusable
 from lake_assets.bronze.files.formats import Layout
@@ -112,7 +114,9 @@ def test_a_usual_file(tmp_path: Path) -> None:
     ("content", "dms"),
     [
         (b"I,1,a\r\n,2,3.50\n", {}),
-        (b'I,1,"a\r\nb",2,3.50\n', {}),
+        (b"I,1,a\rb,2,3.50\n", {}),
+        (b'I,1,"a",2,3.50\r\n', {}),
+        (b'I,1,"a\rb",2,3.50\n', {"rfc_4180": False}),
         (b"I,1,a note,2\n", {}),
         (b"I,1,a note,2,3.505\n", {}),
         (b"I,1,a note,0x10,3\n", {}),
@@ -130,6 +134,38 @@ def test_a_usual_file(tmp_path: Path) -> None:
 )
 def test_what_is_left_to_spark(tmp_path: Path, content: bytes, dms: dict[str, Any]) -> None:
     assert found(tmp_path, content, **dms) is None
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_carriage_returns_inside_of_quotes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """As Windows ends the lines of a text. Pieces and blocks end anywhere."""
+    chance = random.Random(seed)
+    marks = ["\r\n", "\r", "\n", '"', ",", "a", "é", "", "\r\r"]
+    notes = ["".join(chance.choices(marks, k=chance.randrange(9))) for _ in range(60)]
+    fields = ('"' + note.replace('"', '""') + '"' for note in notes)
+    content = "".join(f"I,{n},{field},2,3.50\n" for n, field in enumerate(fields)).encode()
+
+    def pieces(*given: Any) -> Iterator[bytes]:
+        left = content
+        while left:
+            size = chance.randrange(1, 40)
+            yield left[:size]
+            left = left[size:]
+
+    monkeypatch.setattr(csv_columns, "chunks", pieces)
+    monkeypatch.setattr(csv_columns, "BLOCK", 300)
+    rows = found(tmp_path, content)
+    assert rows is not None
+    assert [row[2] for row in rows] == notes
+
+
+@pytest.mark.parametrize("end", [b"a\r", b'"a"\r', b'""\r', b"\ra", b'"a\n"\r'])
+def test_a_carriage_return_outside_of_quotes_after_some_inside(tmp_path: Path, end: bytes) -> None:
+    first = b'I,1,"a\r\nb",2,3.50\n'
+    assert found(tmp_path, first + b"I,2,b,2,3.50\n") is not None
+    assert found(tmp_path, first + b"I,2," + end + b",2,3.50\n") is None
 
 
 @pytest.mark.parametrize(
