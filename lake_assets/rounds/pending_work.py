@@ -77,6 +77,8 @@ class PendingWork:
     """Tables that have a batch."""
     marts: bool
     """Whether a mart may have something to compute or to report."""
+    rows: int = 0
+    """Of the tables and of their pending files."""
 
     @property
     def idle(self) -> bool:
@@ -118,7 +120,8 @@ def find_work(
     result.seconds["bronze"] = time.perf_counter() - start
     # Tables that are about to be applied may make marts stale: the caller checks again afterwards.
     marts = gold and bool(lake.marts) and (bool(plan.ready) or _marts_pending(lake, lake.marts))
-    return PendingWork(result, found, plan.ready, marts)
+    rows = sum(state.position.rows + sum(file.rows or 0 for file in state.pending) for state in plan.states)
+    return PendingWork(result, found, plan.ready, marts, rows)
 
 
 def _list_files(lake: Lake, source: str, result: SyncResult) -> Discovery | None:

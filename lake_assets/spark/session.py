@@ -68,6 +68,10 @@ KEEPALIVE = {
 }
 
 
+_STARTING = threading.Lock()
+"""Of the process, which has one JVM, however many lakes it opens."""
+
+
 class SparkRefused(PreflightError):
     """A Spark Connect server answers, but refuses this user's token."""
 
@@ -108,6 +112,7 @@ class SparkSessions:
         self._secrets = secrets if refers(lake) else None
         self._connects = lake.spark.mode == "connect"
         self._spark_log = spark_log
+        self._is_brief = False
         self._lock = threading.Lock()
         self._with_secrets: LakeConfig | None = None if self._secrets else lake
         """The configuration of the sessions that are open."""
@@ -148,8 +153,10 @@ class SparkSessions:
     def _drop(self) -> None:
         self._roots, self._idle = {}, {False: [], True: []}
 
-    def begin(self) -> None:
-        """Starts Spark, or connects to it, in the background. `root` waits for that, and tries again if it failed."""
+    def begin(self, *, brief: bool = False) -> None:
+        """Starts Spark, or connects to it, in the background. `root` waits for that, and tries again if it failed.
+        `brief`: see `spark_conf`."""
+        self._is_brief = brief
         threading.Thread(target=self._begun, name="spark-start", daemon=True).start()
 
     def _begun(self) -> None:
@@ -183,13 +190,14 @@ class SparkSessions:
     def _embedded(self, lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":
         from pyspark.sql import SparkSession
 
-        if not has_jvm():  # a running one shows that Java is there, and the check starts Java
-            check_java()
-        _quiet_pyspark()
-        conf = spark_conf(lake)
-        with _opened(self._spark_log) as log:
-            _launch_jvm(conf, log)
-        return _new(SparkSession.builder.config(map={**conf}).getOrCreate(), lake, more)
+        with _STARTING:
+            if not has_jvm():  # a running one shows that Java is there, and the check starts Java
+                check_java()
+            _quiet_pyspark()
+            conf = spark_conf(lake, brief=self._is_brief)
+            with _opened(self._spark_log) as log:
+                _launch_jvm(conf, log)
+            return _new(SparkSession.builder.config(map={**conf}).getOrCreate(), lake, more)
 
     def _connected(self, lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":
         remote = lake.spark.remote

@@ -26,13 +26,16 @@ CLASS_ARCHIVE = Path(sys.prefix) / "spark_classes.jsa"
 """Classes of Spark in the form in which Java loads them fastest, as `fetch.py` has written them."""
 CHEAP_PROCESSES = "-Djdk.lang.Process.launchMechanism=VFORK"
 """Hadoop's local file system starts `chmod` three times a file, which by default takes Java two processes."""
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+"""Its code is slower than that of the second one, which takes half of the processor time of a Spark's first minute."""
 FAIR_POOLS = Path(__file__).with_name("fair_pools.xml")
 S3_EXCLUDES = "software.amazon.awssdk:bundle"
 """A dependency of hadoop-aws of 600 MB; the lake uses only the two AWS modules above."""
 
 
-def spark_conf(lake: LakeConfig) -> dict[str, str]:
-    """All settings of the session. Those of `spark.conf` in lake.yaml win; its jars are added to the lake's."""
+def spark_conf(lake: LakeConfig, *, brief: bool = False) -> dict[str, str]:
+    """All settings of the session. Those of `spark.conf` in lake.yaml win; its jars are added to the lake's. `brief`:
+    of a process that reads few rows and ends, so that Java's second compiler would cost more than it gains."""
     packages = [ICEBERG]
     if lake.catalog.type == "sqlite":
         packages.append(SQLITE_JDBC)
@@ -70,7 +73,7 @@ def spark_conf(lake: LakeConfig) -> dict[str, str]:
     }
     if lake.spark.mode == "embedded":
         # Its process has work for minutes at most, of which Java's default collector takes a larger share.
-        conf["spark.driver.extraJavaOptions"] = "-XX:+UseParallelGC"
+        conf["spark.driver.extraJavaOptions"] = "-XX:+UseParallelGC" + (f" {FIRST_COMPILER}" if brief else "")
     # Pairs, because sources may share a bucket, and only one of them may have its S3 settings.
     buckets = [
         (source.location.removeprefix("s3://").split("/")[0], source.s3)

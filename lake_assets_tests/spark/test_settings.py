@@ -13,6 +13,7 @@ from lake_assets.spark import settings
 from lake_assets.spark.settings import ICEBERG, S3_EXCLUDES, S3_JARS, SQLITE_JDBC, spark_conf
 from lake_assets_tests.helpers.lakes.small_lakes import lake_config
 
+OPTIONS = "spark.driver.extraJavaOptions"
 JARS = "spark.jars.packages"
 ROLE = "arn:aws:iam::123456789012:role/spark-reader"
 
@@ -83,6 +84,16 @@ def java(*options: str) -> str:
     """The standard output of Java, whose version is on the other one."""
     program = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if "JAVA_HOME" in os.environ else "java"
     return subprocess.run([program, *options], check=True, capture_output=True, text=True).stdout
+
+
+def test_only_a_brief_process_goes_without_the_second_compiler(tmp_path: Path) -> None:
+    def compiler(*, brief: bool, **spark: Any) -> bool:
+        conf = spark_conf(lake_config(tmp_path, spark={"conf": {}} | spark), brief=brief)
+        return settings.FIRST_COMPILER in conf.get(OPTIONS, "")
+
+    assert [compiler(brief=brief) for brief in (False, True)] == [False, True]
+    assert not compiler(brief=True, conf={OPTIONS: "-Xss2m"})
+    assert not compiler(brief=True, mode="connect", remote="sc://spark:15002")
 
 
 def test_roles_of_two_sources_have_one_sts(tmp_path: Path) -> None:

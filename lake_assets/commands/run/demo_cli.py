@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from lake_assets.commands.run.sync_cli import run_sync
+from lake_assets.commands.run.sync_cli import BRIEF_ROWS, run_sync
+from lake_assets.commands.setup.folder import SPARK_LOG, local_folder
 from lake_assets.commands.show.console import messages, results
 from lake_assets.config.config_file import load_lake
 from lake_assets.words import many
@@ -58,7 +59,7 @@ def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed
     from lake_assets.commands.show.show import show_comparison, show_rows
     from lake_assets.demo import demo_commands as demonstration
     from lake_assets.lake import open_lake
-    from lake_assets.spark.session import check_spark
+    from lake_assets.spark.session import SparkSessions, check_spark
 
     config = load_lake(context.obj)
     check_spark(config)
@@ -67,6 +68,9 @@ def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed
         flushed = demonstration.flush_leftovers(source)
     else:
         flushed = True
+        # The main job of this process takes the Spark that starts meanwhile.
+        log = local_folder(config, context.obj) / SPARK_LOG
+        SparkSessions(config, log).begin(brief=changes <= BRIEF_ROWS)
         generate_history(context.obj, changes, days, seed)
     code = run_sync(context.obj, None, None, True, layers=True)
     lake = open_lake(config)

@@ -12,7 +12,7 @@ import typer
 from lake_assets.bronze.log.file_log import TABLE as LOG_TABLE
 from lake_assets.commands.options import name_broken_marts
 from lake_assets.commands.run.warm_spark import on_running_server
-from lake_assets.commands.setup.folder import local_folder
+from lake_assets.commands.setup.folder import SPARK_LOG, local_folder
 from lake_assets.lake import Lake, open_lake, open_without_broken_marts
 from lake_assets.runtime import LakeRuntime
 from lake_assets.spark.session import check_spark
@@ -36,7 +36,7 @@ def opened(
     if source is not None and source not in config.sources:
         raise _unknown("source", source, config.sources)
     # Spark's messages go to a file: they would bury the command's own output.
-    log = local_folder(config, path) / "spark.log"
+    log = local_folder(config, path) / SPARK_LOG
     runtime = LakeRuntime(config, spark_log=log)
     lake = open_lake(config, runtime) if needs_marts else open_without_broken_marts(config, runtime)
     name_broken_marts(lake)

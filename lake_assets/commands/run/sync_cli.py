@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from lake_assets.lake import Lake
     from lake_assets.rounds.pending_work import PendingWork, SyncResult
 
+BRIEF_ROWS = 500_000
+"""Rows of a lake, up to which its work ends before Java's second compiler pays."""
 out = results()
 err = messages()
 
@@ -96,7 +98,7 @@ def _do(path: Path, lake: "Lake", work: "PendingWork", bar: "ProgressBar") -> "S
 
     if work.ready or work.marts:
         check_spark(lake.config)
-        lake.runtime.sessions.begin()
+        lake.runtime.sessions.begin(brief=work.rows <= BRIEF_ROWS)
     # Importing Dagster takes seconds, in which Spark starts.
     from lake_assets.orchestration.instance import dagster_instance
     from lake_assets.orchestration.sync import sync

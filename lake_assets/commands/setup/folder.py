@@ -7,6 +7,8 @@ from pathlib import Path
 
 from lake_assets.config import LakeConfig
 
+SPARK_LOG = "spark.log"
+
 
 def local_folder(lake: LakeConfig, path: Path) -> Path:
     """The folder of the catalog if that is a local file, else the folder of `path`, the lake.yaml."""
