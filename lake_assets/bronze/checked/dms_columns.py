@@ -22,8 +22,8 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.config import DmsSettings
 from lake_assets.errors import LakeError
 
-OPERATION, SEQUENCE = "_op", "_sequence"
-"""Columns of a file's changes, beside those of the key."""
+OPERATION, COMMIT_TS, SEQUENCE = "_op", "_commit_ts", "_sequence"
+"""Columns of a file's changes, beside those of the key, as a change log has them."""
 OLD_KEY = "_old_{place}"
 """Columns of changes that may move their key: the old key of those that do, else NULL."""
 _SAME_VALUES = {
@@ -70,7 +70,8 @@ class CheckedFile:
 
     figures: DmsFigures
     changes: pa.Table | None
-    """The key's columns of each row, in the file's order, and of changes the operation (I, U or D) and the sequence;
+    """The key's columns of each row, in the file's order, and of changes the operation (I, U or D), the time and the
+    sequence;
     None if the caller does not want them, or if a value may be another one in silver. `OLD_KEY` columns, if any of them
     moves its key."""
 
@@ -156,8 +157,20 @@ class DmsColumns:
         written = rows[self._operation].combine_chunks()
         words = [self._dms.operations.get(word, word) for word in written.dictionary.to_pylist()]
         operations = pa.array(words, pa.string()).take(written.indices)
-        old = self._old_keys(rows, key, operations)
-        return pa.table(found | {OPERATION: operations, SEQUENCE: _texts(rows[self._sequence])} | old)
+        own = {
+            OPERATION: operations,
+            COMMIT_TS: self._commit_times(rows),
+            SEQUENCE: _texts(rows[self._sequence]),
+        }
+        return pa.table(found | own | (self._old_keys(rows, key, operations) if key else {}))
+
+    def _commit_times(self, rows: pa.Table) -> pa.Array:
+        """Of rows whose times are usable; NULL without them."""
+        kind = pa.timestamp("us", "UTC")
+        if self._time is None:
+            return pa.nulls(rows.num_rows, kind)
+        written = rows[self._time].combine_chunks()
+        return pc.cast(written.dictionary, pa.timestamp("us")).cast(kind).take(written.indices)
 
     def _old_keys(
         self, rows: pa.Table, key: Sequence[str], operations: pa.Array

@@ -1,6 +1,7 @@
 """The files of a batch in groups that are read in the same way.
 
-Here: which these are. Not here: reading them (`reading.py`), parts of files (`silver/plan/parts.py`). Pure.
+Here: which these are, and whether their columns are silver's. Not here: reading them (`reading.py`), parts of files
+(`silver/plan/parts.py`). Pure.
 """
 
 from collections import defaultdict
@@ -8,8 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.config import Mode
 from lake_assets.schema.contract import Contracts, ContractVersion
 from lake_assets.silver.plan.parts import Part
+from lake_assets.silver.table.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,9 @@ class FileGroup:
         return [parts[0].file for parts in self.by_path.values()]
 
 
-def file_groups(parts: Sequence[Part], contracts: Contracts, reopened: Collection[int]) -> list[FileGroup]:
+def file_groups(
+    parts: Sequence[Part], contracts: Contracts, reopened: Collection[int] = ()
+) -> list[FileGroup]:
     """The groups by the version of their contract. `reopened`: offsets of files that were read before, for an earlier
     cut."""
     groups: dict[tuple[int, frozenset[str], str, bool], dict[str, list[Part]]] = defaultdict(dict)
@@ -45,3 +50,23 @@ def file_groups(parts: Sequence[Part], contracts: Contracts, reopened: Collectio
         for (number, gone, which, again), by_path in groups.items()
         if number == version.number
     ]
+
+
+def has_known_keys(version: ContractVersion, contracts: Contracts, target: Target) -> bool:
+    """Whether files of the version have the keys as silver has them."""
+    is_simple = target.mode is Mode.CURRENT and not target.may_be_partial
+    is_plain = not set(target.key) & set(target.config.mask)
+    return is_simple and is_plain and is_current(version, contracts, target)
+
+
+def is_current(version: ContractVersion, contracts: Contracts, target: Target) -> bool:
+    """Whether the version has silver's columns. One of the same name is another column if the first was dropped or
+    renamed in between."""
+    columns = version.contract.columns
+    unchanged = {column.name: column.name for column in columns}
+    return columns == target.image_columns and names_today(version, contracts, target) == unchanged
+
+
+def names_today(version: ContractVersion, contracts: Contracts, target: Target) -> dict[str, str]:
+    """By the version's name of a column, silver's."""
+    return contracts.names_today(version.number, drops=target.schema_changes.dropped == "drop")

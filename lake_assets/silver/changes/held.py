@@ -37,10 +37,17 @@ class HeldRows:
     key: Sequence[str]
     staging: Staging | None
 
+    @property
+    def every(self) -> DataFrame:
+        """All rows, in silver's columns."""
+        return self._in_silver(self.images)
+
     def rows(self, marks: Marks) -> DataFrame:
         """The rows that have a mark, in silver's columns."""
-        names = self.images.column_names
-        found = self._frame(self.images.filter(pa.array(marks)))
+        return self._in_silver(self.images.filter(pa.array(marks)))
+
+    def _in_silver(self, rows: pa.Table) -> DataFrame:
+        names, found = rows.column_names, self._frame(rows)
         return found.select(*(F.col(f"_{place}").alias(name) for place, name in enumerate(names)))
 
     def states(self, marks: Marks, columns: Collection[str]) -> DataFrame:

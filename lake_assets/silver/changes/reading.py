@@ -13,13 +13,12 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.checked import held_rows
 from lake_assets.bronze.checked.checked_files import checked_files
-from lake_assets.bronze.checked.dms_columns import CheckedFile, DmsFigures, all_differ
-from lake_assets.bronze.checked.held_rows import HeldFile
+from lake_assets.bronze.checked.dms_columns import SEQUENCE, CheckedFile, DmsFigures, all_differ
 from lake_assets.bronze.checked.staged_csv import StagedCsv
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.keys import FileKind
@@ -28,12 +27,19 @@ from lake_assets.bronze.quarantine.bad_rows import stop_for_missing_rows
 from lake_assets.bronze.reader.places import in_places, placed, plain
 from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.config import Mode
-from lake_assets.schema.contract import Contracts, ContractVersion
+from lake_assets.schema.contract import Contracts
 from lake_assets.schema.images import to_current_contract
 from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used
-from lake_assets.silver.changes.file_groups import FileGroup, file_groups
-from lake_assets.silver.changes.held import HeldRows, may_be_held
-from lake_assets.silver.changes.masking import masked, masked_images
+from lake_assets.silver.changes.file_groups import (
+    FileGroup,
+    file_groups,
+    has_known_keys,
+    is_current,
+    names_today,
+)
+from lake_assets.silver.changes.held import HeldRows
+from lake_assets.silver.changes.hold_batch import LOGS, hold_batch
+from lake_assets.silver.changes.masking import masked
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut, in_cut, observe_sides, with_sides
 from lake_assets.silver.plan.parts import Part
 from lake_assets.silver.table.change_events import ChangeFigures
@@ -84,8 +90,15 @@ class Reading:
         """All rows, in the order of the parts, where Spark need not read the files."""
         if whole is not None:
             self._files, self._staged = whole._files, whole._staged
-        elif self._is_read_whole and not self._hold_rows(staging):
-            self._check_files(staging)
+        elif self._is_read_whole:
+            held = None
+            is_wanted = self._are_changes if target.mode in LOGS else self._wants_last_changes
+            if is_wanted:
+                held = hold_batch(spark, store, target, parts, contracts, staging)
+            if held is not None:
+                self._files, self.held = held
+            else:
+                self._check_files(staging)
 
     @cached_property
     def _read_by_spark(self) -> "_Rows":
@@ -118,49 +131,21 @@ class Reading:
         """Else the files are not looked at before Spark reads them."""
         return self.cut is ALL_ROWS and all(part.only is None and not part.without for part in self.parts)
 
-    def _hold_rows(self, staging: Staging | None) -> bool:
-        """Whether the rows are here: of files that are not large, if their last changes can be found."""
-        size = sum(part.file.size for part in self.parts)
-        groups = file_groups(self.parts, self._contracts, self.cut.reopened)
-        is_few = size <= held_rows.MOST_BYTES and self._wants_last_changes
-        if not is_few or not all(map(self._has_known_keys, groups)):
-            return False
-        found: dict[int, HeldFile] = {}
-        for group in groups:
-            held = held_rows.held_files(
-                self._store,
-                group.files,
-                name=self._table,
-                table=group.version.contract.table(self._target.config, group.gone),
-                dms=group.version.contract.dms,
-            )
-            if held is None:
-                return False
-            found |= {file.offset: one for file, one in zip(group.files, held, strict=True)}
-        if not all(part.file.offset in found for part in self.parts):
-            return False  # a file is there twice
-        images = pa.concat_tables(found[part.file.offset].images for part in self.parts)
-        if not may_be_held(images, staging):
-            return False
-        images = masked_images(images, self._target.config.mask, self._target.salt)
-        self._files = {offset: one.checked for offset, one in found.items()}
-        self.held = HeldRows(self._spark, images, self._target.key, staging)
-        return True
-
     def _check_files(self, staging: Staging | None) -> None:
         """Sets what is known of the files before Spark reads them, if that is known of all."""
+        target = self._target
         found: dict[int, CheckedFile] = {}
         staged: list[StagedCsv] = []
         for group in file_groups(self.parts, self._contracts, self.cut.reopened):
             contract = group.version.contract
-            table = contract.table(self._target.config, group.gone)
+            table = contract.table(target.config, group.gone)
             checked = checked_files(
                 self._store,
                 group.files,
                 name=self._table,
                 table=table,
                 dms=contract.dms,
-                with_changes=self._has_known_keys(group) and self._wants_keys,
+                with_changes=self._wants_keys and has_known_keys(group.version, self._contracts, target),
                 staging=staging,
             )
             if checked is None:
@@ -169,18 +154,14 @@ class Reading:
             staged += checked[1]
         self._files, self._staged = found, staged
 
-    def _has_known_keys(self, group: FileGroup) -> bool:
-        """Whether the files have the keys as silver has them."""
-        target = self._target
-        is_simple = target.mode is Mode.CURRENT and not target.may_be_partial
-        is_plain = not set(target.key) & set(target.config.mask)
-        return is_simple and is_plain and self._is_current(group.version)
+    @property
+    def _are_changes(self) -> bool:
+        return all(part.file.kind is FileKind.CDC for part in self.parts)
 
     @property
     def _wants_last_changes(self) -> bool:
         """Whether the last change of each key is looked for before Spark reads the files."""
-        is_change = all(part.file.kind is FileKind.CDC for part in self.parts)
-        return self.rows_counted <= MOST_ROWS if is_change else not self.is_large
+        return self.rows_counted <= MOST_ROWS if self._are_changes else not self.is_large
 
     @property
     def _wants_keys(self) -> bool:
@@ -243,6 +224,17 @@ class Reading:
         return known if len(known) == len(self.parts) else None
 
     @property
+    def have_own_sequences(self) -> bool:
+        """Whether no two changes have the same sequence; False if it is not known before Spark reads the files."""
+        changes = self.changes_by_file
+        if changes is None:
+            return False
+        sequences = pa.chunked_array(
+            [chunk for table in changes.values() for chunk in table[SEQUENCE].chunks]
+        )
+        return bool(pc.count_distinct(sequences).as_py() == len(sequences))
+
+    @property
     def _checked(self) -> DmsFigures | None:
         """The figures of all parts, if their files have been checked."""
         if self._files is None:
@@ -284,8 +276,8 @@ class Reading:
             checked=self._files is not None,
             staged=staged,
         )
-        if not self._is_current(group.version):
-            names = self._names_today(group.version)
+        if not is_current(group.version, self._contracts, target):
+            names = names_today(group.version, self._contracts, target)
             changes = to_current_contract(
                 changes,
                 contract.columns,
@@ -296,17 +288,6 @@ class Reading:
             )
         # By today's names: also of a file that was written before its column was masked or renamed.
         return masked(changes, target.config.mask, target.matched_by, target.salt)
-
-    def _is_current(self, version: ContractVersion) -> bool:
-        """Whether the version has silver's columns. One of the same name is another column if the first was dropped or
-        renamed in between."""
-        columns = version.contract.columns
-        unchanged = {column.name: column.name for column in columns}
-        return columns == self._target.image_columns and self._names_today(version) == unchanged
-
-    def _names_today(self, version: ContractVersion) -> dict[str, str]:
-        drops = self._target.schema_changes.dropped == "drop"
-        return self._contracts.names_today(version.number, drops=drops)
 
     def checkpointed(self, rows: DataFrame, *observed: Observed) -> DataFrame:
         """Computes rows that derive from `good` now; fills the observations in their plan."""

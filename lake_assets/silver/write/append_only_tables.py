@@ -29,7 +29,7 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.commit import overwrite
+from lake_assets.silver.write.commit import overwrite, refuse_unforeseen
 from lake_assets.silver.write.compare_rewritten import not_in_log, rows_of_commits
 from lake_assets.silver.write.current.late_batch import refuse_missing
 from lake_assets.spark.checkpoint import Observed, checkpointed
@@ -51,12 +51,15 @@ def replace_log(reader: BatchReader, reading: Reading, current: Attempt) -> Writ
 def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Reads the batch; the commit that has the position appends its rows."""
     context = reader.context
+    known = _files_in_log(reader)
+    if not known and (held := _append_held(reader, reading, current)) is not None:
+        return held
     with context.watch.stage("read"):
         delta = reading.checkpointed(reading.good)
     seen = reader.check(reading)
     refuse_changes(context.target, reading, seen)
     rows, late = seen.used, is_late(seen.min_sequence, context.position.max_sequence)
-    if known := _files_in_log(reader):
+    if known:
         with context.watch.stage("repetitions"):
             delta = checkpointed(_without_known(context, known, delta))
             rows = delta.count()
@@ -71,6 +74,30 @@ def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     with context.watch.stage("touched_periods"):
         touched = touched_by_rows(context.target, images)
     return Written(strategy="append", keys=seen.used, rows=rows, images=images, touched=touched)
+
+
+def _append_held(reader: BatchReader, reading: Reading, current: Attempt) -> Written | None:
+    """Appends the rows that this process holds; None if they have to be compared, with each other or with applied
+    ones."""
+    context, seen = reader.context, reading.foreseen
+    if reading.held is None or seen is None or context.in_steps or context.retries or context.again:
+        return None
+    is_refused = context.target.mode is Mode.APPEND_LOG and seen.by_op["I"] < seen.rows
+    may_repeat = is_late(seen.min_sequence, context.position.max_sequence) or not reading.have_own_sequences
+    if is_refused or may_repeat:
+        return None
+    reader.check(reading, seen)
+    images = reading.held.every
+    with context.watch.stage("touched_periods"):
+        touched = touched_by_rows(context.target, images)
+    return Written(
+        strategy="append",
+        keys=seen.rows,
+        rows=seen.rows,
+        images=images,
+        touched=touched,
+        confirm=lambda kept: refuse_unforeseen(context, current, seen.rows),
+    )
 
 
 def refuse_changes(target: Target, reading: Reading, seen: ChangeFigures) -> None:

@@ -1,0 +1,68 @@
+"""Whether a batch's rows can be held in this process, and holding them.
+
+Here: which batches. Not here: reading the rows (`bronze/checked/held_rows.py`), giving them to Spark (`held.py`).
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lake_assets.bronze.checked import held_rows
+from lake_assets.bronze.checked.dms_columns import COMMIT_TS, OPERATION, SEQUENCE, CheckedFile
+from lake_assets.bronze.checked.held_rows import HeldFile
+from lake_assets.bronze.checked.staging import Staging
+from lake_assets.config import Mode
+from lake_assets.schema.contract import Contracts
+from lake_assets.silver.changes.file_groups import file_groups, has_known_keys, is_current
+from lake_assets.silver.changes.held import HeldRows, may_be_held
+from lake_assets.silver.changes.masking import masked_images
+from lake_assets.silver.plan.parts import Part
+from lake_assets.silver.table.targets import Target
+from lake_assets.storage.object_store import ObjectStore
+
+LOGS = (Mode.APPEND_LOG, Mode.CHANGE_LOG)
+
+
+def hold_batch(
+    spark: SparkSession,
+    store: ObjectStore,
+    target: Target,
+    parts: Sequence[Part],
+    contracts: Contracts,
+    staging: Staging | None,
+) -> tuple[dict[int, CheckedFile], HeldRows] | None:
+    """The files by offset, and all rows of the parts, which are whole files; a change log's with their operation, time
+    and sequence. None if Spark has to read one of them: they are large, or of another contract, or a value needs it."""
+    groups = file_groups(parts, contracts)
+    may_hold = is_current if target.mode in LOGS else has_known_keys
+    if target.may_be_partial or not all(may_hold(group.version, contracts, target) for group in groups):
+        return None
+    if sum(part.file.size for part in parts) > held_rows.MOST_BYTES:
+        return None
+    found: dict[int, HeldFile] = {}
+    for group in groups:
+        contract = group.version.contract
+        table = contract.table(target.config, group.gone)
+        held = held_rows.held_files(store, group.files, name=target.table, table=table, dms=contract.dms)
+        if held is None:
+            return None
+        found |= {file.offset: one for file, one in zip(group.files, held, strict=True)}
+    if not all(part.file.offset in found for part in parts):
+        return None  # a file is there twice
+    ordered = [found[part.file.offset] for part in parts]
+    images = masked_images(pa.concat_tables(one.images for one in ordered), target.config.mask, target.salt)
+    if target.mode is Mode.CHANGE_LOG:
+        images = _with_changes(images, [one.checked for one in ordered])
+    if not may_be_held(images, staging):
+        return None
+    files = {offset: one.checked for offset, one in found.items()}
+    return files, HeldRows(spark, images, target.key, staging)
+
+
+def _with_changes(images: pa.Table, files: Sequence[CheckedFile]) -> pa.Table:
+    names = [OPERATION, COMMIT_TS, SEQUENCE]
+    changes = pa.concat_tables(file.changes.select(names) for file in files if file.changes is not None)
+    for name in reversed(names):
+        images = images.add_column(0, name, changes[name])
+    return images
