@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import psutil
 from pyspark.sql import DataFrame, SparkSession
@@ -83,8 +84,11 @@ def options(description: str | None, *, rows: int, repeat: int, memory: str = "8
 
 
 @contextmanager
-def opened(name: str, given: Namespace, tables: Iterable[str] = ("items",)) -> Iterator[Bench]:
-    """A lake of these tables on a server of its own; prints and writes the results in the end."""
+def opened(
+    name: str, given: Namespace, tables: Iterable[str] | Mapping[str, Any] = ("items",)
+) -> Iterator[Bench]:
+    """A lake of these tables on a server of its own; prints and writes the results in the end. `tables`: their names,
+    or by name their sections of lake.yaml."""
     print(f"load average {os.getloadavg()[0]:.1f} before, {os.cpu_count()} cores, {given.memory} for Spark")
     results = Results(name, given.rows, given.repeat, given.memory)
     with tempfile.TemporaryDirectory(dir=given.folder) as place:
@@ -104,8 +108,10 @@ def opened(name: str, given: Namespace, tables: Iterable[str] = ("items",)) -> I
         results.write(given.out)
 
 
-def _lake(folder: Path, remote: str, memory: str, tables: Iterable[str]) -> Lake:
-    table = {"columns": COLUMNS, "primary_key": ["id"], "full_load_complete": "immediately"}
+def _lake(folder: Path, remote: str, memory: str, tables: Iterable[str] | Mapping[str, Any]) -> Lake:
+    if not isinstance(tables, Mapping):
+        items = {"columns": COLUMNS, "primary_key": ["id"], "full_load_complete": "immediately"}
+        tables = dict.fromkeys(tables, items)
     dms = {
         "add_column_name": True,
         "include_op_for_full_load": True,
@@ -115,7 +121,7 @@ def _lake(folder: Path, remote: str, memory: str, tables: Iterable[str]) -> Lake
     source = {
         "location": str(folder / "bronze"),
         "dms": dms,
-        "tables": {f"public.{name}": table for name in tables},
+        "tables": {f"public.{name}": section for name, section in tables.items()},
     }
     config = {
         "catalog": {"uri": str(folder / "catalog.db"), "warehouse": str(folder / "warehouse")},

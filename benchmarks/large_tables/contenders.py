@@ -163,9 +163,9 @@ class Floor:
         return None
 
 
-def newest(changes: str) -> str:
+def newest(changes: str, key: Sequence[str] = ("id",)) -> str:
     """The statement for the newest change of each key in a view."""
-    place = "row_number() OVER (PARTITION BY id ORDER BY change_seq DESC)"
+    place = f"row_number() OVER (PARTITION BY {', '.join(key)} ORDER BY change_seq DESC)"
     return f"SELECT * FROM (SELECT *, {place} AS newest FROM {changes}) WHERE newest = 1"
 
 
