@@ -55,6 +55,9 @@ class LastChanges:
     """Each key of the batch once, also those from which a row moved."""
     fingerprint: int
     """Of the sequences of the last changes: see `fingerprint`."""
+    if_new: tuple[int, int] | None = None
+    """The range of the keys that came and went within one transaction. They have no row in the end only if the table
+    had none of them; None if there are no such keys."""
 
     def keys_in(self, spark: SparkSession) -> DataFrame:
         """The batch's keys, in columns that are named as those of events."""
@@ -114,7 +117,8 @@ def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range
         return None
     begins = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0))
     ends = np.append(begins[1:], len(order)) - 1
-    if _had_two_rows(events, kinds, order, begins, ends):
+    passing = _passing(events, kinds, order, begins, ends)
+    if passing is None or (len(passing) and not has_range):
         return None
     first, last = kinds[order[begins]], kinds[order[ends]]
     has_row = ~np.isin(last, (_D, _AWAY))
@@ -144,6 +148,7 @@ def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range
         counts=counts,
         keys=events.select(key).take(pa.array(np.sort(order[ends]))).rename_columns(key_columns(key)),
         fingerprint=int(np.bitwise_xor.reduce(low_digits)),
+        if_new=_ends_of(events[key[0]].take(pa.array(passing))) if len(passing) else None,
     )
 
 
@@ -209,19 +214,27 @@ def _sequences(rows: pa.Table, chosen: _Numbers) -> tuple[_Numbers, _Numbers]:
     return np.asarray(high, np.int64), np.asarray(low, np.int64)
 
 
-def _had_two_rows(
+def _passing(
     events: pa.Table, kinds: NDArray[np.int8], order: _Numbers, begins: _Numbers, ends: _Numbers
-) -> bool:
-    """Whether a key may have had two rows for a moment: its last event takes a row away, in the transaction in which
-    the last one arrived."""
-    several = (ends > begins) & np.isin(kinds[order[ends]], (_D, _AWAY))
-    arrives = np.isin(kinds[order], (_I, _HERE))
+) -> _Numbers | None:
+    """An event of each key that came and went within one transaction. None if another key may have had two rows for a
+    moment: its last event takes a row away, in the transaction in which the last one arrived."""
+    arrives, leaves = np.isin(kinds[order], (_I, _HERE)), np.isin(kinds[order], (_D, _AWAY))
     arrived = np.maximum.reduceat(np.where(arrives, np.arange(len(order)), -1), begins)
-    chosen = several & (arrived >= 0)
-    if not chosen.any():
-        return False
-    inserted, deleted = order[arrived[chosen]], order[ends[chosen]]
-    return bool(np.any(_commits(events, inserted) == _commits(events, deleted)))
+    lost = np.flatnonzero((ends > begins) & leaves[ends] & (arrived >= 0))
+    last_commit = _commits(events, order[ends[lost]])
+    is_doubtful = _commits(events, order[arrived[lost]]) == last_commit
+    times = np.add.reduceat(arrives.astype(np.int64) - leaves, begins)[lost]
+    passes = arrives[begins[lost]] & (times == 0) & (_commits(events, order[begins[lost]]) == last_commit)
+    if np.any(is_doubtful & ~passes):
+        return None
+    found: _Numbers = order[begins[lost[is_doubtful]]]
+    return found
+
+
+def _ends_of(numbers: pa.ChunkedArray) -> tuple[int, int]:
+    found = pc.min_max(numbers)
+    return found["min"].as_py(), found["max"].as_py()
 
 
 def _commits(rows: pa.Table, chosen: _Numbers) -> _Numbers:

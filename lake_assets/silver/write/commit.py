@@ -155,19 +155,21 @@ def count_unseen(context: BatchContext, updated: DataFrame, counts: Counts, remo
 
 def _may_have_some(context: BatchContext, counts: Counts) -> bool:
     """Whether the table may have one of the batch's keys."""
-    is_new = context.position.snapshot_id is None
-    return not is_new and (counts.present > 0 or not _are_all_new(context, counts))
-
-
-def _are_all_new(context: BatchContext, counts: Counts) -> bool:
-    """Whether, by the bounds that Iceberg keeps of each file, the table can have none of the keys."""
-    if counts.lowest is None or counts.highest is None:
+    if context.position.snapshot_id is None:
         return False
+    if counts.present or counts.lowest is None or counts.highest is None:
+        return True
+    return not are_all_new(context, counts.lowest, counts.highest)
+
+
+def are_all_new(context: BatchContext, lowest: int, highest: int) -> bool:
+    """Whether, by the bounds that Iceberg keeps of each file, the table can have none of the keys from `lowest` to
+    `highest`."""
+    if context.position.snapshot_id is None:
+        return True
     # Not the planned table, whose columns may have other names. If main has moved since, nothing is published.
     table, name = load_table(context.runtime.catalog, context.target.identifier), context.target.key[0]
-    within = And(
-        GreaterThanOrEqual(term=name, value=counts.lowest), LessThanOrEqual(term=name, value=counts.highest)
-    )
+    within = And(GreaterThanOrEqual(term=name, value=lowest), LessThanOrEqual(term=name, value=highest))
     return table is not None and not any(table.scan(row_filter=within).plan_files())
 
 

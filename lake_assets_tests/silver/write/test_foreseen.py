@@ -215,6 +215,14 @@ def test_a_key_that_may_have_had_two_rows_is_computed_first(shop: Bench, written
     assert written == ["in steps"]
 
 
+def test_a_row_that_comes_and_goes_within_one_transaction(shop: Bench, written: list[str]) -> None:
+    """As of an outbox. The bounds of the table's files show that it was not there before."""
+    rows = of_one_transaction(Clock(), ("I", 90, "a"), ("U", 1, "x"), ("D", 90, "a"))
+    applied(shop, cdc_file("public.items", NOON + timedelta(minutes=20), rows))
+    assert values(shop) == {1: "x", 2: "b", 3: "c", 4: "d"}
+    assert written == ["as read"]
+
+
 def test_a_key_that_moves(shop: Bench, written: list[str]) -> None:
     clock = Clock()
     rows = [

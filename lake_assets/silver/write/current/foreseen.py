@@ -25,6 +25,7 @@ from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
     Unforeseen,
+    are_all_new,
     count_unseen,
     delete_last,
     refuse_unforeseen,
@@ -42,7 +43,11 @@ def foreseen(reader: BatchReader, reading: Reading) -> LastChanges | None:
     if context.batch.kind == "cdc" and is_late:
         return None  # or of a transaction that was applied in part
     with context.watch.stage("read"):
-        return last_changes(changes, context.target.key, has_range=context.target.has_number_key)
+        last = last_changes(changes, context.target.key, has_range=context.target.has_number_key)
+        replaces_table = context.batch.kind == "full_load"
+        if last is None or last.if_new is None or replaces_table or are_all_new(context, *last.if_new):
+            return last
+        return None
 
 
 def replace_foreseen_keys(
