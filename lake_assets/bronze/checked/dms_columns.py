@@ -24,8 +24,9 @@ from lake_assets.errors import LakeError
 
 OPERATION, COMMIT_TS, SEQUENCE = "_op", "_commit_ts", "_sequence"
 """Columns of a file's changes, beside those of the key, as a change log has them."""
-OLD_KEY = "_old_{place}"
-"""Columns of changes that may move their key: the old key of those that do, else NULL."""
+KEY, OLD_KEY = "_key_{place}", "_old_{place}"
+"""Columns of a file's changes for the key, whatever the source calls its columns; and if some move their key, for the
+old key of those, which is NULL in the others."""
 _SAME_VALUES = {
     "int": ("int8", "int16", "int32"),
     "long": ("int8", "int16", "int32", "int64"),
@@ -70,7 +71,7 @@ class CheckedFile:
 
     figures: DmsFigures
     changes: pa.Table | None
-    """The key's columns of each row, in the file's order, and of changes the operation (I, U or D), the time and the
+    """The key of each row, in the file's order, and of changes the operation (I, U or D), the time and the
     sequence;
     None if the caller does not want them, or if a value may be another one in silver. `OLD_KEY` columns, if any of them
     moves its key."""
@@ -147,7 +148,9 @@ class DmsColumns:
 
     def changes(self, rows: pa.Table, key: Sequence[str]) -> pa.Table | None:
         """The changes that `CheckedFile` describes; None if one has a NULL in its key."""
-        found: dict[str, pa.ChunkedArray] = {column: rows[self._written[column]] for column in key}
+        found: dict[str, pa.ChunkedArray] = {
+            KEY.format(place=place): rows[self._written[column]] for place, column in enumerate(key)
+        }
         if any(values.null_count for values in found.values()):
             return None
         if self._kind is FileKind.LOAD:

@@ -107,6 +107,7 @@ def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range
     themselves: if two changes of a key have the same sequence, or if a key may have had two rows for a moment (see
     `collapse`), or if Spark writes a file's address otherwise. `has_range`: the key's first column is a whole
     number."""
+    key = key_columns(key)
     every = [_with_operations(table) for table in files.values()]
     rows = pa.concat_tables(every, promote_options="permissive").combine_chunks()
     if not rows.num_rows or not all(_UNESCAPED.fullmatch(address) for address in files):
@@ -146,7 +147,7 @@ def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range
         is_row=marks(has_row),
         is_update=marks(is_updated),
         counts=counts,
-        keys=events.select(key).take(pa.array(np.sort(order[ends]))).rename_columns(key_columns(key)),
+        keys=events.select(key).take(pa.array(np.sort(order[ends]))),
         fingerprint=int(np.bitwise_xor.reduce(low_digits)),
         if_new=_ends_of(events[key[0]].take(pa.array(passing))) if len(passing) else None,
     )

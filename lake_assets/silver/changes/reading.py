@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.checked.checked_files import checked_files
-from lake_assets.bronze.checked.dms_columns import SEQUENCE, CheckedFile, DmsFigures, all_differ
+from lake_assets.bronze.checked.dms_columns import KEY, SEQUENCE, CheckedFile, DmsFigures, all_differ
 from lake_assets.bronze.checked.staged_csv import StagedCsv
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.keys import FileKind
@@ -183,7 +183,7 @@ class Reading:
         )
         if not is_known:
             return None
-        numbers = np.asarray(pa.concat_tables(keys)[self._target.key[0]], np.int64)
+        numbers = np.asarray(pa.concat_tables(keys)[KEY.format(place=0)], np.int64)
         return int(np.bitwise_xor.reduce(numbers)) if all_differ(numbers) else None
 
     @property

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from lake_assets.bronze.checked.dms_columns import KEY
+
 COMMIT_DIGITS = 16
 """The leading digits of a sequence that are the time of its transaction's commit."""
 
@@ -62,7 +64,7 @@ class ChangeFigures:
 
 def key_columns(key: Sequence[object]) -> list[str]:
     """The columns that hold a key's values in events and states, whatever the source calls them."""
-    return [f"_key_{position}" for position in range(len(key))]
+    return [KEY.format(place=place) for place in range(len(key))]
 
 
 def commit_of(sequence: str) -> str:

@@ -108,7 +108,7 @@ def test_a_file_without_rows_has_figures_and_no_changes(tmp_path: Path) -> None:
     found = checked_file(LocalStore(tmp_path), file, Layout(names, names), types, DMS, key)
     assert found is not None
     assert found.changes is not None
-    assert found.changes.column_names == ["id", "_op", "_sequence"]
+    assert found.changes.column_names == ["_key_0", "_op", "_commit_ts", "_sequence"]
     assert found.changes.num_rows == 0
 
 

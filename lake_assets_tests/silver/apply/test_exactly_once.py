@@ -19,6 +19,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.checked import held_rows
 from lake_assets.bronze.reader.read_changes import read_changes
 from lake_assets.errors import ApplyConflict, RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
@@ -28,6 +29,7 @@ from lake_assets.silver.apply.apply_batch import apply_batch
 from lake_assets.silver.apply.engine import apply_table, apply_tables
 from lake_assets.silver.changes import key_states as states
 from lake_assets.silver.changes import reading
+from lake_assets.silver.changes.held import HeldRows, Marks
 from lake_assets.silver.table.position import LOG_OFFSET
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write import batch_reader
@@ -163,6 +165,7 @@ def test_a_batch_with_a_lost_row_is_not_published(
     shop.change()
     before = shop.bench.table().current_snapshot()
     with monkeypatch.context() as patched:
+        read_by_spark(patched)
         if where == "read":
             patched.setattr(reading, "read_changes", lambda *a, **k: drop_a_row(read_changes(*a, **k)))
             expected = "holds 6 rows by its own count, the reader saw 5"
@@ -195,6 +198,30 @@ def test_a_batch_with_a_lost_row_is_not_published(
     assert before.snapshot_id == after.snapshot_id
     # The fault gone, the batch is applied.
     assert len(shop.turn_of_items().batches) == 1
+    shop.check()
+
+
+def read_by_spark(patched: pytest.MonkeyPatch) -> None:
+    """No batch is held, and its changes are computed before they are written."""
+    patched.setattr(held_rows, "MOST_BYTES", -1)
+    patched.setattr(keyed, "foreseen", lambda *given: None)
+
+
+@pytest.mark.parametrize("fault", ["lost", "doubled"])
+def test_held_rows_of_which_one_is_lost_are_written_by_the_other_way(
+    shop: KeyedShop, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    whole, given = HeldRows.rows, []
+
+    def rows(self: HeldRows, marks: Marks) -> DataFrame:
+        given.append(whole(self, marks))
+        return given[-1].limit(2) if fault == "lost" else given[-1].unionAll(given[-1].limit(1))
+
+    shop.change()
+    with monkeypatch.context() as patched:
+        patched.setattr(HeldRows, "rows", rows)
+        result = shop.turn_of_items()
+    assert (result.error, len(result.batches), len(given)) == (None, 1, 1)
     shop.check()
 
 
@@ -238,6 +265,7 @@ def test_one_table_fails_alone(wide: KeyedShop, monkeypatch: pytest.MonkeyPatch)
         return read_changes(*a, **k)
 
     with monkeypatch.context() as patched:
+        read_by_spark(patched)
         patched.setattr(reading, "read_changes", fails_for_more)
         results = wide.bench.turn()
     assert {name for name, result in results.items() if result.error is not None} == {"more"}

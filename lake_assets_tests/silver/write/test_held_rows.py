@@ -429,3 +429,32 @@ def test_a_log_of_inserts(spark: SparkSession, tmp_path: Path, looks: list[int |
         cdc_file("public.items", clock.now + timedelta(minutes=1), [clock.change("U", {"id": 1, "v": "y"})])
     )
     assert "an append_log cannot express that" in str(bench.turn()["items"].error)
+
+
+@pytest.mark.parametrize("way", ["process", "Spark"])
+@pytest.mark.parametrize(
+    "key", [["id", "_old_0"], ["_op"], ["_commit_ts"], ["_sequence"], ["_old_0"], ["_key_1"]]
+)
+def test_keys_of_any_name(
+    spark: SparkSession, tmp_path: Path, looks: list[int | None], key: list[str], way: str
+) -> None:
+    columns = dict.fromkeys(key, "string not null") | {"v": "string"}
+    table = {"columns": columns, "primary_key": key}
+    bench, clock = Bench(tmp_path, {"public.items": table}, dms={"before_image_prefix": "BI_"}), Clock()
+
+    def named(text: str, v: str | None = None) -> dict[str, Any]:
+        return dict.fromkeys(key, text) | ({"v": v} if v else {})
+
+    bench.put(load_file("public.items", [named("a", "1"), named("b", "2")]))
+    changes = [
+        clock.change("U", named("a", "3")),
+        clock.change("I", named("c", "4")),
+        clock.change("U", named("a", "5")),
+        clock.change("D", named("b", "2")),
+        clock.change("U", named("z", "6"), named("c")),
+    ]
+    bench.put(cdc_file("public.items", clock.now + timedelta(minutes=1), changes))
+    with read_by(way):
+        bench.apply()
+    assert {row[key[0]]: row["v"] for row in bench.stored()} == {"a": "5", "z": "6"}
+    assert looks == ([] if way == "Spark" else [2])
