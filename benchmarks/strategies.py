@@ -16,7 +16,7 @@ from lake_assets.orchestration.lake_definitions import open_lake
 
 AUTOMATIC, REWRITTEN, MARKED = PRODUCT, "rewritten", "marked"
 FORCED = {AUTOMATIC: None, REWRITTEN: Strategy.REWRITE, MARKED: Strategy.DELETE_AND_APPEND}
-ROWS = (2_000, 20_000, 60_000, 120_000, 180_000)
+ROWS = (2_000, 20_000, 60_000, 120_000, 180_000, 1_000_000)
 WORKLOADS = (Workload("200 changes", 200, files=1), Workload("10,000 changes", 10_000, files=1))
 WARM_UPS = 5
 
