@@ -56,6 +56,7 @@ def feed(
 @demo.command()
 def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed: Seed = 1) -> None:
     """Generate a history unless there is one, run the main job, compare silver with the source."""
+    from lake_assets.commands.run.warm_spark import on_running_server
     from lake_assets.commands.show.show import show_comparison, show_rows
     from lake_assets.demo import demo_commands as demonstration
     from lake_assets.lake import open_lake
@@ -70,7 +71,7 @@ def run(context: typer.Context, changes: Changes = 200_000, days: Days = 7, seed
         flushed = True
         # The main job of this process takes the Spark that starts meanwhile.
         log = local_folder(config, context.obj) / SPARK_LOG
-        SparkSessions(config, log).begin(brief=changes <= BRIEF_ROWS)
+        SparkSessions(on_running_server(context.obj), log).begin(brief=changes <= BRIEF_ROWS)
         generate_history(context.obj, changes, days, seed)
     code = run_sync(context.obj, None, None, True, layers=True)
     lake = open_lake(config)
