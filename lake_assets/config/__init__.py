@@ -33,6 +33,7 @@ from lake_assets.config.listing import ListingConfig, NotificationsConfig
 from lake_assets.config.tables import (
     FURTHER_SHAPES,
     ICEBERG_COLUMNS,
+    LOGS,
     SHAPE_COLUMNS,
     SHAPE_COMMENTS,
     Freshness,

@@ -66,6 +66,8 @@ KEYED_MODES = frozenset({Mode.CURRENT, Mode.SOFT_DELETE, Mode.HISTORY})
 """Shapes that need a key, and the order of its changes."""
 TIMED_MODES = frozenset({Mode.SOFT_DELETE, Mode.HISTORY, Mode.CHANGE_LOG})
 """Shapes whose rows have commit times."""
+LOGS = frozenset({Mode.CHANGE_LOG, Mode.APPEND_LOG})
+"""Shapes that only get rows."""
 FURTHER_SHAPES = {Mode.CHANGE_LOG: "_changes", Mode.HISTORY: "_history"}
 """The shapes that `also` may name, with the suffix of the table's name."""
 SHAPE_COLUMNS = {

@@ -191,12 +191,12 @@ class SparkSessions:
         from pyspark.sql import SparkSession
 
         with _STARTING:
-            if not has_jvm():  # a running one shows that Java is there, and the check starts Java
-                check_java()
             _quiet_pyspark()
             conf = spark_conf(lake, brief=self._is_brief)
-            with _opened(self._spark_log) as log:
-                _launch_jvm(conf, log)
+            if not has_jvm():
+                check_java()
+                with _opened(self._spark_log) as log:
+                    _launch_jvm(conf, log)
             return _new(SparkSession.builder.config(map={**conf}).getOrCreate(), lake, more)
 
     def _connected(self, lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":
@@ -335,9 +335,9 @@ def check_server(remote: str) -> None:
 
 
 def _launch_jvm(conf: Mapping[str, str], log: IO[bytes] | None) -> None:
-    """Starts the JVM of this process, unless it has one, with its settings in a file: PySpark would put all of them,
-    keys of buckets included, on a command line that every user can read. Its messages go to `log`."""
-    if has_jvm() or "PYSPARK_GATEWAY_PORT" in os.environ:
+    """Starts the JVM of this process, unless `spark-submit` has, with its settings in a file: PySpark would put all of
+    them, keys of buckets included, on a command line that every user can read. Its messages go to `log`."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
         return
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
     with properties_file(conf) as path:

@@ -71,10 +71,9 @@ class CheckedFile:
 
     figures: DmsFigures
     changes: pa.Table | None
-    """The key of each row, in the file's order, and of changes the operation (I, U or D), the time and the
-    sequence;
-    None if the caller does not want them, or if a value may be another one in silver. `OLD_KEY` columns, if any of them
-    moves its key."""
+    """The key of each row, in the file's order, and of changes the operation (I, U or D), the time and the sequence;
+    `OLD_KEY` columns, too, if any of them moves its key. None if the caller does not want them, or if a value may be
+    another one in silver."""
 
 
 class Unusable(Exception):

@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
-from lake_assets.config import Mode
+from lake_assets.config import LOGS, Mode
 from lake_assets.errors import LakeError, TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.iceberg.table_io import current_snapshot, live_rows, load_table, summary
@@ -30,7 +30,6 @@ from lake_assets.silver.table.shape import has_other_shape, refuse_other_shape
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets.silver.write.batch_context import BatchContext, Damaged
-from lake_assets.silver.write.compare_rewritten import LOGS
 from lake_assets.spark.sql import quoted
 from lake_assets.words import many
 

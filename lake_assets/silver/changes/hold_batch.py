@@ -12,7 +12,7 @@ from lake_assets.bronze.checked import held_rows
 from lake_assets.bronze.checked.dms_columns import COMMIT_TS, OPERATION, SEQUENCE, CheckedFile
 from lake_assets.bronze.checked.held_rows import HeldFile
 from lake_assets.bronze.checked.staging import Staging
-from lake_assets.config import Mode
+from lake_assets.config import LOGS, Mode
 from lake_assets.schema.contract import Contracts
 from lake_assets.silver.changes.file_groups import file_groups, has_known_keys, is_current
 from lake_assets.silver.changes.held import HeldRows, may_be_held
@@ -20,8 +20,6 @@ from lake_assets.silver.changes.masking import masked_images
 from lake_assets.silver.plan.parts import Part
 from lake_assets.silver.table.targets import Target
 from lake_assets.storage.object_store import ObjectStore
-
-LOGS = (Mode.APPEND_LOG, Mode.CHANGE_LOG)
 
 
 def hold_batch(

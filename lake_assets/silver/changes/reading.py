@@ -26,7 +26,7 @@ from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_missing_rows
 from lake_assets.bronze.reader.places import in_places, placed, plain
 from lake_assets.bronze.reader.read_changes import read_changes
-from lake_assets.config import Mode
+from lake_assets.config import LOGS, Mode
 from lake_assets.schema.contract import Contracts
 from lake_assets.schema.images import to_current_contract
 from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used
@@ -38,7 +38,7 @@ from lake_assets.silver.changes.file_groups import (
     names_today,
 )
 from lake_assets.silver.changes.held import HeldRows
-from lake_assets.silver.changes.hold_batch import LOGS, hold_batch
+from lake_assets.silver.changes.hold_batch import hold_batch
 from lake_assets.silver.changes.masking import masked
 from lake_assets.silver.changes.row_cut import ALL_ROWS, RowCut, in_cut, observe_sides, with_sides
 from lake_assets.silver.plan.parts import Part
@@ -224,7 +224,7 @@ class Reading:
         return known if len(known) == len(self.parts) else None
 
     @property
-    def have_own_sequences(self) -> bool:
+    def sequences_differ(self) -> bool:
         """Whether no two changes have the same sequence; False if it is not known before Spark reads the files."""
         changes = self.changes_by_file
         if changes is None:

@@ -80,10 +80,10 @@ def _append_held(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
     """Appends the rows that this process holds; None if they have to be compared, with each other or with applied
     ones."""
     context, seen = reader.context, reading.foreseen
-    if reading.held is None or seen is None or context.in_steps or context.retries or context.again:
+    if reading.held is None or seen is None or not context.may_foresee:
         return None
     is_refused = context.target.mode is Mode.APPEND_LOG and seen.by_op["I"] < seen.rows
-    may_repeat = is_late(seen.min_sequence, context.position.max_sequence) or not reading.have_own_sequences
+    may_repeat = is_late(seen.min_sequence, context.position.max_sequence) or not reading.sequences_differ
     if is_refused or may_repeat:
         return None
     reader.check(reading, seen)

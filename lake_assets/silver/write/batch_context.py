@@ -144,6 +144,12 @@ class BatchContext:
         """Whether the batch retries rows that were set aside earlier."""
         return any(file.retry for file in self.batch.files)
 
+    @property
+    def may_foresee(self) -> bool:
+        """Whether a look at the files may foresee the batch: it has not failed to, and no row of them was applied or
+        set aside before."""
+        return not (self.in_steps or self.retries or self.again)
+
     def held(self) -> list[Held]:
         """The table's entries in the quarantine, in every state."""
         return self.runtime.quarantine.all(self.target.identifier)

@@ -20,7 +20,7 @@ from lake_assets.bronze.files.content import FilesUnusable, HeldBack
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.quarantine_log import State
 from lake_assets.bronze.reader.places import plain
-from lake_assets.config import Mode
+from lake_assets.config import LOGS, Mode
 from lake_assets.silver.changes.collapse import events
 from lake_assets.silver.changes.key_states import table_image
 from lake_assets.silver.plan.rewritten import former_content, rewritten
@@ -31,7 +31,6 @@ from lake_assets.silver.write.history_and_soft_delete import epoch_beginning
 from lake_assets.spark.sql import quoted
 from lake_assets.words import does, many
 
-LOGS = frozenset({Mode.CHANGE_LOG, Mode.APPEND_LOG})
 _NOT_ALL = ", and not all files that the table would be recomputed from are in the bucket"
 _THEN = (
     "the table keeps the rows that it has: `lake-assets quarantine discard` leaves it so, `quarantine retry` applies "

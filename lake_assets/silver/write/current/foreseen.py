@@ -37,7 +37,7 @@ from lake_assets.spark.checkpoint import Observed
 def foreseen(reader: BatchReader, reading: Reading) -> LastChanges | None:
     """The last changes of the batch; None if it has to be computed before it is written."""
     context, figures, changes = reader.context, reading.foreseen, reading.changes_by_file
-    if figures is None or changes is None or context.in_steps or context.retries or context.again:
+    if figures is None or changes is None or not context.may_foresee:
         return None
     is_late = commit_of(figures.min_sequence) <= commit_of(context.position.max_sequence)
     if context.batch.kind == "cdc" and is_late:
