@@ -5,7 +5,7 @@ and in as many threads. In the end all tables must have the same row hashes. Her
 (`large_tables`), many small files (`many_files.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,15 +21,12 @@ WARM_UPS = 8
 
 
 class Merges:
-    """A textbook MERGE of each table."""
+    """A textbook MERGE of each table that has files, by the table's name."""
 
-    def __init__(self, bench: Bench, threads: int) -> None:
+    def __init__(self, merges: Mapping[str, TextbookMerge], threads: int) -> None:
         self.name = f"textbook MERGE, {threads} at a time" if threads > 1 else "textbook MERGE, in turn"
         self._threads = threads
-        self.merges = {
-            table: TextbookMerge(bench.spark, bench.catalog, namespace=f"merged_{threads}", items=table)
-            for table in TABLES
-        }
+        self.merges = merges
 
     def load(self, files: Sequence[Path]) -> None:
         for table, merge in self.merges.items():
@@ -37,7 +34,16 @@ class Merges:
 
     def apply(self, files: Sequence[Path]) -> None:
         with ThreadPoolExecutor(self._threads) as pool:
-            list(pool.map(lambda table: self.merges[table].apply(_of(table, files)), self.merges))
+            tables = sorted({file.parent.name for file in files})
+            list(pool.map(lambda table: self.merges[table].apply(_of(table, files)), tables))
+
+
+def _merges(bench: Bench, threads: int) -> Merges:
+    namespace = f"merged_{threads}"
+    tables = {
+        table: TextbookMerge(bench.spark, bench.catalog, namespace=namespace, items=table) for table in TABLES
+    }
+    return Merges(tables, threads)
 
 
 def _of(table: str, files: Sequence[Path]) -> list[Path]:
@@ -51,7 +57,7 @@ def measure(bench: Bench, most_rows: int, repeat: int) -> None:
         Source(bench.bronze, rows, table) for rows, table in zip(rows_of(most_rows), TABLES, strict=True)
     ]
     product = Product(bench.lake, bench.lake.targets)
-    merges = [Merges(bench, threads) for threads in (1, bench.lake.config.automation.apply_threads)]
+    merges = [_merges(bench, threads) for threads in (1, bench.lake.config.automation.apply_threads)]
     contenders: list[Product | Merges] = [product, *merges]
     files = [file for source in sources for file in source.load(files=1)]
     for each in contenders:

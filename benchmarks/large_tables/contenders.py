@@ -4,7 +4,7 @@ Here: one class for each. Not here: further ones (`further.py`), the files (`wor
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -20,10 +20,7 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import BatchResult
 
 NAMES = ", ".join(COLUMNS)
-VALUES = ", ".join(f"s.{name}" for name in COLUMNS)
 DELETE = "WHEN MATCHED AND s.Op = 'D' THEN DELETE"
-UPDATE = f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in COLUMNS)}"
-INSERT = f"WHEN NOT MATCHED AND s.Op <> 'D' THEN INSERT ({NAMES}) VALUES ({VALUES})"
 MERGE_ON_READ = (
     "'format-version' = '3', 'write.delete.mode' = 'merge-on-read', 'write.update.mode' = 'merge-on-read', "
     "'write.merge.mode' = 'merge-on-read'"
@@ -36,6 +33,20 @@ CSV_SCHEMA = ", ".join(
     ).items()
 )
 CSV_OPTIONS: dict[str, bool | str] = {"header": True, "multiLine": True, "quote": '"', "escape": '"'}
+
+
+def update(columns: Iterable[str]) -> str:
+    """The clause of a MERGE that sets these columns."""
+    return f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in columns)}"
+
+
+def insert(columns: Sequence[str]) -> str:
+    """The clause of a MERGE that inserts rows of these columns."""
+    values = ", ".join(f"s.{name}" for name in columns)
+    return f"WHEN NOT MATCHED AND s.Op <> 'D' THEN INSERT ({', '.join(columns)}) VALUES ({values})"
+
+
+UPDATE, INSERT = update(COLUMNS), insert(tuple(COLUMNS))
 
 
 class TooSlow(Exception):
@@ -106,6 +117,8 @@ class TextbookMerge:
     namespace: str = "textbook"
     items: str = "items"
     properties: str = MERGE_ON_READ
+    columns: Sequence[str] = tuple(COLUMNS)
+    key: Sequence[str] = ("id",)
 
     def load(self, files: Sequence[Path]) -> None:
         """Without any transformation: a plain append."""
@@ -113,18 +126,19 @@ class TextbookMerge:
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.catalog}.{self.namespace}")
         self.spark.sql(
             f"CREATE TABLE {self.table()} USING iceberg TBLPROPERTIES ({self.properties}) AS "
-            f"SELECT {NAMES} FROM loaded_{self.items}"
+            f"SELECT {', '.join(self.columns)} FROM loaded_{self.items}"
         )
 
     def apply(self, files: Sequence[Path]) -> None:
-        self.merge(files, DELETE, UPDATE, INSERT)
+        self.merge(files, DELETE, update(self.columns), insert(self.columns))
 
     def merge(self, files: Sequence[Path], *clauses: str) -> None:
         """One MERGE of the newest change of each key in the files."""
         changes = f"changes_{self.items}"
         read(self.spark, files).createOrReplaceTempView(changes)
+        same = " AND ".join(f"t.{name} = s.{name}" for name in self.key)
         self.spark.sql(
-            f"MERGE INTO {self.table()} t USING ({newest(changes)}) s ON t.id = s.id {' '.join(clauses)}"
+            f"MERGE INTO {self.table()} t USING ({newest(changes, self.key)}) s ON {same} {' '.join(clauses)}"
         )
 
     def table(self) -> str:

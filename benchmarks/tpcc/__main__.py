@@ -5,15 +5,14 @@ change, a queue whose rows come and go. The ratio is that of the MERGEs' time to
 the source. Not measured: transactions a minute, as TPC-C does.
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from collections.abc import Sequence
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from benchmarks.large_tables.bench import Bench, opened, options
-from benchmarks.large_tables.contenders import MERGE_ON_READ, Product, newest, read
+from benchmarks.large_tables.contenders import Product, TextbookMerge, read
+from benchmarks.many_tables import Merges
 from benchmarks.tpcc.schema import SHAPES
 from benchmarks.tpcc.source import Source, rows_of
 
@@ -21,58 +20,28 @@ WORKLOAD = "TPC-C's mix"
 WARM_UPS = 5
 
 
-class Merges:
+def merges(bench: Bench, threads: int) -> Merges:
     """A textbook MERGE of each table."""
-
-    def __init__(self, bench: Bench, threads: int) -> None:
-        self.name = f"textbook MERGE, {threads} at a time" if threads > 1 else "textbook MERGE, in turn"
-        self._bench, self._threads = bench, threads
-
-    def load(self, files: Sequence[Path]) -> None:
-        self._bench.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self._bench.catalog}.merged_{self._threads}")
-        self._each(self._load, files)
-
-    def apply(self, files: Sequence[Path]) -> None:
-        self._each(self._merge, files)
-
-    def table(self, name: str) -> str:
-        return f"{self._bench.catalog}.merged_{self._threads}.{name}"
-
-    def _each(self, work: Callable[[Path], None], files: Sequence[Path]) -> None:
-        with ThreadPoolExecutor(self._threads) as pool:
-            list(pool.map(work, files))
-
-    def _view(self, file: Path) -> tuple[str, str]:
-        name = file.parent.name
-        read(self._bench.spark, [file]).createOrReplaceTempView(f"changes_{name}")
-        return name, f"changes_{name}"
-
-    def _load(self, file: Path) -> None:
-        name, view = self._view(file)
-        self._bench.spark.sql(
-            f"CREATE TABLE {self.table(name)} USING iceberg TBLPROPERTIES ({MERGE_ON_READ}) AS "
-            f"SELECT {', '.join(SHAPES[name].columns)} FROM {view}"
+    tables = {
+        name: TextbookMerge(
+            bench.spark,
+            bench.catalog,
+            namespace=f"merged_{threads}",
+            items=name,
+            columns=tuple(shape.columns),
+            key=shape.key,
         )
-
-    def _merge(self, file: Path) -> None:
-        name, view = self._view(file)
-        columns, key = list(SHAPES[name].columns), SHAPES[name].key
-        same = " AND ".join(f"t.{column} = s.{column}" for column in key)
-        assigned = ", ".join(f"t.{column} = s.{column}" for column in columns)
-        self._bench.spark.sql(
-            f"MERGE INTO {self.table(name)} t USING ({newest(view, key)}) s ON {same} "
-            f"WHEN MATCHED AND s.Op = 'D' THEN DELETE WHEN MATCHED THEN UPDATE SET {assigned} "
-            f"WHEN NOT MATCHED AND s.Op <> 'D' THEN INSERT ({', '.join(columns)}) "
-            f"VALUES ({', '.join(f's.{column}' for column in columns)})"
-        )
+        for name, shape in SHAPES.items()
+    }
+    return Merges(tables, threads)
 
 
 def measure(bench: Bench, warehouses: int, transactions: int, repeat: int) -> None:
     """Loads the tables, and applies batches."""
     source = Source(bench.bronze, warehouses)
     product = Product(bench.lake, bench.lake.targets)
-    merges = [Merges(bench, threads) for threads in (1, bench.lake.config.automation.apply_threads)]
-    contenders: list[Product | Merges] = [product, *merges]
+    others = [merges(bench, threads) for threads in (1, bench.lake.config.automation.apply_threads)]
+    contenders: list[Product | Merges] = [product, *others]
     files = source.load()
     for each in contenders:
         each.load(files)
@@ -86,7 +55,7 @@ def measure(bench: Bench, warehouses: int, transactions: int, repeat: int) -> No
                 bench.results.note(WORKLOAD, each.name, taken)
     print(f"{changes:,} changes of {transactions:,} transactions in the last batch; {product.stages()}")
     for name in SHAPES:
-        _compare(bench, source, name, [product, *merges])
+        _compare(bench, source, name, contenders)
     print(f"\nAll {len(SHAPES)} tables equal the source.")
 
 
@@ -95,7 +64,7 @@ def _compare(bench: Bench, source: Source, name: str, contenders: Sequence[Produ
     pq.write_table(rows_of(name, list(source.rows[name].values())), path)
     (target,) = (target for target in bench.lake.targets if target.name == name)
     tables = [
-        f"{bench.catalog}.{target.identifier}" if isinstance(each, Product) else each.table(name)
+        f"{bench.catalog}.{target.identifier}" if isinstance(each, Product) else each.merges[name].table()
         for each in contenders
     ]
     found = {table: _hash(bench.spark.table(table), name) for table in tables}
