@@ -1,51 +1,33 @@
 """Batches whose rows Arrow reads and this process holds: the same tables as if Spark had read the files.
 
-Here: such batches with real files and tables, and which files Spark reads nevertheless. Not here: which values of a CSV
+Here: such batches with real files and tables, and which files Spark reads nevertheless. Not here: logs
+(`test_held_logs.py`), which values of a CSV
 file are decoded (`bronze/checked/test_csv_columns.py`), the types of Parquet files
 (`bronze/checked/test_image_types.py`), random histories, of which a quarter run so (`soak`).
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from lake_assets.bronze.checked import held_rows, staging
 from lake_assets.silver.apply import apply_batch, turn
 from lake_assets.silver.changes import held, reading
-from lake_assets.silver.write import append_only_tables
-from lake_assets.silver.write.batch import BatchResult
-from lake_assets.silver.write.current import foreseen, upsert
-from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.helpers.files.held_batches import EVERY_TYPE, KEY, files_of, read_by, watched_looks
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
 from lake_assets_tests.helpers.lakes.small_table import NEVER
 from lake_assets_tests.helpers.oracles.masks import MASKING
 
 pytestmark = pytest.mark.spark
-EVERY_TYPE = {
-    "id": ("int not null", pa.int32()),
-    "part.no": ("string not null", pa.string()),
-    "_tombstone": ("string", pa.string()),
-    "n": ("long", pa.int64()),
-    "ok": ("boolean", pa.bool_()),
-    "price": ("decimal(12, 2)", pa.decimal128(12, 2)),
-    "weight": ("float", pa.float32()),
-    "score": ("double", pa.float64()),
-    "on": ("date", pa.date32()),
-    "wall": ("timestamp", pa.timestamp("us")),
-    "at": ("timestamptz", pa.timestamp("us", "UTC")),
-}
-KEY = ["id", "part.no"]
 FIGURES = (
     "kind",
     "strategy",
@@ -66,82 +48,9 @@ def with_the_changes_since(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn, "SMALL_LOAD", reading.LARGE)
 
 
-@contextmanager
-def read_by(way: str) -> Iterator[None]:
-    """`process`: rows are held, and few go to Spark with its plan; `staged`: as many do, as files; `Spark`: as of
-    batches that are too large to be held; `steps`: computed before they are written."""
-    most = held_rows.MOST_BYTES if way in ("process", "staged") else -1
-    in_plan = 0 if way == "staged" else held.IN_PLAN_ROWS
-    found = foreseen.foreseen if way != "steps" else lambda *given: None
-    with (
-        patch.object(held_rows, "MOST_BYTES", most),
-        patch.object(held, "IN_PLAN_ROWS", in_plan),
-        patch.object(held, "ROWS_OF_A_TASK", 1),
-        patch.object(upsert, "foreseen", found),
-    ):
-        yield
-
-
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
-    """For each look at the files of a batch, the number of held files; None where Spark had to read them."""
-    found: list[int | None] = []
-    whole = held_rows.held_files
-
-    def look(*given: Any, **more: Any) -> Any:
-        result = whole(*given, **more)
-        found.append(None if result is None else len(result))
-        return result
-
-    monkeypatch.setattr(held_rows, "held_files", look)
-    return found
-
-
-def image(number: int, version: int, **more: Any) -> dict[str, Any]:
-    at = datetime(2026, 2, 27 + version % 2, 23, 59, 59, 999_999, UTC)
-    return {
-        "id": number,
-        "part.no": f'p "{number}",\n',
-        "_tombstone": ["", "NULL?", None][version % 3],
-        "n": None if version == 2 else -(2**63) + version,
-        "ok": [True, False, None][version % 3],
-        "price": Decimal(f"-{version}.50"),
-        "weight": 0.5 + version,
-        "score": 1e300 / (version + 1),
-        "on": date(1, 1, 1) + timedelta(days=version),
-        "wall": at.replace(tzinfo=None),
-        "at": at,
-    } | more
-
-
-def key_of(number: int) -> dict[str, Any]:
-    return {"id": number, "part.no": f'p "{number}",\n'}
-
-
-def files_of(clock: Clock, extension: str) -> list[list[DmsFile]]:
-    """Batches: a full load with the changes since, then changes, among them of rows that are not there, and rows that
-    move from key to key."""
-    load = load_file("public.items", [image(n, 0) for n in range(5)], extension=extension)
-    first = [clock.change("U", image(1, 1)), clock.change("D", image(2, 0)), clock.change("I", image(7, 2))]
-    since = cdc_file("public.items", clock.now + timedelta(minutes=1), first, extension)
-    clock.now += timedelta(minutes=2)
-    gone = [dict.fromkeys(EVERY_TYPE) | key_of(number) for number in (3, 8)]
-    second = [
-        clock.change("U", image(1, 3)),
-        clock.change("D", gone[0]),
-        clock.change("I", image(3, 4)),
-        clock.change("U", image(9, 1)),
-        clock.change("D", gone[1]),
-        clock.change("I", image(5, 1)),
-        clock.change("D", image(4, 0)),
-        clock.change("U", image(1, 5), key_of(1)),
-        clock.change("U", image(10, 1), key_of(0)),
-        clock.change("U", image(11, 2), key_of(10)),
-        clock.change("U", image(7, 3, **{"part.no": "moved"}), {"part.no": 'p "7",\n'}),
-        clock.change("U", image(21, 4), key_of(20)),
-        clock.change("D", image(21, 4)),
-    ]
-    return [[load, since], [cdc_file("public.items", clock.now + timedelta(minutes=1), second, extension)]]
+    return watched_looks(monkeypatch)
 
 
 @pytest.mark.parametrize("sections", [{}, NEVER], ids=["rewritten", "marked"])
@@ -354,81 +263,6 @@ def test_masked_columns(
     left = [pq.read_table(path).to_pylist() for path in (tmp_path / "warehouse").rglob(f"*{staging.PREFIX}*")]
     assert bool(left) == (way == "staged")
     assert "a@example.org" not in str(left)
-
-
-@pytest.mark.parametrize("way", ["process", "staged", "Spark"])
-@pytest.mark.parametrize("extension", ["csv", "parquet"])
-def test_a_change_log(
-    spark: SparkSession, tmp_path: Path, looks: list[int | None], extension: str, way: str
-) -> None:
-    columns = {name: declared for name, (declared, _) in EVERY_TYPE.items()}
-    types = {name: kind for name, (_, kind) in EVERY_TYPE.items()}
-    types |= {f"BI_{name}": types[name] for name in KEY}
-    table = {"columns": columns, "primary_key": KEY, "mode": "change_log", "mask": {"_tombstone": "hash"}}
-    bench = Bench(tmp_path, {"public.items": table}, dms={"before_image_prefix": "BI_"}, sections=MASKING)
-    for files in files_of(Clock(), extension):
-        bench.put(*files, types=types)
-        with read_by(way):
-            (batch,) = bench.apply()["items"]
-        assert bench.rows() == bench.truth(shape="change_log")
-        assert batch.rows_written == batch.rows_read
-    assert looks == ([] if way == "Spark" else [1])
-    assert not list(tmp_path.rglob(f"{staging.PREFIX}*"))
-
-
-def test_changes_of_a_log_that_come_again(
-    spark: SparkSession, tmp_path: Path, looks: list[int | None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the same batch, and in a later one."""
-    compared: list[int] = []
-    each_once = append_only_tables.each_once
-
-    def counted(rows: DataFrame) -> DataFrame:
-        compared.append(1)
-        return each_once(rows)
-
-    monkeypatch.setattr(append_only_tables, "each_once", counted)
-    bench, clock = Bench(tmp_path, {"public.items": {**ITEMS, "mode": "change_log"}}), Clock()
-    bench.put(loaded({1: "a"}))
-    bench.apply()
-
-    def put(*files: list[dict[str, Any]]) -> BatchResult:
-        for rows in files:
-            clock.now += timedelta(minutes=1)
-            bench.put(cdc_file("public.items", clock.now, rows))
-        (batch,) = bench.apply()["items"]
-        assert bench.rows() == bench.truth(shape="change_log")
-        return batch
-
-    first, second = ([clock.change("I", {"id": n, "v": "x"}) for n in range(at, at + 3)] for at in (10, 20))
-    assert put(first).rows_written == 3
-    assert (looks[-1], compared) == (1, [])
-    assert put(second, second[1:]).rows_written == 3
-    assert put(first[1:]).rows_written == 0
-    assert len(compared) == 2
-    third = [clock.change("D", {"id": 20, "v": "x"}), clock.change("I", {"id": 31, "v": "y"})]
-    assert put(third[:1], third[1:]).rows_written == 2
-    assert len(compared) == 2, "each change has a sequence of its own, after every applied one"
-
-
-def test_a_log_of_inserts(spark: SparkSession, tmp_path: Path, looks: list[int | None]) -> None:
-    table = {"columns": {"id": "long", "v": "string"}, "mode": "append_log"}
-    bench, clock = Bench(tmp_path, {"public.items": table}), Clock()
-    rows = [clock.change("I", {"id": n % 2, "v": [None, "", "x"][n % 3]}) for n in range(6)]
-    bench.put(cdc_file("public.items", clock.now + timedelta(minutes=1), rows))
-    bench.apply()
-    clock.now += timedelta(minutes=2)
-    bench.put(
-        cdc_file("public.items", clock.now + timedelta(minutes=1), [clock.change("I", {"id": 1, "v": "x"})])
-    )
-    (batch,) = bench.apply()["items"]
-    assert bench.rows() == bench.truth(shape="append_log")
-    assert (batch.strategy, batch.rows_written, batch.rows, looks[-1]) == ("append", 1, 7, 1)
-    clock.now += timedelta(minutes=2)
-    bench.put(
-        cdc_file("public.items", clock.now + timedelta(minutes=1), [clock.change("U", {"id": 1, "v": "y"})])
-    )
-    assert "an append_log cannot express that" in str(bench.turn()["items"].error)
 
 
 @pytest.mark.parametrize("way", ["process", "Spark"])

@@ -1,0 +1,112 @@
+"""Batches that this process may hold: their files, with every type of value, and the ways in which they are applied.
+
+Here: those, and watching the looks at a batch's files. Not here: the tests (`silver/write/test_held_rows.py`,
+`silver/write/test_held_logs.py`).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.bronze.checked import held_rows
+from lake_assets.silver.changes import held
+from lake_assets.silver.write.current import foreseen, upsert
+from lake_assets_tests.helpers.files.dms_files import Clock, DmsFile, cdc_file, load_file
+
+EVERY_TYPE = {
+    "id": ("int not null", pa.int32()),
+    "part.no": ("string not null", pa.string()),
+    "_tombstone": ("string", pa.string()),
+    "n": ("long", pa.int64()),
+    "ok": ("boolean", pa.bool_()),
+    "price": ("decimal(12, 2)", pa.decimal128(12, 2)),
+    "weight": ("float", pa.float32()),
+    "score": ("double", pa.float64()),
+    "on": ("date", pa.date32()),
+    "wall": ("timestamp", pa.timestamp("us")),
+    "at": ("timestamptz", pa.timestamp("us", "UTC")),
+}
+KEY = ["id", "part.no"]
+
+
+@contextmanager
+def read_by(way: str) -> Iterator[None]:
+    """`process`: rows are held, and few go to Spark with its plan; `staged`: as many do, as files; `Spark`: as of
+    batches that are too large to be held; `steps`: computed before they are written."""
+    most = held_rows.MOST_BYTES if way in ("process", "staged") else -1
+    in_plan = 0 if way == "staged" else held.IN_PLAN_ROWS
+    found = foreseen.foreseen if way != "steps" else lambda *given: None
+    with (
+        patch.object(held_rows, "MOST_BYTES", most),
+        patch.object(held, "IN_PLAN_ROWS", in_plan),
+        patch.object(held, "ROWS_OF_A_TASK", 1),
+        patch.object(upsert, "foreseen", found),
+    ):
+        yield
+
+
+def watched_looks(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """For each look at the files of a batch, the number of held files; None where Spark had to read them."""
+    found: list[int | None] = []
+    whole = held_rows.held_files
+
+    def look(*given: Any, **more: Any) -> Any:
+        result = whole(*given, **more)
+        found.append(None if result is None else len(result))
+        return result
+
+    monkeypatch.setattr(held_rows, "held_files", look)
+    return found
+
+
+def image(number: int, version: int, **more: Any) -> dict[str, Any]:
+    at = datetime(2026, 2, 27 + version % 2, 23, 59, 59, 999_999, UTC)
+    return {
+        "id": number,
+        "part.no": f'p "{number}",\n',
+        "_tombstone": ["", "NULL?", None][version % 3],
+        "n": None if version == 2 else -(2**63) + version,
+        "ok": [True, False, None][version % 3],
+        "price": Decimal(f"-{version}.50"),
+        "weight": 0.5 + version,
+        "score": 1e300 / (version + 1),
+        "on": date(1, 1, 1) + timedelta(days=version),
+        "wall": at.replace(tzinfo=None),
+        "at": at,
+    } | more
+
+
+def key_of(number: int) -> dict[str, Any]:
+    return {"id": number, "part.no": f'p "{number}",\n'}
+
+
+def files_of(clock: Clock, extension: str) -> list[list[DmsFile]]:
+    """Batches: a full load with the changes since, then changes, among them of rows that are not there, and rows that
+    move from key to key."""
+    load = load_file("public.items", [image(n, 0) for n in range(5)], extension=extension)
+    first = [clock.change("U", image(1, 1)), clock.change("D", image(2, 0)), clock.change("I", image(7, 2))]
+    since = cdc_file("public.items", clock.now + timedelta(minutes=1), first, extension)
+    clock.now += timedelta(minutes=2)
+    gone = [dict.fromkeys(EVERY_TYPE) | key_of(number) for number in (3, 8)]
+    second = [
+        clock.change("U", image(1, 3)),
+        clock.change("D", gone[0]),
+        clock.change("I", image(3, 4)),
+        clock.change("U", image(9, 1)),
+        clock.change("D", gone[1]),
+        clock.change("I", image(5, 1)),
+        clock.change("D", image(4, 0)),
+        clock.change("U", image(1, 5), key_of(1)),
+        clock.change("U", image(10, 1), key_of(0)),
+        clock.change("U", image(11, 2), key_of(10)),
+        clock.change("U", image(7, 3, **{"part.no": "moved"}), {"part.no": 'p "7",\n'}),
+        clock.change("U", image(21, 4), key_of(20)),
+        clock.change("D", image(21, 4)),
+    ]
+    return [[load, since], [cdc_file("public.items", clock.now + timedelta(minutes=1), second, extension)]]

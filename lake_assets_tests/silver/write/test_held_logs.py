@@ -1,0 +1,110 @@
+"""Logs of changes whose rows this process holds: the same rows as if Spark had read the files, each once.
+
+Not here: tables of current rows (`test_held_rows.py`).
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from lake_assets.bronze.checked import staging
+from lake_assets.silver.apply import turn
+from lake_assets.silver.changes import reading
+from lake_assets.silver.write import append_only_tables
+from lake_assets.silver.write.batch import BatchResult
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file
+from lake_assets_tests.helpers.files.held_batches import EVERY_TYPE, KEY, files_of, read_by, watched_looks
+from lake_assets_tests.helpers.lakes.bench import Bench
+from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, loaded
+from lake_assets_tests.helpers.oracles.masks import MASKING
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(autouse=True)
+def with_the_changes_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full load and the changes since are one batch, as outside of tests."""
+    monkeypatch.setattr(turn, "SMALL_LOAD", reading.LARGE)
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    return watched_looks(monkeypatch)
+
+
+@pytest.mark.parametrize("way", ["process", "staged", "Spark"])
+@pytest.mark.parametrize("extension", ["csv", "parquet"])
+def test_a_change_log(
+    spark: SparkSession, tmp_path: Path, looks: list[int | None], extension: str, way: str
+) -> None:
+    columns = {name: declared for name, (declared, _) in EVERY_TYPE.items()}
+    types = {name: kind for name, (_, kind) in EVERY_TYPE.items()}
+    types |= {f"BI_{name}": types[name] for name in KEY}
+    table = {"columns": columns, "primary_key": KEY, "mode": "change_log", "mask": {"_tombstone": "hash"}}
+    bench = Bench(tmp_path, {"public.items": table}, dms={"before_image_prefix": "BI_"}, sections=MASKING)
+    for files in files_of(Clock(), extension):
+        bench.put(*files, types=types)
+        with read_by(way):
+            (batch,) = bench.apply()["items"]
+        assert bench.rows() == bench.truth(shape="change_log")
+        assert batch.rows_written == batch.rows_read
+    assert looks == ([] if way == "Spark" else [1])
+    assert not list(tmp_path.rglob(f"{staging.PREFIX}*"))
+
+
+def test_changes_of_a_log_that_come_again(
+    spark: SparkSession, tmp_path: Path, looks: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the same batch, and in a later one."""
+    compared: list[int] = []
+    each_once = append_only_tables.each_once
+
+    def counted(rows: DataFrame) -> DataFrame:
+        compared.append(1)
+        return each_once(rows)
+
+    monkeypatch.setattr(append_only_tables, "each_once", counted)
+    bench, clock = Bench(tmp_path, {"public.items": {**ITEMS, "mode": "change_log"}}), Clock()
+    bench.put(loaded({1: "a"}))
+    bench.apply()
+
+    def put(*files: list[dict[str, Any]]) -> BatchResult:
+        for rows in files:
+            clock.now += timedelta(minutes=1)
+            bench.put(cdc_file("public.items", clock.now, rows))
+        (batch,) = bench.apply()["items"]
+        assert bench.rows() == bench.truth(shape="change_log")
+        return batch
+
+    first, second = ([clock.change("I", {"id": n, "v": "x"}) for n in range(at, at + 3)] for at in (10, 20))
+    assert put(first).rows_written == 3
+    assert (looks[-1], compared) == (1, [])
+    assert put(second, second[1:]).rows_written == 3
+    assert put(first[1:]).rows_written == 0
+    assert len(compared) == 2
+    third = [clock.change("D", {"id": 20, "v": "x"}), clock.change("I", {"id": 31, "v": "y"})]
+    assert put(third[:1], third[1:]).rows_written == 2
+    assert len(compared) == 2, "each change has a sequence of its own, after every applied one"
+
+
+def test_a_log_of_inserts(spark: SparkSession, tmp_path: Path, looks: list[int | None]) -> None:
+    table = {"columns": {"id": "long", "v": "string"}, "mode": "append_log"}
+    bench, clock = Bench(tmp_path, {"public.items": table}), Clock()
+    rows = [clock.change("I", {"id": n % 2, "v": [None, "", "x"][n % 3]}) for n in range(6)]
+    bench.put(cdc_file("public.items", clock.now + timedelta(minutes=1), rows))
+    bench.apply()
+    clock.now += timedelta(minutes=2)
+    bench.put(
+        cdc_file("public.items", clock.now + timedelta(minutes=1), [clock.change("I", {"id": 1, "v": "x"})])
+    )
+    (batch,) = bench.apply()["items"]
+    assert bench.rows() == bench.truth(shape="append_log")
+    assert (batch.strategy, batch.rows_written, batch.rows, looks[-1]) == ("append", 1, 7, 1)
+    clock.now += timedelta(minutes=2)
+    bench.put(
+        cdc_file("public.items", clock.now + timedelta(minutes=1), [clock.change("U", {"id": 1, "v": "y"})])
+    )
+    assert "an append_log cannot express that" in str(bench.turn()["items"].error)
