@@ -154,17 +154,25 @@ class DmsColumns:
             return None
         if self._kind is FileKind.LOAD:
             return pa.table(found)
-        assert self._operation is not None, "asked by of_key"
-        assert self._sequence is not None, "asked by of_key"
+        own = self.own(rows)
+        return pa.table(found | own | (self._old_keys(rows, key, own[OPERATION]) if key else {}))
+
+    def own(self, rows: pa.Table) -> dict[str, pa.Array | pa.ChunkedArray]:
+        """The operation, time and sequence of each row, as silver has them. Of changes, only if `of_key` finds them."""
+        return {
+            OPERATION: self._operations_of(rows),
+            COMMIT_TS: self._commit_times(rows),
+            SEQUENCE: pa.repeat("", rows.num_rows)
+            if self._sequence is None
+            else _texts(rows[self._sequence]),
+        }
+
+    def _operations_of(self, rows: pa.Table) -> pa.Array:
+        if self._operation is None:
+            return pa.repeat("I", rows.num_rows)
         written = rows[self._operation].combine_chunks()
         words = [self._dms.operations.get(word, word) for word in written.dictionary.to_pylist()]
-        operations = pa.array(words, pa.string()).take(written.indices)
-        own = {
-            OPERATION: operations,
-            COMMIT_TS: self._commit_times(rows),
-            SEQUENCE: _texts(rows[self._sequence]),
-        }
-        return pa.table(found | own | (self._old_keys(rows, key, operations) if key else {}))
+        return pa.array(words, pa.string()).take(written.indices)
 
     def _commit_times(self, rows: pa.Table) -> pa.Array:
         """Of rows whose times are usable; NULL without them."""

@@ -5,7 +5,7 @@ job. Here: rows that need no conversion. Not here: any other file, which Spark r
 files that are too large to be held (`checked_files.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -49,9 +49,16 @@ class HeldFile:
 
 
 def held_files(
-    store: ObjectStore, files: Sequence[LoggedFile], *, name: str, table: TableConfig, dms: DmsSettings
+    store: ObjectStore,
+    files: Sequence[LoggedFile],
+    *,
+    name: str,
+    table: TableConfig,
+    dms: DmsSettings,
+    with_changes: bool = False,
 ) -> list[HeldFile] | None:
-    """The rows of the files; None if Spark has to read one of them."""
+    """The rows of the files; None if Spark has to read one of them. `with_changes`: after their operation, time and
+    sequence, as in a change log."""
     if are_tiny(files) or any(image_type(column.type) is None for column in table.columns):
         return None
     sizes: list[int] = []
@@ -69,7 +76,8 @@ def held_files(
 
         def with_images() -> Iterator[pa.Table]:
             for piece in rows:
-                found.append(_images(piece, layout, table))
+                own = columns.own(piece) if with_changes else {}
+                found.append(_images(piece, layout, table, own))
                 refuse_many_bytes(found[-1])
                 yield piece
 
@@ -112,10 +120,13 @@ def _parquet(
     return columns, layout, valid_rows(store, file, columns, [*own, *(columns.of_key(table.key_types) or ())])
 
 
-def _images(rows: pa.Table, layout: Layout, table: TableConfig) -> pa.Table:
-    schema = pa.schema([(column.name, image_type(column.type)) for column in table.columns])
-    types = zip(schema.names, schema.types, strict=True)
-    return pa.table([rows[layout.in_file[name]].cast(kind) for name, kind in types], schema=schema)
+def _images(rows: pa.Table, layout: Layout, table: TableConfig, own: Mapping[str, pa.Array]) -> pa.Table:
+    """`own`: columns to go first."""
+    images = {
+        column.name: rows[layout.in_file[column.name]].cast(image_type(column.type))
+        for column in table.columns
+    }
+    return pa.table({**own, **images})
 
 
 def _refuse_nulls(images: pa.Table, changes: pa.Table, table: TableConfig) -> None:

@@ -79,12 +79,12 @@ def gone_files(known: Iterable[LoggedFile], listed: Collection[str]) -> list[Log
 def missing_files(store: ObjectStore, files: Sequence[LoggedFile]) -> list[LoggedFile]:
     """Of files that are about to be read again, those that the bucket no longer has; lists their folders. Raises
     StoreError."""
-    prefixes = {_folder(file.path) for file in files}
+    prefixes = {folder(file.path) for file in files}
     listed = {obj.key for prefix in prefixes for obj in store.list(prefix)}
     return gone_files(files, listed)
 
 
-def _folder(key: str) -> str:
+def folder(key: str) -> str:
     """The folder of the file's table, else the file's own folder; ends with a slash."""
     table = folder_of(key)
     return "/".join(table) + "/" if table is not None else key[: key.rfind("/") + 1]

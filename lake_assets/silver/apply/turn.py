@@ -14,7 +14,7 @@ from pyiceberg.table import Table
 from lake_assets.bronze.files.keys import FileKind
 from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.scan.vanished import missing_files
-from lake_assets.config import Mode
+from lake_assets.config import LOGS, Mode
 from lake_assets.errors import TableStopped, UndeterminedRow
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.runtime import LakeRuntime
@@ -30,7 +30,7 @@ from lake_assets.silver.write.batch import BatchResult
 from lake_assets.silver.write.batch_context import Damaged
 from lake_assets.words import does, many, them
 
-SMALL_LOAD = 50_000
+SMALL_LOAD = 250_000
 """Rows of a full load and the changes since, below which one batch has both."""
 Progress = Callable[[Target, str], None]
 """Called with the table and the stage's name as each stage begins, and with `done` at the end of the table's turn."""
@@ -116,7 +116,7 @@ class Turn:
     def _small_load(self, batch: Batch, position: Position, files: Sequence[LoggedFile]) -> Batch | None:
         """A new full load with all changes since, if these are few rows: two batches would take twice as long."""
         is_new = batch.kind == "full_load" and batch.epoch > position.epoch
-        if self.target.mode is not Mode.CURRENT or batch.cut is not None or not is_new:
+        if self.target.mode not in {Mode.CURRENT, *LOGS} or batch.cut is not None or not is_new:
             return None
         whole = self._everything(batch, position, files)
         if whole is None or len(whole.files) > self.runtime.lake.automation.max_files_per_batch:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lake_assets.bronze.checked import held_rows
-from lake_assets.bronze.checked.dms_columns import COMMIT_TS, OPERATION, SEQUENCE, CheckedFile
+from lake_assets.bronze.checked.dms_columns import CheckedFile
 from lake_assets.bronze.checked.held_rows import HeldFile
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.config import LOGS, Mode
@@ -42,7 +42,14 @@ def hold_batch(
     for group in groups:
         contract = group.version.contract
         table = contract.table(target.config, group.gone)
-        held = held_rows.held_files(store, group.files, name=target.table, table=table, dms=contract.dms)
+        held = held_rows.held_files(
+            store,
+            group.files,
+            name=target.table,
+            table=table,
+            dms=contract.dms,
+            with_changes=target.mode is Mode.CHANGE_LOG,
+        )
         if held is None:
             return None
         found |= {file.offset: one for file, one in zip(group.files, held, strict=True)}
@@ -50,17 +57,7 @@ def hold_batch(
         return None  # a file is there twice
     ordered = [found[part.file.offset] for part in parts]
     images = masked_images(pa.concat_tables(one.images for one in ordered), target.config.mask, target.salt)
-    if target.mode is Mode.CHANGE_LOG:
-        images = _with_changes(images, [one.checked for one in ordered])
     if not may_be_held(images, staging):
         return None
     files = {offset: one.checked for offset, one in found.items()}
     return files, HeldRows(spark, images, target.key, staging)
-
-
-def _with_changes(images: pa.Table, files: Sequence[CheckedFile]) -> pa.Table:
-    names = [OPERATION, COMMIT_TS, SEQUENCE]
-    changes = pa.concat_tables(file.changes.select(names) for file in files if file.changes is not None)
-    for name in reversed(names):
-        images = images.add_column(0, name, changes[name])
-    return images

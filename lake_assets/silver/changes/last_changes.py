@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake_assets.bronze.checked.dms_columns import OLD_KEY, OPERATION, SEQUENCE
@@ -44,8 +44,6 @@ class LastChanges:
 
     files: Mapping[str, int]
     """By address, the number of the file's rows."""
-    is_last: Marks
-    """Whether a row is the last change of its key."""
     is_row: Marks
     """Whether a row is the last change of its key, and no delete."""
     is_update: Marks
@@ -53,8 +51,6 @@ class LastChanges:
     counts: Counts
     keys: pa.Table
     """Each key of the batch once, also those from which a row moved."""
-    fingerprint: int
-    """Of the sequences of the last changes: see `fingerprint`."""
     if_new: tuple[int, int] | None = None
     """The range of the keys that came and went within one transaction. They have no row in the end only if the table
     had none of them; None if there are no such keys."""
@@ -96,12 +92,6 @@ class LastChanges:
         return joined.withColumn("_marked", F.coalesce(is_marked, F.lit(False))).drop("_address", "_marks")
 
 
-def fingerprint(sequence: Column) -> Column:
-    """The XOR of the last digits of some rows' sequences. It differs if a file was written again after its sequences
-    had been read."""
-    return F.bit_xor(F.right(sequence, F.lit(_LOW_DIGITS)).try_cast("bigint"))
-
-
 def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range: bool) -> LastChanges | None:
     """The last changes of the files, by address, each as `CheckedFile.changes`. None if the rule needs the rows
     themselves: if two changes of a key have the same sequence, or if a key may have had two rows for a moment (see
@@ -139,16 +129,12 @@ def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range
         found[order[ends]] = states
         return found[: rows.num_rows]
 
-    is_last = marks(np.ones(len(ends), bool))
-    _, low_digits = _sequences(rows, np.flatnonzero(is_last))
     return LastChanges(
         files={name: table.num_rows for name, table in files.items()},
-        is_last=is_last,
         is_row=marks(has_row),
         is_update=marks(is_updated),
         counts=counts,
         keys=events.select(key).take(pa.array(np.sort(order[ends]))),
-        fingerprint=int(np.bitwise_xor.reduce(low_digits)),
         if_new=_ends_of(events[key[0]].take(pa.array(passing))) if len(passing) else None,
     )
 
@@ -194,17 +180,22 @@ def _events(rows: pa.Table, key: Sequence[str]) -> tuple[pa.Table, NDArray[np.in
 
 def _in_order(rows: pa.Table, codes: _Numbers) -> _Numbers | None:
     """The rows by key, those of a key by sequence; None if two changes of a key have the same one."""
-    order = np.argsort(codes, kind="stable")
+    order = np.argsort(codes)
     again = np.diff(codes[order]) == 0
     several = np.append(again, False) | np.append(False, again)
     chosen = order[several]
-    high, low = _sequences(rows, chosen)
-    by_time = np.lexsort((low, high, codes[chosen]))
-    equal = [np.diff(part[by_time]) == 0 for part in (codes[chosen], high, low)]
+    time = (chosen,) if _rises(rows[SEQUENCE]) else _sequences(rows, chosen)
+    by_time = np.lexsort((*reversed(time), codes[chosen]))
+    equal = [np.diff(part[by_time]) == 0 for part in (codes[chosen], *time)]
     if np.logical_and.reduce(equal).any():
         return None
     order[several] = chosen[by_time]
     return order
+
+
+def _rises(sequences: pa.ChunkedArray) -> bool:
+    """Whether each is above the one before, as in the files of one task."""
+    return bool(pc.all(pc.less(sequences[:-1], sequences[1:]), min_count=0).as_py())
 
 
 def _sequences(rows: pa.Table, chosen: _Numbers) -> tuple[_Numbers, _Numbers]:

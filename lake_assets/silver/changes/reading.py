@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lake_assets.bronze.checked.as_listed import as_listed
 from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.bronze.checked.dms_columns import KEY, SEQUENCE, CheckedFile, DmsFigures, all_differ
 from lake_assets.bronze.checked.staged_csv import StagedCsv
@@ -26,7 +27,7 @@ from lake_assets.bronze.log.file_log import LoggedFile
 from lake_assets.bronze.quarantine.bad_rows import stop_for_missing_rows
 from lake_assets.bronze.reader.places import in_places, placed, plain
 from lake_assets.bronze.reader.read_changes import read_changes
-from lake_assets.config import LOGS, Mode
+from lake_assets.config import Mode
 from lake_assets.schema.contract import Contracts
 from lake_assets.schema.images import to_current_contract
 from lake_assets.silver.changes.collapse import figures, observe_changes, observe_used
@@ -45,7 +46,7 @@ from lake_assets.silver.plan.parts import Part
 from lake_assets.silver.table.change_events import ChangeFigures
 from lake_assets.silver.table.targets import Target
 from lake_assets.spark.checkpoint import Observed, checkpointed
-from lake_assets.storage.object_store import ObjectStore
+from lake_assets.storage.object_store import ObjectStore, StoredObject
 
 ONE_TASK_BYTES = 2 * 2**20
 """Bytes, in total, of the files that one task reads, if they are small: a stage costs more than so few rows."""
@@ -86,15 +87,15 @@ class Reading:
         self._files: dict[int, CheckedFile] | None = None
         """By offset, if all of the files have been checked."""
         self._staged: Sequence[StagedCsv] = ()
+        self._listed: frozenset[StoredObject] | None = None
+        """The files as they were before the look at them."""
         self.held: HeldRows | None = None
         """All rows, in the order of the parts, where Spark need not read the files."""
         if whole is not None:
-            self._files, self._staged = whole._files, whole._staged
+            self._files, self._staged, self._listed = whole._files, whole._staged, whole._listed
         elif self._is_read_whole:
-            held = None
-            is_wanted = self._are_changes if target.mode in LOGS else self._wants_last_changes
-            if is_wanted:
-                held = hold_batch(spark, store, target, parts, contracts, staging)
+            is_wanted = self.rows_counted <= MOST_ROWS
+            held = hold_batch(spark, store, target, parts, contracts, staging) if is_wanted else None
             if held is not None:
                 self._files, self.held = held
             else:
@@ -136,6 +137,7 @@ class Reading:
         target = self._target
         found: dict[int, CheckedFile] = {}
         staged: list[StagedCsv] = []
+        listed = as_listed(self._store, [part.file for part in self.parts])
         for group in file_groups(self.parts, self._contracts, self.cut.reopened):
             contract = group.version.contract
             table = contract.table(target.config, group.gone)
@@ -152,7 +154,7 @@ class Reading:
                 return
             found |= checked[0]
             staged += checked[1]
-        self._files, self._staged = found, staged
+        self._files, self._staged, self._listed = found, staged, listed
 
     @property
     def _are_changes(self) -> bool:
@@ -173,18 +175,21 @@ class Reading:
         return is_load and is_number and self.rows_counted <= MOST_LOADED
 
     @property
-    def unique_keys(self) -> int | None:
-        """The XOR of the keys if no two rows have the same one; None if it is not known: only of full loads whose files
-        have been checked."""
+    def has_unique_keys(self) -> bool:
+        """Whether no two rows have the same key; False if it is not known: only of full loads whose files have been
+        checked."""
         checked = [(self._files or {}).get(part.file.offset) for part in self.parts]
         keys = [file.changes for file in checked if file is not None and file.changes is not None]
         is_known = len(keys) == len(self.parts) and all(
             part.file.kind is FileKind.LOAD for part in self.parts
         )
-        if not is_known:
-            return None
-        numbers = np.asarray(pa.concat_tables(keys)[KEY.format(place=0)], np.int64)
-        return int(np.bitwise_xor.reduce(numbers)) if all_differ(numbers) else None
+        return is_known and all_differ(np.asarray(pa.concat_tables(keys)[KEY.format(place=0)], np.int64))
+
+    @property
+    def is_as_checked(self) -> bool:
+        """Whether no file has been written again since the look at it."""
+        files = [part.file for part in self.parts]
+        return self._listed is not None and self._listed >= as_listed(self._store, files)
 
     @property
     def usable(self) -> DataFrame:
@@ -229,9 +234,8 @@ class Reading:
         changes = self.changes_by_file
         if changes is None:
             return False
-        sequences = pa.chunked_array(
-            [chunk for table in changes.values() for chunk in table[SEQUENCE].chunks]
-        )
+        of_changes = [table[SEQUENCE] for table in changes.values() if SEQUENCE in table.column_names]
+        sequences = pa.chunked_array([chunk for one in of_changes for chunk in one.chunks], pa.string())
         return bool(pc.count_distinct(sequences).as_py() == len(sequences))
 
     @property

@@ -8,6 +8,7 @@ Here: the rows of a log, and that comparison. Not here: the order of the steps (
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
@@ -21,7 +22,7 @@ from lake_assets.config import Mode
 from lake_assets.errors import TableStopped
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.reading import Reading
-from lake_assets.silver.changes.touched_periods import touched_by_rows
+from lake_assets.silver.changes.touched_periods import all_touched, touched_by_rows
 from lake_assets.silver.plan.lateness import is_late
 from lake_assets.silver.plan.rewritten import former_content, rewritten
 from lake_assets.silver.table.change_events import ChangeFigures
@@ -40,6 +41,8 @@ IDENTITY = ("_sequence", "_op", "_commit_ts", "_image")
 
 def replace_log(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Writes a full load and the CDC that belongs to it: the whole log, read and written in one pass."""
+    if (held := _held(reader, reading, current, after="")) is not None:
+        return replace(held, strategy="overwrite", is_whole=True, touched=all_touched(reader.context.target))
     target, counted = reader.context.target, Observed()
     changes = each_once(reading.good) if _may_repeat(reader.context, late=False) else reading.good
     rows = counted.on(_columns(target, changes), F.count(F.lit(1)).alias("rows"))
@@ -52,8 +55,10 @@ def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Reads the batch; the commit that has the position appends its rows."""
     context = reader.context
     known = _files_in_log(reader)
-    if not known and (held := _append_held(reader, reading, current)) is not None:
-        return held
+    held = None if known else _held(reader, reading, current, after=context.position.max_sequence)
+    if held is not None and held.images is not None:
+        with context.watch.stage("touched_periods"):
+            return replace(held, touched=touched_by_rows(context.target, held.images))
     with context.watch.stage("read"):
         delta = reading.checkpointed(reading.good)
     seen = reader.check(reading)
@@ -76,26 +81,22 @@ def append(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     return Written(strategy="append", keys=seen.used, rows=rows, images=images, touched=touched)
 
 
-def _append_held(reader: BatchReader, reading: Reading, current: Attempt) -> Written | None:
-    """Appends the rows that this process holds; None if they have to be compared, with each other or with applied
-    ones."""
+def _held(reader: BatchReader, reading: Reading, current: Attempt, *, after: str) -> Written | None:
+    """The rows that this process holds; None if they have to be compared, with each other or with those that were
+    applied up to the sequence `after`."""
     context, seen = reader.context, reading.foreseen
     if reading.held is None or seen is None or not context.may_foresee:
         return None
     is_refused = context.target.mode is Mode.APPEND_LOG and seen.by_op["I"] < seen.rows
-    may_repeat = is_late(seen.min_sequence, context.position.max_sequence) or not reading.sequences_differ
+    may_repeat = is_late(seen.min_sequence, after) or not reading.sequences_differ
     if is_refused or may_repeat:
         return None
     reader.check(reading, seen)
-    images = reading.held.every
-    with context.watch.stage("touched_periods"):
-        touched = touched_by_rows(context.target, images)
     return Written(
         strategy="append",
         keys=seen.rows,
         rows=seen.rows,
-        images=images,
-        touched=touched,
+        images=reading.held.every,
         confirm=lambda kept: refuse_unforeseen(context, current, seen.rows),
     )
 

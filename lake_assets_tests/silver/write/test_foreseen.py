@@ -306,14 +306,32 @@ def test_keys_of_two_columns(spark: SparkSession, tmp_path: Path, written: list[
     assert written == ["as read"]
 
 
+@pytest.mark.parametrize(
+    ("same", "others", "expected"),
+    [
+        (False, [("U", 1, "p"), ("U", 1, "q"), ("D", 1, "r")], {2: "b", 3: "c", 4: "d"}),
+        (True, [("U", 1, "x"), ("U", 4, "q"), ("D", 3, "c")], {1: "x", 2: "b", 4: "q"}),
+    ],
+    ids=["other sequences", "the same sequences"],
+)
 def test_a_file_that_is_written_again_while_it_is_applied(
-    shop: Bench, written: list[str], monkeypatch: pytest.MonkeyPatch
+    shop: Bench,
+    written: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    same: bool,
+    others: list[tuple[str, int, str]],
+    expected: dict[int, str],
 ) -> None:
-    """With as many rows, and other last changes: by the marks, both rows of key 1 would be written."""
+    """With as many rows, and other last changes: by the marks, both rows of key 1 would be written, or a second row of
+    key 4."""
     clock = Clock()
     file = changed(clock, ("U", 1, "x"), ("U", 2, "y"), ("D", 3, "c"))
-    others = changed(clock, ("U", 1, "p"), ("U", 1, "q"), ("D", 1, "r"))
-    again = replace(file, rows=others.rows)
+    sequences = [row["change_seq"] for row in file.rows]
+    rows = changed(clock, *others).rows
+    if same:
+        rows = tuple(row | {"change_seq": one} for row, one in zip(rows, sequences, strict=True))
+    again = replace(file, rows=rows)
     given_up: list[Exception] = []
 
     def rewritten(*given: Any) -> bool:
@@ -333,7 +351,7 @@ def test_a_file_that_is_written_again_while_it_is_applied(
     assert len(given_up) == 1
     assert written == ["as read", "in steps"]
     shop.apply()
-    assert values(shop) == {2: "b", 3: "c", 4: "d"}, "the rows of the newest content"
+    assert values(shop) == expected, "the rows of the newest content"
 
 
 def test_touched_days_are_those_of_old_and_new_rows(

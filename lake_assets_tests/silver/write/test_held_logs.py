@@ -51,7 +51,7 @@ def test_a_change_log(
             (batch,) = bench.apply()["items"]
         assert bench.rows() == bench.truth(shape="change_log")
         assert batch.rows_written == batch.rows_read
-    assert looks == ([] if way == "Spark" else [1])
+    assert looks == ([] if way == "Spark" else [2, 1]), "the load and the changes since, then changes"
     assert not list(tmp_path.rglob(f"{staging.PREFIX}*"))
 
 
@@ -90,12 +90,37 @@ def test_changes_of_a_log_that_come_again(
     assert len(compared) == 2, "each change has a sequence of its own, after every applied one"
 
 
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_load_with_changes_that_come_twice(spark: SparkSession, tmp_path: Path, *, repeated: bool) -> None:
+    bench, clock = Bench(tmp_path, {"public.items": {**ITEMS, "mode": "change_log"}}), Clock()
+    first = [clock.change("I", {"id": n, "v": "x"}) for n in range(10, 13)]
+    second = [clock.change("D", {"id": 10, "v": "x"}), *(first[1:] if repeated else [])]
+    bench.put(loaded({1: "a", 2: "a"}))
+    for rows in (first, second):
+        clock.now += timedelta(minutes=1)
+        bench.put(cdc_file("public.items", clock.now, rows))
+    (batch,) = bench.apply()["items"]
+    assert (batch.rows_read, batch.rows_written) == (8 if repeated else 6, 6)
+    assert bench.rows() == bench.truth(shape="change_log")
+
+
+def test_a_load_without_operations(spark: SparkSession, tmp_path: Path, looks: list[int | None]) -> None:
+    dms = {"include_op_for_full_load": False}
+    bench = Bench(tmp_path, {"public.items": {**ITEMS, "mode": "change_log"}}, dms=dms)
+    bench.put(loaded({1: "a", 2: "b"}))
+    bench.apply()
+    assert looks == [1]
+    assert bench.rows() == bench.truth(shape="change_log")
+
+
 def test_a_log_of_inserts(spark: SparkSession, tmp_path: Path, looks: list[int | None]) -> None:
     table = {"columns": {"id": "long", "v": "string"}, "mode": "append_log"}
     bench, clock = Bench(tmp_path, {"public.items": table}), Clock()
-    rows = [clock.change("I", {"id": n % 2, "v": [None, "", "x"][n % 3]}) for n in range(6)]
-    bench.put(cdc_file("public.items", clock.now + timedelta(minutes=1), rows))
-    bench.apply()
+    rows = [clock.change("I", {"id": n % 2, "v": [None, "", "x"][n % 3]}) for n in range(4)]
+    bench.put(loaded({1: "a", 2: "a"}), cdc_file("public.items", clock.now + timedelta(minutes=1), rows))
+    (batch,) = bench.apply()["items"]
+    assert (batch.strategy, batch.kind, batch.rows_written, looks) == ("overwrite", "full_load", 6, [2])
+    assert bench.rows() == bench.truth(shape="append_log")
     clock.now += timedelta(minutes=2)
     bench.put(
         cdc_file("public.items", clock.now + timedelta(minutes=1), [clock.change("I", {"id": 1, "v": "x"})])

@@ -7,6 +7,7 @@ attempt is given up, and the next one computes the changes first. Here: that str
 """
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -15,10 +16,10 @@ from pyspark.sql import functions as F
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.collapse import events
 from lake_assets.silver.changes.held import Marks
-from lake_assets.silver.changes.last_changes import LastChanges, fingerprint, last_changes
+from lake_assets.silver.changes.last_changes import LastChanges, last_changes
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import all_touched, touched_by_keys
-from lake_assets.silver.table.change_events import DELETED, commit_of
+from lake_assets.silver.table.change_events import commit_of
 from lake_assets.silver.table.targets import UNTRACKED, Target
 from lake_assets.silver.write.batch import NO_KEY, Written
 from lake_assets.silver.write.batch_context import BatchContext
@@ -63,7 +64,12 @@ def replace_foreseen_keys(
             keys = last.keys_in(context.spark)
             touched = touched_by_keys(context.address, context.position.snapshot_id, target, states, keys)
     context.stage("write")
-    images, confirm = _last_images(context, current, reading, last)
+    rewrites = context.rewrites(counts.keys)
+    with ThreadPoolExecutor(1, thread_name_prefix="images") as thread:
+        # Spark deletes while this process writes many rows to files for it.
+        last_images = thread.submit(_last_images, context, current, reading, last)
+        deletes = not rewrites and delete_last(context, current, last)
+        images, confirm = last_images.result()
 
     def unseen_updates(removed: int) -> int:
         return count_unseen(context, _states(target, reading, last, last.is_update), counts, removed)
@@ -79,11 +85,9 @@ def replace_foreseen_keys(
         unseen_updates=unseen_updates,
         present=counts.present,
     )
-    if context.rewrites(counts.keys):
+    if rewrites:
         return rewritten(context, current, last.keys_in(context.spark), written)
-    if not delete_last(context, current, last):
-        return replace(written, strategy="append", reason=NO_KEY)
-    return written
+    return written if deletes else replace(written, strategy="append", reason=NO_KEY)
 
 
 def write_foreseen_table(
@@ -115,17 +119,15 @@ def _last_images(
         return reading.held.rows(last.is_row), lambda kept: refuse_unforeseen(context, current, rows + kept)
     observed = Observed()
     changes = observed.on(
-        last.marked(reading.changes, last.is_last),
+        last.marked(reading.changes, last.is_row),
         F.count_if(F.col("_bad").isNotNull()).alias("bad"),
-        fingerprint(F.when(F.col("_marked"), F.col("_sequence"))).alias("fingerprint"),
     )
-    images = changes.filter(F.col("_marked") & F.col("_bad").isNull() & (F.col("_op") != DELETED))
+    images = changes.filter(F.col("_marked") & F.col("_bad").isNull())
 
     def confirm(kept: int) -> None:
-        seen = observed.get
-        refuse_unforeseen(context, current, rows + kept, bad=int(seen["bad"]))
-        if (seen["fingerprint"] or 0) != last.fingerprint:
-            raise Unforeseen("a file has been written again since its sequences were read")
+        refuse_unforeseen(context, current, rows + kept, bad=int(observed.get["bad"]))
+        if not reading.is_as_checked:
+            raise Unforeseen("a file has been written again since its keys were read")
 
     return images.select("_image.*"), confirm
 

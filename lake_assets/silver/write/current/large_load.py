@@ -41,7 +41,7 @@ def write_large_load(reader: BatchReader, reading: Reading, current: Attempt) ->
     several: DataFrame | None = None
     number = 0
     with context.watch.stage("unique"):
-        if not _is_proven(reader.context, load, current, seen):
+        if not _has_unique_keys(load, seen):
             several, number = _several(reader.context, load, current, seen)
     if changes is None and not number:
         reader.check(reading, seen)
@@ -84,15 +84,10 @@ def _inserts(changes: DataFrame) -> DataFrame:
     return changes.filter(F.col("_op") == INSERTED).select("_image.*")
 
 
-def _is_proven(context: BatchContext, load: Reading, current: Attempt, seen: ChangeFigures) -> bool:
+def _has_unique_keys(load: Reading, seen: ChangeFigures) -> bool:
     """Whether the look at the files has found that no key of the written rows repeats."""
-    expected = load.unique_keys
-    if expected is None or seen.used != seen.rows or seen.by_op[UPDATED] or seen.by_op[DELETED]:
-        return False
-    # A file may have been written again since, with as many rows.
-    key = F.col(quoted(context.target.key[0]))
-    found = on_branch(context, current).agg(F.bit_xor(key).alias("keys")).first()
-    return found is not None and found["keys"] == expected
+    are_inserts = seen.by_op[INSERTED] == seen.used == seen.rows
+    return are_inserts and load.has_unique_keys and load.is_as_checked
 
 
 def _several(

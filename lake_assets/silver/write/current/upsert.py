@@ -93,10 +93,12 @@ def replace_states(context: BatchContext, current: Attempt, states: DataFrame) -
 
 def replace_table(reader: BatchReader, reading: Reading, current: Attempt) -> Written:
     """Writes a full load and the CDC that belongs to it: the whole table."""
-    if reading.is_large and any(part.file.kind is FileKind.LOAD for part in reading.parts):
-        return write_large_load(reader, reading, current)
-    if (last := foreseen(reader, reading)) is not None:
+    is_large_load = reading.is_large and any(part.file.kind is FileKind.LOAD for part in reading.parts)
+    may_foresee = reading.held is not None or not is_large_load
+    if may_foresee and (last := foreseen(reader, reading)) is not None:
         return write_foreseen_table(reader, reading, current, last)
+    if is_large_load:
+        return write_large_load(reader, reading, current)
     context, target = reader.context, reader.context.target
     with context.watch.stage("read"):
         delta, counts = batch_states(target, reading)

@@ -1,0 +1,32 @@
+"""Whether files are still as they were before this process looked at them.
+
+A look at a file's keys decides how its rows are written. Spark reads the file later, and in between it may have been
+written again. Here: that. Not here: files that are gone (`bronze/scan/vanished.py`), the look (`checked_files.py`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from lake_assets.bronze.files.keys import FileKind
+from lake_assets.bronze.log.log_record import LoggedFile
+from lake_assets.bronze.scan.vanished import folder
+from lake_assets.storage.object_store import ObjectStore, StoredObject
+
+
+def as_listed(store: ObjectStore, files: Iterable[LoggedFile]) -> frozenset[StoredObject]:
+    """The files as they are listed now. One that has been written again has another time, size or ETag. Raises
+    StoreError."""
+    groups: dict[tuple[str, FileKind], set[str]] = defaultdict(set)
+    for file in files:
+        groups[folder(file.path), file.kind].add(file.path)
+    return frozenset(obj for (prefix, _), paths in groups.items() for obj in _between(store, prefix, paths))
+
+
+def _between(store: ObjectStore, prefix: str, paths: set[str]) -> Iterable[StoredObject]:
+    """Lists from the first path to the last, because a folder may have a year's files."""
+    first, last = min(paths), max(paths)
+    for obj in store.list(prefix, start_after=first[:-1]):
+        if obj.key > last:
+            return
+        if obj.key in paths:
+            yield obj
