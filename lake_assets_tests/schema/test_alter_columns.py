@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from lake_assets.errors import TableStopped
 from lake_assets.schema.alter_columns import SilverSchema
 from lake_assets.silver.apply import turn
+from lake_assets.silver.changes import reading
 from lake_assets.spark.sql import Sql
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -138,7 +139,7 @@ def test_living_through_six_changes(lived: Bench) -> None:
 
 
 BATCHES = pytest.mark.parametrize(
-    ("small_load", "kinds"), [(turn.SMALL_LOAD, ["full_load"]), (0, ["full_load", "cdc"])]
+    ("small_load", "kinds"), [(reading.SMALL_LOAD, ["full_load"]), (0, ["full_load", "cdc"])]
 )
 
 

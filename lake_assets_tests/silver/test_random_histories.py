@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.silver.apply import turn
+from lake_assets.silver.changes import reading
 from lake_assets_tests.helpers.files.dms_files import Row
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.oracles.masks import MASKING
@@ -31,7 +32,7 @@ from lake_assets_tests.helpers.processes.random_deaths import turn_with_a_death
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 FIRST, COUNT = (int(number) for number in os.environ.get("LAKE_HISTORIES", "0:5").split(":"))
 SEEDS = range(FIRST, FIRST + COUNT)
-SMALL_LOAD = turn.SMALL_LOAD
+SMALL_LOAD = reading.SMALL_LOAD
 
 
 @pytest.fixture(params=[pytest.param(seed, marks=pytest.mark.long) for seed in SEEDS])

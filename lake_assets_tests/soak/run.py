@@ -159,7 +159,7 @@ def as_large(seed: int) -> Iterator[None]:
     process holds, and every third one without a batch that has both a full load and changes."""
     large = patch.object(reading, "LARGE", 1 if seed // 2 % 2 else reading.LARGE)
     held = patch.object(held_rows, "MOST_BYTES", held_rows.MOST_BYTES if seed // 4 % 2 else -1)
-    with large, held, patch.object(table_turn, "SMALL_LOAD", table_turn.SMALL_LOAD if seed % 3 else 0):
+    with large, held, patch.object(table_turn, "SMALL_LOAD", reading.SMALL_LOAD if seed % 3 else 0):
         yield
 
 

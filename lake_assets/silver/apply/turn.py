@@ -19,6 +19,7 @@ from lake_assets.errors import TableStopped, UndeterminedRow
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, retrying
+from lake_assets.silver.changes.reading import SMALL_LOAD
 from lake_assets.silver.plan.cut import Cut
 from lake_assets.silver.plan.planner import Batch, Plan, State, living_files
 from lake_assets.silver.plan.rewritten import lost_contents
@@ -30,8 +31,6 @@ from lake_assets.silver.write.batch import BatchResult
 from lake_assets.silver.write.batch_context import Damaged
 from lake_assets.words import does, many, them
 
-SMALL_LOAD = 250_000
-"""Rows of a full load and the changes since, below which one batch has both."""
 Progress = Callable[[Target, str], None]
 """Called with the table and the stage's name as each stage begins, and with `done` at the end of the table's turn."""
 

@@ -54,6 +54,9 @@ MOST_ROWS = 4_000_000
 """Rows of a batch whose keys and sequences fit into this process, at about 60 bytes each."""
 MOST_LOADED = 30_000_000
 """Rows of a full load whose keys, one whole number each, fit into this process, at about 16 bytes each."""
+SMALL_LOAD = 250_000
+"""Rows of a full load and the changes since, below which one batch has both. More rows, if they are decoded and staged,
+would take longer than Spark takes to read the files."""
 LARGE = 50_000
 """Rows of a large batch: reading and writing so many takes longer than further jobs, or a look at the files before."""
 
@@ -94,7 +97,7 @@ class Reading:
         if whole is not None:
             self._files, self._staged, self._listed = whole._files, whole._staged, whole._listed
         elif self._is_read_whole:
-            is_wanted = self.rows_counted <= MOST_ROWS
+            is_wanted = self.rows_counted < (MOST_ROWS if self._are_changes else SMALL_LOAD)
             held = hold_batch(spark, store, target, parts, contracts, staging) if is_wanted else None
             if held is not None:
                 self._files, self.held = held

@@ -15,11 +15,12 @@ from pyspark.sql import SparkSession
 from lake_assets.errors import TableStopped
 from lake_assets.silver.apply import turn
 from lake_assets.silver.apply.engine import apply_table
+from lake_assets.silver.changes import reading
 from lake_assets.silver.table.targets import Target
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 
-SMALL_LOAD = turn.SMALL_LOAD
+SMALL_LOAD = reading.SMALL_LOAD
 NAME = "public.items"
 TABLE: dict[str, Any] = {
     "columns": {"id": "long not null", "v": "string"},

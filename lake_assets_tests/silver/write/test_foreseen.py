@@ -330,7 +330,7 @@ def test_a_file_that_is_written_again_while_it_is_applied(
     sequences = [row["change_seq"] for row in file.rows]
     rows = changed(clock, *others).rows
     if same:
-        rows = tuple(row | {"change_seq": one} for row, one in zip(rows, sequences, strict=True))
+        rows = tuple({**row, "change_seq": one} for row, one in zip(rows, sequences, strict=True))
     again = replace(file, rows=rows)
     given_up: list[Exception] = []
 
