@@ -6,6 +6,7 @@ reading itself (`silver/changes/reading.py`), which rows may be set aside (`sett
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 
@@ -29,6 +30,8 @@ from lake_assets.silver.write.setting_aside import (
     refuse_too_many_files,
     unreadable_file,
 )
+
+COUNTING_THREADS = 4
 
 
 class BatchReader:
@@ -111,9 +114,11 @@ class BatchReader:
         found: list[Part] = []
         unreadable: list[Held] = []
         files = [part.file for part in parts]
-        for part in parts:
+        with ThreadPoolExecutor(COUNTING_THREADS, thread_name_prefix="count") as threads:
+            counts = [threads.submit(self._counted, part.file) for part in parts]
+        for part, count in zip(parts, counts, strict=True):
             try:
-                found.append(replace(part, file=self._counted(part.file)))
+                found.append(replace(part, file=count.result()))
             except UnreadableFile as error:
                 if part.only is None:
                     unreadable.append(unreadable_file(self.context.target, part.file, files, error))

@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.checked import held_rows
 from lake_assets.bronze.checked.checked_files import checked_files
+from lake_assets.silver.apply import apply_batch, turn
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.changes import large_batch, reading
-from lake_assets.silver.write.commit import write_all
 from lake_assets.silver.write.current import large_load
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -85,23 +85,30 @@ def test_keys_that_repeat_in_a_full_load_have_one_row(shop: Bench) -> None:
     assert shop.table().scan().to_arrow().num_rows == 3
 
 
+@pytest.mark.parametrize("with_changes", [False, True])
 def test_a_full_load_that_is_written_again_while_it_is_applied(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, with_changes: bool
 ) -> None:
     """With as many rows, of which two have the same key: no two rows of silver may."""
-    shop = InFormat("parquet", tmp_path, {"public.items": ITEMS}, sections=NEVER)
+    shop, clock = InFormat("parquet", tmp_path, {"public.items": ITEMS}, sections=NEVER), Clock()
     again: list[DmsFile] = [
         load_file("public.items", [{"id": 1, "v": "x"}, {"id": 1, "v": "y"}, {"id": 3, "v": "z"}])
     ]
 
+    module, name = (large_load, "write_all") if with_changes else (apply_batch, "write_final_commit")
+    write = getattr(module, name)
+
     def after_another(*given: Any) -> None:
         shop.put(*again)
-        write_all(*given)
+        write(*given)
 
-    monkeypatch.setattr(large_load, "write_all", after_another)
+    monkeypatch.setattr(module, name, after_another)
+    monkeypatch.setattr(turn, "SMALL_LOAD", 10)
     shop.put(loaded({1: "a", 2: "b", 3: "c"}))
-    shop.apply()
-    assert sorted(row["id"] for row in shop.stored()) == [1, 3]
+    if with_changes:
+        shop.put(changed(clock, ("I", 4, "d")))
+    shop.turn()
+    assert sorted(row["id"] for row in shop.stored()) == ([1, 3, 4] if with_changes else [1, 3])
 
 
 def test_changes_of_the_same_batch_replace_loaded_rows(shop: Bench) -> None:

@@ -26,7 +26,14 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
-from lake_assets.silver.write.commit import delete_matching, on_branch, refuse_unforeseen, same_key, write_all
+from lake_assets.silver.write.commit import (
+    Unforeseen,
+    delete_matching,
+    on_branch,
+    refuse_unforeseen,
+    same_key,
+    write_all,
+)
 from lake_assets.silver.write.current.late_batch import settled_in_load
 from lake_assets.spark.checkpoint import Observed, checkpointed
 from lake_assets.spark.sql import quoted
@@ -37,6 +44,9 @@ def write_large_load(reader: BatchReader, reading: Reading, current: Attempt) ->
     context, target = reader.context, reader.context.target
     load, changes = reader.of_kind(reading, FileKind.LOAD), reader.of_kind(reading, FileKind.CDC)
     assert load is not None, "it has files of a full load"
+    if changes is None and (inserts := _foreseen_inserts(context, load)) is not None and load.has_unique_keys:
+        reader.check(reading, inserts)
+        return _unique_inserts(context, load, current, inserts.rows)
     seen, rows = _written(context, load, current)
     several: DataFrame | None = None
     number = 0
@@ -67,11 +77,37 @@ def write_large_load(reader: BatchReader, reading: Reading, current: Attempt) ->
     )
 
 
+def _foreseen_inserts(context: BatchContext, load: Reading) -> ChangeFigures | None:
+    """The figures of the full load, if a look at its files has found nothing but inserts."""
+    foreseen = None if context.in_steps else load.foreseen
+    return foreseen if foreseen is not None and foreseen.by_op[INSERTED] == foreseen.rows else None
+
+
+def _unique_inserts(context: BatchContext, load: Reading, current: Attempt, rows: int) -> Written:
+    """The rows of the full load, none of which has the key of another, for the commit that has the position."""
+
+    def confirm(kept: int) -> None:
+        # Every row is written or bad, so that their number shows whether one is bad.
+        refuse_unforeseen(context, current, rows)
+        if not load.is_as_checked:
+            raise Unforeseen("a file has been written again since its keys were read")
+
+    context.stage("write")
+    return Written(
+        "overwrite",
+        keys=rows,
+        rows=rows,
+        images=load.usable.select("_image.*"),
+        is_whole=True,
+        confirm=confirm,
+        touched=all_touched(context.target),
+    )
+
+
 def _written(context: BatchContext, load: Reading, current: Attempt) -> tuple[ChangeFigures, int]:
     """Writes the inserts of the full load; its figures, and the number of the written rows. Raises Unforeseen."""
-    foreseen = load.foreseen
-    if foreseen is not None and foreseen.by_op[INSERTED] == foreseen.rows and not context.in_steps:
-        # Every row is written or bad, so that their number shows whether one is bad.
+    foreseen = _foreseen_inserts(context, load)
+    if foreseen is not None:
         write_all(context, current, _inserts(load.usable))
         refuse_unforeseen(context, current, foreseen.rows)
         return foreseen, foreseen.rows
