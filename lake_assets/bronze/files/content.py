@@ -117,8 +117,8 @@ def _inflated(stream: BinaryIO, key: str) -> Iterator[bytes]:
         raise UnreadableFile(key, "the gzip stream is damaged or incomplete (it ends too early)")
 
 
-def digested(store: ObjectStore, key: str, compression: str, digest: ContentDigest) -> Iterator[bytes]:
-    """The content as `chunks` returns it, each piece added to the digest."""
-    for chunk in chunks(store, key, compression):
+def digested(content: Iterator[bytes], digest: ContentDigest) -> Iterator[bytes]:
+    """The content, each piece added to the digest."""
+    for chunk in content:
         digest.add(chunk)
         yield chunk

@@ -61,14 +61,18 @@ class NamedFile(Protocol):
     def compression(self) -> str: ...
 
 
-def inspect_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection:
-    """Reads the file once. Raises UnreadableFile for bad content, StoreError if it cannot be fetched."""
+def inspect_file(
+    store: ObjectStore, file: NamedFile, dms: DmsSettings, *, with_content: bool = True
+) -> FileInspection:
+    """Reads the file once. `with_content`: also computes the digest that identifies it. Raises UnreadableFile for bad
+    content, StoreError if it cannot be fetched."""
     if file.format == "parquet":
         return _inspect_parquet(store, file.key, dms)
     digest = ContentDigest()
-    pieces = _text_of(file.key, digested(store, file.key, file.compression, digest))
+    content = chunks(store, file.key, file.compression)
+    pieces = _text_of(file.key, digested(content, digest) if with_content else content)
     found = _inspect_json(pieces, dms) if file.format == "json" else _inspect_csv(store, pieces, file, dms)
-    return replace(found, content=digest.hex)
+    return replace(found, content=digest.hex) if with_content else found
 
 
 def inspect_large_file(store: ObjectStore, file: NamedFile, dms: DmsSettings) -> FileInspection | None:
@@ -231,7 +235,7 @@ def _inspect_parquet(store: ObjectStore, key: str, dms: DmsSettings) -> FileInsp
     # Read whole, because the footer alone does not identify the content.
     digest = ContentDigest()
     with SpooledTemporaryFile(max_size=LARGEST_IN_MEMORY) as stream:
-        for chunk in digested(store, key, "none", digest):
+        for chunk in digested(chunks(store, key, "none"), digest):
             stream.write(chunk)
         stream.seek(0)
         return replace(_parquet_facts(key, cast(BinaryIO, stream), dms), content=digest.hex)

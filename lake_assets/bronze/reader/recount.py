@@ -24,5 +24,5 @@ def counted(store: ObjectStore, file: LoggedFile, dms: DmsSettings, tables: Coll
     if file.format == TRANSACTIONS:
         share = inspect_transactions(store, file, dms, tables).get(file.qualified_table, Share())
         return replace(file, rows=share.rows, first_commit_ts=share.first_commit_ts)
-    found = inspect_file(store, replace(file, key=file.path), dms)
+    found = inspect_file(store, replace(file, key=file.path), dms, with_content=False)
     return replace(file, rows=found.rows, columns=found.columns, width=found.width, irregular=found.irregular)
