@@ -83,6 +83,7 @@ def computed_mart(
         mart.columns,
         comments=mart.comments,
         properties=state.properties(),
+        few_rows=few,
         latency=latency,
         planned_from=view.mart_snapshot,
         store=mart_store(mart, [periods] if periods else []),

@@ -91,6 +91,8 @@ class Computed:
     the write starts from the table's head."""
     store: Store | None = None
     """How it is stored, if what has computed it decides that."""
+    few_rows: bool = False
+    """Whether so few rows are read that one file should have those of a table without partitions."""
     run_id: str = ""
     """Dagster's run that stores it, if it is a step of one."""
     outrun: Callable[["Computed"], "Computed | None"] = lambda computed: None
@@ -201,6 +203,8 @@ def _commit(
             current_attempt.delete_matching(frame.select(*map(quoted, store.key)), _same_key(store.key))
         elif store.mode is Mode.DIFFERENCE and planned is not None:
             frame = _delete_changed(current_attempt, frame, store.key)
+        if computed.few_rows and store.partitions is None:
+            frame = frame.coalesce(1)
         of_run = {RUN: computed.run_id} if computed.run_id else {}
         writer = current_attempt.writer(frame, {**computed.properties, **of_run})
         rows = store.partitions

@@ -91,6 +91,8 @@ INTERPRETED = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """Settings with which Spark compiles nothing for a query. With few rows, to compile takes longer than they do."""
+PLANNED_ONCE = {"spark.sql.adaptive.enabled": "false"}
+"""Settings of the shared session for few rows: Spark would plan a mart again after each of its stages."""
 FEW_ROWS = 200_000
 """Rows that are read, up to which they count as few."""
 
@@ -131,7 +133,7 @@ class SparkSessions:
             lake = self._of_now()
             session, used = self._roots.get(few_rows, (None, 0.0))
             if session is None or self._is_old(used):
-                more = _settings(lake, {}, few_rows=few_rows)
+                more = _settings(lake, {}, INTERPRETED | PLANNED_ONCE if few_rows else {})
                 session = self._connected(lake, more) if self._connects else self._embedded(lake, more)
             self._roots[few_rows] = session, time.time()
             activate(session)
@@ -172,7 +174,7 @@ class SparkSessions:
             idle = self._idle[few_rows]
             session, used = idle.pop() if idle else (None, 0.0)
         if session is None or self._is_old(used):
-            more = _settings(lake, EXACT_NAMES, few_rows=few_rows)
+            more = _settings(lake, EXACT_NAMES, INTERPRETED if few_rows else {})
             session = self._connected(lake, more) if self._connects else _new(self.root(), lake, more)
         activate(session)
         # A session that failed may be unusable, and is not used again.
@@ -222,10 +224,9 @@ class SparkSessions:
         return found
 
 
-def _settings(lake: LakeConfig, settings: Mapping[str, str], *, few_rows: bool) -> dict[str, str]:
-    """The settings of a session besides those of its Spark. Those of lake.yaml win over INTERPRETED."""
-    interpreted = {key: value for key, value in INTERPRETED.items() if key not in lake.spark.conf}
-    return {**settings, **(interpreted if few_rows else {})}
+def _settings(lake: LakeConfig, fixed: Mapping[str, str], usual: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a session besides those of its Spark. Those of lake.yaml win over `usual`."""
+    return {**fixed, **{key: value for key, value in usual.items() if key not in lake.spark.conf}}
 
 
 def _new(base: "SparkSession", lake: LakeConfig, more: Mapping[str, str]) -> "SparkSession":

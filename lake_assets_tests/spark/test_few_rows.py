@@ -10,16 +10,24 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from lake_assets.spark.session import INTERPRETED, SparkSessions
-from lake_assets_tests.helpers.lakes.small_lakes import lake_config
+from lake_assets.config import parse_column
+from lake_assets.gold.mart import Input, Mart
+from lake_assets.iceberg.table_io import current_snapshot, summary
+from lake_assets.spark.session import INTERPRETED, PLANNED_ONCE, SparkSessions
+from lake_assets_tests.helpers.lakes.small_lakes import TINY, lake_config
 from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, Kept
 
 pytestmark = pytest.mark.spark
 
 
 def interpreted(session: SparkSession) -> bool:
-    return all(session.conf.get(key) == value for key, value in INTERPRETED.items())
+    return has(session, INTERPRETED)
+
+
+def has(session: SparkSession, settings: dict[str, str]) -> bool:
+    return all(session.conf.get(key) == value for key, value in settings.items())
 
 
 @pytest.mark.usefixtures("spark")
@@ -27,9 +35,11 @@ def test_the_two_kinds_of_sessions(tmp_path: Path) -> None:
     sessions = SparkSessions(lake_config(tmp_path, spark={"conf": {}}))
     for few in (True, False, True):
         assert interpreted(sessions.root(few_rows=few)) is few
+        assert has(sessions.root(few_rows=few), PLANNED_ONCE) is few
         assert sessions.root(few_rows=few) is sessions.root(few_rows=few)
         with sessions.isolated(few_rows=few) as session:
             assert interpreted(session) is few
+            assert not has(session, PLANNED_ONCE)
             assert session is not sessions.root(few_rows=few)
 
 
@@ -75,4 +85,30 @@ def test_a_table_and_a_mart_that_have_grown(tmp_path: Path, monkeypatch: pytest.
     assert sessions_of_a_round(1, 2) == [("isolated", True), ("root", True), publish]
     assert sessions_of_a_round(3) == [("isolated", True), ("root", True), publish]
     assert sessions_of_a_round(4) == [("isolated", False), ("root", False), publish]
+    kept.rounds.close()
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("key", [(), ("v",)], ids=["all rows replaced", "by key"])
+def test_a_mart_without_partitions_is_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: tuple[str, ...]
+) -> None:
+    """Although its rows come from several tasks."""
+    monkeypatch.setitem(TINY, "spark.sql.shuffle.partitions", 4)
+    by_value = Mart(
+        name="by_value",
+        description="How many items have a value.",
+        inputs={"items": Input("shop", "items")},
+        columns=(parse_column("v", "string not null"), parse_column("items", "long")),
+        compute=lambda request: request.inputs["items"].groupBy("v").agg(F.count("*").alias("items")),
+        partition_column=None,
+        key=key,
+    )
+    kept = Kept(tmp_path, marts=[by_value])
+    for start in (0, 40):
+        kept.change(ITEMS, *(("I", {"id": number, "v": f"{number}"}) for number in range(start, start + 40)))
+        assert kept.rounds.round().failed == []
+        table = kept.bench.lake.runtime.catalog.load_table("gold.by_value")
+        assert table.scan().to_arrow().num_rows == start + 40
+        assert summary(current_snapshot(table))["added-data-files"] == "1"
     kept.rounds.close()
