@@ -24,7 +24,9 @@ def show_sync(console: Console, result: SyncResult) -> None:
     """Files and rows per layer, then what each table and mart did."""
     if result.applied:
         rows = [{"name": name, **data} for name, data in sorted(result.applied.items())]
-        console.print(table_of(rows, _APPLIED, optional=("I", "U", "D", "set\naside", "lag")))
+        applied = table_of(rows, _APPLIED, optional=("I", "U", "D", "set\naside", "lag"))
+        applied.caption, applied.caption_justify = _APPLIED_MEANS, "left"
+        console.print(applied)
     if result.marts:
         rows = [{"name": name, **data} for name, data in sorted(result.marts.items())]
         console.print(table_of(rows, _COMPUTED, left=["partitions"]))
@@ -56,6 +58,9 @@ _APPLIED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "seconds": lambda row: f"{row.get('seconds', 0):.1f}",
     "lag": _lag,
 }
+_APPLIED_MEANS = (
+    "lag: age of the source's newest commit. Each table counts the files that it reads, also shared ones."
+)
 _COMPUTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "gold": lambda row: row["name"],
     "rows written": _count("rows_written"),
