@@ -173,19 +173,21 @@ class Reading:
         """Whether the keys decide how the rows are written, and are few enough to look at."""
         if self._wants_last_changes:
             return True
+        return self._is_load_of_numbers and self.rows_counted <= MOST_LOADED
+
+    @property
+    def _is_load_of_numbers(self) -> bool:
+        """Whether it is a full load whose key is one whole number."""
         is_number = len(self._target.key) == 1 and self._target.has_number_key
-        is_load = all(part.file.kind is FileKind.LOAD for part in self.parts)
-        return is_load and is_number and self.rows_counted <= MOST_LOADED
+        return is_number and all(part.file.kind is FileKind.LOAD for part in self.parts)
 
     @property
     def has_unique_keys(self) -> bool:
-        """Whether no two rows have the same key; False if it is not known: only of full loads whose files have been
-        checked."""
+        """Whether no two rows have the same key; False if it is not known: only of full loads whose key is one whole
+        number and whose files have been checked."""
         checked = [(self._files or {}).get(part.file.offset) for part in self.parts]
         keys = [file.changes for file in checked if file is not None and file.changes is not None]
-        is_known = len(keys) == len(self.parts) and all(
-            part.file.kind is FileKind.LOAD for part in self.parts
-        )
+        is_known = self._is_load_of_numbers and len(keys) == len(self.parts)
         return is_known and all_differ(np.asarray(pa.concat_tables(keys)[KEY.format(place=0)], np.int64))
 
     @property

@@ -292,3 +292,19 @@ def test_keys_of_any_name(
         bench.apply()
     assert {row[key[0]]: row["v"] for row in bench.stored()} == {"a": "5", "z": "6"}
     assert looks == ([] if way == "Spark" else [2])
+
+
+@pytest.mark.parametrize("key", ["long", "string"])
+def test_a_large_full_load_whose_keys_repeat(
+    spark: SparkSession, tmp_path: Path, looks: list[int | None], monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """Its rows were held in vain: Spark collapses them."""
+    monkeypatch.setattr(reading, "LARGE", 2)
+    bench = Bench(tmp_path, {"public.items": {**ITEMS, "columns": {"id": f"{key} not null", "v": "string"}}})
+    numbers = (1, 2, 3) if key == "long" else ("x", "y", "z")
+    parts = [[{"id": number, "v": "a"} for number in some] for some in (numbers, numbers[:1])]
+    bench.put(*(load_file("public.items", rows, part) for part, rows in enumerate(parts, 1)))
+    (batch,) = bench.apply()["items"]
+    assert looks == [2]
+    assert (batch.rows_read, batch.rows) == (4, 3)
+    assert bench.rows() == bench.truth()

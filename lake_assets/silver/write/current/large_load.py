@@ -44,7 +44,8 @@ def write_large_load(reader: BatchReader, reading: Reading, current: Attempt) ->
     context, target = reader.context, reader.context.target
     load, changes = reader.of_kind(reading, FileKind.LOAD), reader.of_kind(reading, FileKind.CDC)
     assert load is not None, "it has files of a full load"
-    if changes is None and (inserts := _foreseen_inserts(context, load)) is not None and load.has_unique_keys:
+    is_load = changes is None and reading.held is None
+    if is_load and (inserts := _foreseen_inserts(context, load)) is not None and load.has_unique_keys:
         reader.check(reading, inserts)
         return _unique_inserts(context, load, current, inserts.rows)
     seen, rows = _written(context, load, current)
