@@ -90,7 +90,7 @@ class Reading:
         self._files: dict[int, CheckedFile] | None = None
         """By offset, if all of the files have been checked."""
         self._staged: Sequence[StagedCsv] = ()
-        self._listed: frozenset[StoredObject] | None = None
+        self._listed: frozenset[StoredObject] = frozenset()
         """The files as they were before the look at them."""
         self.held: HeldRows | None = None
         """All rows, in the order of the parts, where Spark need not read the files."""
@@ -192,9 +192,10 @@ class Reading:
 
     @property
     def is_as_checked(self) -> bool:
-        """Whether no file has been written again since the look at it."""
-        files = [part.file for part in self.parts]
-        return self._listed is not None and self._listed >= as_listed(self._store, files)
+        """Whether no file has been written again since the look at it, nor is gone."""
+        files = {part.file.path: part.file for part in self.parts}
+        before = {obj for obj in self._listed if obj.key in files}
+        return before == as_listed(self._store, files.values())
 
     @property
     def usable(self) -> DataFrame:

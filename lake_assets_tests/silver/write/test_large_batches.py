@@ -22,6 +22,7 @@ from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.silver.apply import apply_batch, turn
 from lake_assets.silver.apply.rebuild import rebuild
 from lake_assets.silver.changes import large_batch, reading
+from lake_assets.silver.write.commit import write_final_commit
 from lake_assets.silver.write.current import large_load
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -109,6 +110,25 @@ def test_a_full_load_that_is_written_again_while_it_is_applied(
         shop.put(changed(clock, ("I", 4, "d")))
     shop.turn()
     assert sorted(row["id"] for row in shop.stored()) == ([1, 3, 4] if with_changes else [1, 3])
+
+
+def test_a_full_load_that_is_written_again_and_deleted_while_it_is_applied(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = InFormat("parquet", tmp_path, {"public.items": ITEMS}, sections=NEVER)
+    again = load_file("public.items", [{"id": 1, "v": "x"}, {"id": 1, "v": "y"}, {"id": 3, "v": "z"}])
+
+    def between(*given: Any) -> None:
+        shop.put(again)
+        write_final_commit(*given)
+        (path,) = (tmp_path / "bronze").rglob("LOAD*.parquet")
+        path.unlink()
+
+    monkeypatch.setattr(apply_batch, "write_final_commit", between)
+    shop.put(loaded({1: "a", 2: "b", 3: "c"}))
+    result = shop.turn()["items"]
+    assert result.batches == []
+    assert shop.stored() == []
 
 
 def test_changes_of_the_same_batch_replace_loaded_rows(shop: Bench) -> None:
