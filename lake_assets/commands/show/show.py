@@ -58,9 +58,7 @@ _APPLIED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "seconds": lambda row: f"{row.get('seconds', 0):.1f}",
     "lag": _lag,
 }
-_APPLIED_MEANS = (
-    "lag: age of the source's newest commit. Each table counts the files that it reads, also shared ones."
-)
+_APPLIED_MEANS = "lag: age of the source's newest commit. Files that two tables read count twice."
 _COMPUTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "gold": lambda row: row["name"],
     "rows written": _count("rows_written"),
