@@ -70,8 +70,10 @@ def measure(bench: Bench, given: Namespace) -> None:
     rounds.close()
     compare("batch, median", median, batches, ENDS)
     compare("round, mean", mean, whole, ENDS_OF_ROUNDS)
-    rows = bench.spark.table(f"{bench.catalog}.silver_bench.items")
-    assert_same({PRODUCT: rows, "source": read(bench.spark, [source.expected()])}, len(source.alive))
+    # The benchmark's own session has rested for so long that the server may have closed it.
+    spark = bench.lake.runtime.sessions.root()
+    rows = spark.table(f"{bench.catalog}.silver_bench.items")
+    assert_same({PRODUCT: rows, "source": read(spark, [source.expected()])}, len(source.alive))
     print(f"The table has the {len(source.alive):,} rows of the source.")
 
 
