@@ -55,9 +55,9 @@ def held_files(
     name: str,
     table: TableConfig,
     dms: DmsSettings,
-    with_changes: bool = False,
+    with_dms_columns: bool = False,
 ) -> list[HeldFile] | None:
-    """The rows of the files; None if Spark has to read one of them. `with_changes`: after their operation, time and
+    """The rows of the files; None if Spark has to read one of them. `with_dms_columns`: after their operation, time and
     sequence, as in a change log."""
     if are_tiny(files) or any(image_type(column.type) is None for column in table.columns):
         return None
@@ -76,7 +76,7 @@ def held_files(
 
         def with_images() -> Iterator[pa.Table]:
             for piece in rows:
-                own = columns.own(piece) if with_changes else {}
+                own = columns.own(piece) if with_dms_columns else {}
                 found.append(_images(piece, layout, table, own))
                 refuse_many_bytes(found[-1])
                 yield piece

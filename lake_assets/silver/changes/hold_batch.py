@@ -48,7 +48,7 @@ def hold_batch(
             name=target.table,
             table=table,
             dms=contract.dms,
-            with_changes=target.mode is Mode.CHANGE_LOG,
+            with_dms_columns=target.mode is Mode.CHANGE_LOG,
         )
         if held is None:
             return None

@@ -49,6 +49,12 @@ def refuse_unforeseen(context: BatchContext, current: Attempt, rows: int, bad: i
         raise Unforeseen(f"unusable rows: {bad}; written rows: {added}, foreseen: {rows}")
 
 
+def refuse_written_again(reading: Reading) -> None:
+    """Raises Unforeseen if a file may be another one than a look at its keys has seen."""
+    if not reading.is_as_checked:
+        raise Unforeseen("a file has been written again since its keys were read")
+
+
 def next_position(context: BatchContext, seen: ChangeFigures) -> Position:
     """The table's position after the batch. A full load starts its maxima again; CDC never lowers one."""
     position, batch = context.position, context.batch

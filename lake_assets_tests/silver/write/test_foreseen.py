@@ -4,7 +4,6 @@ Here: such a batch with real files and tables; every batch counts as large. Not 
 (`silver/changes/test_last_changes.py`), other large batches (`test_large_batches.py`).
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -15,45 +14,18 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.bronze.checked import held_rows
-from lake_assets.silver.changes import last_changes, reading
-from lake_assets.silver.changes.large_batch import batch_states
+from lake_assets.silver.changes import last_changes
 from lake_assets.silver.table.position import TOUCHED_DAYS, touched_property
 from lake_assets.silver.table.targets import Tracked
 from lake_assets.silver.write.commit import Unforeseen, delete_last, refuse_unforeseen
-from lake_assets.silver.write.current import foreseen, large_load, upsert
-from lake_assets.silver.write.current.foreseen import replace_foreseen_keys
+from lake_assets.silver.write.current import foreseen, large_load
 from lake_assets_tests.helpers.files.dms_files import NOON, Clock, DmsFile, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
 from lake_assets_tests.helpers.lakes.small_table import NEVER
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("all_large")]
 TYPES = {"id": pa.int64(), "v": pa.string()}
-
-
-@pytest.fixture(autouse=True)
-def all_large() -> Iterator[None]:
-    with patch.object(reading, "LARGE", 1), patch.object(held_rows, "MOST_BYTES", -1):
-        yield
-
-
-@pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """How each batch was applied: `as read`, or `in steps` after a computation; one that is given up counts twice."""
-    found: list[str] = []
-
-    def one(*given: Any) -> Any:
-        found.append("as read")
-        return replace_foreseen_keys(*given)
-
-    def steps(*given: Any, **more: Any) -> Any:
-        found.append("in steps")
-        return batch_states(*given, **more)
-
-    monkeypatch.setattr(upsert, "replace_foreseen_keys", one)
-    monkeypatch.setattr(upsert, "batch_states", steps)
-    return found
 
 
 def parquet(file: DmsFile) -> DmsFile:
@@ -346,7 +318,7 @@ def test_a_file_that_is_written_again_while_it_is_applied(
             super().__init__(reason)
 
     monkeypatch.setattr(foreseen, "delete_last", rewritten)
-    monkeypatch.setattr(foreseen, "Unforeseen", Seen)
+    monkeypatch.setattr("lake_assets.silver.write.commit.Unforeseen", Seen)
     applied(shop, file)
     assert len(given_up) == 1
     assert written == ["as read", "in steps"]

@@ -11,28 +11,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.bronze.checked import staging
-from lake_assets.silver.apply import turn
-from lake_assets.silver.changes import reading
 from lake_assets.silver.write import append_only_tables
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file
-from lake_assets_tests.helpers.files.held_batches import EVERY_TYPE, KEY, files_of, read_by, watched_looks
+from lake_assets_tests.helpers.files.held_batches import EVERY_TYPE, KEY, files_of, read_by
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, loaded
 from lake_assets_tests.helpers.oracles.masks import MASKING
 
-pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(autouse=True)
-def with_the_changes_since(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full load and the changes since are one batch, as outside of tests."""
-    monkeypatch.setattr(turn, "SMALL_LOAD", reading.LARGE)
-
-
-@pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
-    return watched_looks(monkeypatch)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("with_the_changes_since")]
 
 
 @pytest.mark.parametrize("way", ["process", "staged", "Spark"])

@@ -18,16 +18,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.bronze.checked import held_rows, staging
-from lake_assets.silver.apply import apply_batch, turn
+from lake_assets.silver.apply import apply_batch
 from lake_assets.silver.changes import held, reading
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
-from lake_assets_tests.helpers.files.held_batches import EVERY_TYPE, KEY, files_of, read_by, watched_looks
+from lake_assets_tests.helpers.files.held_batches import EVERY_TYPE, KEY, files_of, read_by
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, values
 from lake_assets_tests.helpers.lakes.small_table import NEVER
 from lake_assets_tests.helpers.oracles.masks import MASKING
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("with_the_changes_since")]
 FIGURES = (
     "kind",
     "strategy",
@@ -40,17 +40,6 @@ FIGURES = (
     "unseen_updates",
     "min_sequence",
 )
-
-
-@pytest.fixture(autouse=True)
-def with_the_changes_since(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full load and the changes since are one batch, as outside of tests."""
-    monkeypatch.setattr(turn, "SMALL_LOAD", reading.LARGE)
-
-
-@pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
-    return watched_looks(monkeypatch)
 
 
 @pytest.mark.parametrize("sections", [{}, NEVER], ids=["rewritten", "marked"])

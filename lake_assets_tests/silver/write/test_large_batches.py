@@ -4,20 +4,18 @@ Here: each strategy once, with real files and tables, CSV and Parquet; every bat
 histories, half of which run so (`soak`).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lake_assets.bronze.checked import held_rows
 from lake_assets.bronze.checked.checked_files import checked_files
 from lake_assets.silver.apply import apply_batch, turn
 from lake_assets.silver.apply.rebuild import rebuild
@@ -29,13 +27,7 @@ from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.changed_shop import ITEMS, changed, loaded, sql, values
 from lake_assets_tests.helpers.lakes.small_table import NEVER
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-@pytest.fixture(autouse=True)
-def all_large() -> Iterator[None]:
-    with patch.object(reading, "LARGE", 1), patch.object(held_rows, "MOST_BYTES", -1):
-        yield
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("all_large")]
 
 
 PARQUET_TYPES = {"id": pa.int64(), "nr": pa.int64(), "on": pa.bool_()}

@@ -25,11 +25,11 @@ from lake_assets.silver.write.batch import NO_KEY, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
-    Unforeseen,
     are_all_new,
     count_unseen,
     delete_last,
     refuse_unforeseen,
+    refuse_written_again,
 )
 from lake_assets.silver.write.current.rewrite import rewritten
 from lake_assets.spark.checkpoint import Observed
@@ -126,8 +126,7 @@ def _last_images(
 
     def confirm(kept: int) -> None:
         refuse_unforeseen(context, current, rows + kept, bad=int(observed.get["bad"]))
-        if not reading.is_as_checked:
-            raise Unforeseen("a file has been written again since its keys were read")
+        refuse_written_again(reading)
 
     return images.select("_image.*"), confirm
 

@@ -27,10 +27,10 @@ from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
-    Unforeseen,
     delete_matching,
     on_branch,
     refuse_unforeseen,
+    refuse_written_again,
     same_key,
     write_all,
 )
@@ -90,8 +90,7 @@ def _unique_inserts(context: BatchContext, load: Reading, current: Attempt, rows
     def confirm(kept: int) -> None:
         # Every row is written or bad, so that their number shows whether one is bad.
         refuse_unforeseen(context, current, rows)
-        if not load.is_as_checked:
-            raise Unforeseen("a file has been written again since its keys were read")
+        refuse_written_again(load)
 
     context.stage("write")
     return Written(
