@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from lake_assets.bronze.checked.csv_columns import may_be_decoded
-from lake_assets.bronze.checked.dms_columns import CheckedFile
+from lake_assets.bronze.checked.dms_columns import CheckedFiles
 from lake_assets.bronze.checked.parquet_values import checked_file
 from lake_assets.bronze.checked.staged_csv import StagedCsv, staged_csv
 from lake_assets.bronze.checked.staging import Staging
@@ -37,17 +37,18 @@ def checked_files(
     dms: DmsSettings,
     with_changes: bool = False,
     staging: Staging | None = None,
-) -> tuple[dict[int, CheckedFile], list[StagedCsv]] | None:
-    """Files, by offset, whose operations, times and sequences are all usable, so that Spark need not check them; and
+) -> tuple[list[CheckedFiles], list[StagedCsv]] | None:
+    """The files, if their operations, times and sequences are all usable, so that Spark need not check them; and
     the rows of those that are CSV. None for other files. `staging`: where the rows of CSV files may be; None: nowhere.
     Raises TableStopped when a file's columns do not fit the contract."""
     key = table.key_types if with_changes else None
 
-    def check(file: LoggedFile) -> CheckedFile | None:
+    def check(file: LoggedFile) -> CheckedFiles | None:
         layout, types, then = parquet_layout(name, file, table, dms)
-        return checked_file(store, file, layout, types, then, key)
+        rows = checked_file(store, file, layout, types, then, key)
+        return None if rows is None else CheckedFiles({file.offset: rows.figures.rows}, rows)
 
-    found: dict[int, CheckedFile] = {}
+    found: list[CheckedFiles] = []
     staged: list[StagedCsv] = []
     texts = [file for file in files if file.format != "parquet"]
     layouts = _decodable(name, texts, table, dms)
@@ -55,10 +56,10 @@ def checked_files(
         return None
     parquet = [file for file in files if file.format == "parquet"]
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        for file, one in zip(parquet, threads.map(check, parquet), strict=True):
+        for one in threads.map(check, parquet):
             if one is None:
                 return None
-            found[file.offset] = one
+            found.append(one)
     for (_, layout), members in (layouts or {}).items():
         assert staging is not None, "else no text is decoded"
         then = table.settings_in(layout.era, dms)
@@ -74,7 +75,7 @@ def checked_files(
         )
         if done is None:
             return None
-        found |= {file.offset: one for file, one in zip(members, done[0], strict=True)}
+        found += done[0]
         staged.append(done[1])
     return found, staged
 

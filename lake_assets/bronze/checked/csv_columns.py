@@ -63,6 +63,11 @@ def decoded(
 ) -> Iterator[pa.Table]:
     """The rows in pieces, with the layout's columns of `decoded_types`. Raises Unusable, and what Arrow raises, for a
     file that Spark must read."""
+    return (typed(texts, layout, table, dms) for texts in csv_texts(store, file, layout, dms))
+
+
+def typed(texts: pa.Table, layout: Layout, table: TableConfig, dms: DmsSettings) -> pa.Table:
+    """Rows of `csv_texts`, as `decoded`."""
     declared = {column.name: column.type for column in table.columns}
     images = {name: kind for name, kind in _image_types(table, dms).items() if name in layout.columns}
     # Where NULL is an empty field, the reader takes that of a required text for the empty text.
@@ -71,20 +76,20 @@ def decoded(
         raise Unusable
     # Silver does not have the other columns, so that no other file may.
     used = {*declared, *images, dms.operation_column, dms.timestamp_column_name, dms.change_sequence_column}
-    for texts in _texts(store, file, layout, dms):
-        unused = pa.nulls(texts.num_rows, pa.string())
-        columns: dict[str, Any] = {name: texts[name] if name in used else unused for name in layout.columns}
-        columns |= _written_images({name: columns[name] for name in images}, images)
-        for name, kind in (declared | images).items():
-            if name not in columns:
-                continue
-            if name in filled and columns[name].null_count:
-                raise Unusable
-            columns[name] = _plain(columns[name], kind)
-        yield pa.table(columns)
+    unused = pa.nulls(texts.num_rows, pa.string())
+    columns: dict[str, Any] = {name: texts[name] if name in used else unused for name in layout.columns}
+    columns |= _written_images({name: columns[name] for name in images}, images)
+    for name, kind in (declared | images).items():
+        if name not in columns:
+            continue
+        if name in filled and columns[name].null_count:
+            raise Unusable
+        columns[name] = _plain(columns[name], kind)
+    return pa.table(columns)
 
 
-def _texts(store: ObjectStore, file: LoggedFile, layout: Layout, dms: DmsSettings) -> Iterator[pa.Table]:
+def csv_texts(store: ObjectStore, file: LoggedFile, layout: Layout, dms: DmsSettings) -> Iterator[pa.Table]:
+    """The rows in pieces, with each of the layout's columns as texts. Raises as `decoded`."""
     dialect = CsvDialect.of(dms)
     repeating = {dms.operation_column, dms.timestamp_column_name}
     words = pa.dictionary(pa.int32(), pa.string())

@@ -66,14 +66,31 @@ class DmsFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedFile:
-    """A file whose operations, times and sequences are all usable."""
+class CheckedRows:
+    """Rows of files of one kind and layout, whose operations, times and sequences are all usable."""
 
     figures: DmsFigures
     changes: pa.Table | None
-    """The key of each row, in the file's order, and of changes the operation (I, U or D), the time and the sequence;
+    """The key of each row, in the files' order, and of changes the operation (I, U or D), the time and the sequence;
     `OLD_KEY` columns, too, if any of them moves its key. None if the caller does not want them, or if a value may be
     another one in silver."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFiles:
+    """The files that have these rows."""
+
+    numbers: Mapping[int, int]
+    """By a file's offset in the log, the number of its rows, in the order of the rows."""
+    rows: CheckedRows
+
+    def by_file(self, rows: pa.Table) -> dict[int, pa.Table]:
+        """By offset, the rows of each file. `rows`: of all files, in their order."""
+        ends = np.cumsum(list(self.numbers.values()))
+        return {
+            offset: rows.slice(end - number, number)
+            for end, (offset, number) in zip(ends.tolist(), self.numbers.items(), strict=True)
+        }
 
 
 class Unusable(Exception):
@@ -86,9 +103,8 @@ FAULTS = (Unusable, LakeError, pa.ArrowException, OSError, ValueError, KeyError)
 
 def checked(
     columns: "DmsColumns", pieces: Iterable[pa.Table], key: Mapping[str, str] | None = None
-) -> CheckedFile:
-    """As `checked_file`, for the rows of a file in pieces, which have `columns` that pass their own `check`. Raises
-    Unusable."""
+) -> CheckedRows:
+    """As `checked_file`, for rows in pieces, which have `columns` that pass their own `check`. Raises Unusable."""
     wanted = key is not None and columns.of_key(key) is not None
     figures, changes = DmsFigures(), []
     for rows in pieces:
@@ -96,8 +112,8 @@ def checked(
         if wanted:
             changes.append(columns.changes(rows, tuple(key or ())))
     if not changes or any(part is None for part in changes):
-        return CheckedFile(figures, None)
-    return CheckedFile(figures, pa.concat_tables(changes, promote_options="default"))
+        return CheckedRows(figures, None)
+    return CheckedRows(figures, pa.concat_tables(changes, promote_options="default"))
 
 
 class DmsColumns:
@@ -146,7 +162,7 @@ class DmsColumns:
         return found if is_known or self._kind is FileKind.LOAD else None
 
     def changes(self, rows: pa.Table, key: Sequence[str]) -> pa.Table | None:
-        """The changes that `CheckedFile` describes; None if one has a NULL in its key."""
+        """The changes that `CheckedRows` describes; None if one has a NULL in its key."""
         found: dict[str, pa.ChunkedArray] = {
             KEY.format(place=place): rows[self._written[column]] for place, column in enumerate(key)
         }

@@ -5,25 +5,28 @@ job. Here: rows that need no conversion. Not here: any other file, which Spark r
 files that are too large to be held (`checked_files.py`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lake_assets.bronze.checked.checked_files import AT_ONCE, are_tiny, text_layout
-from lake_assets.bronze.checked.csv_columns import decoded, decoded_types
+from lake_assets.bronze.checked.csv_columns import csv_texts, decoded_types, typed
 from lake_assets.bronze.checked.dms_columns import (
     FAULTS,
     OPERATION,
-    CheckedFile,
+    CheckedFiles,
     DmsColumns,
     Unusable,
     checked,
 )
 from lake_assets.bronze.checked.image_types import has_same_values, image_type
 from lake_assets.bronze.checked.parquet_values import valid_rows
+from lake_assets.bronze.checked.staged_csv import shares
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.layouts.file_layouts import parquet_layout
 from lake_assets.bronze.log.log_record import LoggedFile
@@ -34,18 +37,30 @@ MOST_BYTES = 64 << 20
 """Of all files, as stored."""
 MOST_HELD = 256 << 20
 """Bytes of all rows, in memory."""
-SMALL = 256 << 10
-"""Bytes of a file on average below which one thread is faster than several: most of its time is Python's."""
+_BYTES_AT_ONCE = 64 << 20
+"""Of several files, so that each of many small ones does not cost all calls of Arrow's."""
 
 
 @dataclass(frozen=True, slots=True)
-class HeldFile:
-    """A file whose rows can all be used."""
+class HeldFiles:
+    """Files whose rows can all be used."""
 
-    checked: CheckedFile
-    """With its changes."""
+    checked: CheckedFiles
+    """With their changes."""
     images: pa.Table
     """The table's columns, of the types of `image_type`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """How files of one kind and layout are read."""
+
+    columns: DmsColumns
+    layout: Layout
+    rows: Callable[[LoggedFile], Iterator[pa.Table]]
+    """Of a file, in pieces."""
+    typed: Callable[[pa.Table], pa.Table]
+    """Such rows, of the same file or of several, as values."""
 
 
 def held_files(
@@ -56,7 +71,7 @@ def held_files(
     table: TableConfig,
     dms: DmsSettings,
     with_dms_columns: bool = False,
-) -> list[HeldFile] | None:
+) -> list[HeldFiles] | None:
     """The rows of the files; None if Spark has to read one of them. `with_dms_columns`: after their operation, time and
     sequence, as in a change log."""
     if are_tiny(files) or any(image_type(column.type) is None for column in table.columns):
@@ -68,56 +83,109 @@ def held_files(
         if sum(sizes) > MOST_HELD:
             raise Unusable
 
-    def held(file: LoggedFile) -> HeldFile:
-        read = _parquet if file.format == "parquet" else _text
-        columns, layout, rows = read(store, file, name, table, dms)
-        columns.check()
+    def held(alike: _Alike, members: Sequence[LoggedFile]) -> HeldFiles:
         found: list[pa.Table] = []
 
         def with_images() -> Iterator[pa.Table]:
-            for piece in rows:
-                own = columns.own(piece) if with_dms_columns else {}
-                found.append(_images(piece, layout, table, own))
+            for rows in _gathered(_whole(file, alike.rows(file)) for file in members):
+                piece = alike.typed(rows)
+                own = alike.columns.own(piece) if with_dms_columns else {}
+                found.append(_images(piece, alike.layout, table, own))
                 refuse_many_bytes(found[-1])
                 yield piece
 
-        known = checked(columns, with_images(), table.key_types)
-        if known.changes is None or known.figures.rows != file.rows:
+        known = checked(alike.columns, with_images(), table.key_types)
+        if known.changes is None:
             raise Unusable
         images = pa.concat_tables(found)
         _refuse_nulls(images, known.changes, table)
-        return HeldFile(known, images)
+        return HeldFiles(CheckedFiles({file.offset: file.rows or 0 for file in members}, known), images)
 
-    is_small = sum(file.size for file in files) < SMALL * len(files)
-    at_once = 1 if is_small and store.has_free_ranges else AT_ONCE
     try:
-        with ThreadPoolExecutor(at_once, thread_name_prefix="hold") as threads:
-            return list(threads.map(held, files))
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="hold") as threads:
+            done = [
+                threads.submit(held, alike, share)
+                for alike, members in _alike(store, files, name, table, dms)
+                for share in shares(members, AT_ONCE)
+            ]
+            return [one.result() for one in done]
     except FAULTS:
         return None  # Spark reads the files and reports what is wrong with them.
 
 
-def _text(
-    store: ObjectStore, file: LoggedFile, name: str, table: TableConfig, dms: DmsSettings
-) -> tuple[DmsColumns, Layout, Iterator[pa.Table]]:
+def _alike(
+    store: ObjectStore, files: Sequence[LoggedFile], name: str, table: TableConfig, dms: DmsSettings
+) -> list[tuple[_Alike, list[LoggedFile]]]:
+    """Raises Unusable, and TableStopped."""
+
+    def layout_of(file: LoggedFile) -> Hashable:
+        if file.format == "parquet":
+            return file.kind, file.columns, table.era(file.written_at)
+        return file.kind, text_layout(name, file, table, dms)
+
+    groups: dict[Hashable, list[LoggedFile]] = defaultdict(list)
+    for file in files:
+        groups[layout_of(file)].append(file)
+    found: list[tuple[_Alike, list[LoggedFile]]] = []
+    for members in groups.values():
+        read = _parquet if members[0].format == "parquet" else _text
+        alike = read(store, members[0], name, table, dms)
+        alike.columns.check()
+        found.append((alike, members))
+    return found
+
+
+def _text(store: ObjectStore, file: LoggedFile, name: str, table: TableConfig, dms: DmsSettings) -> _Alike:
     layout = text_layout(name, file, table, dms)
     if layout is None:
         raise Unusable
     then = table.settings_in(layout.era, dms)
     today = replace(layout, written=layout.columns)
     columns = DmsColumns(today, decoded_types(layout, table, then), file.kind, then)
-    return columns, today, decoded(store, file, layout, table, then)
+    return _Alike(
+        columns,
+        today,
+        lambda file: csv_texts(store, file, layout, then),
+        lambda texts: typed(texts, layout, table, then),
+    )
 
 
-def _parquet(
-    store: ObjectStore, file: LoggedFile, name: str, table: TableConfig, dms: DmsSettings
-) -> tuple[DmsColumns, Layout, Iterator[pa.Table]]:
+def _parquet(store: ObjectStore, file: LoggedFile, name: str, table: TableConfig, dms: DmsSettings) -> _Alike:
     layout, types, then = parquet_layout(name, file, table, dms)
     if not all(has_same_values(types.get(column.name), column.type) for column in table.columns):
         raise Unusable
     columns = DmsColumns(layout, types, file.kind, then)
     own = [layout.in_file[column.name] for column in table.columns]
-    return columns, layout, valid_rows(store, file, columns, [*own, *(columns.of_key(table.key_types) or ())])
+    names = [*own, *(columns.of_key(table.key_types) or ())]
+    return _Alike(columns, layout, lambda file: valid_rows(store, file, columns, names), lambda rows: rows)
+
+
+def _whole(file: LoggedFile, pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The rows of the file. Raises Unusable if they are more or fewer than by its own count."""
+    number = 0
+    for piece in pieces:
+        number += piece.num_rows
+        yield piece
+    if number != file.rows:
+        raise Unusable
+
+
+def _gathered(files: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
+    """The rows of all files in few pieces."""
+    waiting: list[pa.Table] = []
+    size = 0
+    for piece in chain.from_iterable(files):
+        waiting.append(piece)
+        size += piece.nbytes
+        if size >= _BYTES_AT_ONCE:
+            yield _joined(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(pieces: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables(pieces, promote_options="default").unify_dictionaries().combine_chunks()
 
 
 def _images(rows: pa.Table, layout: Layout, table: TableConfig, own: Mapping[str, pa.Array]) -> pa.Table:

@@ -11,7 +11,7 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.bronze.checked.dms_columns import FAULTS, CheckedFile, DmsColumns, Unusable, checked
+from lake_assets.bronze.checked.dms_columns import FAULTS, CheckedRows, DmsColumns, Unusable, checked
 from lake_assets.bronze.files.content import whole
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.keys import FileKind
@@ -21,7 +21,7 @@ from lake_assets.storage.object_store import ObjectStore
 LARGEST_FETCHED = 64 << 20
 """Bytes up to which a file in a bucket is fetched whole, because each range of it would be a request."""
 _ROWS_AT_ONCE = 1 << 20
-_ROWS_HELD_AT_ONCE, _BYTES_HELD_AT_ONCE = 1 << 14, 64 << 20
+_ROWS_HELD_AT_ONCE = 1 << 14
 """One text that repeats may take few bytes in the file, and many here."""
 
 
@@ -43,7 +43,7 @@ def checked_file(
     types: Mapping[str, str],
     dms: DmsSettings,
     key: Mapping[str, str] | None = None,
-) -> CheckedFile | None:
+) -> CheckedRows | None:
     """The figures of a Parquet file, and its changes if the caller gives the types of the key's columns in silver. None
     if any of its rows has an operation, a time or a sequence that may be unusable, or if the file cannot be read here.
     `layout` and `types`: its columns and their Arrow types."""
@@ -72,17 +72,9 @@ def valid_rows(
         pq.ParquetFile(stream, read_dictionary=columns.repeating) as parquet,
     ):
         wanted = list(dict.fromkeys([*columns.names, *names]))
-        waiting: list[pa.RecordBatch] = []
-        size = 0
         for batch in parquet.iter_batches(_ROWS_HELD_AT_ONCE, columns=wanted):
             batch.validate(full=True)
-            waiting.append(batch)
-            size += batch.nbytes
-            if size >= _BYTES_HELD_AT_ONCE:
-                yield pa.Table.from_batches(waiting)
-                waiting, size = [], 0
-        if waiting:
-            yield pa.Table.from_batches(waiting)
+            yield pa.Table.from_batches([batch])
 
 
 @contextmanager

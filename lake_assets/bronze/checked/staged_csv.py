@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lake_assets.bronze.checked.csv_columns import decoded, decoded_types
-from lake_assets.bronze.checked.dms_columns import FAULTS, CheckedFile, DmsColumns, Unusable, checked
+from lake_assets.bronze.checked.dms_columns import FAULTS, CheckedFiles, DmsColumns, Unusable, checked
 from lake_assets.bronze.checked.staging import StagedFile, Staging
 from lake_assets.bronze.files.formats import Layout
 from lake_assets.bronze.files.keys import FileKind
@@ -51,29 +51,30 @@ def staged_csv(
     key: Mapping[str, str] | None,
     staging: Staging,
     address: Callable[[LoggedFile], str],
-) -> tuple[list[CheckedFile], StagedCsv] | None:
+) -> tuple[list[CheckedFiles], StagedCsv] | None:
     """The checked files of one layout, and their rows for Spark; None if Spark has to read any of them. `key`: as for
     `checked`; `address`: of a file in Spark's spelling."""
     if sum(file.size for file in files) > MOST_BYTES:
         return None
     types = decoded_types(layout, table, dms)
 
-    def one(file: LoggedFile, out: StagedFile) -> CheckedFile:
+    def one(file: LoggedFile, out: StagedFile) -> CheckedFiles:
         columns = DmsColumns(replace(layout, written=layout.columns), types, file.kind, dms)
         columns.check()
         pieces = _staged(decoded(store, file, layout, table, dms), address(file), out)
         found = checked(columns, pieces, key)
         if found.figures.rows != file.rows:
             raise Unusable
-        return found
+        return CheckedFiles({file.offset: found.figures.rows}, found)
 
-    def several(members: Sequence[LoggedFile]) -> tuple[list[CheckedFile], str]:
+    def several(members: Sequence[LoggedFile]) -> tuple[list[CheckedFiles], str]:
         with staging.file() as out:
             return [one(file, out) for file in members], out.address
 
     try:
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="decode") as threads:
-            done = list(threads.map(several, _shares(files)))
+            few = sum(file.size for file in files) <= FEW_BYTES
+            done = list(threads.map(several, shares(files, 1 if few else AT_ONCE)))
     except FAULTS:
         return None  # Spark reads the files and reports what is wrong with them.
     offsets = frozenset(file.offset for file in files)
@@ -82,10 +83,10 @@ def staged_csv(
     return every, StagedCsv(offsets, files[0].kind, layout, types, addresses)
 
 
-def _shares(files: Sequence[LoggedFile]) -> list[Sequence[LoggedFile]]:
-    """The files in their order, in as many parts as there are staged files."""
+def shares(files: Sequence[LoggedFile], most: int) -> list[Sequence[LoggedFile]]:
+    """The files in their order, in so many parts of about as many bytes, none of which is empty."""
     total = sum(file.size for file in files)
-    number = 1 if total <= FEW_BYTES else min(AT_ONCE, len(files))
+    number = min(most, len(files))
     shares: list[list[LoggedFile]] = [[] for _ in range(number)]
     before = 0
     for file in files:

@@ -9,8 +9,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lake_assets.bronze.checked import held_rows
-from lake_assets.bronze.checked.dms_columns import CheckedFile
-from lake_assets.bronze.checked.held_rows import HeldFile
+from lake_assets.bronze.checked.dms_columns import CheckedFiles
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.config import LOGS, Mode
 from lake_assets.schema.contract import Contracts
@@ -29,8 +28,8 @@ def hold_batch(
     parts: Sequence[Part],
     contracts: Contracts,
     staging: Staging | None,
-) -> tuple[dict[int, CheckedFile], HeldRows] | None:
-    """The files by offset, and all rows of the parts, which are whole files; a change log's with their operation, time
+) -> tuple[list[CheckedFiles], HeldRows] | None:
+    """The files, and all rows of the parts, which are whole files; a change log's with their operation, time
     and sequence. None if Spark has to read one of them: they are large, or of another contract, or a value needs it."""
     groups = file_groups(parts, contracts)
     may_hold = is_current if target.mode in LOGS else has_known_keys
@@ -38,7 +37,8 @@ def hold_batch(
         return None
     if sum(part.file.size for part in parts) > held_rows.MOST_BYTES:
         return None
-    found: dict[int, HeldFile] = {}
+    found: list[CheckedFiles] = []
+    by_file: dict[int, pa.Table] = {}
     for group in groups:
         contract = group.version.contract
         table = contract.table(target.config, group.gone)
@@ -52,12 +52,13 @@ def hold_batch(
         )
         if held is None:
             return None
-        found |= {file.offset: one for file, one in zip(group.files, held, strict=True)}
-    if not all(part.file.offset in found for part in parts):
+        for one in held:
+            found.append(one.checked)
+            by_file |= one.checked.by_file(one.images)
+    if not all(part.file.offset in by_file for part in parts):
         return None  # a file is there twice
-    ordered = [found[part.file.offset] for part in parts]
-    images = masked_images(pa.concat_tables(one.images for one in ordered), target.config.mask, target.salt)
+    ordered = [by_file[part.file.offset] for part in parts]
+    images = masked_images(pa.concat_tables(ordered), target.config.mask, target.salt)
     if not may_be_held(images, staging):
         return None
-    files = {offset: one.checked for offset, one in found.items()}
-    return files, HeldRows(spark, images, target.key, staging)
+    return found, HeldRows(spark, images, target.key, staging)

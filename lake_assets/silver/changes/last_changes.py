@@ -93,7 +93,7 @@ class LastChanges:
 
 
 def last_changes(files: Mapping[str, pa.Table], key: Sequence[str], *, has_range: bool) -> LastChanges | None:
-    """The last changes of the files, by address, each as `CheckedFile.changes`. None if the rule needs the rows
+    """The last changes of the files, by address, each as `CheckedRows.changes`. None if the rule needs the rows
     themselves: if two changes of a key have the same sequence, or if a key may have had two rows for a moment (see
     `collapse`), or if Spark writes a file's address otherwise. `has_range`: the key's first column is a whole
     number."""

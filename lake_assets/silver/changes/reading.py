@@ -19,7 +19,14 @@ from pyspark.sql import functions as F
 
 from lake_assets.bronze.checked.as_listed import as_listed
 from lake_assets.bronze.checked.checked_files import checked_files
-from lake_assets.bronze.checked.dms_columns import KEY, SEQUENCE, CheckedFile, DmsFigures, all_differ
+from lake_assets.bronze.checked.dms_columns import (
+    KEY,
+    OPERATION,
+    SEQUENCE,
+    CheckedFiles,
+    DmsFigures,
+    all_differ,
+)
 from lake_assets.bronze.checked.staged_csv import StagedCsv
 from lake_assets.bronze.checked.staging import Staging
 from lake_assets.bronze.files.keys import FileKind
@@ -87,20 +94,21 @@ class Reading:
         self._contracts = contracts
         self.parts = parts
         self.cut = cut
-        self._files: dict[int, CheckedFile] | None = None
-        """By offset, if all of the files have been checked."""
+        self._checked_files: Sequence[CheckedFiles] | None = None
+        """If all of the files have been checked."""
         self._staged: Sequence[StagedCsv] = ()
         self._listed: frozenset[StoredObject] = frozenset()
         """The files as they were before the look at them."""
         self.held: HeldRows | None = None
         """All rows, in the order of the parts, where Spark need not read the files."""
         if whole is not None:
-            self._files, self._staged, self._listed = whole._files, whole._staged, whole._listed
+            self._checked_files = whole._checked_files
+            self._staged, self._listed = whole._staged, whole._listed
         elif self._is_read_whole:
             is_wanted = self.rows_counted < (MOST_ROWS if self._are_changes else SMALL_LOAD)
             held = hold_batch(spark, store, target, parts, contracts, staging) if is_wanted else None
             if held is not None:
-                self._files, self.held = held
+                self._checked_files, self.held = held
             else:
                 self._check_files(staging)
 
@@ -138,7 +146,7 @@ class Reading:
     def _check_files(self, staging: Staging | None) -> None:
         """Sets what is known of the files before Spark reads them, if that is known of all."""
         target = self._target
-        found: dict[int, CheckedFile] = {}
+        found: list[CheckedFiles] = []
         staged: list[StagedCsv] = []
         listed = as_listed(self._store, [part.file for part in self.parts])
         for group in file_groups(self.parts, self._contracts, self.cut.reopened):
@@ -155,9 +163,9 @@ class Reading:
             )
             if checked is None:
                 return
-            found |= checked[0]
+            found += checked[0]
             staged += checked[1]
-        self._files, self._staged, self._listed = found, staged, listed
+        self._checked_files, self._staged, self._listed = found, staged, listed
 
     @property
     def _are_changes(self) -> bool:
@@ -185,9 +193,9 @@ class Reading:
     def has_unique_keys(self) -> bool:
         """Whether no two rows have the same key; False if it is not known: only of full loads whose key is one whole
         number and whose files have been checked."""
-        checked = [(self._files or {}).get(part.file.offset) for part in self.parts]
-        keys = [file.changes for file in checked if file is not None and file.changes is not None]
-        is_known = self._is_load_of_numbers and len(keys) == len(self.parts)
+        known = self._known or []
+        keys = [one.rows.changes for one in known if one.rows.changes is not None]
+        is_known = self._is_load_of_numbers and 0 < len(keys) == len(known)
         return is_known and all_differ(np.asarray(pa.concat_tables(keys)[KEY.format(place=0)], np.int64))
 
     @property
@@ -221,18 +229,20 @@ class Reading:
 
     @property
     def changes_by_file(self) -> dict[str, pa.Table] | None:
-        """The keys, operations and sequences of all rows, by the file's address, as `CheckedFile.changes`; None if they
+        """The keys, operations and sequences of all rows, by the file's address, as `CheckedRows.changes`; None if they
         are not known before Spark reads the files."""
-        files = [(part.file, (self._files or {}).get(part.file.offset)) for part in self.parts]
-        known = {
-            self._store.spark_uri(file.path): checked.changes
-            for file, checked in files
-            if checked is not None
-            and checked.changes is not None
+        known: dict[int, pa.Table] = {}
+        for one in self._known or ():
+            changes, figures = one.rows.changes, one.rows.figures
             # Rows of a full load have no operation of their own there.
-            and (file.kind is FileKind.CDC or checked.figures.by_op["I"] == checked.figures.rows)
-        }
-        return known if len(known) == len(self.parts) else None
+            if changes is None or (
+                OPERATION not in changes.column_names and figures.by_op["I"] != figures.rows
+            ):
+                return None
+            known |= one.by_file(changes)
+        if self._known is None:
+            return None
+        return {self._store.spark_uri(part.file.path): known[part.file.offset] for part in self.parts}
 
     @property
     def sequences_differ(self) -> bool:
@@ -245,11 +255,18 @@ class Reading:
         return bool(pc.count_distinct(sequences).as_py() == len(sequences))
 
     @property
+    def _known(self) -> list[CheckedFiles] | None:
+        """The files of the parts, if all have been checked. A reading has all files of a kind, or none."""
+        own = {part.file.offset for part in self.parts}
+        known = [one for one in self._checked_files or () if one.numbers.keys() <= own]
+        found = [offset for one in known for offset in one.numbers]
+        return known if len(found) == len(self.parts) else None
+
+    @property
     def _checked(self) -> DmsFigures | None:
         """The figures of all parts, if their files have been checked."""
-        if self._files is None:
-            return None
-        return sum((self._files[part.file.offset].figures for part in self.parts), DmsFigures())
+        known = self._known
+        return None if known is None else sum((one.rows.figures for one in known), DmsFigures())
 
     def _grouped(self, *, explain: bool = False) -> "list[tuple[Sequence[LoggedFile], DataFrame]]":
         """Groups of files that are read in the same way, with their rows."""
@@ -283,7 +300,7 @@ class Reading:
             dms=contract.dms,
             partial=target.mode is Mode.CURRENT,
             explain=explain,
-            checked=self._files is not None,
+            checked=self._known is not None,
             staged=staged,
         )
         if not is_current(group.version, self._contracts, target):

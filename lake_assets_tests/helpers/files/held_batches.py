@@ -58,7 +58,7 @@ def watched_looks(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
 
     def look(*given: Any, **more: Any) -> Any:
         result = whole(*given, **more)
-        found.append(None if result is None else len(result))
+        found.append(None if result is None else sum(len(one.checked.numbers) for one in result))
         return result
 
     monkeypatch.setattr(held_rows, "held_files", look)
