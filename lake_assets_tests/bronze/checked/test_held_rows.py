@@ -92,11 +92,13 @@ def held(
 
 
 @pytest.mark.parametrize("extension", ["csv", "parquet"])
-@pytest.mark.parametrize("at_once", [held_rows._BYTES_AT_ONCE, 1])
+@pytest.mark.parametrize("bytes_at_once", [held_rows._BYTES_AT_ONCE, 1])
+@pytest.mark.parametrize("threads", [1, 2])
 def test_files_that_are_read_together_have_the_rows_that_each_has_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extension: str, at_once: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extension: str, bytes_at_once: int, threads: int
 ) -> None:
-    monkeypatch.setattr(held_rows, "_BYTES_AT_ONCE", at_once)
+    monkeypatch.setattr(held_rows, "_BYTES_AT_ONCE", bytes_at_once)
+    monkeypatch.setattr(held_rows, "AT_ONCE", threads)
     folder = folder_of(tmp_path, extension)
     together = held(folder, folder.files)
     assert together is not None
