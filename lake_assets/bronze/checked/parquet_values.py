@@ -5,8 +5,7 @@ Here: reading them. Not here: checking them (`dms_columns.py`).
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from io import BytesIO
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,8 +17,10 @@ from lake_assets.bronze.files.keys import FileKind
 from lake_assets.config import DmsSettings
 from lake_assets.storage.object_store import ObjectStore
 
+SMALL = 1 << 20
+"""Bytes up to which a file is read whole: Arrow takes several times as long to read a Python stream."""
 LARGEST_FETCHED = 64 << 20
-"""Bytes up to which a file in a bucket is fetched whole, because each range of it would be a request."""
+"""The same for a file in a bucket, because each range of it would be a request."""
 _ROWS_AT_ONCE = 1 << 20
 _ROWS_HELD_AT_ONCE = 1 << 14
 """One text that repeats may take few bytes in the file, and many here."""
@@ -72,18 +73,20 @@ def valid_rows(
         pq.ParquetFile(stream, read_dictionary=columns.repeating) as parquet,
     ):
         wanted = list(dict.fromkeys([*columns.names, *names]))
-        for batch in parquet.iter_batches(_ROWS_HELD_AT_ONCE, columns=wanted):
+        threads = file.size > SMALL
+        for batch in parquet.iter_batches(_ROWS_HELD_AT_ONCE, columns=wanted, use_threads=threads):
             batch.validate(full=True)
             yield pa.Table.from_batches([batch])
 
 
 @contextmanager
 def _opened(store: ObjectStore, file: StoredFile) -> Iterator[BinaryIO]:
-    if store.has_free_ranges:
+    if file.size <= (SMALL if store.has_free_ranges else LARGEST_FETCHED):
+        content = whole(store, file.path, "none", LARGEST_FETCHED)
+        yield cast(BinaryIO, pa.BufferReader(content))
+    elif store.has_free_ranges:
         with store.open(file.path, seekable=True) as stream:
             yield stream
-    elif file.size <= LARGEST_FETCHED:
-        yield BytesIO(whole(store, file.path, "none", LARGEST_FETCHED))
     else:
         raise Unusable
 

@@ -237,8 +237,11 @@ def _inspect_parquet(store: ObjectStore, key: str, dms: DmsSettings) -> FileInsp
     with SpooledTemporaryFile(max_size=LARGEST_IN_MEMORY) as stream:
         for chunk in digested(chunks(store, key, "none"), digest):
             stream.write(chunk)
+        is_small = stream.tell() <= LARGEST_IN_MEMORY
         stream.seek(0)
-        return replace(_parquet_facts(key, cast(BinaryIO, stream), dms), content=digest.hex)
+        # Arrow takes several times as long to read a Python stream.
+        content = pa.BufferReader(stream.read()) if is_small else stream
+        return replace(_parquet_facts(key, cast(BinaryIO, content), dms), content=digest.hex)
 
 
 def _parquet_facts(key: str, stream: BinaryIO, dms: DmsSettings) -> FileInspection:
@@ -278,7 +281,7 @@ def _first_values(parquet: pq.ParquetFile, column: str | None) -> list[str | dat
     """Values of the first rows, if they are texts or times."""
     if column not in parquet.schema_arrow.names:
         return []
-    for batch in parquet.iter_batches(batch_size=_STAMPS, columns=[column]):
+    for batch in parquet.iter_batches(batch_size=_STAMPS, columns=[column], use_threads=False):
         if batch.num_rows:
             values = batch.column(0)
             if pa.types.is_timestamp(values.type):
