@@ -180,6 +180,8 @@ def test_a_file_that_cannot_be_read_is_left_to_spark(tmp_path: Path) -> None:
     ("keys", "expected"),
     [
         ([5], True),
+        ([1, 2, 5], True),
+        ([1, 2, 2], False),
         ([3, 1, 2], True),
         ([3, 1, 3], False),
         ([-(2**63), 2**63 - 1], True),
