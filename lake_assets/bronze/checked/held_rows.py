@@ -38,7 +38,8 @@ MOST_BYTES = 64 << 20
 MOST_HELD = 256 << 20
 """Bytes of all rows, in memory."""
 _BYTES_AT_ONCE = 64 << 20
-"""Of several files, so that each of many small ones does not cost all calls of Arrow's."""
+"""Bytes of rows that are checked together, whichever files they are from: Arrow's calls take longer than a small file's
+rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +53,15 @@ class HeldFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class _Alike:
+class _LayoutReader:
     """How files of one kind and layout are read."""
 
     columns: DmsColumns
     layout: Layout
     rows: Callable[[LoggedFile], Iterator[pa.Table]]
-    """Of a file, in pieces."""
+    """The rows of a file, in pieces."""
     typed: Callable[[pa.Table], pa.Table]
-    """Such rows, of the same file or of several, as values."""
+    """The values of such rows, of one file or of several."""
 
 
 def held_files(
@@ -83,18 +84,18 @@ def held_files(
         if sum(sizes) > MOST_HELD:
             raise Unusable
 
-    def held(alike: _Alike, members: Sequence[LoggedFile]) -> HeldFiles:
+    def held(reader: _LayoutReader, members: Sequence[LoggedFile]) -> HeldFiles:
         found: list[pa.Table] = []
 
         def with_images() -> Iterator[pa.Table]:
-            for rows in _gathered(_whole(file, alike.rows(file)) for file in members):
-                piece = alike.typed(rows)
-                own = alike.columns.own(piece) if with_dms_columns else {}
-                found.append(_images(piece, alike.layout, table, own))
+            for rows in _gathered(_whole(file, reader.rows(file)) for file in members):
+                piece = reader.typed(rows)
+                own = reader.columns.own(piece) if with_dms_columns else {}
+                found.append(_images(piece, reader.layout, table, own))
                 refuse_many_bytes(found[-1])
                 yield piece
 
-        known = checked(alike.columns, with_images(), table.key_types)
+        known = checked(reader.columns, with_images(), table.key_types)
         if known.changes is None:
             raise Unusable
         images = pa.concat_tables(found)
@@ -104,8 +105,8 @@ def held_files(
     try:
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="hold") as threads:
             done = [
-                threads.submit(held, alike, share)
-                for alike, members in _alike(store, files, name, table, dms)
+                threads.submit(held, reader, share)
+                for reader, members in _by_layout(store, files, name, table, dms)
                 for share in shares(members, AT_ONCE)
             ]
             return [one.result() for one in done]
@@ -113,10 +114,10 @@ def held_files(
         return None  # Spark reads the files and reports what is wrong with them.
 
 
-def _alike(
+def _by_layout(
     store: ObjectStore, files: Sequence[LoggedFile], name: str, table: TableConfig, dms: DmsSettings
-) -> list[tuple[_Alike, list[LoggedFile]]]:
-    """Raises Unusable, and TableStopped."""
+) -> list[tuple[_LayoutReader, list[LoggedFile]]]:
+    """The files by kind and layout. Raises Unusable, and TableStopped."""
 
     def layout_of(file: LoggedFile) -> Hashable:
         if file.format == "parquet":
@@ -126,23 +127,25 @@ def _alike(
     groups: dict[Hashable, list[LoggedFile]] = defaultdict(list)
     for file in files:
         groups[layout_of(file)].append(file)
-    found: list[tuple[_Alike, list[LoggedFile]]] = []
+    found: list[tuple[_LayoutReader, list[LoggedFile]]] = []
     for members in groups.values():
         read = _parquet if members[0].format == "parquet" else _text
-        alike = read(store, members[0], name, table, dms)
-        alike.columns.check()
-        found.append((alike, members))
+        reader = read(store, members[0], name, table, dms)
+        reader.columns.check()
+        found.append((reader, members))
     return found
 
 
-def _text(store: ObjectStore, file: LoggedFile, name: str, table: TableConfig, dms: DmsSettings) -> _Alike:
+def _text(
+    store: ObjectStore, file: LoggedFile, name: str, table: TableConfig, dms: DmsSettings
+) -> _LayoutReader:
     layout = text_layout(name, file, table, dms)
     if layout is None:
         raise Unusable
     then = table.settings_in(layout.era, dms)
     today = replace(layout, written=layout.columns)
     columns = DmsColumns(today, decoded_types(layout, table, then), file.kind, then)
-    return _Alike(
+    return _LayoutReader(
         columns,
         today,
         lambda file: csv_texts(store, file, layout, then),
@@ -150,14 +153,18 @@ def _text(store: ObjectStore, file: LoggedFile, name: str, table: TableConfig, d
     )
 
 
-def _parquet(store: ObjectStore, file: LoggedFile, name: str, table: TableConfig, dms: DmsSettings) -> _Alike:
+def _parquet(
+    store: ObjectStore, file: LoggedFile, name: str, table: TableConfig, dms: DmsSettings
+) -> _LayoutReader:
     layout, types, then = parquet_layout(name, file, table, dms)
     if not all(has_same_values(types.get(column.name), column.type) for column in table.columns):
         raise Unusable
     columns = DmsColumns(layout, types, file.kind, then)
     own = [layout.in_file[column.name] for column in table.columns]
     names = [*own, *(columns.of_key(table.key_types) or ())]
-    return _Alike(columns, layout, lambda file: valid_rows(store, file, columns, names), lambda rows: rows)
+    return _LayoutReader(
+        columns, layout, lambda file: valid_rows(store, file, columns, names), lambda rows: rows
+    )
 
 
 def _whole(file: LoggedFile, pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:

@@ -256,7 +256,7 @@ class Reading:
 
     @property
     def _known(self) -> list[CheckedFiles] | None:
-        """The files of the parts, if all have been checked. A reading has all files of a kind, or none."""
+        """The checked files of the parts, if all have been checked. A reading has all files of a kind, or none."""
         own = {part.file.offset for part in self.parts}
         known = [one for one in self._checked_files or () if one.numbers.keys() <= own]
         found = [offset for one in known for offset in one.numbers]
