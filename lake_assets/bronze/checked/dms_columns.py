@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -269,10 +270,12 @@ def all_true(facts: pa.ChunkedArray | pa.Array) -> bool:
     return bool(pc.all(facts, min_count=0).as_py())
 
 
-def all_differ(numbers: NDArray[np.int64]) -> bool:
-    """Whether none of these repeats."""
-    if np.all(numbers[1:] > numbers[:-1]):
+def all_differ(keys: pa.ChunkedArray) -> bool:
+    """Whether none of these whole numbers repeats."""
+    parts = [np.asarray(chunk) for chunk in keys.chunks if len(chunk)]
+    if _rise(parts):
         return True  # A full load is read in the order of the key, more often than not.
+    numbers = np.concatenate(parts, dtype=np.int64)
     lowest, highest = int(numbers.min()), int(numbers.max())
     if highest - lowest < _NEIGHBOURS * len(numbers):
         seen = np.zeros(highest - lowest + 1, bool)
@@ -280,3 +283,9 @@ def all_differ(numbers: NDArray[np.int64]) -> bool:
         return int(np.count_nonzero(seen)) == len(numbers)
     numbers = np.sort(numbers)
     return not np.any(numbers[1:] == numbers[:-1])
+
+
+def _rise(parts: Sequence[NDArray[np.int64]]) -> bool:
+    """Whether each number is above the one before. Part by part, because to write them into one array takes longer."""
+    within = all(np.all(part[1:] > part[:-1]) for part in parts)
+    return within and all(one[-1] < other[0] for one, other in pairwise(parts))

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
@@ -196,7 +195,7 @@ class Reading:
         known = self._known or []
         keys = [one.rows.changes for one in known if one.rows.changes is not None]
         is_known = self._is_load_of_numbers and 0 < len(keys) == len(known)
-        return is_known and all_differ(np.asarray(pa.concat_tables(keys)[KEY.format(place=0)], np.int64))
+        return is_known and all_differ(pa.concat_tables(keys)[KEY.format(place=0)])
 
     @property
     def is_as_checked(self) -> bool:

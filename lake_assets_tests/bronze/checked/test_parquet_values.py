@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -182,6 +181,8 @@ def test_a_file_that_cannot_be_read_is_left_to_spark(tmp_path: Path) -> None:
         ([5], True),
         ([1, 2, 5], True),
         ([1, 2, 2], False),
+        ([1, 5, 2, 3], True),
+        ([1, 5, 2, 5], False),
         ([3, 1, 2], True),
         ([3, 1, 3], False),
         ([-(2**63), 2**63 - 1], True),
@@ -191,4 +192,6 @@ def test_a_file_that_cannot_be_read_is_left_to_spark(tmp_path: Path) -> None:
     ],
 )
 def test_whether_keys_repeat(keys: list[int], expected: bool) -> None:
-    assert all_differ(np.array(keys, np.int64)) == expected
+    for size in range(1, len(keys) + 1):
+        parts = [pa.array(keys[first : first + size], pa.int64()) for first in range(0, len(keys), size)]
+        assert all_differ(pa.chunked_array(parts)) == expected
