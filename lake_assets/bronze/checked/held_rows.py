@@ -37,7 +37,7 @@ MOST_BYTES = 64 << 20
 """Of all files, as stored."""
 MOST_HELD = 256 << 20
 """Bytes of all rows, in memory."""
-_BYTES_AT_ONCE = 64 << 20
+_BYTES_AT_ONCE = 8 << 20
 """Bytes of rows that are checked together, whichever files they are from: Arrow's calls take longer than a small file's
 rows."""
 
@@ -103,13 +103,14 @@ def held_files(
         return HeldFiles(CheckedFiles({file.offset: file.rows or 0 for file in members}, known), images)
 
     try:
+        todo = [
+            (reader, share)
+            for reader, members in _by_layout(store, files, name, table, dms)
+            for share in shares(members, AT_ONCE)
+        ]
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="hold") as threads:
-            done = [
-                threads.submit(held, reader, share)
-                for reader, members in _by_layout(store, files, name, table, dms)
-                for share in shares(members, AT_ONCE)
-            ]
-            return [one.result() for one in done]
+            # After a fault, `map` begins no further share.
+            return list(threads.map(lambda one: held(*one), todo))
     except FAULTS:
         return None  # Spark reads the files and reports what is wrong with them.
 
@@ -186,13 +187,16 @@ def _gathered(files: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
         size += piece.nbytes
         if size >= _BYTES_AT_ONCE:
             yield _joined(waiting)
-            waiting, size = [], 0
+            size = 0
     if waiting:
         yield _joined(waiting)
 
 
-def _joined(pieces: Sequence[pa.Table]) -> pa.Table:
-    return pa.concat_tables(pieces, promote_options="default").unify_dictionaries().combine_chunks()
+def _joined(pieces: list[pa.Table]) -> pa.Table:
+    """Takes the pieces out of the list, so that they do not take memory beside the table."""
+    table = pa.concat_tables(pieces, promote_options="default").unify_dictionaries().combine_chunks()
+    pieces.clear()
+    return table
 
 
 def _images(rows: pa.Table, layout: Layout, table: TableConfig, own: Mapping[str, pa.Array]) -> pa.Table:

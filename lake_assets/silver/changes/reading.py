@@ -195,7 +195,9 @@ class Reading:
         known = self._known or []
         keys = [one.rows.changes for one in known if one.rows.changes is not None]
         is_known = self._is_load_of_numbers and 0 < len(keys) == len(known)
-        return is_known and all_differ(pa.concat_tables(keys)[KEY.format(place=0)])
+        return is_known and all_differ(
+            pa.concat_tables(keys, promote_options="permissive")[KEY.format(place=0)]
+        )
 
     @property
     def is_as_checked(self) -> bool:
@@ -241,7 +243,8 @@ class Reading:
             known |= one.by_file(changes)
         if self._known is None:
             return None
-        return {self._store.spark_uri(part.file.path): known[part.file.offset] for part in self.parts}
+        found = {self._store.spark_uri(part.file.path): known[part.file.offset] for part in self.parts}
+        return found if len(found) == len(self.parts) else None
 
     @property
     def sequences_differ(self) -> bool:
