@@ -72,6 +72,17 @@ def test_a_full_load_is_written_without_a_collapse(shop: Bench, monkeypatch: pyt
     assert shop.summary()["lake.batch.rows-read"] == "3"
 
 
+@pytest.mark.parametrize("again", [3, 2])
+def test_files_of_a_full_load_have_keys_of_different_widths(
+    spark: SparkSession, tmp_path: Path, again: int
+) -> None:
+    shop = InFormat("parquet", tmp_path, {"public.items": ITEMS}, sections=NEVER)
+    shop.put(loaded({1: "a", 2: "b"}), types=PARQUET_TYPES | {"id": pa.int32()})
+    shop.put(loaded({again: "b", 4: "c"}, part=2))
+    assert [batch.strategy for batch in shop.apply()["items"]] == ["overwrite"]
+    assert values(shop) == {1: "a", 2: "b", again: "b", 4: "c"}
+
+
 def test_keys_that_repeat_in_a_full_load_have_one_row(shop: Bench) -> None:
     applied(shop, loaded({1: "a", 2: "b"}), loaded({2: "b", 3: "c"}, part=2))
     assert values(shop) == {1: "a", 2: "b", 3: "c"}
