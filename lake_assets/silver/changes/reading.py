@@ -232,8 +232,11 @@ class Reading:
     def changes_by_file(self) -> dict[str, pa.Table] | None:
         """The keys, operations and sequences of all rows, by the file's address, as `CheckedRows.changes`; None if they
         are not known before Spark reads the files."""
+        checked = self._known
+        if checked is None:
+            return None
         known: dict[int, pa.Table] = {}
-        for one in self._known or ():
+        for one in checked:
             changes, figures = one.rows.changes, one.rows.figures
             # Rows of a full load have no operation of their own there.
             if changes is None or (
@@ -241,8 +244,6 @@ class Reading:
             ):
                 return None
             known |= one.by_file(changes)
-        if self._known is None:
-            return None
         found = {self._store.spark_uri(part.file.path): known[part.file.offset] for part in self.parts}
         return found if len(found) == len(self.parts) else None
 
