@@ -146,9 +146,13 @@ class Timed(Continuous):
             self.gold.append(time.monotonic() - self.shown)
 
 
-def lake(folder: Path, tables: int, remote: str | None, large: bool = False) -> Lake:
-    """A lake in the folder; `large`: its tables are too large to be rewritten, as far as the engine knows."""
+def lake(folder: Path, tables: int, remote: str | None, large: bool = False, partitions: int = 0) -> Lake:
+    """A lake in the folder; `large`: its tables are too large to be rewritten, as far as the engine knows.
+    `partitions`: of each table, by its key; 0: none."""
     config = lake_config(folder, tables, remote, large)
+    if partitions:
+        for table in config["sources"]["bench"]["tables"].values():
+            table["partition_by"] = [f"bucket({partitions}, id)"]
     return open_lake(LakeConfig.model_validate(config), marts=(MART,))
 
 
@@ -200,7 +204,7 @@ def run(folder: Path, given: argparse.Namespace) -> None:
     """Prints a line each half minute, and the percentiles in the end."""
     remote = None if given.embedded else f"sc://127.0.0.1:{free_port()}"
     used, feed = (
-        lake(folder, given.tables + bool(given.long), remote, given.large),
+        lake(folder, given.tables + bool(given.long), remote, given.large, given.partitions),
         Feed(folder / "bronze", given.tables, given.keys, given.long),
     )
     server = ConnectServer(used.config, folder / "spark") if remote is not None else None
@@ -294,6 +298,7 @@ def main() -> None:
     parser.add_argument(
         "--long", type=int, default=0, help="rows of a further table, all of which change every 30 s"
     )
+    parser.add_argument("--partitions", type=int, default=0, help="of each table, by its key; 0: none")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         run(Path(place), given)
