@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import uuid4
 
 from py4j.protocol import Py4JError
@@ -25,11 +24,10 @@ from pyspark.sql import functions as F
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from lake_assets.errors import ApplyConflict
-from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_address
+from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, sql_of_frames, table_address
 
 BRANCH_PREFIX = "apply_"
 KEPT_FOR = timedelta(hours=1)
-KEYS_VIEW = "keys_to_delete"
 EVERY_ROW = Sql("true")
 _NAME = re.compile(rf"{BRANCH_PREFIX}(\d+)_[0-9a-f]{{32}}")
 LOST_RACE = (
@@ -78,7 +76,7 @@ class Attempt:
         create = "ALTER TABLE {table} CREATE BRANCH {branch} {start}"
         self._race(sql(create, table=self.table, branch=self.branch, start=start))
         main = sql("SELECT name FROM {table}.refs WHERE name = 'main'", table=self.table)
-        if snapshot_id is None and self._run(main):
+        if snapshot_id is None and not self._spark.sql(main).isEmpty():
             self.drop()
             raise ApplyConflict(f"{self._identifier}: another run published first")
 
@@ -105,23 +103,19 @@ class Attempt:
     def delete_matching(self, keys: DataFrame, matches: Sql, condition: Sql = EVERY_ROW) -> None:
         """Deletes on the branch the rows `t` that meet the condition and match one of the keys `k`."""
         exists = "{condition} AND EXISTS (SELECT 1 FROM {keys} AS k WHERE {matches})"
-        self.delete_by(keys, sql(exists, condition=condition, keys=KEYS_VIEW, matches=matches))
+        self.delete_by(keys, exists, condition=condition, matches=matches)
 
-    def delete_by(self, keys: DataFrame, condition: Sql) -> None:
-        """Deletes on the branch the rows `t` that meet the condition, in which KEYS_VIEW is `keys`."""
-        spark = keys.sparkSession
-        keys.createOrReplaceTempView(KEYS_VIEW)
-        spark.sql(
-            sql("DELETE FROM {branch} AS t WHERE {condition}", branch=self.address, condition=condition)
-        )
-        spark.catalog.dropTempView(KEYS_VIEW)
+    def delete_by(self, keys: DataFrame, template: str, **pieces: Sql) -> None:
+        """Deletes on the branch the rows `t` that meet a condition: a template of these pieces and `{keys}`."""
+        # Over Spark Connect, a temporary view would take two further requests: to create it and to drop it.
+        delete = "DELETE FROM {branch} AS t WHERE " + template
+        statement = sql_of_frames(delete, ["keys"], branch=self.address, **pieces)
+        keys.sparkSession.sql(statement, keys=keys)
 
-    def publish(self) -> int:
-        """Moves main to the branch's head in one metadata commit; returns main's new snapshot id.
-
-        Raises ApplyConflict when main has moved since the attempt was planned.
-        """
-        row = self._race(
+    def publish(self) -> None:
+        """Moves main to the branch's head in one metadata commit. Raises ApplyConflict when main has moved since the
+        attempt was planned."""
+        self._race(
             sql(
                 "CALL {catalog}.system.fast_forward({table}, 'main', {branch})",
                 catalog=self._catalog,
@@ -129,23 +123,18 @@ class Attempt:
                 branch=literal(self.branch),
             )
         )
-        return int(row["updated_ref"])
 
     def drop(self) -> None:
         drop_branch(self._spark, self.table, self.branch)
 
-    def _race(self, statement: Sql) -> dict[str, Any]:
+    def _race(self, statement: Sql) -> DataFrame:
         """Runs a statement. Raises ApplyConflict when another process has made it impossible."""
         try:
-            return self._run(statement)
+            return self._spark.sql(statement)
         except (PySparkException, Py4JError) as error:
             if "ancestor" in str(error) or lost_race(error):
                 raise ApplyConflict(f"{self._identifier}: another run published first") from error
             raise
-
-    def _run(self, statement: Sql) -> dict[str, Any]:
-        row = self._spark.sql(statement).first()
-        return row.asDict() if row is not None else {}
 
 
 def drop_branch(spark: SparkSession, table: Sql, branch: str) -> None:

@@ -40,5 +40,13 @@ def sql(template: str, **pieces: str | int) -> Sql:
     return Sql(template.format(**{name: _piece(piece) for name, piece in pieces.items()}))
 
 
+def sql_of_frames(template: str, frames: Iterable[str], **pieces: str | int) -> Sql:
+    """As `sql`, for a statement that `spark.sql` gets with DataFrames of these names."""
+    escaped = {
+        name: Sql(_piece(piece).replace("{", "{{").replace("}", "}}")) for name, piece in pieces.items()
+    }
+    return sql(template, **escaped, **{name: Sql(f"{{{name}}}") for name in frames})
+
+
 def _piece(piece: str | int) -> str:
     return piece if isinstance(piece, Sql) else str(piece) if isinstance(piece, int) else quoted(piece)

@@ -15,7 +15,7 @@ from lake_assets.errors import ApplyConflict
 from lake_assets.iceberg.publish import Attempt, KeptBranches, attempt, drop_branch
 from lake_assets.iceberg.table_io import create_table, current_snapshot, load_table
 from lake_assets.orchestration.lake_definitions import Lake
-from lake_assets.spark.sql import table_address
+from lake_assets.spark.sql import sql, table_address
 from lake_assets_tests.helpers.lakes.small_lakes import small_lake
 
 
@@ -64,10 +64,9 @@ def test_the_second_of_two_is_refused(
     if started == "before":
         second.start(planned)
     append(session, first)
-    published_id = first.publish()
-    main = current_snapshot(load_table(lake.runtime.catalog, identifier))
-    assert main is not None
-    assert main.snapshot_id == published_id
+    first.publish()
+    refs = lake.runtime.catalog.load_table(identifier).metadata.refs
+    assert refs["main"].snapshot_id == refs[first.branch].snapshot_id
 
     def publish_second() -> None:
         if started == "after":
@@ -95,6 +94,20 @@ def test_the_branch_is_gone_when_the_block_fails(lake: Lake, session: SparkSessi
         fail_inside()
     assert lake.runtime.catalog.load_table(identifier).current_snapshot() is None
     assert set(lake.runtime.catalog.load_table(identifier).refs()) == set()
+
+
+def test_rows_are_deleted_by_a_key_of_any_name(lake: Lake, session: SparkSession) -> None:
+    name = "a {b} {keys} }"
+    columns = [parse_column(name, "int not null")]
+    create_table(session, lake.runtime.catalog, "gold.braces", columns)
+    held = session.createDataFrame([(1,), (2,), (3,)], f"`{name}` int")
+    with attempt(session, lake.config.catalog.name, "gold.braces", None) as current:
+        held.writeTo(current.address).append()
+        same = sql("k.{column} = t.{column}", column=name)
+        current.delete_matching(held.limit(2), same, sql("t.{column} > 1", column=name))
+        current.publish()
+    left = lake.runtime.catalog.load_table("gold.braces").scan().to_arrow()
+    assert sorted(left[name].to_pylist()) == [1, 3]
 
 
 class Keeper:

@@ -137,7 +137,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "name": "odd",
         "columns": {
             "Key": "long not null",
-            "a.b": "string not null",
+            "a.{b}": "string not null",
             "My Col": "string",
             "SELECT": "string",
             **dict.fromkeys(
@@ -170,7 +170,7 @@ TABLES: dict[str, dict[str, Any]] = {
                 "string",
             ),
         },
-        "primary_key": ["Key", "a.b"],
+        "primary_key": ["Key", "a.{b}"],
     },
     "public.keys": {
         "columns": {
@@ -202,7 +202,7 @@ def test_names_keys_and_format_versions(spark: SparkSession, tmp_path: Path) -> 
 
     def odd(key: int, name: str, value: str | None = "x") -> dict[str, Any]:
         texts = dict.fromkeys(TABLES[ODD]["columns"], value)
-        return texts | {"Key": key, "a.b": name, "_tombstone": "true", "_bad": "bad", "_op": "D"}
+        return texts | {"Key": key, "a.{b}": name, "_tombstone": "true", "_bad": "bad", "_op": "D"}
 
     def keys(v: str, dbl: float, txt: str = "", bin_: bytes = b"\x00\xff") -> dict[str, Any]:
         ntz = datetime(2026, 3, 1, 1, 2, 3, 4)  # noqa: DTZ001
@@ -231,7 +231,7 @@ def test_names_keys_and_format_versions(spark: SparkSession, tmp_path: Path) -> 
             c.now,
             [
                 c.change("U", odd(3, "a", "moved"), before={"Key": 1}),
-                c.change("D", {"Key": 2, "a.b": "a"}),
+                c.change("D", {"Key": 2, "a.{b}": "a"}),
                 c.change("I", odd(2, "A", "")),
             ],
         ),

@@ -10,7 +10,7 @@ import pytest
 import lake_assets
 from lake_assets.config import parse_column
 from lake_assets.iceberg.table_io import column_ddl, partition_ddl
-from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_address
+from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, sql_of_frames, table_address
 
 PACKAGE = Path(lake_assets.__file__).parent
 STATEMENTS = (
@@ -37,6 +37,11 @@ def test_pieces_of_a_statement() -> None:
         "DELETE FROM `t` WHERE `a``b` = 'x' AND `t`.`c` < 3"
     )
     assert sql("{given}", given="{other}") == "`{other}`", "a name is no template"
+
+
+def test_a_statement_of_frames_keeps_the_braces_of_names() -> None:
+    found = sql_of_frames("{column} IN (SELECT {column} FROM {keys})", ["keys"], column="a{b}")
+    assert found.format(keys="k") == "`a{b}` IN (SELECT `a{b}` FROM k)"
 
 
 def test_columns_and_partitions() -> None:

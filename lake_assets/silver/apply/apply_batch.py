@@ -102,15 +102,10 @@ def _attempted(context: BatchContext, before_publish: BeforePublish, *, stages: 
         reader.quarantine.set_aside(reader.parts)
         context.stage("publish")
         with context.watch.stage("publish"):
-            snapshot_id = current.publish()
+            current.publish()
             published_at = datetime.now(UTC)
     reader.quarantine.release(reader.parts)
-    return replace(
-        result,
-        position=replace(result.position, snapshot_id=snapshot_id),
-        published_at=published_at,
-        seconds=context.watch.seconds,
-    )
+    return replace(result, published_at=published_at, seconds=context.watch.seconds)
 
 
 @contextmanager
@@ -168,8 +163,8 @@ def _empty(context: BatchContext, current: Attempt) -> Written:
 
 
 def _committed(reader: BatchReader, current: Attempt, written: Written) -> BatchResult:
-    """Writes the commit that has the position, and checks the branch's row counts; returns the batch's figures. Raises
-    RowCountMismatch and ApplyConflict."""
+    """Writes the commit that has the position, and checks the branch's row counts; returns the batch's figures, with
+    the snapshot to publish. Raises RowCountMismatch and ApplyConflict."""
     context = reader.context
     result = _result(reader, written)
     before = context.position.snapshot_id
@@ -185,8 +180,9 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
         result = replace(result, unseen_updates=unseen)
         if unknown := written.unknown_rows(result.rows_removed, unseen, context.batch.epoch):
             position = replace(result.position, unknown_rows=result.position.unknown_rows + unknown)
-            result = replace(result, position=position)
-            repeat_position(context, current, result, written)
+            repeat_position(context, current, replace(result, position=position), written)
+            _, head = branch_head(context, current)
+            result = replace(result, position=replace(position, snapshot_id=head.snapshot_id))
     return result
 
 

@@ -4,7 +4,7 @@ Here: those statements, the properties of the summary, and the check of the rows
 which rows (`current/upsert.py`, `full_row.py`, `append_only_tables.py`, `history_and_soft_delete.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lake_assets.errors import ApplyConflict, RowCountMismatch
-from lake_assets.iceberg.publish import EVERY_ROW, KEYS_VIEW, Attempt
+from lake_assets.iceberg.publish import EVERY_ROW, Attempt
 from lake_assets.iceberg.retention import chain
 from lake_assets.iceberg.table_io import APPLIED_AT, RESTAMP_OF, committed_at, live_rows, load_table, summary
 from lake_assets.silver.changes.key_states import Counts, broadcast_if_few, keys_of
@@ -133,20 +133,22 @@ def delete_last(context: BatchContext, current: Attempt, last: LastChanges) -> b
         return False
     # A row outside of the range has no bit, and must not fail the statement.
     bit = (
+        "{within} AND "
         "getbit(get((SELECT _marks FROM {keys}), try_cast(shiftright({place}, 6) AS INT)), CAST({place} & 63 AS INT)) "
         "= 1"
     )
     place = sql(
         "try_subtract(CAST({column} AS BIGINT), {first})", column=quoted("t", target.key[0]), first=within[0]
     )
-    is_marked = sql(bit, keys=KEYS_VIEW, place=place)
-    condition = sql("{within} AND {is_marked}", within=_key_range(target, within), is_marked=is_marked)
     with context.watch.stage("delete"):
-        current.delete_by(context.spark.createDataFrame(marks), condition)
+        keys = context.spark.createDataFrame(marks)
+        current.delete_by(keys, bit, within=_key_range(target, within), place=place)
     return True
 
 
-def count_unseen(context: BatchContext, updated: DataFrame, counts: Counts, removed: int) -> int:
+def count_unseen(
+    context: BatchContext, updated: Callable[[], DataFrame], counts: Counts, removed: int
+) -> int:
     """Number of updates of keys that the table does not have and that no insert or move of the batch added: `updated`
     are the states of keys whose first change is an update. Keys that the batch deletes do not count: their row may have
     been deleted while the full load ran. Does not read the table if as many rows were removed as the changes expect."""
@@ -154,7 +156,7 @@ def count_unseen(context: BatchContext, updated: DataFrame, counts: Counts, remo
         return 0
     if context.position.snapshot_id is None:
         return counts.updated
-    keys = keys_of(updated, context.target, counts.updated)
+    keys = keys_of(updated(), context.target, counts.updated)
     seen = context.main.alias("t").join(keys.alias("k"), same_key(context.target), "left_semi").count()
     return counts.updated - seen
 
@@ -307,7 +309,8 @@ def count_rows(
             f"{problem}. The batch from {result.first_key} to {result.last_key} was not published.",
             "A file that was still being written is read whole by the next run; if this repeats, inspect those files.",
         )
-    return replace(result, rows_removed=counts.removed, position=replace(result.position, rows=counts.after))
+    position = replace(result.position, rows=counts.after, snapshot_id=head.snapshot_id)
+    return replace(result, rows_removed=counts.removed, position=position)
 
 
 def _summaries_since(table: Table, context: BatchContext, head: Snapshot) -> list[dict[str, str]]:

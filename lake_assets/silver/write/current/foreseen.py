@@ -72,7 +72,7 @@ def replace_foreseen_keys(
         images, confirm = last_images.result()
 
     def unseen_updates(removed: int) -> int:
-        return count_unseen(context, _states(target, reading, last, last.is_update), counts, removed)
+        return count_unseen(context, lambda: _states(target, reading, last, last.is_update), counts, removed)
 
     written = Written(
         strategy="delete_and_append",

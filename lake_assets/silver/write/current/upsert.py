@@ -63,7 +63,7 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
     )
     if not reader.recomputes_keys:
         updated = delta.filter((F.col("_first") == UPDATED) & ~F.col("_tombstone"))
-        unseen = partial(count_unseen, context, updated, counts)
+        unseen = partial(count_unseen, context, lambda: updated, counts)
         written = replace(written, unseen_updates=unseen, present=counts.present)
     if context.rewrites(counts.keys):
         return rewritten(context, current, delta, written)
