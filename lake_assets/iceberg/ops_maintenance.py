@@ -8,6 +8,7 @@ PyIceberg's expiry removes snapshots from the metadata, but leaves their files.
 """
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
@@ -19,6 +20,8 @@ from pyiceberg.table.snapshots import Snapshot
 
 KEEP_SNAPSHOTS = 10
 MAX_SMALL_FILES = 20
+_AT_ONCE = 16
+"""Requests to a bucket, each of which takes some tens of milliseconds."""
 
 
 def maintain_small_table(table: Table, needed: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
@@ -50,27 +53,32 @@ def delete_unreferenced(table: Table, expired: Iterable[Snapshot]) -> None:
 
     A concurrent commit cannot need them: it builds on the current snapshot, which is kept, or is refused.
     """
-    expired_manifests, expired_lists = _manifests(table, expired)
-    kept_manifests, kept_lists = _manifests(table, table.metadata.snapshots)
-    gone = {path: manifest for path, manifest in expired_manifests.items() if path not in kept_manifests}
-    data = _data_files(table, gone.values()) - _data_files(table, kept_manifests.values())
-    # Lists last: after a crash, the remaining files can still be found from them by hand.
-    for path in (*data, *gone, *(expired_lists - kept_lists)):
-        with suppress(FileNotFoundError):
-            table.io.delete(path)
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="expire") as threads:
+        expired_manifests, expired_lists = _manifests(table, expired, threads)
+        kept_manifests, kept_lists = _manifests(table, table.metadata.snapshots, threads)
+        gone = {path: manifest for path, manifest in expired_manifests.items() if path not in kept_manifests}
+        data = _data_files(table, gone.values(), threads) - _data_files(
+            table, kept_manifests.values(), threads
+        )
+
+        def delete(path: str) -> None:
+            with suppress(FileNotFoundError):
+                table.io.delete(path)
+
+        list(threads.map(delete, [*data, *gone]))
+        # Lists last: after a crash, the remaining files can still be found from them by hand.
+        list(threads.map(delete, expired_lists - kept_lists))
 
 
-def _manifests(table: Table, snapshots: Iterable[Snapshot]) -> tuple[dict[str, ManifestFile], set[str]]:
-    manifests, lists = {}, set()
-    for snapshot in snapshots:
-        lists.add(snapshot.manifest_list)
-        manifests.update({manifest.manifest_path: manifest for manifest in snapshot.manifests(table.io)})
-    return manifests, lists
+def _manifests(
+    table: Table, snapshots: Iterable[Snapshot], threads: ThreadPoolExecutor
+) -> tuple[dict[str, ManifestFile], set[str]]:
+    snapshots = list(snapshots)
+    found = threads.map(lambda snapshot: snapshot.manifests(table.io), snapshots)
+    manifests = {manifest.manifest_path: manifest for of_snapshot in found for manifest in of_snapshot}
+    return manifests, {snapshot.manifest_list for snapshot in snapshots}
 
 
-def _data_files(table: Table, manifests: Iterable[ManifestFile]) -> set[str]:
-    return {
-        entry.data_file.file_path
-        for manifest in manifests
-        for entry in manifest.fetch_manifest_entry(table.io)
-    }
+def _data_files(table: Table, manifests: Iterable[ManifestFile], threads: ThreadPoolExecutor) -> set[str]:
+    found = threads.map(lambda manifest: manifest.fetch_manifest_entry(table.io), manifests)
+    return {entry.data_file.file_path for entries in found for entry in entries}

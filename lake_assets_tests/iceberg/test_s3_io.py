@@ -11,8 +11,9 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from lake_assets.config import CatalogConfig, S3Config
 from lake_assets.iceberg.catalog import open_catalog
-from lake_assets.iceberg.file_io.s3_io import S3Files
-from lake_assets_tests.helpers.servers.s3 import files_in_s3
+from lake_assets.iceberg.file_io import kept_content, s3_io
+from lake_assets.iceberg.file_io.s3_io import S3Files, _kept
+from lake_assets_tests.helpers.servers.s3 import files_in_s3, resource
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 PLAIN = {PY_IO_IMPL: f"{PyArrowFileIO.__module__}.{PyArrowFileIO.__name__}"}
@@ -54,6 +55,50 @@ def test_a_small_file_is_one_request_by_a_shared_client(config: CatalogConfig) -
     assert isinstance(systems[0], S3FileSystem)
     _, (options,) = systems[0].__reduce__()
     assert options["allow_delayed_open"]
+
+
+def test_manifests_are_read_once(config: CatalogConfig, s3: S3Config) -> None:
+    catalog = open_catalog(config)
+    catalog.create_namespace("ns")
+    table = catalog.create_table("ns.t", SCHEMA)
+    table.append(pa.Table.from_pylist([{"id": 1, "text": "a"}], schema=SCHEMA))
+    bucket = resource("s3", s3.endpoint).Bucket(str(config.warehouse).split("/")[2])
+    gone = [found for found in bucket.objects.all() if found.key.endswith(".avro")]
+    assert len(gone) == 2, "a manifest and its list"
+    for found in gone:
+        found.delete()
+    table.append(pa.Table.from_pylist([{"id": 2, "text": "b"}], schema=SCHEMA))
+    assert sorted(catalog.load_table("ns.t").scan().to_arrow()["id"].to_pylist()) == [1, 2]
+    _kept.cache_clear()
+    with pytest.raises(FileNotFoundError):
+        open_catalog(config).load_table("ns.t").scan().to_arrow()
+
+
+def test_little_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_content, "MOST_BYTES", 10)
+    kept = kept_content.KeptContent()
+    for number in range(4):
+        kept.keep(str(number), b"x" * 4)
+    assert [kept.get(str(number)) is not None for number in range(4)] == [False, False, True, True]
+    monkeypatch.setattr(kept_content, "MOST_BYTES_OF_A_FILE", 3)
+    kept.keep("large", b"x" * 4)
+    assert kept.get("large") is None
+
+
+def test_old_metadata_is_deleted_after_a_commit(config: CatalogConfig, s3: S3Config) -> None:
+    catalog = open_catalog(config)
+    catalog.create_namespace("ns")
+    kept = {
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": "1",
+    }
+    table = catalog.create_table("ns.t", SCHEMA, properties=kept)
+    for number in range(4):
+        table.append(pa.Table.from_pylist([{"id": number, "text": "a"}], schema=SCHEMA))
+    s3_io._later.submit(lambda: None).result()
+    bucket = resource("s3", s3.endpoint).Bucket(str(config.warehouse).split("/")[2])
+    left = [found for found in bucket.objects.all() if found.key.endswith(".metadata.json")]
+    assert len(left) == 2, "the present one and the one before"
 
 
 def test_nothing_is_written_where_the_bucket_is_missing(config: CatalogConfig) -> None:

@@ -1,43 +1,71 @@
 """PyIceberg's files in S3 with fewer requests, by its setting `py-io-impl`.
 
 By default, each file of an append costs three requests to write (a multipart upload), a metadata file two more, to see
-that a random name is free, and each load of a table opens connections of its own. Here: writing, and the client. Not
-here: metadata that need not be read again (`iceberg/metadata_cache.py`), Spark's files (`spark/catalog_conf.py`).
+that a random name is free, and each load of a table opens connections of its own. Here: reading and writing, and the
+client. Not here: the content that is kept (`kept_content.py`), metadata that need not be parsed again
+(`iceberg/metadata_cache.py`), Spark's files (`spark/catalog_conf.py`).
 """
 
+import logging
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 from pyarrow.fs import FileSystem
-from pyiceberg.io import S3_RETRY_STRATEGY_IMPL, OutputStream
+from pyiceberg.io import S3_RETRY_STRATEGY_IMPL, InputFile, OutputFile
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
+from lake_assets.iceberg.file_io.kept_content import KeptContent, KeptFile
 from lake_assets.iceberg.file_io.pyiceberg_private import own, parts_of, plain_s3
+
+logger = logging.getLogger(__name__)
 
 
 class S3Files(PyArrowFileIO):
-    """PyArrow's files, of which small ones are written by one request."""
+    """PyArrow's files, of which small ones are written by one request, and manifests are read once."""
 
     def _initialize_s3_fs(self, netloc: str | None) -> FileSystem:
+        return _file_system(self._given, netloc)
+
+    @property
+    def _given(self) -> frozenset[tuple[str, str]]:
         given = {(key, value) for key, value in self.properties.items() if key.startswith(("s3.", "client."))}
-        return _file_system(frozenset(given), netloc)
+        return frozenset(given)
 
     def new_input(self, location: str) -> PyArrowFile:
-        found: PyArrowFile = own(super().new_input(location))
-        return found
+        return self._file(super().new_input(location))
 
     def new_output(self, location: str) -> PyArrowFile:
-        found = super().new_output(location)
-        parts = parts_of(found)
-        marked: PyArrowFile = own(_NewFile(found.location, *parts) if parts is not None else found)
+        return self._file(super().new_output(location))
+
+    def _file(self, plain: PyArrowFile) -> PyArrowFile:
+        parts = parts_of(plain)
+        found = plain if parts is None else KeptFile(plain.location, *parts, kept=_kept(self._given))
+        marked: PyArrowFile = own(found)
         return marked
 
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Deletes a file. An old metadata file may be there for a moment longer: PyIceberg deletes one after each
+        commit, which takes PyArrow three requests, and nobody waits for it."""
+        address = location if isinstance(location, str) else location.location
+        if address.endswith(".metadata.json"):
+            _later.submit(super().delete, address).add_done_callback(_log_failure)
+        else:
+            super().delete(address)
 
-class _NewFile(PyArrowFile):
-    """A file with a random name, as Iceberg gives each, so that no other file can have it."""
 
-    def create(self, overwrite: bool = False) -> OutputStream:
-        return super().create(overwrite=True)
+_later = ThreadPoolExecutor(1, thread_name_prefix="delete")
+
+
+def _log_failure(done: Future[Any]) -> None:
+    if (error := done.exception()) is not None:
+        logger.debug("An old metadata file is left over: %s", error)
+
+
+@lru_cache(maxsize=16)
+def _kept(properties: frozenset[tuple[str, str]]) -> KeptContent:
+    """What is kept of the files that one client with these settings reads and writes."""
+    return KeptContent()
 
 
 @lru_cache(maxsize=16)
