@@ -123,10 +123,10 @@ def test_a_keyed_mart_that_loses_a_race_or_its_process_is_right_in_the_next_roun
         (20, RuntimeError("the disk is full")),
     ):
 
-        def fails(self: Attempt, error: Exception = error) -> int:
+        def fails(self: Attempt, error: Exception = error) -> None:
             if BY_VALUE.name in self.table:
                 raise error
-            return publish(self)
+            publish(self)
 
         kept.put(ITEMS, number)
         with monkeypatch.context() as patched:

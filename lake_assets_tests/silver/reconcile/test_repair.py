@@ -133,11 +133,11 @@ def test_files_that_are_applied_meanwhile(shop: ReconciledShop, monkeypatch: pyt
 
     publish, turns = Attempt.publish, iter([True])
 
-    def with_a_batch_before(current: Attempt) -> int:
+    def with_a_batch_before(current: Attempt) -> None:
         if next(turns, False):
             shop.change("U", {"id": 50, "v": "in between"})
             shop.bench.apply()
-        return publish(current)
+        publish(current)
 
     monkeypatch.setattr("lake_assets.silver.reconcile.repair.located", with_batches_meanwhile)
     with monkeypatch.context() as patched:
