@@ -181,7 +181,7 @@ def main() -> None:
     parser.add_argument("--paths", action="store_true", help="print each request of the last batch")
     parser.add_argument("--minutes", type=float, default=0, help="measure the latency for so long instead")
     parser.add_argument("--tables", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2, help="tables at a time")
+    parser.add_argument("--threads", type=int, default=6, help="tables at a time")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         run(Path(place), given)

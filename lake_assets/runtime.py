@@ -5,6 +5,7 @@ Here: the catalog, the file log, the object stores and the Spark sessions. Not h
 
 from functools import cached_property
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from lake_assets.spark.session import SparkSessions
 
 
+def most_large_batches(lake: LakeConfig) -> int:
+    """How many large batches are applied at a time."""
+    return max(2, lake.automation.apply_threads // 3)
+
+
 class LakeRuntime:
     """Opens each part on first use: listing files needs no Spark, and a command that fails early starts nothing."""
 
@@ -34,6 +40,8 @@ class LakeRuntime:
         self._spark_log = spark_log
         self._stores: dict[str, ObjectStore] = {}
         self.aws = Aws(lake.secrets)
+        self.large_batches = BoundedSemaphore(most_large_batches(lake))
+        """Held while a large batch is applied: those of all tables together must fit into memory."""
         self.branches: KeptBranches | None = None
         """Set in a process that applies many batches."""
         self.forced_strategy: Strategy | None = None

@@ -288,7 +288,10 @@ class AutomationConfig(Model):
     backoff_base: Duration = timedelta(seconds=15)
     backoff_max: Duration = timedelta(minutes=15)
     max_files_per_batch: int = Field(default=2000, ge=1)
-    apply_threads: int = Field(default=2, ge=1)
+    apply_threads: int = Field(default=6, ge=1)
+    """The number of tables that are applied at a time. Most of a small batch's time is waiting: for Spark to plan, and
+    for the bucket. Batches of many rows take memory, and only a third of this number of them run at a time, at least
+    two."""
     rewrite_below_mb: float = Field(default=4, ge=0)
     """A batch rewrites a smaller table as a whole, which is faster than marking rows of many files as deleted; 0:
     never."""

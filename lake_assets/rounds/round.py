@@ -10,13 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lake_assets.runtime import LakeRuntime
-from lake_assets.silver.plan.planner import State
+from lake_assets.silver.plan.planner import State, are_large
 from lake_assets.silver.plan.table_state import TableState, table_states
 from lake_assets.silver.table.targets import Target
-
-LONG_ROWS, LONG_BYTES = 50_000, 16 * 2**20
-"""A turn with as many rows, or bytes of files without a known number of rows, takes longer than the usual ones of a
-round together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +61,4 @@ def plan_round(
 
 def _has_much_to_do(state: TableState) -> bool:
     # A batch that computes the table again has files that were applied before.
-    files = {*state.pending, *(state.batch.files if state.batch is not None else ())}
-    rows = sum(file.rows for file in files if file.rows is not None)
-    size = sum(file.size for file in files if file.rows is None)
-    return rows >= LONG_ROWS or size >= LONG_BYTES
+    return are_large({*state.pending, *(state.batch.files if state.batch is not None else ())})

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from lake_assets.config.secrets import hidden_error, hidden_in
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.table_io import load_table
-from lake_assets.runtime import LakeRuntime
+from lake_assets.runtime import LakeRuntime, most_large_batches
 from lake_assets.silver.apply.cut_tags import SourceCut
 from lake_assets.silver.apply.failures import note_turn
 from lake_assets.silver.apply.turn import Progress, Turn
@@ -53,11 +53,13 @@ class Turns:
     the others do not wait for them."""
 
     def __init__(self, runtime: LakeRuntime, progress: Progress = lambda target, stage: None) -> None:
-        threads = runtime.lake.automation.apply_threads
         self._runtime = runtime
         self._progress = progress
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="apply")
-        self._long_pool = ThreadPoolExecutor(max(1, threads - 1), thread_name_prefix="apply-long")
+        self._pool = ThreadPoolExecutor(runtime.lake.automation.apply_threads, thread_name_prefix="apply")
+        # One less than may be applied at a time, so that a large batch of the others does not wait for all of them.
+        self._long_pool = ThreadPoolExecutor(
+            most_large_batches(runtime.lake) - 1, thread_name_prefix="apply-long"
+        )
         self._usual: dict[Future[TableResult], Target] = {}
         self._long: dict[Future[TableResult], Target] = {}
         self._cuts: list[SourceCut] = []

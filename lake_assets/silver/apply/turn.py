@@ -5,7 +5,7 @@ batch (`silver/plan/planner.py`), retrying a lost race (`planned.py`), what a ba
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -21,7 +21,7 @@ from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply.planned import Planned, apply_planned, known_damage, retrying
 from lake_assets.silver.changes.reading import SMALL_LOAD
 from lake_assets.silver.plan.cut import Cut
-from lake_assets.silver.plan.planner import Batch, Plan, State, living_files
+from lake_assets.silver.plan.planner import Batch, Plan, State, are_large, living_files
 from lake_assets.silver.plan.rewritten import lost_contents
 from lake_assets.silver.plan.table_state import plan_table
 from lake_assets.silver.table.guard import refuse_unfit
@@ -126,9 +126,10 @@ class Turn:
         self, table: Table | None, position: Position, batch: Batch, logged: Sequence[LoggedFile]
     ) -> BatchResult:
         planned = Planned(self.target, table, position, batch, logged)
-        return apply_planned(
-            self.runtime, planned, self.damaged, lambda stage: self.progress(self.target, stage)
-        )
+        with self.runtime.large_batches if are_large(batch.files) else nullcontext():
+            return apply_planned(
+                self.runtime, planned, self.damaged, lambda stage: self.progress(self.target, stage)
+            )
 
     def _refuse_lost_rows(self, batch: Batch, position: Position) -> None:
         """Raises TableStopped when rows wait for the cut in files that are gone: no other copy of the rows exists."""

@@ -23,11 +23,11 @@ from lake_assets.orchestration.runs.continuous_job import alive_runs, continuous
 from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.sensors.file_sensor import ready_targets
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
-from lake_assets.rounds import round as rounds
 from lake_assets.rounds.maintenance import APART
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply import engine
 from lake_assets.silver.apply.turn import Turn
+from lake_assets.silver.plan import planner
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -188,7 +188,7 @@ def slow_notes(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
         return apply_table(runtime, target, *given)
 
     monkeypatch.setattr(engine, "apply_table", apply)
-    monkeypatch.setattr(rounds, "LONG_ROWS", 3)
+    monkeypatch.setattr(planner, "LARGE_ROWS", 3)
     return go_on
 
 
