@@ -1,5 +1,6 @@
 """How PyIceberg's files come into a bucket."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -95,7 +96,9 @@ def test_old_metadata_is_deleted_after_a_commit(config: CatalogConfig, s3: S3Con
     table = catalog.create_table("ns.t", SCHEMA, properties=kept)
     for number in range(4):
         table.append(pa.Table.from_pylist([{"id": number, "text": "a"}], schema=SCHEMA))
-    s3_io._later.submit(lambda: None).result()
+    for thread in threading.enumerate():
+        if thread.name == s3_io.DELETES:
+            thread.join()
     bucket = resource("s3", s3.endpoint).Bucket(str(config.warehouse).split("/")[2])
     left = [found for found in bucket.objects.all() if found.key.endswith(".metadata.json")]
     assert len(left) == 2, "the present one and the one before"

@@ -7,9 +7,9 @@ client. Not here: the content that is kept (`kept_content.py`), metadata that ne
 """
 
 import logging
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any, cast
+from threading import Thread
+from typing import cast
 
 from pyarrow.fs import FileSystem
 from pyiceberg.io import S3_RETRY_STRATEGY_IMPL, InputFile, OutputFile
@@ -17,6 +17,9 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from lake_assets.iceberg.file_io.kept_content import KeptContent, KeptFile
 from lake_assets.iceberg.file_io.pyiceberg_private import own, parts_of, plain_s3
+
+DELETES = "delete-old-metadata"
+"""Name of a thread."""
 
 logger = logging.getLogger(__name__)
 
@@ -49,17 +52,16 @@ class S3Files(PyArrowFileIO):
         commit, which takes PyArrow three requests, and nobody waits for it."""
         address = location if isinstance(location, str) else location.location
         if address.endswith(".metadata.json"):
-            _later.submit(super().delete, address).add_done_callback(_log_failure)
+            # Not a pool, whose threads a forked process would lack. The process ends when the thread has.
+            Thread(target=self._delete_or_log, args=(address,), name=DELETES).start()
         else:
             super().delete(address)
 
-
-_later = ThreadPoolExecutor(1, thread_name_prefix="delete")
-
-
-def _log_failure(done: Future[Any]) -> None:
-    if (error := done.exception()) is not None:
-        logger.debug("An old metadata file is left over: %s", error)
+    def _delete_or_log(self, address: str) -> None:
+        try:
+            super().delete(address)
+        except Exception:  # nothing depends on it
+            logger.debug("%s, which no table needs, is left over", address, exc_info=True)
 
 
 @lru_cache(maxsize=16)
