@@ -25,7 +25,7 @@ MARTS_RUN_SECONDS = 6.0
 UPLOAD_SECONDS = 1.0
 PUTS_A_BATCH, GETS_A_BATCH, GETS_A_FILE = 9, 18, 5
 """Requests of a table's turn. PUT includes POST and LIST, and GET includes HEAD: they cost the same."""
-PUTS_A_LOG, GETS_A_LOG = 5, 7
+PUTS_A_LOG, GETS_A_LOG = 5, 1
 """Additional requests of a scan that finds files."""
 LIST_PAGE = 1000
 PUT_DOLLARS, GET_DOLLARS = 0.005 / 1000, 0.0004 / 1000
