@@ -35,16 +35,14 @@ __all__ = [
 
 
 LARGE_ROWS, LARGE_BYTES = 50_000, 16 * 2**20
-"""A batch with as many rows, or bytes of files without a known number of rows, takes longer than the usual ones of a
-round together."""
+"""A batch with as many rows, or bytes as stored, takes longer than the usual ones of a round together."""
 
 
 def are_large(files: Iterable[LoggedFile]) -> bool:
     """Whether these files make a large batch."""
     files = list(files)
     rows = sum(file.rows for file in files if file.rows is not None)
-    size = sum(file.size for file in files if file.rows is None)
-    return rows >= LARGE_ROWS or size >= LARGE_BYTES
+    return rows >= LARGE_ROWS or sum(file.size for file in files) >= LARGE_BYTES
 
 
 class State(StrEnum):

@@ -44,9 +44,9 @@ def test_a_turn_ends_after_the_batch_in_which_the_process_is_to_end(new_bench: C
     shop.check()
 
 
-@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("large", [None, "LARGE_ROWS", "LARGE_BYTES"])
 def test_few_large_batches_are_applied_at_a_time(
-    new_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, large: bool
+    new_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, large: str | None
 ) -> None:
     bench = new_bench(dict.fromkeys(TABLES, KEYED), sections={"automation": {"apply_threads": 5}})
     bench.put(*(load_file(name, [{"id": 1, "v": "a"}]) for name in TABLES))
@@ -66,7 +66,8 @@ def test_few_large_batches_are_applied_at_a_time(
         return found
 
     monkeypatch.setattr(turn, "apply_planned", applied)
-    monkeypatch.setattr(planner, "LARGE_ROWS", 1 if large else 2)
+    if large:
+        monkeypatch.setattr(planner, large, 1)
     bench.apply()
     assert most == (2 if large else 5)
     assert all(bench.rows(name.removeprefix("public.")) == bench.truth(name) for name in TABLES)
