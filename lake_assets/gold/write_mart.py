@@ -216,11 +216,10 @@ def _commit(
             # Iceberg overwrites whole files only.
             current_attempt.delete(rows.in_sql(computed.types))
             writer.append()
+        # Before it is published: afterwards, maintenance may drop the branch.
+        _, head = current_attempt.head(runtime.catalog)
         current_attempt.publish()
-        # The branch is there until the end of the block, whatever others publish meanwhile.
-        published = load_table(runtime.catalog, identifier)
-        assert published is not None
-        return published.metadata.refs[current_attempt.branch].snapshot_id
+        return head.snapshot_id
 
 
 def _delete_changed(current: Attempt, frame: DataFrame, key: Sequence[str]) -> DataFrame:

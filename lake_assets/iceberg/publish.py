@@ -17,13 +17,16 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from py4j.protocol import Py4JError
+from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as F
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from lake_assets.errors import ApplyConflict
+from lake_assets.iceberg.table_io import load_table
 from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, sql_of_frames, table_address
 
 BRANCH_PREFIX = "apply_"
@@ -111,6 +114,15 @@ class Attempt:
         delete = "DELETE FROM {branch} AS t WHERE " + template
         statement = sql_of_frames(delete, ["keys"], branch=self.address, **pieces)
         keys.sparkSession.sql(statement, keys=keys)
+
+    def head(self, catalog: Catalog) -> tuple[Table, Snapshot]:
+        """The table as it is now, and the branch's head. Raises ApplyConflict if the branch was dropped."""
+        table = load_table(catalog, self._identifier)
+        ref = table.metadata.refs.get(self.branch) if table is not None else None
+        head = table.snapshot_by_id(ref.snapshot_id) if table is not None and ref is not None else None
+        if table is None or head is None:
+            raise ApplyConflict(f"{self._identifier}: the branch of the attempt was dropped")
+        return table, head
 
     def publish(self) -> None:
         """Moves main to the branch's head in one metadata commit. Raises ApplyConflict when main has moved since the

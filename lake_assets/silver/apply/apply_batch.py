@@ -34,7 +34,6 @@ from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.silver.write.commit import (
     Unforeseen,
-    branch_head,
     count_rows,
     delete_rows,
     next_position,
@@ -169,7 +168,7 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
     result = _result(reader, written)
     before = context.position.snapshot_id
     if written.strategy != Strategy.REWRITE:  # which is one commit
-        _, head = branch_head(context, current)
+        _, head = current.head(context.runtime.catalog)
         before = head.snapshot_id
     with context.watch.stage("write"):
         write_final_commit(context, current, result, written)
@@ -181,7 +180,7 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
         if unknown := written.unknown_rows(result.rows_removed, unseen, context.batch.epoch):
             position = replace(result.position, unknown_rows=result.position.unknown_rows + unknown)
             repeat_position(context, current, replace(result, position=position), written)
-            _, head = branch_head(context, current)
+            _, head = current.head(context.runtime.catalog)
             result = replace(result, position=replace(position, snapshot_id=head.snapshot_id))
     return result
 

@@ -56,7 +56,7 @@ class Turns:
         self._runtime = runtime
         self._progress = progress
         self._pool = ThreadPoolExecutor(runtime.lake.automation.apply_threads, thread_name_prefix="apply")
-        # One less than may be applied at a time, so that a large batch of the others does not wait for all of them.
+        # One fewer than may be applied at a time, so that a large batch of the other pool waits for none of them.
         self._long_pool = ThreadPoolExecutor(
             most_large_batches(runtime.lake) - 1, thread_name_prefix="apply-long"
         )

@@ -43,7 +43,7 @@ class Unforeseen(Exception):
 def refuse_unforeseen(context: BatchContext, current: Attempt, rows: int, bad: int = 0) -> None:
     """Raises Unforeseen unless the branch's last commit has added so many rows. `bad`: rows that cannot be used, as far
     as they were counted."""
-    _, head = branch_head(context, current)
+    _, head = current.head(context.runtime.catalog)
     added = int(summary(head).get("added-records", "0"))
     if added != rows or bad:
         raise Unforeseen(f"unusable rows: {bad}; written rows: {added}, foreseen: {rows}")
@@ -80,17 +80,6 @@ def next_position(context: BatchContext, seen: ChangeFigures) -> Position:
 
 def _latest(stamps: list[datetime | None]) -> datetime | None:
     return max((stamp for stamp in stamps if stamp is not None), default=None)
-
-
-def branch_head(context: BatchContext, current: Attempt) -> tuple[Table, Snapshot]:
-    """The table as it is now, and the head of the attempt's branch. Raises ApplyConflict without the branch."""
-    identifier = context.target.identifier
-    table = load_table(context.runtime.catalog, identifier)
-    ref = table.metadata.refs.get(current.branch) if table is not None else None
-    head = table.snapshot_by_id(ref.snapshot_id) if table is not None and ref is not None else None
-    if table is None or head is None:
-        raise ApplyConflict(f"{identifier}: the branch of the attempt was dropped")
-    return table, head
 
 
 def delete_rows(context: BatchContext, current: Attempt, condition: Sql = EVERY_ROW) -> None:
@@ -277,7 +266,7 @@ def write_final_commit(
 
 def repeat_position(context: BatchContext, current: Attempt, result: BatchResult, written: Written) -> None:
     """Repeats the commit without rows, with properties that were known only after the rows were written."""
-    _, head = branch_head(context, current)
+    _, head = current.head(context.runtime.catalog)
     properties = _properties(result, written) | {
         RESTAMP_OF: str(head.snapshot_id),
         APPLIED_AT: committed_at(head).isoformat(),
@@ -295,7 +284,7 @@ def count_rows(
     """The result with the rows that Iceberg counted. `before`: the branch's head before its last commit. Raises
     RowCountMismatch, before anything is published, and ApplyConflict when the branch was dropped."""
     context = reader.context
-    table, head = branch_head(context, current)
+    table, head = current.head(context.runtime.catalog)
     if head.parent_snapshot_id != before:
         # Iceberg has created a missing branch again, at main: it lacks the batch's deletes.
         raise ApplyConflict(
