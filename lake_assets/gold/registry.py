@@ -122,6 +122,7 @@ def tracked_columns(marts: Sequence[Mart], lake: LakeConfig) -> dict[tuple[str, 
     does not have."""
     targets = {(target.source, target.name): target for target in lake_targets(lake)}
     wanted: dict[tuple[str, str], tuple[set[str], set[str]]] = {}
+    by_partition: set[tuple[str, str]] = set()
     for mart in marts:
         for rule in mart.rules:
             target = targets.get((rule.source, rule.table))
@@ -131,11 +132,15 @@ def tracked_columns(marts: Sequence[Mart], lake: LakeConfig) -> dict[tuple[str, 
                 continue
             _require_time(mart, rule, target)
             named = {f"{transform}({rule.column})" for transform in WITHIN[mart.partitions]}
-            if not named & set(target.partition_by) and target.mode in TRACKED_MODES:
-                days, hours = wanted.setdefault((rule.source, rule.table), (set(), set()))
+            if target.mode not in TRACKED_MODES:
+                continue
+            days, hours = wanted.setdefault((rule.source, rule.table), (set(), set()))
+            if named & set(target.partition_by):
+                by_partition.add((rule.source, rule.table))
+            else:
                 (hours if mart.partitions is Grain.HOUR else days).add(rule.column)
     return {
-        key: Tracked(days=tuple(sorted(days)), hours=tuple(sorted(hours)))
+        key: Tracked(tuple(sorted(days)), tuple(sorted(hours)), by_partition=key in by_partition)
         for key, (days, hours) in wanted.items()
     }
 

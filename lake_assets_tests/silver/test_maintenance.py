@@ -18,6 +18,7 @@ from lake_assets.iceberg import table_maintenance as maintenance
 from lake_assets.iceberg.publish import Attempt, attempt
 from lake_assets.iceberg.table_io import RESTAMP_OF, current_snapshot, live_rows, summary
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS, read_position
+from lake_assets.silver.table.targets import UNTRACKED, Tracked
 from lake_assets_tests.helpers.lakes.keyed_shop import (
     KEEP_NOTHING,
     KEYED,
@@ -33,7 +34,7 @@ ITEMS = "silver_shop.items"
 @pytest.fixture(scope="module")
 def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> MaintainedShop:
     shop = maintained_shop(tmp_path_factory.mktemp("maintained"))
-    shop.bench.tracked["items"] = ("at",) if "at" in KEYED["columns"] else ()
+    shop.bench.tracked["items"] = Tracked(days=("at",)) if "at" in KEYED["columns"] else UNTRACKED
     return shop
 
 
@@ -42,7 +43,7 @@ def test_the_position_survives(spark: SparkSession, tmp_path: Path, version: int
     """Files are rewritten, everything but the newest snapshot expires, and the next batch begins where it must."""
     columns = KEYED["columns"] | {"at": "timestamptz"}
     shop = maintained_shop(tmp_path, items=KEYED | {"columns": columns, "format_version": version})
-    shop.bench.tracked["items"] = ("at",)
+    shop.bench.tracked["items"] = Tracked(days=("at",))
     for _ in range(4):
         shop.change()
         shop.bench.apply()

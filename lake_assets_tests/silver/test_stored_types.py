@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lake_assets.silver.table.targets import Tracked
 from lake_assets_tests.helpers.lakes.bench import Bench, comparable
 from lake_assets_tests.helpers.processes.child import environment, output_of, run_python
 
@@ -127,7 +128,7 @@ if __name__ == "__main__":
     days = [str(day) for entry in partitions if (day := entry["partition"]["at_day"]) is not None]
     zone = "America/St_Johns" if "America/St_Johns" in str(jvm_zone) else str(jvm_zone)
     # An update half an hour before midnight, UTC: in Kolkata it is the next day, old image and new.
-    here.tracked["items"] = ("at",)
+    here.tracked["items"] = Tracked(days=("at",))
     here.put_text("public/items/20260301-120200000.csv", HEADER, UPDATE)
     here.apply()
     touched = here.summary()["lake.touched-days.at"]

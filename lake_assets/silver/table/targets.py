@@ -33,6 +33,9 @@ class Tracked:
 
     days: tuple[str, ...] = ()
     hours: tuple[str, ...] = ()
+    by_partition: bool = False
+    """Whether a mart follows a column by which the table is partitioned, so that Iceberg names the periods: a commit
+    should touch only the partitions that have changed."""
 
 
 UNTRACKED = Tracked()

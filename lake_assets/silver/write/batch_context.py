@@ -31,6 +31,8 @@ from lake_assets.words import many
 SMALL_ROWS = 100_000
 """Limit of a small table's rows, and of the keys of a batch that rewrites it. A limit of bytes is not enough: equal
 rows need almost no space but still time; keys are sent to every task, and one task writes one file."""
+MOST_FILES = 64
+"""Limit of a small table's files if it has partitions: a rewrite writes a file for each of them."""
 Damaged = dict[tuple[str, str], UnreadableFile]
 """Errors of unreadable files, by key and version."""
 
@@ -109,16 +111,19 @@ class BatchContext:
 
     @property
     def why_marked(self) -> str | None:
-        """Why the table's rows are marked as deleted; None if it is small enough to be rewritten. A partitioned table
-        never is: a commit must touch only the changed partitions, because marts recompute those days."""
-        if self.target.partition_by:
-            return "the table has partitions"
+        """Why the table's rows are marked as deleted; None if it is small enough to be rewritten."""
+        if self.target.tracked.by_partition:
+            return "a mart follows its partitions"
         forced = self.runtime.forced_strategy
         if forced is not None and self.position.rows:
             return "--strategy forces it" if forced is Strategy.DELETE_AND_APPEND else None
         if not 0 < self.position.rows <= SMALL_ROWS:
             return f"the table has {many(self.position.rows, 'row')}"
-        size = int(summary(current_snapshot(self.table)).get("total-files-size", "-1")) / 2**20
+        totals = summary(current_snapshot(self.table))
+        files = int(totals.get("total-data-files", "0"))
+        if self.target.partition_by and files > MOST_FILES:
+            return f"the table has partitions and {many(files, 'file')}"
+        size = int(totals.get("total-files-size", "-1")) / 2**20
         limit = self.runtime.lake.automation.rewrite_below_mb
         return (
             None if 0 <= size < limit else f"the table has {size:.1f} MB, and rewrite_below_mb is {limit:g}"

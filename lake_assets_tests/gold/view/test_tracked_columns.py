@@ -41,8 +41,8 @@ def test_silver_tracks_the_columns_it_is_not_partitioned_by(tmp_path: Path) -> N
     rules += [Input("shop", "trips_changes", Follow.DAY, "ended")]
     found = tracked_columns([mart(*rules), mart(rules[0])], lake_config(tmp_path, TABLES))
     assert found == {
-        ("shop", "trips"): Tracked(days=("Closed", "ended")),
-        ("shop", "trips_changes"): Tracked(days=("ended",)),
+        ("shop", "trips"): Tracked(days=("Closed", "ended"), by_partition=True),
+        ("shop", "trips_changes"): Tracked(days=("ended",), by_partition=True),
     }
 
 
@@ -63,10 +63,11 @@ def test_a_partition_names_no_shorter_period_and_a_month_no_week(
     rule = Input("shop", "trips", Follow.PARTITION, "started")
     for grain in Grain:
         of = replace(mart(rule), columns=(parse_column("day", "timestamptz"),), partitions=grain)
-        untracked = ("shop", "trips") not in tracked_columns([of], lake)
+        tracked = tracked_columns([of], lake)["shop", "trips"]
         named = naming_transform(table, "at", grain)
         expected = (True, transform) if grain in NAMED[transform] else (False, None)
-        assert (untracked, named) == expected, grain
+        assert (tracked.by_partition, named) == expected, grain
+        assert bool(tracked.days or tracked.hours) != tracked.by_partition
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ class Bench:
         source = {"dms": self.dms, "location": str(self.location), **self.source}
         self.lake: Lake = small_lake(self.folder, tables, source=source, **self.sections)
         self.bucket: dict[str, DmsFile] = {}
-        self.tracked: dict[str, tuple[str, ...]] = {}
+        self.tracked: dict[str, Tracked] = {}
         """By silver table, columns whose touched days the commits must name, as a mart would ask for them."""
 
     def again(self) -> Self:
@@ -123,9 +123,7 @@ class Bench:
         """One scan of the bucket and one turn of every table; results by silver name."""
         self.look()
         targets = [
-            replace(target, tracked=Tracked(days=self.tracked[target.name]))
-            if target.name in self.tracked
-            else target
+            replace(target, tracked=self.tracked.get(target.name, target.tracked))
             for target in self.lake.targets
             if only is None or target.name in only
         ]

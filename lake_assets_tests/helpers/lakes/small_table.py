@@ -4,6 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from lake_assets.silver.table.targets import Tracked
 from lake_assets.silver.write.batch import BatchResult
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -22,7 +23,7 @@ class SmallTable:
 
     def __init__(self, folder: Path, table: dict[str, Any] | None = None, **sections: Any) -> None:
         self.bench = Bench(folder, {NAME: table or ITEMS}, sections=sections)
-        self.bench.tracked = {"items": ("at",)}
+        self.bench.tracked["items"] = Tracked(days=("at",))
         self.clock = Clock()
 
     def load(self, *ids: int) -> None:

@@ -20,6 +20,7 @@ from lake_assets.silver.table.position import (
     MAX_SEQUENCE,
     TOUCHED_DAYS,
 )
+from lake_assets.silver.table.targets import Tracked
 from lake_assets_tests.helpers.files.dms_files import Clock, Row, cdc_file, load_file
 from lake_assets_tests.helpers.lakes.bench import Bench, comparable
 
@@ -41,7 +42,7 @@ def trip(key: int, started: int, ended: int | None) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     bench = Bench(tmp_path_factory.mktemp("commits"), {"public.trips": TRIPS})
-    bench.tracked = {"trips": ("ended",)}
+    bench.tracked["trips"] = Tracked(days=("ended",))
     return bench
 
 

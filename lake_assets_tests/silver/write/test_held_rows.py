@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from lake_assets.bronze.checked import held_rows, staging
 from lake_assets.silver.apply import apply_batch
 from lake_assets.silver.changes import held, reading
+from lake_assets.silver.table.targets import Tracked
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
 from lake_assets_tests.helpers.files.held_batches import EVERY_TYPE, KEY, files_of, read_by
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -62,7 +63,7 @@ def test_the_same_table_and_figures(
         table = {"columns": columns, "primary_key": KEY}
         dms = {"before_image_prefix": "BI_"}
         bench = Bench(tmp_path / way, {"public.items": table}, dms=dms, sections=sections)
-        bench.tracked = {"items": ("on", "at")}
+        bench.tracked["items"] = Tracked(days=("on", "at"))
         seen = []
         staged.append(0)
 

@@ -15,6 +15,7 @@ from lake_assets.errors import RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
+from lake_assets.silver.table.targets import Tracked
 from lake_assets.silver.write import batch_context
 from lake_assets.silver.write.current import foreseen, rewrite
 from lake_assets_tests.helpers.files.dms_files import cdc_file
@@ -57,9 +58,9 @@ def test_which_tables_are_marked(
 ) -> None:
     by_day = SmallTable(tmp_path / "days", ITEMS | {"partition_by": ["day(at)"]})
     by_day.load(1, 2)
-    assert chosen(by_day) == ("delete_and_append", f"the table has partitions{FORESEEN}"), (
-        "which a mart's days follow"
-    )
+    assert chosen(by_day) == ("rewrite", "the table has 2 rows"), "no mart follows its days"
+    followed(by_day)
+    assert chosen(by_day) == ("delete_and_append", f"a mart follows its partitions{FORESEEN}")
     many = SmallTable(tmp_path / "rows")
     many.load(1, 2, 3)
     assert chosen(many) == ("rewrite", "the table has 3 rows")
@@ -93,8 +94,11 @@ def test_a_strategy_that_a_command_forces(
     assert (batch.strategy, batch.rows, batch.rows_removed, batch.unseen_updates) == (forced, 4, 2, 1)
     by_day = SmallTable(tmp_path / "days", ITEMS | {"partition_by": ["day(at)"]})
     by_day.load(1, 2)
+    followed(by_day)
     by_day.bench.lake.runtime.forced_strategy = forced
-    assert chosen(by_day) == ("delete_and_append", f"the table has partitions{FORESEEN}"), "not rewritten"
+    assert chosen(by_day) == ("delete_and_append", f"a mart follows its partitions{FORESEEN}"), (
+        "not rewritten"
+    )
 
 
 def test_a_batch_is_expected_to_take_what_similar_ones_took(spark: SparkSession, tmp_path: Path) -> None:
@@ -109,6 +113,25 @@ def test_a_batch_is_expected_to_take_what_similar_ones_took(spark: SparkSession,
     assert items.apply(*(("I", 100 + number) for number in range(40))).expected_seconds is None, "more rows"
     items.bench.lake.runtime.forced_strategy = Strategy.DELETE_AND_APPEND
     assert items.apply(("U", 1), ("U", 2)).expected_seconds is None, "another strategy"
+
+
+def test_partitions_are_rewritten_while_they_are_few(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that changes its partition leaves the former one, and a partition without rows has no file."""
+    items = SmallTable(tmp_path, ITEMS | {"partition_by": ["id"]})
+    items.load(1, 2, 3)
+    batch = items.apply(("U", 1), ("D", 2), ("I", 4))
+    assert (batch.strategy, batch.rows, batch.rows_removed, batch.rows_written) == ("rewrite", 3, 2, 2)
+    assert items.bench.summary()["total-data-files"] == "3"
+    assert items.bench.summary()["total-position-deletes"] == "0"
+    monkeypatch.setattr(batch_context, "MOST_FILES", 2)
+    assert chosen(items) == ("delete_and_append", f"the table has partitions and 3 files{FORESEEN}")
+
+
+def followed(table: SmallTable) -> None:
+    """Has a mart follow the table's partitions."""
+    table.bench.tracked["items"] = Tracked(by_partition=True)
 
 
 def chosen(table: SmallTable) -> tuple[str, str]:

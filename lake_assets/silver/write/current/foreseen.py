@@ -20,7 +20,7 @@ from lake_assets.silver.changes.last_changes import LastChanges, last_changes
 from lake_assets.silver.changes.reading import Reading
 from lake_assets.silver.changes.touched_periods import all_touched, touched_by_keys
 from lake_assets.silver.table.change_events import commit_of
-from lake_assets.silver.table.targets import UNTRACKED, Target
+from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import NO_KEY, Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
@@ -58,7 +58,7 @@ def replace_foreseen_keys(
     context, target, counts = reader.context, reader.context.target, last.counts
     reader.check(reading, reading.foreseen)
     touched: Mapping[str, str] = {}
-    if target.tracked != UNTRACKED:
+    if target.tracked.days or target.tracked.hours:
         with context.watch.stage("touched_periods"):
             states = _states(target, reading, last, last.is_row)
             keys = last.keys_in(context.spark)
