@@ -63,6 +63,7 @@ def lake(plan: Plan, folder: Path) -> Lake:
         "full_load_complete": plan.policy,
         "quarantine": {"max_rows": 0, "max_files": 0},
         "mask": plan.mask,
+        "partition_by": plan.partition_by,
     }
     if plan.keyed:
         table |= {"primary_key": plan.key, "also": ["change_log"] if plan.log_too else []}

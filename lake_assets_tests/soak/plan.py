@@ -31,7 +31,7 @@ SWITCHES = (
     *("swaps", "shifts", "chains", "churn", "pairs", "partial", "emptied", "overlap", "parallel", "reloads"),
     *("repeated", "rewritten", "again", "late", "cut", "kills", "log_too", "transactions", "parquet"),
     *("no_sequence", "comes", "goes", "small_batches", "new_parts", "unseen_parts"),
-    "masked",
+    *("masked", "partitioned"),
 )
 """What `--without` can switch off."""
 NOT_YET: tuple[str, ...] = ()
@@ -83,6 +83,7 @@ class Plan:
     """When a full load counts as complete."""
     masked: bool = False
     """Silver's columns are masked, those of the key included."""
+    partitioned: bool = False
 
     @property
     def keyed(self) -> bool:
@@ -98,6 +99,12 @@ class Plan:
         if not self.masked:
             return {}
         return {"part": "hash", "v": ("hash", "redact")[self.seed % 2], "w": None}
+
+    @property
+    def partition_by(self) -> list[str]:
+        """As in lake.yaml: partitions that rows move between, and partitions that they stay in."""
+        choices = (["part"], ["bucket(3, id)"], ["truncate(1, v)"], ["n", "bucket(2, part)"])
+        return choices[self.seed % 4] if self.partitioned else []
 
     @property
     def moves(self) -> bool:
@@ -159,4 +166,5 @@ def plan(seed: int, without: Collection[str] = ()) -> Plan:
         max_files=random.choices([100, 3, 2, 1], [14, 3, 2, 1])[0] if "small_batches" not in off else 100,
         policy=one_of({"immediately": 3, "first_cdc": 1}),
         masked=chance(0.25, "masked"),
+        partitioned=chance(0.3, "partitioned") and kind != "change_log",
     )

@@ -112,6 +112,8 @@ def _features(plan: Plan, written: Written) -> Iterator[str]:
         yield "log too"
     if plan.masked:
         yield "masked"
+    if plan.partitioned:
+        yield "partitioned"
     if plan.compressed:
         yield "compressed"
     if plan.kills:

@@ -48,7 +48,7 @@ FEATURES = {
         "old file after a reload",
     ),
     *("late", "late load", "cut", "repeated", "rewritten", "again", "kills", "small batches", "log too"),
-    "masked",
+    *("masked", "partitioned"),
     *("policy first_cdc", "policy immediately"),
 }
 LEFT_OUT = {*NOT_YET, "partial key change", "new parts"}
