@@ -5,7 +5,7 @@ Here: both. Not here: the steps (`iceberg/table_maintenance.py`), the tables of 
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 from lake_assets.config import ContinuousConfig
@@ -17,6 +17,7 @@ from lake_assets.gold.table_snapshots import snapshot_of_rows
 from lake_assets.iceberg.restamp import StampRule
 from lake_assets.iceberg.table_io import load_table, summary
 from lake_assets.iceberg.table_maintenance import Maintained, TableMaintenance
+from lake_assets.rounds.background import Background
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.guard import refuse_foreign_commits
 from lake_assets.silver.table.position import SILVER
@@ -67,8 +68,8 @@ def consumed_snapshots(runtime: LakeRuntime, marts: Sequence[Mart], identifier: 
 
 
 class MaintenanceSchedule:
-    """When the continuous run maintains which table between its rounds: one table at a time and not after each round,
-    because the next round waits for it, and tables that get equally many commits are due at the same time."""
+    """When the continuous run maintains which table beside its rounds: one table at a time and not after each round,
+    because it slows the rounds, and tables that get equally many commits are due at the same time."""
 
     def __init__(
         self,
@@ -89,22 +90,36 @@ class MaintenanceSchedule:
         self._maintenance |= {mart.identifier: partial(maintain_mart, runtime, mart, keep) for mart in marts}
         self._commits = dict.fromkeys(self._maintenance, 0)
         """By table, commits since its last maintenance."""
+        self._background = Background[Maintained]("maintain", 1)
+
+    @property
+    def under_way(self) -> frozenset[str]:
+        """The table that is being maintained: a batch of it could not be published."""
+        return self._background.under_way
 
     def committed(self, identifier: str, commits: int = 1) -> None:
         """Counts the commits of a silver table or a mart."""
         self._commits[identifier] += commits
 
-    def maintain_next(self, under_way: Collection[str] = ()) -> Maintained | None:
-        """Called after each round; maintains the table with the most commits, if it is due, but none of those that are
-        `under_way`: their batch could not be published then. Never raises: see the `error` of the result."""
+    def begin_next(self, under_way: Collection[str]) -> None:
+        """Called after each round; begins to maintain the table with the most commits, if it is due, but none of those
+        that are `under_way`: their batch could not be published then."""
         self._rounds += 1
-        if self._rounds < APART:
-            return None
+        if self._rounds < APART or self.under_way:
+            return
         free = [name for name in self._commits if name not in under_way]
         name = max(free, key=lambda name: self._commits[name], default=None)
         if name is None or self._commits[name] < self._due:
-            return None
+            return
         self._commits[name] = self._rounds = 0
+        self._background.begin(name, partial(self._maintained, name))
+
+    def finished(self, *, waits: bool = False) -> Iterator[Maintained]:
+        """What was done to the tables whose maintenance has ended since the last call; `waits`: for its end."""
+        for _, done in self._background.finished(waits=waits):
+            yield done.result()
+
+    def _maintained(self, name: str) -> Maintained:
         try:
             done = self._maintenance[name]()
         except Exception as error:  # noqa: BLE001  (Spark may be lost, or the table's kept branch locked)
