@@ -1,6 +1,6 @@
 """Work on tables that goes on while further rounds begin: marts and maintenance.
 
-Here: the threads. Not here: turns of silver tables (`silver/apply/engine.py`).
+Here: the thread. Not here: turns of silver tables (`silver/apply/engine.py`).
 """
 
 from collections.abc import Callable, Iterator
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class Background(Generic[T]):
-    """At most one piece of work for each table, in threads."""
+    """At most one piece of work for each table, one after the other in a thread."""
 
-    def __init__(self, name: str, threads: int) -> None:
-        """`name`: of the threads."""
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+    def __init__(self, name: str) -> None:
+        """`name`: of the thread."""
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._work: dict[str, Future[T]] = {}
 
     @property

@@ -90,7 +90,7 @@ class MaintenanceSchedule:
         self._maintenance |= {mart.identifier: partial(maintain_mart, runtime, mart, keep) for mart in marts}
         self._commits = dict.fromkeys(self._maintenance, 0)
         """By table, commits since its last maintenance."""
-        self._background = Background[Maintained]("maintain", 1)
+        self._background = Background[Maintained]("maintain")
 
     @property
     def under_way(self) -> frozenset[str]:

@@ -110,7 +110,8 @@ class Continuous:
         self._unreported = UnreportedFiles(runtime, source)
         self._days = DayTotals(runtime.file_log, source)
         self._turns = Turns(runtime)
-        self._refreshes = Background[_Refresh]("mart", runtime.lake.automation.apply_threads)
+        # One at a time: marts share a session, and one may use a name of another's temporary view.
+        self._refreshes = Background[_Refresh]("mart")
         self._has_cut = runtime.lake.sources[source].consistent_cut is not None
         self._failures = Failures(Backoff.of(runtime.lake.automation), clock)
         self._results: dict[str, TableResult] = {}
