@@ -51,9 +51,13 @@ class Kept:
         self.bench.lake = open_lake(self.bench.lake.config, marts=marts)
         self.instance = dg.DagsterInstance.ephemeral()
         self.clock, self.now = Clock(), 0.0
+        self.begin()
+
+    def begin(self, **given: Any) -> None:
+        """Has the run begin, with these arguments of `Continuous`."""
         lake = self.bench.lake
         self.rounds = Continuous(
-            lake.runtime, "shop", lake.targets, lake.marts, self.instance, lambda: self.now
+            lake.runtime, "shop", lake.targets, lake.marts, self.instance, lambda: self.now, **given
         )
 
     def round(self) -> Round:

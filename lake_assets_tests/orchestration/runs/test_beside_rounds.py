@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 from lake_assets.config import ContinuousConfig
 from lake_assets.iceberg.table_maintenance import TableMaintenance
 from lake_assets.orchestration.io_managers.iceberg_io_manager import TableIOManager
-from lake_assets.orchestration.runs.continuous_run import Continuous
-from lake_assets.rounds.maintenance import APART
+from lake_assets.rounds import maintenance
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.apply import engine
 from lake_assets.silver.plan import planner
@@ -73,8 +72,17 @@ def test_a_run_that_hands_over_waits_for_turns_under_way(kept: Kept, slow_notes:
     kept.rounds.close()
 
 
-def test_a_mart_and_maintenance_delay_no_round(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor a mart the maintenance; but a table has no turn while it is maintained, nor a mart."""
+@pytest.fixture
+def maintained_at_once(monkeypatch: pytest.MonkeyPatch) -> ContinuousConfig:
+    """Settings by which a table is maintained after each commit."""
+    monkeypatch.setattr(maintenance, "APART", 1)
+    return ContinuousConfig(tend_after=1)
+
+
+def test_a_mart_and_maintenance_delay_no_round(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, maintained_at_once: ContinuousConfig
+) -> None:
+    """But a table has no turn while it is maintained."""
     store, maintain, go_on = TableIOManager.store, TableMaintenance.run, threading.Event()
 
     def waits(done: Callable[..., Any], *given: Any) -> Any:
@@ -83,19 +91,11 @@ def test_a_mart_and_maintenance_delay_no_round(kept: Kept, monkeypatch: pytest.M
 
     monkeypatch.setattr(TableIOManager, "store", lambda *given: waits(store, *given))
     monkeypatch.setattr(TableMaintenance, "run", lambda *given: waits(maintain, *given))
-    kept.rounds = Continuous(
-        kept.bench.lake.runtime,
-        "shop",
-        kept.bench.lake.targets,
-        kept.bench.lake.marts,
-        kept.instance,
-        settings=ContinuousConfig(tend_after=APART),
-    )
-    for number in range(APART):
-        kept.put(ITEMS, number)
-        done = kept.rounds.round()
-        assert (done.batches, done.marts, done.maintained) == (1, 0, [])
-    kept.put(ITEMS, APART)
+    kept.begin(settings=maintained_at_once)
+    kept.put(ITEMS, 0)
+    done = kept.rounds.round()
+    assert (done.batches, done.marts, done.maintained) == (1, 0, [])
+    kept.put(ITEMS, 1)
     kept.put(NOTES, 1)
     done = kept.rounds.round()
     assert (done.files, done.batches, done.marts, done.maintained) == (2, 1, 0, [])
@@ -105,20 +105,18 @@ def test_a_mart_and_maintenance_delay_no_round(kept: Kept, monkeypatch: pytest.M
     kept.rounds.wait(done)
     assert (done.marts, [one.table for one in done.maintained]) == (1, ["silver_shop.items"])
     assert kept.items() == 1, "what silver had when it began"
-    assert (kept.round().batches, kept.items()) == (1, APART + 1)
+    assert kept.round().batches == 1
     assert kept.bench.rows() == kept.bench.truth(ITEMS)
+    kept.round()
+    assert kept.items() == 2
 
 
-def test_a_source_with_a_consistent_cut_waits_for_all(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_source_with_a_consistent_cut_waits_for_all(
+    spark: SparkSession, tmp_path: Path, maintained_at_once: ContinuousConfig
+) -> None:
     """Its tables are tagged together: one that missed a round would have none of its tag."""
     kept = Kept(tmp_path, source=CUT)
-    lake, settings = kept.bench.lake, ContinuousConfig(tend_after=2)
-    kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
-    maintained = []
-    for number in range(APART):
-        kept.put(ITEMS, number)
-        kept.put(NOTES, number)
-        done = kept.rounds.round()
-        assert (done.marts, done.failed) == (1, [])
-        maintained += done.maintained
-    assert len(maintained) == 1
+    kept.begin(settings=maintained_at_once)
+    kept.put(ITEMS, 1)
+    done = kept.rounds.round()
+    assert (done.batches, done.marts, len(done.maintained)) == (1, 1, 1)

@@ -132,9 +132,7 @@ def test_a_blocking_check_that_failed_holds_a_mart(kept: Kept, layer: str, check
 
     mine = dg.Definitions(asset_checks=[no_odd_item])
     repository = dg.Definitions.merge(build_definitions(lake), mine).get_repository_def()
-    kept.rounds = Continuous(
-        lake.runtime, "shop", lake.targets, lake.marts, kept.instance, repository=repository
-    )
+    kept.begin(repository=repository)
     for number, passed in enumerate((True, False, True)):
         kept.put(ITEMS, number)
         evaluation = dg.AssetCheckEvaluation(
@@ -157,14 +155,7 @@ def test_a_blocking_check_that_raises_holds_a_mart(kept: Kept) -> None:
     merged = dg.Definitions.merge(build_definitions(lake), dg.Definitions(asset_checks=[no_odd_item]))
     alone = dg.define_asset_job("alone", dg.AssetSelection.checks(no_odd_item))
     job = alone.resolve(asset_graph=merged.get_repository_def().asset_graph)
-    kept.rounds = Continuous(
-        lake.runtime,
-        "shop",
-        lake.targets,
-        lake.marts,
-        kept.instance,
-        repository=merged.get_repository_def(),
-    )
+    kept.begin(repository=merged.get_repository_def())
     for number in (0, 1):
         done = job.execute_in_process(instance=kept.instance, raise_on_error=False)
         assert done.success == bool(number)
@@ -177,7 +168,7 @@ def test_tables_stay_small_between_rounds(spark: SparkSession, tmp_path: Path) -
     kept = Kept(tmp_path, rewrite_below_mb=0)
     settings = ContinuousConfig(tend_after=4, keep_commits=4)
     lake = kept.bench.lake
-    kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
+    kept.begin(settings=settings)
     maintained, most = [], {"files": 0, "snapshots": 0, "of the mart": 0}
     for number in range(26):
         kept.put(ITEMS, number)
@@ -307,9 +298,8 @@ def test_a_process_without_its_spark_ends(tmp_path: Path) -> None:
 def test_a_table_that_cannot_be_maintained_stops_no_round(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake = kept.bench.lake
     settings = ContinuousConfig(tend_after=1)
-    kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
+    kept.begin(settings=settings)
     lost = LakeError("the server is gone: StatusCode.UNAVAILABLE")
 
     def fails(*given: Any) -> Any:
