@@ -27,6 +27,10 @@ class Background(Generic[T]):
         """Begins the work of a table that is not under way."""
         self._work[identifier] = self._pool.submit(work)
 
+    def cancel(self) -> None:
+        """Ends all but the work that runs."""
+        self._work = {name: work for name, work in self._work.items() if not work.cancel()}
+
     def finished(self, *, waits: bool = False) -> Iterator[tuple[str, Future[T]]]:
         """The tables whose work has ended since the last call, with its result or error. `waits`: for all of them."""
         if waits:

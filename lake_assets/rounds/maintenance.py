@@ -5,7 +5,7 @@ Here: both. Not here: the steps (`iceberg/table_maintenance.py`), the tables of 
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 from lake_assets.config import ContinuousConfig
@@ -35,10 +35,15 @@ logger = logging.getLogger(__name__)
 
 
 def maintain_silver(
-    runtime: LakeRuntime, marts: Sequence[Mart], target: Target, keep_commits: int | None = None
+    runtime: LakeRuntime,
+    marts: Sequence[Mart],
+    target: Target,
+    keep_commits: int | None = None,
+    reading: Callable[[], Collection[int]] = tuple,
 ) -> Maintained:
     """Maintains one silver table. `keep_commits`: keeps so many commits that all marts have consumed, of any age; by
-    default, the settings of `maintenance` decide."""
+    default, the settings of `maintenance` decide. `reading`: snapshots that marts are reading, which
+    are kept."""
 
     def consumed() -> list[int]:
         return consumed_snapshots(runtime, marts, target.identifier)
@@ -49,7 +54,7 @@ def maintain_silver(
     except LakeError as error:
         return Maintained(target.identifier, error=error)
 
-    return _maintain(runtime, target.identifier, SILVER, consumed, keep_commits, target.partition_by)
+    return _maintain(runtime, target.identifier, SILVER, consumed, keep_commits, target.partition_by, reading)
 
 
 def maintain_mart(runtime: LakeRuntime, mart: Mart, keep_commits: int | None = None) -> Maintained:
@@ -85,12 +90,17 @@ class MaintenanceSchedule:
         """Rounds since the last maintenance of a table."""
         keep = settings.keep_commits
         self._maintenance: dict[str, Callable[[], Maintained]] = {
-            target.identifier: partial(maintain_silver, runtime, marts, target, keep) for target in targets
+            target.identifier: partial(
+                maintain_silver, runtime, marts, target, keep, partial(self._read_of, target.identifier)
+            )
+            for target in targets
         }
         self._maintenance |= {mart.identifier: partial(maintain_mart, runtime, mart, keep) for mart in marts}
         self._commits = dict.fromkeys(self._maintenance, 0)
         """By table, commits since its last maintenance."""
         self._background = Background[Maintained]("maintain")
+        self.reading: dict[str, Mapping[str, int]] = {}
+        """By mart that is being computed, the snapshots of the tables that it reads."""
 
     @property
     def under_way(self) -> frozenset[str]:
@@ -119,6 +129,9 @@ class MaintenanceSchedule:
         for _, done in self._background.finished(waits=waits):
             yield done.result()
 
+    def _read_of(self, identifier: str) -> list[int]:
+        return [snapshots[identifier] for snapshots in list(self.reading.values()) if identifier in snapshots]
+
     def _maintained(self, name: str) -> Maintained:
         try:
             done = self._maintenance[name]()
@@ -140,6 +153,7 @@ def _maintain(
     consumed: Callable[[], list[int]],
     keep_commits: int | None,
     partition_by: Sequence[str] | None = None,
+    reading: Callable[[], Collection[int]] = tuple,
 ) -> Maintained:
     with runtime.sessions.isolated() as spark:
         if runtime.branches is not None:
@@ -147,7 +161,15 @@ def _maintain(
             runtime.branches.drop(spark, runtime.lake.catalog.name, [identifier])
         settings = runtime.lake.maintenance
         done = TableMaintenance(
-            spark, runtime.catalog, identifier, stamps, settings, consumed, keep_commits, partition_by
+            spark,
+            runtime.catalog,
+            identifier,
+            stamps,
+            settings,
+            consumed,
+            keep_commits,
+            partition_by,
+            reading,
         ).run()
         done.error = hidden_error(runtime.lake, done.error) if done.error is not None else None
         return done

@@ -160,30 +160,37 @@ class Continuous:
             raise SparkLost("The Spark of this process has died: a new run continues.") from self._dead
         # Before the marts: one that is refreshed in each round must have its turn.
         self._maintenance.begin_next(self._turns.under_way | self._refreshes.under_way)
-        loaded = LoadedTables(self._runtime.catalog)
-        for mart in self._marts:
-            if mart.identifier not in self._refreshes.under_way | self._maintenance.under_way:
-                self._begin_refresh(mart, loaded, done)
+        self._begin_refreshes(done)
         if self._has_cut:
             # Its tables are tagged together, so that none may miss a round.
             self.wait(done)
         done.under_way = len(self._turns.under_way)
         return done
 
-    def finish(self) -> None:
-        """Ends the turns that are under way after their present batch, the marts and the maintenance; `events` then has
-        their results. No round may follow."""
+    def catch_up(self) -> None:
+        """Waits until the marts have all rows that are applied, as Dagster will take it from the next events: a mart's
+        event refers to the newest events of its tables."""
         done = Round()
+        self._settle_marts(done, waits=True)
+        if self._maintenance.under_way & {mart.identifier for mart in self._marts}:
+            self.wait(done)
+        self._begin_refreshes(done)
+        self._settle_marts(done, waits=True)
+
+    def finish(self) -> None:
+        """Ends the turns that are under way after their present batch, and begins nothing else; `events` then has their
+        results. No round may follow."""
         for result in self._turns.close():
-            self._applied(result, done)
-        self.wait(done)
+            self._applied(result, Round())
+        self._refreshes.cancel()
+        self._settle(Round())
 
     def wait(self, done: Round) -> None:
         """Waits for the marts and the maintenance that are under way, and adds them to the round."""
         self._settle(done, waits=True)
 
     def close(self) -> None:
-        """Drops the branches that the process keeps from one round to the next. Call `finish` before."""
+        """Drops the branches that the process keeps from one round to the next. Call `finish` and `wait` before."""
         branches, self._runtime.branches = self._runtime.branches, None
         if branches is None:
             return
@@ -283,7 +290,12 @@ class Continuous:
 
     def _settle(self, done: Round, *, waits: bool = False) -> None:
         """Adds the marts and the maintenance that have ended to the round; `waits`: for their end."""
+        self._settle_marts(done, waits=waits)
+        done.maintained += self._maintenance.finished(waits=waits)
+
+    def _settle_marts(self, done: Round, *, waits: bool) -> None:
         for identifier, refresh in self._refreshes.finished(waits=waits):
+            self._maintenance.reading.pop(identifier)
             try:
                 mart, metadata = refresh.result()
             except Exception as error:  # noqa: BLE001  (one mart's failure must not stop the others)
@@ -294,7 +306,12 @@ class Continuous:
             self._refreshed[mart.name] = times + 1, metadata
             self._maintenance.committed(identifier)
             done.marts += 1
-        done.maintained += self._maintenance.finished(waits=waits)
+
+    def _begin_refreshes(self, done: Round) -> None:
+        loaded = LoadedTables(self._runtime.catalog)
+        for mart in self._marts:
+            if mart.identifier not in self._refreshes.under_way | self._maintenance.under_way:
+                self._begin_refresh(mart, loaded, done)
 
     def _begin_refresh(self, mart: Mart, loaded: LoadedTables, done: Round) -> None:
         if any(rule.identifier in self._failures for rule in mart.rules):
@@ -309,6 +326,7 @@ class Continuous:
         except Exception as error:  # noqa: BLE001  (one mart's failure must not stop the others)
             self._failed(mart.identifier, error, done)
             return
+        self._maintenance.reading[mart.identifier] = view.snapshots
         self._refreshes.begin(mart.identifier, partial(self._refresh, mart, view))
 
     def _refresh(self, mart: Mart, view: MartView) -> _Refresh:
