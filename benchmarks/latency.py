@@ -27,7 +27,6 @@ from pyspark.sql import functions as F
 from lake_assets.config import LakeConfig, parse_column
 from lake_assets.gold.mart import Input, Mart, MartRequest
 from lake_assets.gold.table_snapshots import LoadedTables
-from lake_assets.gold.view import MartView
 from lake_assets.orchestration.lake_definitions import Lake, open_lake
 from lake_assets.orchestration.runs.continuous_run import Continuous, Round
 from lake_assets.rounds.maintenance import maintain_silver
@@ -124,10 +123,7 @@ class Timed(Continuous):
     silver: list[float]
     gold: list[float]
     offsets: dict[str, int]
-    unshown: list[float]
-    """When the files became visible whose rows no mart has begun to read."""
-    beginning: float
-    """When the oldest file did that the mart under way shows first."""
+    shown: float
 
     def _applied(self, result: TableResult, done: Round) -> None:
         table = self._runtime.catalog.load_table(result.target.identifier)
@@ -139,19 +135,15 @@ class Timed(Continuous):
             if result.target.name != f"t{self.feed.tables}":
                 self.silver += [now - self.feed.written[f.key] for f in files if "LOAD" not in f.key]
             if result.target.name == "t0" and files:
-                self.unshown.append(min(self.feed.written[file.key] for file in files))
+                self.shown = min(self.feed.written[file.key] for file in files)
             self.offsets[result.target.name] = upto
         super()._applied(result, done)
 
-    def _begin_refresh(self, mart: Mart, loaded: LoadedTables, done: Round) -> None:
-        super()._begin_refresh(mart, loaded, done)
-        if self._refreshes.under_way and self.unshown:
-            self.beginning, self.unshown = self.unshown[0], []
-
-    def _refresh(self, mart: Mart, view: MartView) -> tuple[Mart, dict[str, Any]]:
-        refreshed = super()._refresh(mart, view)
-        self.gold.append(time.monotonic() - self.beginning)
-        return refreshed
+    def _refresh(self, mart: Mart, loaded: LoadedTables, done: Round) -> None:
+        before = done.marts
+        super()._refresh(mart, loaded, done)
+        if done.marts > before:
+            self.gold.append(time.monotonic() - self.shown)
 
 
 def lake(folder: Path, tables: int, remote: str | None, large: bool = False, partitions: int = 0) -> Lake:
@@ -228,7 +220,7 @@ def run(folder: Path, given: argparse.Namespace) -> None:
 def measure(used: Lake, feed: Feed, minutes: float, folder: Path) -> None:
     """Applies the feed for these minutes, and prints what `run` says."""
     rounds = Timed(used.runtime, "bench", used.targets, used.marts, dg.DagsterInstance.ephemeral())
-    rounds.feed, rounds.silver, rounds.gold, rounds.offsets, rounds.unshown = feed, [], [], {}, []
+    rounds.feed, rounds.silver, rounds.gold, rounds.offsets, rounds.shown = feed, [], [], {}, time.monotonic()
     feed.load()
     for _ in range(WARM_UP):
         feed.second()
@@ -272,8 +264,7 @@ def measure(used: Lake, feed: Feed, minutes: float, folder: Path) -> None:
 
 def _until_idle(rounds: Continuous) -> None:
     done = rounds.round()
-    while done.batches or done.marts or done.under_way:
-        rounds.wait(done)
+    while done.batches or done.under_way:
         done = rounds.round()
 
 

@@ -77,7 +77,7 @@ class ContinuousConfig(Switched):
     """The shortest interval between separate runs that compute marts with days; marts without days are refreshed each
     round, except for those with `with_silver: false`, which are computed like marts with days."""
     tend_after: int = Field(default=20, ge=1)
-    """Commits after which a table is maintained beside the rounds: small files are merged, old snapshots expired."""
+    """Commits after which a table is maintained between two rounds: small files are merged, old snapshots expired."""
     keep_commits: int = Field(default=50, ge=2)
     """The number of snapshots of a table that maintenance keeps, besides those that a mart has not consumed, up to
     `maintenance.max_snapshots`: each commit rewrites the list of them. Reads of older snapshots fail, whatever their

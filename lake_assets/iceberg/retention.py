@@ -51,19 +51,18 @@ def expirable(
     stamped: int | None = None,
     consumed: Collection[int] = (),
     keep_commits: int | None = None,
-    reading: Collection[int] = (),
 ) -> list[int]:
     """Ids of the snapshots that nothing needs any more, the oldest first.
 
     Kept are: main's head and all snapshots down to `stamped`, whose properties must survive; snapshots superseded
     within `keep_snapshots`, and within `keep_for_marts` if they follow a snapshot of `consumed`, at most
-    `max_snapshots` of them; tagged snapshots and those of `reading`; the own commits of other branches, and the
-    snapshots they start from. `keep_commits`: at most so many snapshots that all of `consumed` have passed.
+    `max_snapshots` of them; tagged snapshots; the own commits of other branches, and the snapshots they start from.
+    `keep_commits`: at most so many snapshots that all of `consumed` have passed.
     """
     known, main = _snapshots_by_id(table), main_chain(table)
     kept = {s.snapshot_id for s in _kept_of_main(main, settings, now, stamped, consumed, keep_commits)}
     of_main = {s.snapshot_id for s in main}
-    referenced = set(reading)
+    referenced = set()
     for name, ref in table.metadata.refs.items():
         if name == MAIN:
             continue

@@ -87,8 +87,6 @@ class TableMaintenance:
     """See `expirable`; if given, nothing is expired before so many snapshots can be expired at once."""
     partition_by: Sequence[str] | None = None
     """The partitions that the table should have; None to keep those that it has."""
-    reading: Callable[[], Collection[int]] = tuple
-    """Snapshots that are being read, asked for when others expire: they are kept."""
 
     def run(self) -> Maintained:
         """Runs all the steps. Never raises for a fault of the table: see `error`."""
@@ -182,7 +180,6 @@ class TableMaintenance:
             stamped=stamped.snapshot_id if stamped is not None else None,
             consumed=self.consumed(),
             keep_commits=self.keep_commits,
-            reading=self.reading(),
         )
         if self.keep_commits is not None and len(ids) < self.keep_commits:
             return 0  # the procedure takes a second, even for a few

@@ -5,7 +5,7 @@ Here: both. Not here: the steps (`iceberg/table_maintenance.py`), the tables of 
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from lake_assets.config import ContinuousConfig
@@ -17,7 +17,6 @@ from lake_assets.gold.table_snapshots import snapshot_of_rows
 from lake_assets.iceberg.restamp import StampRule
 from lake_assets.iceberg.table_io import load_table, summary
 from lake_assets.iceberg.table_maintenance import Maintained, TableMaintenance
-from lake_assets.rounds.background import Background
 from lake_assets.runtime import LakeRuntime
 from lake_assets.silver.table.guard import refuse_foreign_commits
 from lake_assets.silver.table.position import SILVER
@@ -35,15 +34,10 @@ logger = logging.getLogger(__name__)
 
 
 def maintain_silver(
-    runtime: LakeRuntime,
-    marts: Sequence[Mart],
-    target: Target,
-    keep_commits: int | None = None,
-    reading: Callable[[], Collection[int]] = tuple,
+    runtime: LakeRuntime, marts: Sequence[Mart], target: Target, keep_commits: int | None = None
 ) -> Maintained:
     """Maintains one silver table. `keep_commits`: keeps so many commits that all marts have consumed, of any age; by
-    default, the settings of `maintenance` decide. `reading`: snapshots that marts are reading, which
-    are kept."""
+    default, the settings of `maintenance` decide."""
 
     def consumed() -> list[int]:
         return consumed_snapshots(runtime, marts, target.identifier)
@@ -54,7 +48,7 @@ def maintain_silver(
     except LakeError as error:
         return Maintained(target.identifier, error=error)
 
-    return _maintain(runtime, target.identifier, SILVER, consumed, keep_commits, target.partition_by, reading)
+    return _maintain(runtime, target.identifier, SILVER, consumed, keep_commits, target.partition_by)
 
 
 def maintain_mart(runtime: LakeRuntime, mart: Mart, keep_commits: int | None = None) -> Maintained:
@@ -73,8 +67,8 @@ def consumed_snapshots(runtime: LakeRuntime, marts: Sequence[Mart], identifier: 
 
 
 class MaintenanceSchedule:
-    """When the continuous run maintains which table beside its rounds: one table at a time and not after each round,
-    because it slows the rounds, and tables that get equally many commits are due at the same time."""
+    """When the continuous run maintains which table between its rounds: one table at a time and not after each round,
+    because the next round waits for it, and tables that get equally many commits are due at the same time."""
 
     def __init__(
         self,
@@ -90,49 +84,27 @@ class MaintenanceSchedule:
         """Rounds since the last maintenance of a table."""
         keep = settings.keep_commits
         self._maintenance: dict[str, Callable[[], Maintained]] = {
-            target.identifier: partial(
-                maintain_silver, runtime, marts, target, keep, partial(self._read_of, target.identifier)
-            )
-            for target in targets
+            target.identifier: partial(maintain_silver, runtime, marts, target, keep) for target in targets
         }
         self._maintenance |= {mart.identifier: partial(maintain_mart, runtime, mart, keep) for mart in marts}
         self._commits = dict.fromkeys(self._maintenance, 0)
         """By table, commits since its last maintenance."""
-        self._background = Background[Maintained]("maintain")
-        self.reading: dict[str, Mapping[str, int]] = {}
-        """By mart that is being computed, the snapshots of the tables that it reads."""
-
-    @property
-    def under_way(self) -> frozenset[str]:
-        """The table that is being maintained: a batch of it could not be published."""
-        return self._background.under_way
 
     def committed(self, identifier: str, commits: int = 1) -> None:
         """Counts the commits of a silver table or a mart."""
         self._commits[identifier] += commits
 
-    def begin_next(self, under_way: Collection[str]) -> None:
-        """Called after each round; begins to maintain the table with the most commits, if it is due, but none of those
-        that are `under_way`: their batch could not be published then."""
+    def maintain_next(self, under_way: Collection[str] = ()) -> Maintained | None:
+        """Called after each round; maintains the table with the most commits, if it is due, but none of those that are
+        `under_way`: their batch could not be published then. Never raises: see the `error` of the result."""
         self._rounds += 1
-        if self._rounds < APART or self.under_way:
-            return
+        if self._rounds < APART:
+            return None
         free = [name for name in self._commits if name not in under_way]
         name = max(free, key=lambda name: self._commits[name], default=None)
         if name is None or self._commits[name] < self._due:
-            return
+            return None
         self._commits[name] = self._rounds = 0
-        self._background.begin(name, partial(self._maintained, name))
-
-    def finished(self, *, waits: bool = False) -> Iterator[Maintained]:
-        """What was done to the tables whose maintenance has ended since the last call; `waits`: for its end."""
-        for _, done in self._background.finished(waits=waits):
-            yield done.result()
-
-    def _read_of(self, identifier: str) -> list[int]:
-        return [snapshots[identifier] for snapshots in list(self.reading.values()) if identifier in snapshots]
-
-    def _maintained(self, name: str) -> Maintained:
         try:
             done = self._maintenance[name]()
         except Exception as error:  # noqa: BLE001  (Spark may be lost, or the table's kept branch locked)
@@ -153,7 +125,6 @@ def _maintain(
     consumed: Callable[[], list[int]],
     keep_commits: int | None,
     partition_by: Sequence[str] | None = None,
-    reading: Callable[[], Collection[int]] = tuple,
 ) -> Maintained:
     with runtime.sessions.isolated() as spark:
         if runtime.branches is not None:
@@ -161,15 +132,7 @@ def _maintain(
             runtime.branches.drop(spark, runtime.lake.catalog.name, [identifier])
         settings = runtime.lake.maintenance
         done = TableMaintenance(
-            spark,
-            runtime.catalog,
-            identifier,
-            stamps,
-            settings,
-            consumed,
-            keep_commits,
-            partition_by,
-            reading,
+            spark, runtime.catalog, identifier, stamps, settings, consumed, keep_commits, partition_by
         ).run()
         done.error = hidden_error(runtime.lake, done.error) if done.error is not None else None
         return done

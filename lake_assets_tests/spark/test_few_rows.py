@@ -76,7 +76,7 @@ def test_a_table_and_a_mart_that_have_grown(tmp_path: Path, monkeypatch: pytest.
     def sessions_of_a_round(*numbers: int) -> list[tuple[str, bool]]:
         seen.clear()
         kept.put(ITEMS, *numbers)
-        done = kept.round()
+        done = kept.rounds.round()
         assert (done.batches, done.marts, done.failed) == (1, 1, [])
         return [*seen]
 
@@ -107,7 +107,7 @@ def test_a_mart_without_partitions_is_one_file(
     kept = Kept(tmp_path, marts=[by_value])
     for start in (0, 40):
         kept.change(ITEMS, *(("I", {"id": number, "v": f"{number}"}) for number in range(start, start + 40)))
-        assert kept.round().failed == []
+        assert kept.rounds.round().failed == []
         table = kept.bench.lake.runtime.catalog.load_table("gold.by_value")
         assert table.scan().to_arrow().num_rows == start + 40
         assert summary(current_snapshot(table))["added-data-files"] == "1"

@@ -14,7 +14,7 @@ from lake_assets.gold.mart import Mart
 from lake_assets.orchestration.assets.mart_assets import repository_of
 from lake_assets.orchestration.dagster_private import of_newest_materialization
 from lake_assets.orchestration.io_managers.iceberg_io_manager import IO_MANAGER_KEY
-from lake_assets.orchestration.runs.continuous_run import Continuous, Round
+from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.runs.in_flight import unfinished_runs
 from lake_assets.orchestration.runs.retry_wait import starts_backing_off
 from lake_assets.orchestration.shared.heartbeat import Heartbeat
@@ -86,18 +86,13 @@ def _run_rounds(context: dg.OpExecutionContext, rounds: Continuous, settings: Co
         ):
             done = rounds.round(LISTENING_SECONDS)
             if time.monotonic() - reported >= settings.report_every.total_seconds():
-                rounds.catch_up()
                 events += _report_events(context, rounds)
                 reported = time.monotonic()
             pause = settings.interval.total_seconds()
             time.sleep(pause if done.batches or done.marts else max(pause, IDLE_SECONDS))
-        rounds.catch_up()
     finally:
         try:
             rounds.finish()
-            events += _report_events(context, rounds)
-            # A mart or maintenance may take longer than a terminated run is given.
-            rounds.wait(Round())
             events += _report_events(context, rounds)
         finally:
             rounds.close()

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -23,7 +22,7 @@ from lake_assets.errors import SparkLost
 from lake_assets.gold.compute_mart import computed_mart
 from lake_assets.gold.mart import Mart
 from lake_assets.gold.table_snapshots import LoadedTables
-from lake_assets.gold.view import MartView, mart_view
+from lake_assets.gold.view import mart_view
 from lake_assets.iceberg.publish import KeptBranches
 from lake_assets.iceberg.table_io import load_table
 from lake_assets.iceberg.table_maintenance import Maintained
@@ -41,7 +40,6 @@ from lake_assets.orchestration.runs.missed_checks import reported_positions
 from lake_assets.orchestration.shared.asset_metadata import grouped
 from lake_assets.orchestration.shared.preview import preview
 from lake_assets.rounds.arrivals import Arrivals
-from lake_assets.rounds.background import Background
 from lake_assets.rounds.backoff import Backoff, Failures
 from lake_assets.rounds.maintenance import MaintenanceSchedule
 from lake_assets.rounds.round import plan_round
@@ -59,9 +57,6 @@ from lake_assets.words import many
 PASSES_EVERY = 600.0
 """Seconds after which a check that still passes is reported again: five checks of each table with every report would be
 most of Dagster's history."""
-
-_Refresh = tuple[Mart, dict[str, Any]]
-"""A mart that has been refreshed, with the metadata of its event."""
 
 logger = logging.getLogger(__name__)
 
@@ -110,9 +105,6 @@ class Continuous:
         self._unreported = UnreportedFiles(runtime, source)
         self._days = DayTotals(runtime.file_log, source)
         self._turns = Turns(runtime)
-        # One at a time: marts share a session, and one may use a name of another's temporary view.
-        self._refreshes = Background[_Refresh]("mart")
-        self._has_cut = runtime.lake.sources[source].consistent_cut is not None
         self._failures = Failures(Backoff.of(runtime.lake.automation), clock)
         self._results: dict[str, TableResult] = {}
         """By table, the result that has not been reported yet."""
@@ -131,10 +123,10 @@ class Continuous:
         """The error that showed that the Spark of this process has died."""
 
     def round(self, wait_seconds: float = 0.0) -> Round:
-        """One scan, a turn of each table with pending files, then the refresh of each stale mart begins. Marts,
-        maintenance and a turn with much to do go on while further rounds begin; each is in the round in which it has
-        ended. Does not raise when a table, a mart or the bucket fails: each is retried with its own back-off. Raises
-        SparkLost when the Spark of this process has died: another process has to continue."""
+        """One scan, a turn of each table with pending files, one refresh of each stale mart. A turn with much to do
+        goes on while further rounds begin. Does not raise when a table, a mart or the bucket fails: each is retried
+        with its own back-off. Raises SparkLost when the Spark of this process has died: another process has to
+        continue."""
         done = Round()
         try:
             done.files = len(self._arrivals.scan(wait_seconds).logged)
@@ -142,8 +134,7 @@ class Continuous:
             # The files that are logged already can still be applied.
             logger.warning("%s", error)
             done.failed.append(str(error))
-        self._settle(done)
-        under_way = self._turns.under_way | self._maintenance.under_way
+        under_way = self._turns.under_way
         free = [target for target in self._targets if target.identifier not in under_way]
         plan = plan_round(self._runtime, free, self._seconds_left)
         for state in plan.states:
@@ -155,42 +146,24 @@ class Continuous:
             self._turns.begin(plan.ready, long=plan.long)
         for result in self._turns.finished():
             self._applied(result, done)
-        self._settle(done)
+        done.under_way = len(self._turns.under_way)
         if self._dead is not None:
             raise SparkLost("The Spark of this process has died: a new run continues.") from self._dead
-        # Before the marts: one that is refreshed in each round must have its turn.
-        self._maintenance.begin_next(self._turns.under_way | self._refreshes.under_way)
-        self._begin_refreshes(done)
-        if self._has_cut:
-            # Its tables are tagged together, so that none may miss a round.
-            self.wait(done)
-        done.under_way = len(self._turns.under_way)
+        loaded = LoadedTables(self._runtime.catalog)
+        for mart in self._marts:
+            self._refresh(mart, loaded, done)
+        if (maintained := self._maintenance.maintain_next(self._turns.under_way)) is not None:
+            done.maintained.append(maintained)
         return done
 
-    def catch_up(self) -> None:
-        """Waits until the marts have all rows that are applied, as Dagster will take it from the next events: a mart's
-        event refers to the newest events of its tables."""
-        done = Round()
-        self._settle_marts(done, waits=True)
-        if self._maintenance.under_way & {mart.identifier for mart in self._marts}:
-            self.wait(done)
-        self._begin_refreshes(done)
-        self._settle_marts(done, waits=True)
-
     def finish(self) -> None:
-        """Ends the turns that are under way after their present batch, and begins nothing else; `events` then has their
-        results. No round may follow."""
+        """Ends the turns that are under way after their present batch; `events` then has their results. No round may
+        follow."""
         for result in self._turns.close():
             self._applied(result, Round())
-        self._refreshes.cancel()
-        self._settle(Round())
-
-    def wait(self, done: Round) -> None:
-        """Waits for the marts and the maintenance that are under way, and adds them to the round."""
-        self._settle(done, waits=True)
 
     def close(self) -> None:
-        """Drops the branches that the process keeps from one round to the next. Call `finish` and `wait` before."""
+        """Drops the branches that the process keeps from one round to the next. Call `finish` before."""
         branches, self._runtime.branches = self._runtime.branches, None
         if branches is None:
             return
@@ -288,49 +261,15 @@ class Continuous:
         self._held[mart.name] = failed
         return bool(failed)
 
-    def _settle(self, done: Round, *, waits: bool = False) -> None:
-        """Adds the marts and the maintenance that have ended to the round; `waits`: for their end."""
-        self._settle_marts(done, waits=waits)
-        done.maintained += self._maintenance.finished(waits=waits)
-
-    def _settle_marts(self, done: Round, *, waits: bool) -> None:
-        for identifier, refresh in self._refreshes.finished(waits=waits):
-            self._maintenance.reading.pop(identifier)
-            try:
-                mart, metadata = refresh.result()
-            except Exception as error:  # noqa: BLE001  (one mart's failure must not stop the others)
-                self._failed(identifier, error, done)
-                continue
-            self._failures.clear(identifier)
-            times, _ = self._refreshed.get(mart.name, (0, {}))
-            self._refreshed[mart.name] = times + 1, metadata
-            self._maintenance.committed(identifier)
-            done.marts += 1
-
-    def _begin_refreshes(self, done: Round) -> None:
-        loaded = LoadedTables(self._runtime.catalog)
-        for mart in self._marts:
-            if mart.identifier not in self._refreshes.under_way | self._maintenance.under_way:
-                self._begin_refresh(mart, loaded, done)
-
-    def _begin_refresh(self, mart: Mart, loaded: LoadedTables, done: Round) -> None:
+    def _refresh(self, mart: Mart, loaded: LoadedTables, done: Round) -> None:
         if any(rule.identifier in self._failures for rule in mart.rules):
             return
         if self._failures.seconds_left(mart.identifier):
             return
         try:
-            # Of the tables as they are after the round: the turns of the next one may be at different files.
             view = mart_view(loaded, mart, self._runtime.lake.gold)
             if view is None or not view.stale or self._is_held(mart):
                 return
-        except Exception as error:  # noqa: BLE001  (one mart's failure must not stop the others)
-            self._failed(mart.identifier, error, done)
-            return
-        self._maintenance.reading[mart.identifier] = view.snapshots
-        self._refreshes.begin(mart.identifier, partial(self._refresh, mart, view))
-
-    def _refresh(self, mart: Mart, view: MartView) -> _Refresh:
-        try:
             computed, metadata = computed_mart(self._runtime, self._tables.read, mart, view, None)
             stored = self._tables.store(mart.identifier, computed)
             # After the rows are readable, because it takes some tenths of a second.
@@ -338,10 +277,25 @@ class Continuous:
                 self._lineage[mart.name] = derived_lineage(
                     self._runtime.lake.catalog.name, mart, computed.frame
                 )
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  (one mart's failure must not stop the others)
             if server_lost(error):
                 self._runtime.sessions.forget()
             logger.debug("%s could not be computed:\n%s", mart.identifier, full_traceback(error))
-            raise
-        shown = {**metadata, "source_now": dg.MetadataValue.timestamp(view.now), **stored}
-        return mart, grouped({**shown, **self._lineage[mart.name]}, SHOWN)
+            self._failed(mart.identifier, error, done)
+            return
+        self._failures.clear(mart.identifier)
+        times = self._refreshed.get(mart.name, (0, {}))[0]
+        self._refreshed[mart.name] = (
+            times + 1,
+            grouped(
+                {
+                    **metadata,
+                    "source_now": dg.MetadataValue.timestamp(view.now),
+                    **stored,
+                    **self._lineage[mart.name],
+                },
+                SHOWN,
+            ),
+        )
+        self._maintenance.committed(mart.identifier)
+        done.marts += 1

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
@@ -11,7 +10,7 @@ from pyspark.sql import functions as F
 from lake_assets.config import parse_column
 from lake_assets.gold.mart import Input, Mart, MartRequest
 from lake_assets.orchestration.lake_definitions import open_lake
-from lake_assets.orchestration.runs.continuous_run import Continuous, Round
+from lake_assets.orchestration.runs.continuous_run import Continuous
 from lake_assets.orchestration.shared.asset_metadata import figures_of
 from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file
 from lake_assets_tests.helpers.lakes.bench import Bench
@@ -43,28 +42,17 @@ class Kept:
         folder: Path,
         marts: Sequence[Mart] = (ITEMS_NOW,),
         notes: Mapping[str, Any] = TABLE,
-        source: Mapping[str, Any] = MappingProxyType({}),
         **automation: Any,
     ) -> None:
         sections = {"automation": {"continuous": True, **automation}}
-        self.bench = Bench(folder, {ITEMS: TABLE, NOTES: notes}, source=source, sections=sections)
+        self.bench = Bench(folder, {ITEMS: TABLE, NOTES: notes}, sections=sections)
         self.bench.lake = open_lake(self.bench.lake.config, marts=marts)
         self.instance = dg.DagsterInstance.ephemeral()
         self.clock, self.now = Clock(), 0.0
-        self.begin()
-
-    def begin(self, **given: Any) -> None:
-        """Has the run begin, with these arguments of `Continuous`."""
         lake = self.bench.lake
         self.rounds = Continuous(
-            lake.runtime, "shop", lake.targets, lake.marts, self.instance, lambda: self.now, **given
+            lake.runtime, "shop", lake.targets, lake.marts, self.instance, lambda: self.now
         )
-
-    def round(self) -> Round:
-        """A round, with the marts and the maintenance that it has begun."""
-        done = self.rounds.round()
-        self.rounds.wait(done)
-        return done
 
     def put(self, table: str, *numbers: int) -> None:
         """A file with new rows of these keys."""

@@ -18,14 +18,14 @@ def main(folder: Path) -> int:
     """The exit code."""
     kept = Kept(folder)
     kept.put(ITEMS, 1)
-    assert kept.round().batches == 1
+    assert kept.rounds.round().batches == 1
     for process in psutil.Process().children(recursive=True):
         if process.name() == "java":
             process.kill()
     kept.put(ITEMS, 2)
     for _ in range(3):
         try:
-            kept.round()
+            kept.rounds.round()
         except SparkLost as error:
             print(f"SparkLost: {error}")
             checks = [event for event in kept.rounds.events() if isinstance(event, dg.AssetCheckEvaluation)]

@@ -135,7 +135,7 @@ def test_the_continuous_run_reports_it_with_every_refresh(spark: SparkSession, t
     kept = Kept(tmp_path)
     for number in range(2):
         kept.put(ITEMS, number)
-        assert kept.round().marts == 1
+        assert kept.rounds.round().marts == 1
         lineage = kept.told()["gold/items_now"][LINEAGE]
         assert lineage.deps_by_column == {"items": [], "as_of": []}
     kept.rounds.close()

@@ -4,6 +4,7 @@ Here: rounds in this process, and the job in Dagster's own executor. Not here: a
 """
 
 import itertools
+import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,11 @@ from lake_assets.orchestration.sensors.file_sensor import ready_targets
 from lake_assets.orchestration.shared.heartbeat import HEARTBEAT
 from lake_assets.rounds.maintenance import APART
 from lake_assets.runtime import LakeRuntime
+from lake_assets.silver.apply import engine
 from lake_assets.silver.apply.turn import Turn
+from lake_assets.silver.plan import planner
+from lake_assets.silver.table.targets import Target
+from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.orchestration.dagster_shop import ORIGIN, open_instance
 from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, NOTES, TABLE, Kept
@@ -53,10 +58,10 @@ def test_a_check_that_still_passes_is_not_reported_each_time(kept: Kept) -> None
         return checks, sum(isinstance(event, dg.AssetMaterialization) for event in events)
 
     kept.put(ITEMS, 1)
-    kept.round()
+    kept.rounds.round()
     assert {"applied", "row_count", "freshness"} <= reported()[0]
     kept.put(ITEMS, 2)
-    kept.round()
+    kept.rounds.round()
     checks, tables = reported()
     assert checks == set()
     assert tables >= 2, "silver and bronze"
@@ -66,7 +71,7 @@ def test_a_check_that_still_passes_is_not_reported_each_time(kept: Kept) -> None
         dg.AssetCheckEvaluation(silver, "applied", passed=True, metadata={})
     )
     kept.put(ITEMS, 3)
-    kept.round()
+    kept.rounds.round()
     assert reported()[0] == {"applied"}
     # Until something is wrong, and then until it is not.
     for _ in range(2):
@@ -80,17 +85,17 @@ def test_a_check_that_still_passes_is_not_reported_each_time(kept: Kept) -> None
 def test_rounds_are_told_as_one(kept: Kept) -> None:
     for number in range(3):
         kept.put(ITEMS, 10 * number, 10 * number + 1)
-        done = kept.round()
+        done = kept.rounds.round()
         assert (done.files, done.batches, done.marts, done.failed) == (1, 1, 1, [])
         assert kept.items() == 2 * (number + 1)
     kept.put(NOTES, 1)
-    assert kept.round().batches == 1
+    assert kept.rounds.round().batches == 1
     told = kept.told()
     assert (told["silver/shop/items"]["batches"], told["silver/shop/items"]["rows_read"]) == (3, 6)
     assert told["silver/shop/notes"]["rows_read"] == 1
     assert told["gold/items_now"]["refreshed"] >= 3
     assert {"bronze/shop/items", "bronze/shop/notes"} <= set(told)
-    done = kept.round()
+    done = kept.rounds.round()
     assert (done.files, done.batches, done.marts) == (0, 0, 0)
     assert not [key for key in kept.told() if key.startswith(("silver", "gold"))]
     assert kept.branches() == {"silver_shop.items": 1, "gold.items_now": 1}, "gone on with"
@@ -103,7 +108,7 @@ def test_a_table_that_fails_is_tried_again_later_and_stops_nobody(kept: Kept) ->
     kept.bench.put_text(
         "public/notes/20260301-120000000.csv", "Op,commit_ts,change_seq", "I,2026-03-01 12:00:00,"
     )
-    done = kept.round()
+    done = kept.rounds.round()
     assert (done.batches, done.marts, len(done.failed)) == (1, 1, 1)
     checks = {
         (event.asset_key.path[-1], event.check_name): event.passed
@@ -113,10 +118,10 @@ def test_a_table_that_fails_is_tried_again_later_and_stops_nobody(kept: Kept) ->
     assert checks["notes", "applied"] is False
     assert checks["items", "applied"] is True
     kept.put(ITEMS, 2)
-    done = kept.round()
+    done = kept.rounds.round()
     assert (done.batches, done.failed) == (1, [])
     kept.now += 3600
-    assert len(kept.round().failed) == 1
+    assert len(kept.rounds.round().failed) == 1
 
 
 @pytest.mark.parametrize(
@@ -132,14 +137,16 @@ def test_a_blocking_check_that_failed_holds_a_mart(kept: Kept, layer: str, check
 
     mine = dg.Definitions(asset_checks=[no_odd_item])
     repository = dg.Definitions.merge(build_definitions(lake), mine).get_repository_def()
-    kept.begin(repository=repository)
+    kept.rounds = Continuous(
+        lake.runtime, "shop", lake.targets, lake.marts, kept.instance, repository=repository
+    )
     for number, passed in enumerate((True, False, True)):
         kept.put(ITEMS, number)
         evaluation = dg.AssetCheckEvaluation(
             asset_key=key, check_name=check, passed=passed, blocking=True, metadata={}
         )
         kept.instance.report_runless_asset_event(evaluation)
-        done = kept.round()
+        done = kept.rounds.round()
         assert (done.batches, done.marts, done.failed) == (1, int(passed), [])
     assert kept.items() == 3
 
@@ -155,12 +162,60 @@ def test_a_blocking_check_that_raises_holds_a_mart(kept: Kept) -> None:
     merged = dg.Definitions.merge(build_definitions(lake), dg.Definitions(asset_checks=[no_odd_item]))
     alone = dg.define_asset_job("alone", dg.AssetSelection.checks(no_odd_item))
     job = alone.resolve(asset_graph=merged.get_repository_def().asset_graph)
-    kept.begin(repository=merged.get_repository_def())
+    kept.rounds = Continuous(
+        lake.runtime,
+        "shop",
+        lake.targets,
+        lake.marts,
+        kept.instance,
+        repository=merged.get_repository_def(),
+    )
     for number in (0, 1):
         done = job.execute_in_process(instance=kept.instance, raise_on_error=False)
         assert done.success == bool(number)
         kept.put(ITEMS, number)
-        assert kept.round().marts == number
+        assert kept.rounds.round().marts == number
+
+
+@pytest.fixture
+def slow_notes(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Turns of `notes` wait for the event; three pending rows are much to do."""
+    go_on, apply_table = threading.Event(), engine.apply_table
+
+    def apply(runtime: LakeRuntime, target: Target, *given: Any) -> TableResult:
+        if target.name == "notes":
+            assert go_on.wait(60)
+        return apply_table(runtime, target, *given)
+
+    monkeypatch.setattr(engine, "apply_table", apply)
+    monkeypatch.setattr(planner, "LARGE_ROWS", 3)
+    return go_on
+
+
+def test_a_turn_with_much_to_do_delays_no_round(kept: Kept, slow_notes: threading.Event) -> None:
+    kept.put(NOTES, 1, 2, 3)
+    for number in range(2):
+        kept.put(ITEMS, number)
+        kept.put(NOTES, 10 + number)
+        done = kept.rounds.round()
+        assert (done.batches, done.marts, done.failed) == (1, 1, [])
+        assert "silver/shop/notes" not in kept.told()
+    slow_notes.set()
+    read = 0
+    while read < 5:
+        assert kept.rounds.round().failed == []
+        read += kept.told().get("silver/shop/notes", {}).get("rows_read", 0)
+    assert kept.bench.rows() == kept.bench.truth(ITEMS)
+    assert kept.bench.rows("notes") == kept.bench.truth(NOTES)
+
+
+def test_a_run_that_hands_over_waits_for_turns_under_way(kept: Kept, slow_notes: threading.Event) -> None:
+    kept.put(NOTES, 1, 2, 3)
+    assert kept.rounds.round().batches == 0
+    threading.Timer(0.5, slow_notes.set).start()
+    kept.rounds.finish()
+    assert kept.told()["silver/shop/notes"]["rows_read"] == 3
+    kept.rounds.close()
 
 
 def test_tables_stay_small_between_rounds(spark: SparkSession, tmp_path: Path) -> None:
@@ -168,13 +223,12 @@ def test_tables_stay_small_between_rounds(spark: SparkSession, tmp_path: Path) -
     kept = Kept(tmp_path, rewrite_below_mb=0)
     settings = ContinuousConfig(tend_after=4, keep_commits=4)
     lake = kept.bench.lake
-    kept.begin(settings=settings)
+    kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
     maintained, most = [], {"files": 0, "snapshots": 0, "of the mart": 0}
     for number in range(26):
         kept.put(ITEMS, number)
-        done = kept.round()
-        assert (done.batches, done.failed) == (1, [])
-        assert done.marts or done.maintained, "not while it is maintained"
+        done = kept.rounds.round()
+        assert (done.batches, done.marts, done.failed) == (1, 1, [])
         maintained += [(number, one.table) for one in done.maintained]
         assert [one.error for one in done.maintained] == [None] * len(done.maintained)
         table = kept.bench.table()
@@ -190,7 +244,6 @@ def test_tables_stay_small_between_rounds(spark: SparkSession, tmp_path: Path) -
     assert most["snapshots"] <= 2 * (2 * APART + settings.tend_after + settings.keep_commits), most
     assert most["of the mart"] <= 2 * APART + settings.tend_after + settings.keep_commits, most
     assert kept.bench.rows() == kept.bench.truth(ITEMS)
-    kept.round()
     assert kept.items() == 26
 
 
@@ -281,9 +334,9 @@ def test_what_fails_after_the_commit_keeps_no_mart_waiting(
     kept.put(ITEMS, 1)
     with monkeypatch.context() as patched:
         patched.setattr(Turn, "ends_at", lambda *given: 1 / 0)
-        assert kept.round().failed == ["silver_shop.items: division by zero (ZeroDivisionError)"]
+        assert kept.rounds.round().failed == ["silver_shop.items: division by zero (ZeroDivisionError)"]
     assert kept.bench.rows() != []
-    assert kept.round().failed == []
+    assert kept.rounds.round().failed == []
     assert kept.items() == 1
     checks = [event for event in kept.rounds.events() if isinstance(event, dg.AssetCheckEvaluation)]
     assert [event.passed for event in checks if event.check_name == "applied"] == [True]
@@ -298,8 +351,9 @@ def test_a_process_without_its_spark_ends(tmp_path: Path) -> None:
 def test_a_table_that_cannot_be_maintained_stops_no_round(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lake = kept.bench.lake
     settings = ContinuousConfig(tend_after=1)
-    kept.begin(settings=settings)
+    kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
     lost = LakeError("the server is gone: StatusCode.UNAVAILABLE")
 
     def fails(*given: Any) -> Any:
@@ -309,6 +363,6 @@ def test_a_table_that_cannot_be_maintained_stops_no_round(
     maintained = []
     for number in range(APART + 1):
         kept.put(ITEMS, number)
-        maintained += kept.round().maintained
+        maintained += kept.rounds.round().maintained
     assert [one.error for one in maintained] == [lost]
     assert len(kept.bench.rows()) == APART + 1

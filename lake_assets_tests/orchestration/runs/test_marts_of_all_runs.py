@@ -88,7 +88,7 @@ def test_a_keyed_mart_in_the_continuous_run(spark: SparkSession, tmp_path: Path)
 
     def round_of(*changes: tuple[str, dict[str, Any]]) -> None:
         kept.change(ITEMS, *changes)
-        done = kept.round()
+        done = kept.rounds.round()
         assert (done.batches, done.marts, done.failed) == (1, 1, [])
         assert values(kept) == truth(kept)
 
@@ -116,7 +116,7 @@ def test_a_keyed_mart_that_loses_a_race_or_its_process_is_right_in_the_next_roun
 ) -> None:
     kept = Kept(tmp_path, marts=(BY_VALUE,))
     kept.put(ITEMS, 1, 2)
-    assert kept.round().marts == 1
+    assert kept.rounds.round().marts == 1
     publish = Attempt.publish
     for number, error in (
         (10, ApplyConflict("another run was first")),
@@ -131,10 +131,10 @@ def test_a_keyed_mart_that_loses_a_race_or_its_process_is_right_in_the_next_roun
         kept.put(ITEMS, number)
         with monkeypatch.context() as patched:
             patched.setattr(Attempt, "publish", fails)
-            assert len(kept.round().failed) == 1
+            assert len(kept.rounds.round().failed) == 1
         assert values(kept) != truth(kept)
         kept.now += 3600
-        assert kept.round().failed == []
+        assert kept.rounds.round().failed == []
         assert values(kept) == truth(kept)
     kept.rounds.close()
 
@@ -202,7 +202,7 @@ def test_every_kind_of_run_reads_and_stores_through_the_io_manager(
         assert values(kept) == truth(kept)
 
     kept.put(ITEMS, 1, 2)
-    assert kept.round().marts == 1
+    assert kept.rounds.round().marts == 1
     kept.rounds.close()
     assert_passed(BY_VALUE)
 

@@ -56,11 +56,11 @@ def test_files_from_before_the_lake(spark: SparkSession, tmp_path: Path) -> None
     bench = kept.bench
     bench.put(load_file(ITEMS, [{"id": 1, "v": "old"}]))
     kept.put(ITEMS, 2)
-    kept.round()
+    kept.rounds.round()
     assert not passages(bench.table()), "the changes waited for a lake to be set up"
     assert "latency_file_to_table_seconds" not in kept.told()["silver/shop/items"]
     kept.put(ITEMS, 3)
-    kept.round()
+    kept.rounds.round()
     assert len(passages(bench.table())) == 1
 
 
@@ -70,7 +70,7 @@ def test_tables_and_marts_tell(spark: SparkSession, tmp_path: Path) -> None:
     kept = Kept(tmp_path)
     bench, lake = kept.bench, kept.bench.lake
     bench.put(load_file(ITEMS, [{"id": 1, "v": "old"}]))
-    assert kept.round().batches == 1
+    assert kept.rounds.round().batches == 1
     assert not passages(bench.table()), "how long a full load takes is another question"
     for number, seconds in enumerate((100, 40)):
         rows = [kept.clock.change("I", {"id": 10 * number + n, "v": "new"}) for n in (2, 3)]
@@ -78,7 +78,7 @@ def test_tables_and_marts_tell(spark: SparkSession, tmp_path: Path) -> None:
         bench.put(file)
         landed = datetime.now(UTC) - timedelta(seconds=seconds)
         os.utime(tmp_path / "bronze" / file.key, (landed.timestamp(), landed.timestamp()))
-        done = kept.round()
+        done = kept.rounds.round()
         assert (done.batches, done.marts) == (1, 1)
         newest = next(iter(passages(bench.table()).values()))
         assert abs((newest.landed - landed).total_seconds()) < 0.01
