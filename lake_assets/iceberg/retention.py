@@ -49,15 +49,15 @@ def expirable(
     now: datetime,
     *,
     stamped: int | None = None,
-    consumed: Collection[int] = (),
+    consumed: Collection[int | None] = (),
     keep_commits: int | None = None,
 ) -> list[int]:
     """Ids of the snapshots that nothing needs any more, the oldest first.
 
     Kept are: main's head and all snapshots down to `stamped`, whose properties must survive; snapshots superseded
-    within `keep_snapshots`, and within `keep_for_marts` if they follow a snapshot of `consumed`, at most
-    `max_snapshots` of them; tagged snapshots; the own commits of other branches, and the snapshots they start from.
-    `keep_commits`: at most so many snapshots that all of `consumed` have passed.
+    within `keep_snapshots`, and within `keep_for_marts` if they follow a snapshot of `consumed`, or if it has None, at
+    most `max_snapshots` of them; tagged snapshots; the own commits of other branches, and the snapshots they start
+    from. `keep_commits`: at most so many snapshots that all of `consumed` have passed.
     """
     known, main = _snapshots_by_id(table), main_chain(table)
     kept = {s.snapshot_id for s in _kept_of_main(main, settings, now, stamped, consumed, keep_commits)}
@@ -88,16 +88,17 @@ def _kept_of_main(
     settings: MaintenanceConfig,
     now: datetime,
     stamped: int | None,
-    consumed: Collection[int],
+    consumed: Collection[int | None],
     keep_commits: int | None,
 ) -> list[Snapshot]:
     places = {snapshot.snapshot_id: place for place, snapshot in enumerate(main)}
     up_to_stamped = places.get(stamped, 0) if stamped is not None else 0
     # The snapshot that a mart has consumed may expire: the mart needs the commits after it.
-    unconsumed = 0
+    # One that has never been computed may be reading any of them.
+    unconsumed = len(main) - 1 if None in consumed else 0
     for place, snapshot in enumerate(main):
         if snapshot.parent_snapshot_id in consumed:
-            unconsumed = place
+            unconsumed = max(unconsumed, place)
     kept = []
     for place, snapshot in enumerate(main):
         age = now - committed_at(main[place - 1]) if place else timedelta(0)

@@ -81,8 +81,9 @@ class TableMaintenance:
     identifier: str
     stamps: StampRule
     settings: MaintenanceConfig
-    consumed: Callable[[], Collection[int]] = tuple
-    """The snapshots that marts have consumed: later ones are kept for a while."""
+    consumed: Callable[[], Collection[int | None]] = tuple
+    """The snapshots that marts have consumed: later ones are kept for a while. None is one of them if a mart has never
+    been computed."""
     keep_commits: int | None = None
     """See `expirable`; if given, nothing is expired before so many snapshots can be expired at once."""
     partition_by: Sequence[str] | None = None

@@ -39,7 +39,7 @@ def maintain_silver(
     """Maintains one silver table. `keep_commits`: keeps so many commits that all marts have consumed, of any age; by
     default, the settings of `maintenance` decide."""
 
-    def consumed() -> list[int]:
+    def consumed() -> list[int | None]:
         return consumed_snapshots(runtime, marts, target.identifier)
 
     try:
@@ -56,14 +56,12 @@ def maintain_mart(runtime: LakeRuntime, mart: Mart, keep_commits: int | None = N
     return _maintain(runtime, mart.identifier, MART, list, keep_commits)
 
 
-def consumed_snapshots(runtime: LakeRuntime, marts: Sequence[Mart], identifier: str) -> list[int]:
-    """The snapshots of a silver table that the marts which read it have consumed last."""
-    found = []
-    for mart in marts:
-        newest = snapshot_of_rows(load_table(runtime.catalog, mart.identifier))
-        if (consumed := read_consumption(summary(newest)).snapshots.get(identifier)) is not None:
-            found.append(consumed)
-    return found
+def consumed_snapshots(runtime: LakeRuntime, marts: Sequence[Mart], identifier: str) -> list[int | None]:
+    """The snapshots of a silver table that the marts which read it have consumed last; None for a mart that has never
+    been computed from it."""
+    readers = [mart for mart in marts if any(rule.identifier == identifier for rule in mart.rules)]
+    newest = [snapshot_of_rows(load_table(runtime.catalog, mart.identifier)) for mart in readers]
+    return [read_consumption(summary(snapshot)).snapshots.get(identifier) for snapshot in newest]
 
 
 class MaintenanceSchedule:
@@ -122,7 +120,7 @@ def _maintain(
     runtime: LakeRuntime,
     identifier: str,
     stamps: StampRule,
-    consumed: Callable[[], list[int]],
+    consumed: Callable[[], list[int | None]],
     keep_commits: int | None,
     partition_by: Sequence[str] | None = None,
 ) -> Maintained:

@@ -44,7 +44,7 @@ def with_metadata(table: Table, **changed: Any) -> Table:
 def gone(
     table: Table,
     stamped: int | None = None,
-    consumed: tuple[int, ...] = (),
+    consumed: tuple[int | None, ...] = (),
     keep_commits: int | None = None,
     **settings: Any,
 ) -> list[int]:
@@ -55,7 +55,7 @@ def gone(
         MaintenanceConfig.model_validate({"keep_snapshots": "0s", "keep_for_marts": "0s", **settings}),
         NOW,
         stamped=None if stamped is None else ids[stamped],
-        consumed=[ids[place] for place in consumed],
+        consumed=[None if place is None else ids[place] for place in consumed],
         keep_commits=keep_commits,
     )
     return [ids.index(number) for number in found]
@@ -96,6 +96,15 @@ CASES: dict[str, tuple[dict[str, Any], list[int]]] = {
 def test_main(table: Table, case: str) -> None:
     arguments, expected = CASES[case]
     assert gone(table, **arguments) == expected
+
+
+def test_a_mart_that_has_never_been_computed(table: Table) -> None:
+    # The first snapshots have expired.
+    later = with_metadata(table, snapshots=table.metadata.snapshots[2:])
+    ages = {"keep_snapshots": "7d", "keep_for_marts": "7d"}
+    assert gone(later, consumed=(None, 3), keep_commits=2, **ages) == []
+    assert gone(later, consumed=(3,), keep_commits=2, **ages) == [0, 1, 2]
+    assert gone(later, consumed=(None,), keep_commits=2, max_snapshots=4, **ages) == [0]
 
 
 def test_tags_keep_one_snapshot_and_branches_their_own(table: Table) -> None:

@@ -5,6 +5,7 @@ Here: rounds in this process, and the job in Dagster's own executor. Not here: a
 
 import itertools
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import TableResult
 from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.orchestration.dagster_shop import ORIGIN, open_instance
-from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, NOTES, TABLE, Kept
+from lake_assets_tests.helpers.orchestration.kept_lake import ITEMS, ITEMS_NOW, NOTES, TABLE, Kept
 from lake_assets_tests.helpers.processes.child import output_of, run_python
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -245,6 +246,20 @@ def test_tables_stay_small_between_rounds(spark: SparkSession, tmp_path: Path) -
     assert most["of the mart"] <= 2 * APART + settings.tend_after + settings.keep_commits, most
     assert kept.bench.rows() == kept.bench.truth(ITEMS)
     assert kept.items() == 26
+
+
+def test_what_a_mart_reads_that_has_never_been_computed_stays(spark: SparkSession, tmp_path: Path) -> None:
+    """Its first computation takes longer than so many batches, in a run of its own."""
+    kept = Kept(tmp_path, marts=(replace(ITEMS_NOW, with_silver=False),))
+    lake, settings = kept.bench.lake, ContinuousConfig(tend_after=2, keep_commits=2)
+    kept.rounds = Continuous(lake.runtime, "shop", lake.targets, lake.marts, kept.instance, settings=settings)
+    maintained, read = [], set()
+    for number in range(APART + 4):
+        kept.put(ITEMS, number)
+        maintained += kept.rounds.round().maintained
+        read.add(kept.bench.table().metadata.current_snapshot_id)
+    assert [one.error for one in maintained] == [None, None]
+    assert read <= {snapshot.snapshot_id for snapshot in kept.bench.table().metadata.snapshots}
 
 
 def test_the_job_hands_over_and_tells_what_it_did(kept: Kept, tmp_path: Path) -> None:
