@@ -42,7 +42,8 @@ def trip(key: int, started: int, ended: int | None) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     bench = Bench(tmp_path_factory.mktemp("commits"), {"public.trips": TRIPS})
-    bench.tracked["trips"] = Tracked(days=("ended",))
+    # As for marts of which one follows the partitions, and one the other column.
+    bench.tracked["trips"] = Tracked(days=("ended",), by_partition=True)
     return bench
 
 
