@@ -101,7 +101,7 @@ def test_main(table: Table, case: str) -> None:
 def test_a_mart_that_has_never_been_computed(table: Table) -> None:
     # The first snapshots have expired.
     later = with_metadata(table, snapshots=table.metadata.snapshots[2:])
-    ages = {"keep_snapshots": "7d", "keep_for_marts": "7d"}
+    ages: dict[str, Any] = {"keep_snapshots": "7d", "keep_for_marts": "7d"}
     assert gone(later, consumed=(None, 3), keep_commits=2, **ages) == []
     assert gone(later, consumed=(3,), keep_commits=2, **ages) == [0, 1, 2]
     assert gone(later, consumed=(None,), keep_commits=2, max_snapshots=4, **ages) == [0]
