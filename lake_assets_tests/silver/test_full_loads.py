@@ -131,7 +131,7 @@ def test_a_failed_reload_leaves_the_table(bench: Callable[..., Bench], dms: Dms)
     error = lake.turn()["items"].error
     assert isinstance(error, TableStopped)
     assert "LOAD00000002.parquet" in str(error)
-    assert "full-load public.items --reload" in str(error)
+    assert "have DMS reload the table" in str(error)
     assert lake.rows() == before
 
     assert lake.location is not None
