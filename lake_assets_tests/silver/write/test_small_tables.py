@@ -119,12 +119,16 @@ def test_partitions_are_rewritten_while_they_are_few(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A row that changes its partition leaves the former one, and a partition without rows has no file."""
-    items = SmallTable(tmp_path, ITEMS | {"partition_by": ["id"]})
+    items = SmallTable(tmp_path, ITEMS | {"partition_by": ["v", "id"]})
     items.load(1, 2, 3)
     batch = items.apply(("U", 1), ("D", 2), ("I", 4))
     assert (batch.strategy, batch.rows, batch.rows_removed, batch.rows_written) == ("rewrite", 3, 2, 2)
     assert items.bench.summary()["total-data-files"] == "3"
     assert items.bench.summary()["total-position-deletes"] == "0"
+    partitions = {
+        tuple(file["partition"].values()) for file in items.bench.table().inspect.files().to_pylist()
+    }
+    assert partitions == {("new", 1), ("old", 3), ("new", 4)}
     monkeypatch.setattr(batch_context, "MOST_FILES", 2)
     assert chosen(items) == ("delete_and_append", f"the table has partitions and 3 files{FORESEEN}")
 
