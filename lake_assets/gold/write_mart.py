@@ -203,10 +203,8 @@ def _commit(
             current_attempt.delete_matching(frame.select(*map(quoted, store.key)), _same_key(store.key))
         elif store.mode is Mode.DIFFERENCE and planned is not None:
             frame = _delete_changed(current_attempt, frame, store.key)
-        if computed.few_rows and store.partitions is None:
-            frame = frame.coalesce(1)
         of_run = {RUN: computed.run_id} if computed.run_id else {}
-        writer = current_attempt.writer(frame, {**computed.properties, **of_run})
+        writer = current_attempt.writer(frame, {**computed.properties, **of_run}, one_task=computed.few_rows)
         rows = store.partitions
         if store.mode is not Mode.OVERWRITE:
             writer.append()

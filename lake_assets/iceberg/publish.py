@@ -88,9 +88,16 @@ class Attempt:
         nothing = self._spark.table(self.table).filter(F.lit(False))
         self.writer(nothing, properties).append()
 
-    def writer(self, frame: DataFrame, properties: Mapping[str, str]) -> DataFrameWriterV2:
-        """A writer of the frame to the branch; its commit will have the properties in its summary."""
+    def writer(
+        self, frame: DataFrame, properties: Mapping[str, str], *, one_task: bool = False
+    ) -> DataFrameWriterV2:
+        """A writer of the frame to the branch; its commit will have the properties in its summary.
+        `one_task`: for few rows; they need no shuffle to leave one file for each partition."""
+        if one_task:
+            frame = frame.coalesce(1)
         writer = frame.writeTo(self.address).option("check-nullability", False)
+        if one_task:
+            writer = writer.option("distribution-mode", "none")
         # By default, a task keeps a file open for each partition that it meets: 1,000 of them needed more than 1 GB.
         # Sorted by partition, it has one, and is faster from some hundred partitions on.
         writer = writer.option("fanout-enabled", False)

@@ -28,12 +28,14 @@ from lake_assets.silver.table.position import Position
 from lake_assets.silver.table.row_count import RowCounts, row_count_problem
 from lake_assets.silver.table.targets import Target
 from lake_assets.silver.write.batch import BatchResult, Written
-from lake_assets.silver.write.batch_context import BatchContext
+from lake_assets.silver.write.batch_context import SMALL_ROWS, BatchContext
 from lake_assets.silver.write.batch_reader import BatchReader
 from lake_assets.spark.checkpoint import Observed
 from lake_assets.spark.sql import Sql, quoted, sql
 
 LONGS = 2**63
+FEW_WRITTEN = 10_000
+"""Rows that one task writes."""
 
 
 class Unforeseen(Exception):
@@ -257,7 +259,11 @@ def write_final_commit(
     if written.images is None:
         current.write_nothing(properties)
         return
-    writer = current.writer(in_table_columns(written.images, context.target), properties)
+    is_small = (
+        context.position.rows <= SMALL_ROWS if written.kept is not None else written.rows <= FEW_WRITTEN
+    )
+    rows = in_table_columns(written.images, context.target)
+    writer = current.writer(rows, properties, one_task=is_small)
     if written.is_whole:
         writer.overwrite(F.lit(True))
     else:

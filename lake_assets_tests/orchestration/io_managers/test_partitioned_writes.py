@@ -148,8 +148,8 @@ def test_a_write_that_fails_shows_nothing_and_is_repeated(
 
     make_writer = Attempt.writer
 
-    def failing_writer(*given: Any) -> Any:
-        writer: Any = make_writer(*given)
+    def failing_writer(*given: Any, **chosen: Any) -> Any:
+        writer: Any = make_writer(*given, **chosen)
         return SimpleNamespace(
             append=lambda: fail(writer.append()),
             overwrite=lambda condition: fail(writer.overwrite(condition)),

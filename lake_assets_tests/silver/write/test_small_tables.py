@@ -16,7 +16,7 @@ from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.apply import apply_batch as apply
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
 from lake_assets.silver.table.targets import Tracked
-from lake_assets.silver.write import batch_context
+from lake_assets.silver.write import batch_context, commit
 from lake_assets.silver.write.current import foreseen, rewrite
 from lake_assets_tests.helpers.files.dms_files import cdc_file
 from lake_assets_tests.helpers.lakes.small_table import ITEMS, NAME, NEVER, SmallTable
@@ -83,7 +83,7 @@ def test_a_strategy_that_a_command_forces(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forced: Strategy
 ) -> None:
     monkeypatch.setattr(batch_context, "SMALL_ROWS", 2 if forced is Strategy.REWRITE else 100)
-    monkeypatch.setattr(rewrite, "SMALL_ROWS", 2)
+    monkeypatch.setattr(commit, "SMALL_ROWS", 2)
     items = SmallTable(tmp_path)
     items.load(1, 2, 3)
     assert chosen(items)[0] != forced

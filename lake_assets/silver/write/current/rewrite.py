@@ -14,7 +14,7 @@ from lake_assets.config import Strategy
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.changes.key_states import broadcast_if_few
 from lake_assets.silver.write.batch import Written
-from lake_assets.silver.write.batch_context import SMALL_ROWS, BatchContext
+from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.commit import in_table_columns, on_branch, same_key
 from lake_assets.spark.checkpoint import Observed
 
@@ -29,7 +29,7 @@ def rewritten(context: BatchContext, current: Attempt, keys: DataFrame, written:
         written,
         strategy=Strategy.REWRITE,
         reason=context.why_rewritten,
-        images=rows.coalesce(1) if context.position.rows <= SMALL_ROWS else rows,
+        images=rows,
         is_whole=True,
         kept=observed,
     )
