@@ -19,6 +19,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from lake_assets.config import parse_column
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
+from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
 from lake_assets.iceberg.file_io.table_rows import rows, values
 from lake_assets.iceberg.ops_maintenance import maintain_small_table
 from lake_assets.iceberg.table_io import current_snapshot
@@ -89,7 +90,7 @@ class OpsTable(Generic[T]):
         table = self._refresh()
         new = list(decide(self._parsed))
         if new:
-            (table or self._create()).append(self._as_arrow(new))
+            append_rows(table or self._create(), self._as_arrow(new))
         return new
 
     def _replace_once(self, decide: Callable[[T], Sequence[Row]]) -> None:
@@ -98,7 +99,7 @@ class OpsTable(Generic[T]):
         if table is not None and _python_rows(table):
             table.overwrite(new)
         elif new.num_rows:
-            (table or self._create()).append(new)
+            append_rows(table or self._create(), new)
         if table is not None and len(table.metadata.snapshots) > MOST_REPLACED:
             maintain_small_table(table)
 

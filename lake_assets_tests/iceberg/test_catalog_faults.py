@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 import yaml
+from pyiceberg.catalog import glue
 from pyiceberg.exceptions import NoSuchTableError
 
 from lake_assets.config import S3Config
@@ -127,7 +128,11 @@ def test_glue_without_credentials(tmp_path: Path, s3: S3Config, capsys: pytest.C
 
 
 @pytest.mark.usefixtures("nobody")
-def test_glue_that_is_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_glue_that_is_down(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Ten of them take half a minute. PyIceberg's property for it takes no number from a file.
+    monkeypatch.setattr(glue, "MAX_RETRIES", 1)
     catalog = {
         "type": "glue",
         "glue.endpoint": f"http://127.0.0.1:{free_port()}",

@@ -5,17 +5,21 @@ from pathlib import Path
 from uuid import UUID
 
 import pyarrow as pa
+import pyiceberg.table
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import InputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.table.update import TableUpdate, update_table_metadata
 
 from lake_assets.config import CatalogConfig
 from lake_assets.iceberg import metadata_cache
 from lake_assets.iceberg.catalog import open_catalog
+from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
 from lake_assets.iceberg.metadata_cache import MetadataCache
+from lake_assets.iceberg.table_io import current_snapshot, summary
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -115,3 +119,23 @@ def test_another_pyiceberg_reads_again(
     metadata_cache.keep_parsed_metadata()
     assert metadata_cache._installed == [False]
     assert caplog.text.count("each load reads it again") == 1
+
+
+def test_an_append_computes_metadata_once_for_each_change(
+    config: CatalogConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = open_catalog(config)
+    catalog.create_namespace("ns")
+    table = catalog.create_table("ns.t", SCHEMA)
+    computed: list[object] = []
+
+    def counting(base: TableMetadata, updates: tuple[TableUpdate, ...]) -> TableMetadata:
+        computed.append(updates)
+        return update_table_metadata(base, updates)
+
+    monkeypatch.setattr(pyiceberg.table, "update_table_metadata", counting)
+    append_rows(table, pa.table({"id": [1]}))
+    append_rows(table, pa.table({"id": [2]}))
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2]
+    assert [len(table.metadata.snapshots), summary(current_snapshot(table))["total-records"]] == [2, "2"]
+    assert len(computed) == 4

@@ -31,6 +31,7 @@ from lake_assets.bronze.log.log_record import LOG_SCHEMA, LoggedFile, NewFile, a
 from lake_assets.bronze.log.log_view import FIRST_OFFSET, LogView, scan
 from lake_assets.errors import LakeError
 from lake_assets.iceberg.catalog import ensure_namespace
+from lake_assets.iceberg.file_io.pyiceberg_private import append_rows
 from lake_assets.iceberg.ops_table import NAMESPACE, PROPERTIES
 from lake_assets.spark.causes import disk_full, root_cause
 from lake_assets.storage.stored_object import NotLogged
@@ -255,7 +256,7 @@ class FileLog:
                 if proposed:
                     try:
                         with _room():
-                            table.append(to_arrow(proposed))
+                            append_rows(table, to_arrow(proposed))
                     except CommitStateUnknownException:
                         unsure = proposed
                         raise

@@ -1,16 +1,42 @@
 """What the lake uses of PyIceberg without a public name or setting: no other module does.
 
-A release of PyIceberg may move or change any of it. Then the lake reads metadata files again and again, and writes with
-more requests, by PyIceberg's own way. Only files of the lake's own file access are concerned: the catalogs that others
-open in this process keep PyIceberg's behaviour. Not here: the cache (`metadata_cache.py`), the file access
-(`local_io.py`, `s3_io.py`).
+A release of PyIceberg may move or change any of it. Then `append_rows` fails, and the lake reads metadata files again
+and again, and writes with more requests, by PyIceberg's own way. Only files of the lake's own file access are
+concerned: the catalogs that others open in this process keep PyIceberg's behaviour. Not here: the cache
+(`metadata_cache.py`), the file access (`local_io.py`, `s3_io.py`).
 """
 
 import logging
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
+
 logger = logging.getLogger(__name__)
+
+
+class _AppendTransaction(Transaction):
+    """Computes the table's metadata once for each change of the transaction. PyIceberg computes and copies all of it
+    each of the twenty times that an append looks at a part of it: half of the append's time."""
+
+    _of: tuple[object, object] = (None, None)
+    _known: TableMetadata
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        base, updates = self._table.metadata, self._updates
+        if self._of[0] is not base or self._of[1] is not updates:
+            self._of, self._known = (base, updates), super().table_metadata
+        return self._known
+
+
+def append_rows(table: Table, rows: pa.Table) -> None:
+    """Appends the rows as `Table.append` does, and with its errors."""
+    with _AppendTransaction(table) as transaction:
+        transaction.append(rows)
+
 
 OWN = "_of_a_lake"
 """An attribute of the files of the lake's own file access."""

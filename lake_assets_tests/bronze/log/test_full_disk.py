@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
+from lake_assets.bronze.log import file_log
 from lake_assets.config.config_file import load_lake
 from lake_assets.silver.apply.engine import apply_tables
 from lake_assets.storage.stored_object import NotLogged
@@ -82,15 +84,11 @@ def test_what_is_logged_is_applied_all_the_same(
     bench.look()
     bench.put_text("public/others/LOAD00000001.csv", HEADER, ROW)
 
-    append = Table.append
-
-    def full(table: Table, *given: object, **more: object) -> None:
-        if table.name()[-1] == "bronze_files":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        append(table, *given, **more)  # type: ignore[arg-type]
+    def full(table: Table, rows: pa.Table) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
-        patched.setattr(Table, "append", full)
+        patched.setattr(file_log, "append_rows", full)
         with pytest.raises(NotLogged, match=r"is full \(.*No space left on device.*make room"):
             bench.look()
         results = {done.target.name: done for done in apply_tables(bench.lake.runtime, bench.lake.targets)}
