@@ -4,6 +4,7 @@ Here: which tables, and what could go wrong by rewriting. Not here: histories, w
 (`test_random_histories.py`, `soak/`).
 """
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from lake_assets.config import Strategy
 from lake_assets.errors import RowCountMismatch
 from lake_assets.iceberg.publish import Attempt
 from lake_assets.silver.apply import apply_batch as apply
+from lake_assets.silver.changes import last_changes
 from lake_assets.silver.table.position import LOG_OFFSET, TOUCHED_DAYS
 from lake_assets.silver.table.targets import Tracked
 from lake_assets.silver.write import batch_context, commit
 from lake_assets.silver.write.current import foreseen, rewrite
-from lake_assets_tests.helpers.files.dms_files import cdc_file
+from lake_assets_tests.helpers.files.dms_files import Clock, cdc_file, load_file
+from lake_assets_tests.helpers.lakes.bench import Bench
 from lake_assets_tests.helpers.lakes.small_table import ITEMS, NAME, NEVER, SmallTable
 
 pytestmark = pytest.mark.spark
@@ -51,6 +54,36 @@ def test_one_file_however_many_batches(spark: SparkSession, tmp_path: Path) -> N
         assert items.apply(("U", number), ("I", 100 + number)).strategy == "rewrite"
     assert items.bench.summary()["total-data-files"] == "1"
     assert items.bench.summary()["total-position-deletes"] == "0"
+
+
+@pytest.mark.parametrize("most", [1_000, 0], ids=["in the plan", "joined"])
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("long", [2**63 - 1, -(2**63), 0, 7]),
+        ("int", [2**31 - 1, -(2**31), 0, 7]),
+        ("string", ["it's", 'a "b" \\', "%_", "Ünï\n"]),
+        ("date", [date(2026, 3, 1), date(1970, 1, 1), date(1, 1, 1), date(9999, 12, 31)]),
+    ],
+)
+def test_keys_of_every_kind_are_replaced(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    keys: list[Any],
+    most: int,
+) -> None:
+    monkeypatch.setattr(last_changes, "MOST_IN_PLAN", most)
+    columns = {"id": f"{kind} not null", "v": "string"}
+    bench, clock = Bench(tmp_path, {NAME: {"columns": columns, "primary_key": ["id"]}}), Clock()
+    bench.put(load_file(NAME, [{"id": key, "v": "old"} for key in keys]))
+    bench.apply()
+    changes = [("U", keys[0]), ("D", keys[1]), ("D", keys[2]), ("I", keys[2])]
+    bench.put(cdc_file(NAME, clock.now, [clock.change(op, {"id": key, "v": "new"}) for op, key in changes]))
+    (batch,) = bench.apply()["items"]
+    assert (batch.strategy, batch.rows_removed, batch.rows) == ("rewrite", 3, 3)
+    assert bench.rows() == bench.truth()
 
 
 def test_which_tables_are_marked(

@@ -86,7 +86,7 @@ def replace_foreseen_keys(
         present=counts.present,
     )
     if rewrites:
-        return rewritten(context, current, last.keys_in(context.spark), written)
+        return rewritten(context, current, last.few_keys or last.keys_in(context.spark), written)
     return written if deletes else replace(written, strategy="append", reason=NO_KEY)
 
 

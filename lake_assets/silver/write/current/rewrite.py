@@ -6,6 +6,7 @@ batch's keys (`foreseen.py`, `upsert.py`).
 """
 
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -17,26 +18,38 @@ from lake_assets.silver.write.batch import Written
 from lake_assets.silver.write.batch_context import BatchContext
 from lake_assets.silver.write.commit import in_table_columns, on_branch, same_key
 from lake_assets.spark.checkpoint import Observed
+from lake_assets.spark.sql import quoted
 
 
-def rewritten(context: BatchContext, current: Attempt, keys: DataFrame, written: Written) -> Written:
-    """The same batch, whose images replace the rows of the keys, as the commit of the whole table."""
+def rewritten(
+    context: BatchContext, current: Attempt, keys: DataFrame | list[Any], written: Written
+) -> Written:
+    """The same batch, whose images replace the rows of the keys, as the commit of the whole table. `keys` may be a list
+    if the table's key has one column."""
     assert written.images is not None, "the new rows of the keys"
-    kept, observed = kept_rows(context, current, broadcast_if_few(keys, written.keys))
+    if not isinstance(keys, list):
+        keys = broadcast_if_few(keys, written.keys)
+    kept, observed = kept_rows(context, current, keys)
     new = in_table_columns(written.images, context.target)
-    rows = in_table_columns(kept, context.target).union(new)
     return replace(
         written,
         strategy=Strategy.REWRITE,
         reason=context.why_rewritten,
-        images=rows,
+        images=in_table_columns(kept, context.target).union(new),
         is_whole=True,
         kept=observed,
     )
 
 
-def kept_rows(context: BatchContext, current: Attempt, keys: DataFrame) -> tuple[DataFrame, Observed]:
+def kept_rows(
+    context: BatchContext, current: Attempt, keys: DataFrame | list[Any]
+) -> tuple[DataFrame, Observed]:
     """The rows that have none of the keys, and their number once they have been computed."""
     observed = Observed()
-    rows = on_branch(context, current).join(keys.alias("k"), same_key(context.target), "left_anti")
+    rows = on_branch(context, current)
+    if isinstance(keys, list):
+        is_replaced = F.col(quoted("t", context.target.key[0])).isin(keys)
+        rows = rows.filter(~F.coalesce(is_replaced, F.lit(False)))
+    else:
+        rows = rows.join(keys.alias("k"), same_key(context.target), "left_anti")
     return observed.on(rows, F.count(F.lit(1)).alias("rows")), observed
