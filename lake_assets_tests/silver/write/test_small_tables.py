@@ -56,6 +56,31 @@ def test_one_file_however_many_batches(spark: SparkSession, tmp_path: Path) -> N
     assert items.bench.summary()["total-position-deletes"] == "0"
 
 
+@pytest.mark.parametrize("sections", [{}, NEVER], ids=["rewritten", "marked"])
+def test_one_task_writes_few_rows_of_few_changes(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sections: dict[str, Any]
+) -> None:
+    """It may read the changes while it writes."""
+    items = SmallTable(tmp_path, **sections)
+    items.load(1, 2)
+    asked: list[bool] = []
+    writer = Attempt.writer
+
+    def noting(*given: Any, one_task: bool = False) -> Any:
+        asked.append(one_task)
+        return writer(*given, one_task=one_task)
+
+    monkeypatch.setattr(Attempt, "writer", noting)
+    items.apply(("U", 1), ("U", 2))
+    assert asked.pop() is True
+    monkeypatch.setattr(commit, "SMALL_ROWS", 3)
+    items.apply(("U", 1), ("U", 2), ("U", 1), ("U", 2))
+    assert asked.pop() is False
+    monkeypatch.setattr(commit, "FEW_WRITTEN", 1)
+    items.apply(("U", 1), ("U", 2))
+    assert asked.pop() is (not sections), "a rewrite is bounded by the table's rows"
+
+
 @pytest.mark.parametrize("most", [1_000, 0], ids=["in the plan", "joined"])
 @pytest.mark.parametrize(
     ("kind", "keys"),
