@@ -33,7 +33,7 @@ class ShownMart:
     name: str
     title: str
     by: str
-    newest_day: bool
+    of_full_day: bool
     columns: tuple[str, ...]
 
 
@@ -47,7 +47,7 @@ SHOWN = (
     ),
     ShownMart(
         "station_daily",
-        "station_daily: most minutes empty on the last day",
+        "station_daily: most minutes empty on the last full day",
         "minutes_empty",
         True,
         (
@@ -62,7 +62,7 @@ SHOWN = (
     ),
     ShownMart(
         "trip_revenue_daily",
-        "trip_revenue_daily: highest revenue on the last day",
+        "trip_revenue_daily: highest revenue on the last full day",
         "revenue",
         True,
         ("day", "district", "trips", "revenue", "distance_km"),
@@ -163,12 +163,14 @@ def source_masks(lake: LakeConfig) -> SourceMasks:
 
 
 def top_rows(
-    catalog: Catalog, identifier: str, by: str, count: int, newest_day: bool
+    catalog: Catalog, identifier: str, by: str, count: int, of_full_day: bool
 ) -> list[dict[str, Any]]:
-    """The `count` rows of a mart with the highest `by`; with `newest_day` those of its last day only."""
+    """The `count` rows of a mart with the highest `by`; with `of_full_day` those of the last day that is over."""
     table = load_table(catalog, identifier)
     rows: list[dict[str, Any]] = table.scan().to_arrow().to_pylist() if table is not None else []
-    if newest_day and rows:
-        last = max(row["day"] for row in rows)
-        rows = [row for row in rows if row["day"] == last]
+    if of_full_day and rows:
+        # Shortly after midnight, a day under way has almost no rows.
+        days = sorted({row["day"] for row in rows})
+        chosen = days[-2] if len(days) > 1 else days[-1]
+        rows = [row for row in rows if row["day"] == chosen]
     return sorted(rows, key=lambda row: (row[by] is not None, row[by]), reverse=True)[:count]

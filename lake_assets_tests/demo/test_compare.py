@@ -1,7 +1,9 @@
 """The comparison finds every kind of difference, and nothing where there is none."""
 
 import hmac
+from datetime import date
 from decimal import Decimal
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,6 +12,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 from lake_assets.demo.compare import compare_with_source, source_rows
+from lake_assets.demo.demo_commands import top_rows
 from lake_assets.demo.dms.dms_parquet import arrow_type
 from lake_assets.demo.replay import replay_files
 from lake_assets.demo.source.bike_schema import TABLES
@@ -148,3 +151,14 @@ def test_five_examples_at_most(catalog, arrow, small):
 def test_no_database(tmp_path):
     with pytest.raises(FileNotFoundError):
         source_rows(tmp_path / "none.db")
+
+
+def test_the_rows_that_the_demonstration_shows_are_of_a_day_that_is_over(catalog):
+    days = [date(2026, 3, 1), date(2026, 3, 2), date(2026, 3, 2), date(2026, 3, 3)]
+    rows = pa.table({"day": days, "trips": [9, 1, 5, 7]})
+    catalog.create_table("silver.mart", rows.schema).append(rows.slice(0, 1))
+    shown = partial(top_rows, catalog, "silver.mart", "trips", 2)
+    assert [row["trips"] for row in shown(True)] == [9], "there is no other day"
+    catalog.load_table("silver.mart").overwrite(rows)
+    assert [row["trips"] for row in shown(True)] == [5, 1]
+    assert [row["trips"] for row in shown(False)] == [9, 7]
