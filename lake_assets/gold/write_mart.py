@@ -204,8 +204,10 @@ def _commit(
         elif store.mode is Mode.DIFFERENCE and planned is not None:
             frame = _delete_changed(current_attempt, frame, store.key)
         of_run = {RUN: computed.run_id} if computed.run_id else {}
-        writer = current_attempt.writer(frame, {**computed.properties, **of_run}, one_task=computed.few_rows)
         rows = store.partitions
+        # Few rows that are read may give many partitions.
+        one_task = computed.few_rows and rows is None
+        writer = current_attempt.writer(frame, {**computed.properties, **of_run}, one_task=one_task)
         if store.mode is not Mode.OVERWRITE:
             writer.append()
         elif rows is None or table is None or planned is None or rows.are_whole_files(table, computed.types):
