@@ -118,8 +118,15 @@ class OpsTable(Generic[T]):
         return pa.Table.from_pylist(rows, schema=self._schema.as_arrow())
 
     def _create(self) -> Table:
+        """The new table. Raises CommitFailedException if another process has created it meanwhile, with rows that
+        `decide` has not seen: an append to it would find no conflict."""
         ensure_namespace(self._catalog, NAMESPACE)
-        return self._catalog.create_table_if_not_exists(self._identifier, self._schema, properties=PROPERTIES)
+        table = self._catalog.create_table_if_not_exists(
+            self._identifier, self._schema, properties=PROPERTIES
+        )
+        if current_snapshot(table) is not None:
+            raise CommitFailedException(f"{self._identifier}: another process appended first")
+        return table
 
     def _refresh(self) -> Table | None:
         try:

@@ -85,6 +85,24 @@ def test_an_append_meanwhile_is_not_lost(catalog: Catalog) -> None:
     assert opened(catalog).parsed() == list(range(26))
 
 
+@pytest.mark.parametrize("change", ["append", "replace"])
+def test_the_first_rows_of_two_processes_are_decided_one_after_the_other(
+    catalog: Catalog, change: str
+) -> None:
+    """As two processes that apply a new lake's first files each write the first contract of a table."""
+    seen: list[list[int]] = []
+
+    def first_of_both(known: list[int]) -> list[Row]:
+        seen.append(known)
+        if len(seen) == 1:
+            getattr(opened(catalog), change)(lambda known: [{"n": 1}])
+        return [] if known else [{"n": 1}]
+
+    opened(catalog).append(first_of_both)
+    assert seen == [[], [1]]
+    assert opened(catalog).parsed() == [1]
+
+
 def test_former_findings_are_forgotten(catalog: Catalog) -> None:
     """A finding that is noted again and again does not make the table grow; the newest of each subject stays."""
     noted = Findings(catalog)
