@@ -1,4 +1,4 @@
-"""The comparison finds every kind of difference, and nothing where there is none."""
+"""What the demonstration shows in the end: every kind of difference, none where there is none, rows of marts."""
 
 import hmac
 from datetime import date

@@ -16,28 +16,6 @@ from pyiceberg.table.metadata import TableMetadata
 
 logger = logging.getLogger(__name__)
 
-
-class _AppendTransaction(Transaction):
-    """Computes the table's metadata once for each change of the transaction. PyIceberg computes and copies all of it
-    each of the twenty times that an append looks at a part of it: half of the append's time."""
-
-    _of: tuple[object, object] = (None, None)
-    _known: TableMetadata
-
-    @property
-    def table_metadata(self) -> TableMetadata:
-        base, updates = self._table.metadata, self._updates
-        if self._of[0] is not base or self._of[1] is not updates:
-            self._of, self._known = (base, updates), super().table_metadata
-        return self._known
-
-
-def append_rows(table: Table, rows: pa.Table) -> None:
-    """Appends the rows as `Table.append` does, and with its errors."""
-    with _AppendTransaction(table) as transaction:
-        transaction.append(rows)
-
-
 OWN = "_of_a_lake"
 """An attribute of the files of the lake's own file access."""
 
@@ -81,3 +59,24 @@ def plain_s3(properties: dict[str, str], netloc: str | None) -> Any:
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
     return PyArrowFileIO(properties)._initialize_s3_fs(netloc)
+
+
+class _AppendTransaction(Transaction):
+    """Computes the table's metadata once for each change of the transaction. PyIceberg computes and copies all of it
+    each of the twenty times that an append looks at a part of it: half of the append's time."""
+
+    _known: tuple[object, object, TableMetadata] | None = None
+    """The table's metadata and the changes, and the metadata with the changes."""
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        base, updates, known = self._table.metadata, self._updates, self._known
+        if known is None or known[0] is not base or known[1] is not updates:
+            known = self._known = base, updates, super().table_metadata
+        return known[2]
+
+
+def append_rows(table: Table, rows: pa.Table) -> None:
+    """Appends the rows as `Table.append` does, and with its errors."""
+    with _AppendTransaction(table) as transaction:
+        transaction.append(rows)

@@ -35,7 +35,7 @@ from lake_assets.spark.sql import Sql, quoted, sql
 
 LONGS = 2**63
 FEW_WRITTEN = 10_000
-"""Rows that one task writes."""
+"""The most rows that one task writes, except in a rewrite."""
 
 
 class Unforeseen(Exception):

@@ -27,9 +27,7 @@ def rewritten(
     """The same batch, whose images replace the rows of the keys, as the commit of the whole table. `keys` may be a list
     if the table's key has one column."""
     assert written.images is not None, "the new rows of the keys"
-    if not isinstance(keys, list):
-        keys = broadcast_if_few(keys, written.keys)
-    kept, observed = kept_rows(context, current, keys)
+    kept, observed = kept_rows(context, current, keys, written.keys)
     new = in_table_columns(written.images, context.target)
     return replace(
         written,
@@ -42,14 +40,14 @@ def rewritten(
 
 
 def kept_rows(
-    context: BatchContext, current: Attempt, keys: DataFrame | list[Any]
+    context: BatchContext, current: Attempt, keys: DataFrame | list[Any], number: int
 ) -> tuple[DataFrame, Observed]:
-    """The rows that have none of the keys, and their number once they have been computed."""
+    """The rows that have none of the `number` keys, and their number once they have been computed."""
     observed = Observed()
     rows = on_branch(context, current)
     if isinstance(keys, list):
         is_replaced = F.col(quoted("t", context.target.key[0])).isin(keys)
         rows = rows.filter(~F.coalesce(is_replaced, F.lit(False)))
     else:
-        rows = rows.join(keys.alias("k"), same_key(context.target), "left_anti")
+        rows = rows.join(broadcast_if_few(keys, number).alias("k"), same_key(context.target), "left_anti")
     return observed.on(rows, F.count(F.lit(1)).alias("rows")), observed
