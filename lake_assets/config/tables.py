@@ -25,8 +25,22 @@ from lake_assets.config.dms import DmsSettings, DmsTask, OwnSettings
 from lake_assets.config.evolution import EarlierLayout, QuarantineLimits, SchemaChanges
 
 _PARTITION = re.compile(
-    r"(?P<time>day|month|year|hour)\((?P<of>\w+)\)|(?:bucket|truncate)\([1-9]\d*,\s*(?P<by>\w+)\)|(?P<same>\w+)"
+    r"(?P<time>day|month|year|hour)\((?P<of>\w+)\)|(?P<counted>bucket|truncate)\([1-9]\d*,\s*(?P<by>\w+)\)|(?P<same>\w+)"
 )
+_TIMESTAMPS = ("timestamp", "timestamptz")
+_DATES = (*_TIMESTAMPS, "date")
+_TRUNCATED = ("int", "long", "decimal", "string", "binary", "uuid", "json", "time")
+# No double: Spark sorts 0.0 and -0.0 as equal, and Iceberg takes them as two partitions and refuses to go back to one.
+_PARTITIONED = {
+    "hour": _TIMESTAMPS,
+    "day": _DATES,
+    "month": _DATES,
+    "year": _DATES,
+    "truncate": _TRUNCATED,
+    "bucket": (*_TRUNCATED, *_DATES),
+    "identity": (*_TRUNCATED, *_DATES, "boolean"),
+}
+"""The types of columns that each partition transform takes."""
 
 
 def _partition_mistake(entry: str, types: dict[str, str]) -> str | None:
@@ -37,8 +51,8 @@ def _partition_mistake(entry: str, types: dict[str, str]) -> str | None:
     column = match["of"] or match["by"] or match["same"]
     if column not in types:
         return f"{entry} names {column}, which columns does not have{did_you_mean(column, types)}"
-    allowed = ("timestamp", "timestamptz") + (() if match["time"] == "hour" else ("date",))
-    if match["time"] and types[column] not in allowed:
+    allowed = _PARTITIONED[match["time"] or match["counted"] or "identity"]
+    if types[column].partition("(")[0] not in allowed:
         return (
             f"{entry} needs a column of type {' or '.join(allowed)}, and {column} is of type {types[column]}"
         )

@@ -99,6 +99,8 @@ def test_columns_survive_a_round_trip():
 
 # --- tables
 
+PARTITIONED = {**COLUMNS, "price": "decimal(9, 2)", "active": "boolean", "ratio": "double"}
+
 
 @pytest.mark.parametrize(
     "entry",
@@ -110,11 +112,13 @@ def test_columns_survive_a_round_trip():
         "bucket(16, id)",
         "bucket(4,name)",
         "truncate(3, name)",
+        "truncate(10, price)",
         "name",
+        "active",
     ],
 )
 def test_partition(entry):
-    assert table(partition_by=[entry]).partition_by == (entry,)
+    assert table(columns=PARTITIONED, partition_by=[entry]).partition_by == (entry,)
 
 
 @pytest.mark.parametrize(
@@ -128,11 +132,15 @@ def test_partition(entry):
         ("other", "names other, which columns does not have"),
         ("day(name)", "needs a column of type timestamp or timestamptz or date, and name is of type string"),
         ("hour(day)", "needs a column of type timestamp or timestamptz, and day is of type date"),
+        ("ratio", "and ratio is of type double"),
+        ("bucket(4, ratio)", "and ratio is of type double"),
+        ("bucket(4, active)", "and active is of type boolean"),
+        ("truncate(3, at)", "and at is of type timestamp"),
     ],
 )
 def test_no_partition(entry, reason):
     with pytest.raises(ValidationError, match="partition") as caught:
-        table(partition_by=[entry])
+        table(columns=PARTITIONED, partition_by=[entry])
     assert reason in str(caught.value)
 
 
