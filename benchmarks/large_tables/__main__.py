@@ -8,7 +8,7 @@ from argparse import Namespace
 
 from benchmarks.large_tables.bench import Bench, assert_same, opened, options
 from benchmarks.large_tables.contenders import Contender, Floor, Product, TextbookMerge
-from benchmarks.large_tables.further import further
+from benchmarks.large_tables.further import MOST_FILES, further
 from benchmarks.large_tables.workloads import WORKLOADS, Source, Workload
 
 LOAD = "full load"
@@ -34,6 +34,8 @@ def measure(bench: Bench, given: Namespace) -> None:
         figures = [own, other, other / own, least, own / least, *more]
         cells = [workload.name, *(f"{figure:.2f}" for figure in figures), product.stages()]
         print(f"| {' | '.join(cells)} |", flush=True)
+    if given.all:
+        print(f"\nAWS per file: for more than {MOST_FILES} files, an estimate from the first {MOST_FILES}.")
     assert_same({each.name: each.rows(bench.spark) for each in contenders}, len(source.alive))
     print(f"\nEvery table has the same {len(source.alive):,} rows.")
 

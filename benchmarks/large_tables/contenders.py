@@ -3,6 +3,7 @@
 Here: one class for each. Not here: further ones (`further.py`), the files (`workloads.py`), the times (`bench.py`).
 """
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -51,6 +52,11 @@ UPDATE, INSERT = update(COLUMNS), insert(tuple(COLUMNS))
 
 class TooSlow(Exception):
     """The contender was not measured. Its table is up to date."""
+
+    def __init__(self, estimate: float = math.nan) -> None:
+        """`estimate`: seconds that it would take."""
+        super().__init__()
+        self.estimate = estimate
 
 
 class Contender(Protocol):

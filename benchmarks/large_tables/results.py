@@ -55,8 +55,14 @@ class Measured:
         snapshots = sum(_is_snapshot(path) for path in new)
         return cls(seconds, processor, files, snapshots, sum(after[path] for path in new), changes)
 
+    @classmethod
+    def estimated(cls, seconds: float) -> Self:
+        """Of a contender that is too slow to be measured."""
+        return cls(seconds, math.nan, 0, 0, 0, 0)
 
-NOT_MEASURED = Measured(math.nan, math.nan, 0, 0, 0, 0)
+    @property
+    def is_estimate(self) -> bool:
+        return math.isnan(self.processor)
 
 
 def sizes(folder: Path) -> dict[Path, int]:
@@ -98,7 +104,7 @@ class Results:
         self._batches[workload, contender].append(batch)
 
     def seconds(self, workload: str, contender: str) -> float:
-        """The median; not a number if it was not measured."""
+        """The median, also of estimates; not a number if there is none."""
         return statistics.median(batch.seconds for batch in self._batches[workload, contender])
 
     def ratio(self, workload: str, contender: str) -> float:
@@ -110,7 +116,7 @@ class Results:
 
     def figures(self) -> list[dict[str, Any]]:
         """For each workload and contender, this package first; without those that were not measured."""
-        measured = [key for key in self._batches if not math.isnan(self.seconds(*key))]
+        measured = [key for key, batches in self._batches.items() if not batches[0].is_estimate]
         workloads = list(dict.fromkeys(workload for workload, _ in measured))
         measured.sort(key=lambda key: (workloads.index(key[0]), key[1] != PRODUCT))
         return [self._figures(*key) for key in measured]
