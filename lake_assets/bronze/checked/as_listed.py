@@ -1,7 +1,8 @@
 """Whether files are still as they were before this process looked at them.
 
-A look at a file's keys decides how its rows are written. Spark reads the file later, and in between it may have been
-written again. Here: that. Not here: files that are gone (`bronze/scan/vanished.py`), the look (`checked_files.py`).
+A look at a file's keys decides how its rows are written. Spark reads the file later, and it may have been written again
+in between. Here: listing the files again. Not here: files that are gone (`bronze/scan/vanished.py`), the look
+(`checked_files.py`).
 """
 
 from collections import defaultdict
@@ -14,7 +15,7 @@ from lake_assets.storage.object_store import ObjectStore, StoredObject
 
 
 def as_listed(store: ObjectStore, files: Iterable[LoggedFile]) -> frozenset[StoredObject]:
-    """The files as they are listed now. One that has been written again has another time, size or ETag. Raises
+    """The files as they are listed now. A file that was written again has another time, size or ETag. Raises
     StoreError."""
     groups: dict[tuple[str, FileKind], set[str]] = defaultdict(set)
     for file in files:

@@ -1,4 +1,4 @@
-"""A batch's files that Spark need not check: their figures, their keys, and the rows of those that are CSV.
+"""A batch's files that Spark need not check: their figures, their keys, and the rows of the CSV files.
 
 Here: which files, and looking at them. Not here: the look at one file (`parquet_values.py`, `staged_csv.py`), reading
 their rows with Spark (`bronze/reader/read_changes.py`).
@@ -23,9 +23,10 @@ from lake_assets.storage.object_store import ObjectStore
 from lake_assets.storage.spark_paths import spark_address
 
 AT_ONCE = 4
-"""Parquet files that are checked at the same time: of small files in a bucket, most of the time is the requests'."""
+"""Parquet files that are checked at the same time: for small files in a bucket, requests take most of the time."""
 MANY, TINY = 64, 4096
-"""Of MANY CSV files with fewer bytes on average, Arrow takes longer to begin each than `strict_rows.py` to read it."""
+"""If at least MANY CSV files have fewer than TINY bytes on average, `strict_rows.py` reads a file sooner than Arrow
+begins it."""
 
 
 def checked_files(
@@ -38,9 +39,9 @@ def checked_files(
     with_changes: bool = False,
     staging: Staging | None = None,
 ) -> tuple[list[CheckedFiles], list[StagedCsv]] | None:
-    """The files, if their operations, times and sequences are all usable, so that Spark need not check them; and
-    the rows of those that are CSV. None for other files. `staging`: where the rows of CSV files may be; None: nowhere.
-    Raises TableStopped when a file's columns do not fit the contract."""
+    """The checked files, whose operations, times and sequences are all usable, and the staged rows of the CSV files.
+    None if Spark has to check one of the files. `staging`: where the rows of CSV files may be; None: nowhere. Raises
+    TableStopped when a file's columns do not fit the contract."""
     key = table.key_types if with_changes else None
 
     def check(file: LoggedFile) -> CheckedFiles | None:
@@ -81,7 +82,7 @@ def checked_files(
 
 
 def are_tiny(files: Sequence[LoggedFile]) -> bool:
-    """Whether it takes less to read the files record by record than to begin each with Arrow."""
+    """Whether reading the files record by record is faster than beginning each with Arrow."""
     return len(files) >= MANY and sum(file.size for file in files) < len(files) * TINY
 
 
@@ -103,7 +104,7 @@ def _decodable(
         return None
     groups: dict[tuple[FileKind, Layout], list[LoggedFile]] = defaultdict(list)
     if table.mask:
-        return None  # what silver must not show, no other file may
+        return None  # other files must not have what silver must not show
     for file in files:
         layout = text_layout(name, file, table, dms)
         if layout is None:

@@ -1,6 +1,6 @@
 """The records of a CSV file as typed columns, by Arrow and without Spark.
 
-Spark takes five to ten times as much of the processor for it. Arrow accepts other spellings of some values than
+Spark takes five to ten times as much processor time. Arrow accepts other spellings of some values than
 `bronze/reader/casts.py`, so it decodes only files whose values are all spelled plainly, as nearly every file's are.
 Spark reads any other file, and names what is wrong with it. Here: decoding. Not here: which files are regular
 (`csv_structure.py`), what their operations, times and sequences must be (`dms_columns.py`), exact casts of every
@@ -31,16 +31,17 @@ BLOCK = 8 << 20
 _SHORTEST_TIME = len("2026-03-01 10:00:00")
 """Arrow also accepts a time without seconds."""
 _MOST_DIGITS = 38
-"""Of a decimal in 128 bits: Arrow does not see that more digits, also those of an exponent or scale, overflow."""
+"""The most digits of a 128-bit decimal. Arrow does not notice that more digits overflow, not even those of an exponent
+or a scale."""
 
 
 def may_be_decoded(file: LoggedFile, table: TableConfig, dms: DmsSettings) -> bool:
-    """Whether the file is regular, and its table of a kind whose texts have no further meaning."""
+    """Whether the file is a regular CSV file that Arrow can split, and none of its texts has a special meaning."""
     dialect = CsvDialect.of(dms)
     is_simple = (
         dialect.row_delimiter == b"\n" and len(dialect.delimiter) == 1 and dms.csv_no_sup_value is None
     )
-    # A column that is a before image, too, would have two types.
+    # A column that is also a before image would have two types.
     has_one_type = _image_types(table, dms).keys().isdisjoint(column.name for column in table.columns)
     is_plain = table.mode is not Mode.FULL_ROW and has_one_type
     return file.format == "csv" and file.irregular is None and is_simple and is_plain
@@ -70,11 +71,11 @@ def typed(texts: pa.Table, layout: Layout, table: TableConfig, dms: DmsSettings)
     """Rows of `csv_texts`, as `decoded`."""
     declared = {column.name: column.type for column in table.columns}
     images = {name: kind for name, kind in _image_types(table, dms).items() if name in layout.columns}
-    # Where NULL is an empty field, the reader takes that of a required text for the empty text.
+    # Where an empty field means NULL, the reader takes the empty field of a required text column as the empty text.
     filled = {c.name for c in table.columns if dms.csv_null_value == "" and c.required and c.type == "string"}
     if not filled.issubset(layout.columns):
         raise Unusable
-    # Silver does not have the other columns, so that no other file may.
+    # Silver does not have the other columns, so other files must not have their values.
     used = {*declared, *images, dms.operation_column, dms.timestamp_column_name, dms.change_sequence_column}
     unused = pa.nulls(texts.num_rows, pa.string())
     columns: dict[str, Any] = {name: texts[name] if name in used else unused for name in layout.columns}
@@ -118,9 +119,9 @@ def csv_texts(store: ObjectStore, file: LoggedFile, layout: Layout, dms: DmsSett
 
 
 class _Content(RawIOBase):
-    """The pieces of a file's content as a stream, of which Arrow reads block after block.
+    """The pieces of a file's content as a stream that Arrow reads in blocks.
 
-    No block ends with a carriage return: Arrow would drop a newline at the beginning of the next one, also inside of
+    No block ends with a carriage return: Arrow would drop a newline at the beginning of the next block, even inside
     quotes.
     """
 
@@ -134,7 +135,7 @@ class _Content(RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """At most so many bytes; none at the end."""
+        """At most `size` bytes; none at the end."""
         waiting, length = [self._rest], len(self._rest)
         while length < size and (piece := next(self._pieces, b"")):
             self._refuse_returns(piece)
@@ -171,7 +172,7 @@ def _written_images(images: Mapping[str, Any], types: Mapping[str, str]) -> dict
 
 
 def _arrow_type(declared: str) -> pa.DataType:
-    """Of a field: a text for a type that Spark has to convert."""
+    """The Arrow type of a field with the declared type: a text if Spark has to convert the type."""
     return image_type(declared) or pa.string()
 
 

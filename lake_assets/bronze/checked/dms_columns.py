@@ -1,6 +1,6 @@
 """The operations, times and sequences of a file's rows, checked by Arrow and without Spark.
 
-DMS repeats one commit time in many rows, and Arrow looks at each different one once. So it checks a million rows in a
+DMS repeats one commit time in many rows, and Arrow checks each distinct time once. So it checks a million rows in a
 fraction of the time that Spark takes. Here: that check, the figures of a file that has passed it, and the keys of its
 changes. Not here: reading the rows (`parquet_values.py`, `csv_columns.py`), the meaning of the other columns
 (`bronze/reader/typed_rows.py`), what is counted while Spark reads (`silver/changes/collapse.py`), the last change of a
@@ -24,10 +24,10 @@ from lake_assets.config import DmsSettings
 from lake_assets.errors import LakeError
 
 OPERATION, COMMIT_TS, SEQUENCE = "_op", "_commit_ts", "_sequence"
-"""Columns of a file's changes, beside those of the key, as a change log has them."""
+"""Names of the columns that changes have beside the key, as in a change log."""
 KEY, OLD_KEY = "_key_{place}", "_old_{place}"
-"""Columns of a file's changes for the key, whatever the source calls its columns; and if some move their key, for the
-old key of those, which is NULL in the others."""
+"""Names of the key's columns in a file's changes, whatever the source calls them. If some changes move their key, the
+changes also have columns for the old key, which are NULL in the others."""
 _SAME_VALUES = {
     "int": ("int8", "int16", "int32"),
     "long": ("int8", "int16", "int32", "int64"),
@@ -37,7 +37,7 @@ _SAME_VALUES = {
 _TIME = r"^[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
 _SEQUENCE_DIGITS = 35
 _NEIGHBOURS = 8
-"""If not even every eighth number of a range is a key, sorting takes less than a mark for each number."""
+"""If fewer than one in eight numbers of a range are keys, sorting the keys is faster than marking each number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ class CheckedRows:
 
     figures: DmsFigures
     changes: pa.Table | None
-    """The key of each row, in the files' order, and of changes the operation (I, U or D), the time and the sequence;
-    `OLD_KEY` columns, too, if any of them moves its key. None if the caller does not want them, or if a value may be
-    another one in silver."""
+    """The key of each row, in the files' order. Changes also have the operation (I, U or D), the time and the sequence,
+    and `OLD_KEY` columns if any change moves its key. None if the caller does not want them, if a key has a NULL, or if
+    a value may be another one in silver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class CheckedFiles:
     """The files that have these rows."""
 
     numbers: Mapping[int, int]
-    """By a file's offset in the log, the number of its rows, in the order of the rows."""
+    """By a file's offset in the log, the number of its rows. The files are in the order of the rows."""
     rows: CheckedRows
 
     def by_file(self, rows: pa.Table) -> dict[int, pa.Table]:
@@ -105,7 +105,7 @@ FAULTS = (Unusable, LakeError, pa.ArrowException, OSError, ValueError, KeyError)
 def checked(
     columns: "DmsColumns", pieces: Iterable[pa.Table], key: Mapping[str, str] | None = None
 ) -> CheckedRows:
-    """As `checked_file`, for rows in pieces, which have `columns` that pass their own `check`. Raises Unusable."""
+    """As `checked_file`, for rows in pieces. The `columns` must have passed their `check`. Raises Unusable."""
     wanted = key is not None and columns.of_key(key) is not None
     figures, changes = DmsFigures(), []
     for rows in pieces:
@@ -137,11 +137,11 @@ class DmsColumns:
 
     @property
     def repeating(self) -> list[str]:
-        """Those of which many rows have the same value."""
+        """The names of those in which many rows have the same value."""
         return [name for name in (self._operation, self._time) if name is not None]
 
     def check(self) -> None:
-        """Raises Unusable for a file whose times or sequences are not simply those texts."""
+        """Raises Unusable unless these columns are texts, the times are UTC, and a file of changes has sequences."""
         simple = all(
             self._types[today] == "string" for today, name in self._written.items() if name in self.names
         )
@@ -150,8 +150,8 @@ class DmsColumns:
             raise Unusable
 
     def of_key(self, key: Mapping[str, str]) -> list[str] | None:
-        """The names in the file of the key's columns and of their before images; None if a value may be another one in
-        silver, of the given type."""
+        """The file's names for the key's columns and their before images. `key`: by column, its type in silver. None if
+        a value may be another one in silver, or if a file of changes lacks operations or sequences."""
         found: list[str] = []
         for column, declared in key.items():
             before = before_image(self._dms, column)
@@ -175,7 +175,7 @@ class DmsColumns:
         return pa.table(found | own | (self._old_keys(rows, key, own[OPERATION]) if key else {}))
 
     def own(self, rows: pa.Table) -> dict[str, pa.Array | pa.ChunkedArray]:
-        """The operation, time and sequence of each row, as silver has them. Of changes, only if `of_key` finds them."""
+        """The operation, time and sequence of each row, as silver has them. For changes, only if `of_key` finds it."""
         return {
             OPERATION: self._operations_of(rows),
             COMMIT_TS: self._commit_times(rows),
@@ -192,7 +192,7 @@ class DmsColumns:
         return pa.array(words, pa.string()).take(written.indices)
 
     def _commit_times(self, rows: pa.Table) -> pa.Array:
-        """Of rows whose times are usable; NULL without them."""
+        """The times of rows whose times are usable; NULL in a file without times."""
         kind = pa.timestamp("us", "UTC")
         if self._time is None:
             return pa.nulls(rows.num_rows, kind)
@@ -274,7 +274,7 @@ def all_differ(keys: pa.ChunkedArray) -> bool:
     """Whether none of these whole numbers repeats."""
     parts = [np.asarray(chunk) for chunk in keys.chunks if len(chunk)]
     if _rise(parts):
-        return True  # A full load is read in the order of the key, more often than not.
+        return True  # Most full loads are in the order of the key.
     numbers = np.concatenate(parts, dtype=np.int64)
     lowest, highest = int(numbers.min()), int(numbers.max())
     if highest - lowest < _NEIGHBOURS * len(numbers):
@@ -286,6 +286,6 @@ def all_differ(keys: pa.ChunkedArray) -> bool:
 
 
 def _rise(parts: Sequence[NDArray[np.int64]]) -> bool:
-    """Whether each number is above the one before. Part by part, because to write them into one array takes longer."""
+    """Whether each number is above the one before. Goes part by part, because joining the parts takes longer."""
     within = all(np.all(part[1:] > part[:-1]) for part in parts)
     return within and all(one[-1] < other[0] for one, other in pairwise(parts))

@@ -34,12 +34,12 @@ from lake_assets.config import DmsSettings, TableConfig
 from lake_assets.storage.object_store import ObjectStore
 
 MOST_BYTES = 64 << 20
-"""Of all files, as stored."""
+"""Limit of the bytes of all files together, as stored."""
 MOST_HELD = 256 << 20
-"""Bytes of all rows, in memory."""
+"""Limit of the bytes of all rows, in memory."""
 _BYTES_AT_ONCE = 8 << 20
-"""Bytes of rows that are checked together, whichever files they are from: Arrow's calls take longer than a small file's
-rows."""
+"""Bytes of rows that are checked together, from however many files: for a small file, Arrow's calls take longer than
+its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ def held_files(
     dms: DmsSettings,
     with_dms_columns: bool = False,
 ) -> list[HeldFiles] | None:
-    """The rows of the files; None if Spark has to read one of them. `with_dms_columns`: after their operation, time and
-    sequence, as in a change log."""
+    """The rows of the files; None if Spark has to read one of them. `with_dms_columns`: puts their operation, time and
+    sequence first, as in a change log."""
     if are_tiny(files) or any(image_type(column.type) is None for column in table.columns):
         return None
     sizes: list[int] = []
@@ -169,7 +169,7 @@ def _parquet(
 
 
 def _whole(file: LoggedFile, pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The rows of the file. Raises Unusable if they are more or fewer than by its own count."""
+    """The rows of the file. Raises Unusable if their number differs from the file's own count."""
     number = 0
     for piece in pieces:
         number += piece.num_rows
@@ -193,14 +193,14 @@ def _gathered(files: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
 
 
 def _joined(pieces: list[pa.Table]) -> pa.Table:
-    """Takes the pieces out of the list, so that they do not take memory beside the table."""
+    """The pieces as one table. Empties the list, so that only the table takes memory."""
     table = pa.concat_tables(pieces, promote_options="default").unify_dictionaries().combine_chunks()
     pieces.clear()
     return table
 
 
 def _images(rows: pa.Table, layout: Layout, table: TableConfig, own: Mapping[str, pa.Array]) -> pa.Table:
-    """`own`: columns to go first."""
+    """The table's columns of the rows. `own`: columns that come before them."""
     images = {
         column.name: rows[layout.in_file[column.name]].cast(image_type(column.type))
         for column in table.columns
@@ -209,7 +209,7 @@ def _images(rows: pa.Table, layout: Layout, table: TableConfig, own: Mapping[str
 
 
 def _refuse_nulls(images: pa.Table, changes: pa.Table, table: TableConfig) -> None:
-    """Raises Unusable for a row that lacks a value; a delete needs its key only, which `changes` has."""
+    """Raises Unusable for a row that lacks a required value. A delete needs only its key, which `changes` has."""
     required = [column.name for column in table.columns if column.required and images[column.name].null_count]
     if not required:
         return

@@ -23,7 +23,7 @@ LARGEST_FETCHED = 64 << 20
 """The same for a file in a bucket, because each range of it would be a request."""
 _ROWS_AT_ONCE = 1 << 20
 _ROWS_HELD_AT_ONCE = 1 << 14
-"""One text that repeats may take few bytes in the file, and many here."""
+"""Few, because a text that repeats may take few bytes in the file and many here."""
 
 
 class StoredFile(Protocol):
@@ -45,9 +45,9 @@ def checked_file(
     dms: DmsSettings,
     key: Mapping[str, str] | None = None,
 ) -> CheckedRows | None:
-    """The figures of a Parquet file, and its changes if the caller gives the types of the key's columns in silver. None
-    if any of its rows has an operation, a time or a sequence that may be unusable, or if the file cannot be read here.
-    `layout` and `types`: its columns and their Arrow types."""
+    """The figures of a Parquet file, and its changes if the caller gives `key`, the types of the key's columns in
+    silver. None if an operation, a time or a sequence may be unusable, or if the file cannot be read here. `layout` and
+    `types`: the file's columns and their Arrow types."""
     columns = DmsColumns(layout, types, file.kind, dms)
     key_columns = None if key is None else columns.of_key(key)
     try:
@@ -66,7 +66,7 @@ def checked_file(
 def valid_rows(
     store: ObjectStore, file: StoredFile, columns: DmsColumns, names: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """All rows in pieces, with `columns` and those of these names in the file. Raises Unusable and what Arrow raises,
+    """All rows in pieces, with `columns` and the file's columns of these `names`. Raises Unusable and Arrow's errors,
     also for a text that is not UTF-8."""
     with (
         _opened(store, file) as stream,

@@ -23,9 +23,9 @@ from lake_assets.storage.object_store import ObjectStore
 AT_ONCE = 4
 """Staged files that are written at the same time."""
 FEW_BYTES = 4 << 20
-"""Of so few bytes, all in all, one file is made."""
+"""CSV files of at most so many bytes together become one staged file."""
 MOST_BYTES = 4 << 30
-"""Of more, one process takes longer than a cluster."""
+"""Limit of the bytes of all files: for more, a cluster is faster than one process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class StagedCsv:
     `_file` (the address in Spark's spelling) and `_row` (the row's place in its file, from 0)."""
 
     offsets: frozenset[int]
-    """Of the files in the log."""
+    """Offsets of the files in the log."""
     kind: FileKind
     layout: Layout
     types: Mapping[str, str]
@@ -53,7 +53,7 @@ def staged_csv(
     address: Callable[[LoggedFile], str],
 ) -> tuple[list[CheckedFiles], StagedCsv] | None:
     """The checked files of one layout, and their rows for Spark; None if Spark has to read any of them. `key`: as for
-    `checked`; `address`: of a file in Spark's spelling."""
+    `checked`; `address`: gives a file's address in Spark's spelling."""
     if sum(file.size for file in files) > MOST_BYTES:
         return None
     types = decoded_types(layout, table, dms)
@@ -84,7 +84,7 @@ def staged_csv(
 
 
 def shares(files: Sequence[LoggedFile], most: int) -> list[Sequence[LoggedFile]]:
-    """The files in their order, in so many parts of about as many bytes, none of which is empty."""
+    """The files in their order, in at most `most` parts of about equal bytes. No part is empty."""
     total = sum(file.size for file in files)
     number = min(most, len(files))
     shares: list[list[LoggedFile]] = [[] for _ in range(number)]
@@ -97,7 +97,7 @@ def shares(files: Sequence[LoggedFile], most: int) -> list[Sequence[LoggedFile]]
 
 
 def _staged(pieces: Iterator[pa.Table], address: str, out: StagedFile) -> Iterator[pa.Table]:
-    """The pieces of a file, each of which is staged."""
+    """The pieces of a file. Stages each piece first."""
     first = 0
     for rows in pieces:
         number = rows.num_rows

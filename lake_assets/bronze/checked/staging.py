@@ -17,9 +17,9 @@ from pyiceberg.io import FileIO
 
 ROWS_OF_A_GROUP = 1 << 17
 BYTES_OF_A_GROUP = 64 << 20
-"""In memory: a row may have a thousand columns."""
+"""In memory. A limit of rows is not enough, because a row may have a thousand columns."""
 PREFIX = "staged-"
-"""Of their names."""
+"""Prefix of the staged files' names."""
 
 logger = logging.getLogger(__name__)
 
@@ -28,9 +28,10 @@ class Staging:
     """The staged files of one attempt. Threads may share it."""
 
     def __init__(self, io: FileIO, location: str) -> None:
-        """`location`: the table's, as Iceberg has it."""
+        """`location`: the table's location, as Iceberg has it."""
         self._io = io
-        # The folder of data files: in a bucket, Arrow leaves a marker where it has emptied a folder.
+        # The folder of data files, not a folder of their own: in a bucket, Arrow leaves a marker for a folder that it
+        # empties.
         self._beginning = f"{location.rstrip('/')}/data/{PREFIX}"
         self._lock = Lock()
         self._addresses: list[str] = []
@@ -42,17 +43,17 @@ class Staging:
         with self._lock:
             self._addresses.append(address)
         with self._io.new_output(address).create() as stream:
-            # Spark's own access to a bucket has another name than Iceberg's.
+            # Spark's scheme for a bucket is not Iceberg's.
             staged = StagedFile(address.replace("s3://", "s3a://", 1), stream)
             try:
                 yield staged
                 staged.flush()
             finally:
-                # Before its stream, where a file is given up, too.
+                # Before its stream is closed, also if the file is given up.
                 staged.close()
 
     def clear(self) -> None:
-        """Deletes the files. Does not raise: what is left, maintenance deletes."""
+        """Deletes the files. Does not raise: maintenance deletes what is left."""
         with self._lock:
             addresses, self._addresses = self._addresses, []
         for address in addresses:
@@ -63,11 +64,11 @@ class Staging:
 
 
 class StagedFile:
-    """Collects rows into row groups, however few come at once."""
+    """Collects rows into row groups, however few are added at once."""
 
     def __init__(self, address: str, stream: object) -> None:
         self.address = address
-        """As Spark's readers take it."""
+        """In the form that Spark's readers take."""
         self._stream = stream
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
@@ -89,7 +90,7 @@ class StagedFile:
             return
         rows = pa.concat_tables(self._waiting).unify_dictionaries()
         if self._writer is None:
-            # Written and read once: a dictionary of each column takes longer than it saves.
+            # The file is written and read once, so a dictionary of each column takes longer than it saves.
             words = [field.name for field in rows.schema if pa.types.is_dictionary(field.type)]
             self._writer = pq.ParquetWriter(self._stream, rows.schema, use_dictionary=words)
         self._writer.write_table(rows, ROWS_OF_A_GROUP)
