@@ -4,11 +4,11 @@ Here: RFC 4180 by the letter, and the end of a record that does not follow it. N
 (`csv_structure.py`), or what the fields mean. Slow and in memory, so only for irregular or small files.
 
 Where a faulty record ends. After a quote that neither opens nor closes a field, it is unknown whether the following
-text is inside quotes. The record ends at the first row delimiter after that quote from which on the text can be read as
-outside quotes, and cannot be read as inside: the next quotes decide, at the latest the end of the file, where quotes
-must have been closed. The text before it is never split into rows by guess. If the stray quote looks like a closing
-one, its opening quote may be damaged: then the record begins with the last record of another width than the file's
-first, if there is no quote in between.
+text is inside quotes. The record ends at the first row delimiter behind which the text can only be read as outside
+quotes. The next quotes decide that, or else the end of the file, where quotes must be closed. The text before that
+delimiter is never split into rows by guess. If the stray quote looks like a closing one, its opening quote may be
+damaged. Then the faulty record begins earlier: with the last record whose width differs from that of the file's first
+record, if there is no quote in between.
 """
 
 from collections.abc import Iterator

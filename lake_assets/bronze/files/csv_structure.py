@@ -21,7 +21,7 @@ WIDEST = 100_000
 more."""
 _WINDOW = 20_000
 _FIELD_END, _RECORD_END = b"\xff", b"\xfe"
-"""Replace delimiters of several bytes while a block is checked: bytes that UTF-8 does not use."""
+"""Bytes that UTF-8 does not use. They replace delimiters of several bytes while a block is checked."""
 Positions = npt.NDArray[np.intp]
 
 

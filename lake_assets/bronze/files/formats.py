@@ -68,9 +68,9 @@ def contract_layout(table: TableConfig, dms: DmsSettings, kind: FileKind) -> Lay
 
 
 def names_without_values(found: tuple[str, ...] | None, table: TableConfig | None) -> tuple[str, ...] | None:
-    """The header of a CSV file as the log and messages may have it. A file that has lost its header begins with a row,
-    so of a masked table each name is hidden unless half of the columns of lake.yaml are among them. The table stops at
-    such a header."""
+    """The header of a CSV file as the log and messages may have it. A file that has lost its header begins with a row.
+    So for a table with masks, all names are hidden unless they include half of the columns of lake.yaml. The table
+    stops at such a header."""
     if found is None or table is None or not table.mask:
         return found
     names = {*found}

@@ -70,8 +70,8 @@ def _column(entry: str) -> ParquetColumn:
 
 
 def spark_name(arrow: str) -> str | None:
-    """The Spark type to read a column of this Arrow type with, by its name in a schema's JSON; None for a type that no
-    column of lake.yaml can have."""
+    """The Spark type with which a column of this Arrow type is read, as a schema's JSON names it. None for a type that
+    no column of lake.yaml can have."""
     if (match := DICTIONARY.fullmatch(arrow)) is not None:
         return spark_name(match[1])
     if (match := _DECIMAL.fullmatch(arrow)) is not None:

@@ -159,8 +159,8 @@ def _leading(record: bytes, dms: DmsSettings) -> list[bytes]:
 
 @lru_cache(maxsize=8)
 def _patterns(delimiter: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """A field, and a record, of RFC 4180; possessive, so that a long record costs no more than its length. Not with the
-    look ahead: before Python 3.11.5, a possessive group with one ends too early."""
+    """Patterns of a field and of a record of RFC 4180. They are possessive, so the time is proportional to a record's
+    length. The group with a lookahead is not: before Python 3.11.5, such a possessive group ends too early."""
     end = re.escape(delimiter)
     plain = rb'(?:(?!%s)[^"\n])*' % end if len(delimiter) > 1 else rb'[^"\n%s]*+' % end
     field = rb'(?:"[^"]*+(?:""[^"]*+)*+"|%s)' % plain

@@ -23,8 +23,8 @@ _JUST_BEFORE = timedelta(microseconds=1)
 
 
 def dated(files: Iterable[LoggedFile], logged: Iterable[LoggedFile]) -> list[LoggedFile]:
-    """The files, where parts of the first full load without a transfer time get a date from before the first change.
-    The object's own date is that of its latest copy. `logged`: all files of the table."""
+    """The files. Parts of the first full load without a transfer time get a date from before the first change, because
+    an object's own date is that of its latest copy. `logged`: all files of the table."""
     flushes = [file.flush_time for file in logged if file.flush_time is not None]
     if not flushes:
         return list(files)
@@ -99,8 +99,8 @@ def may_be_shifted(layouts: Sequence[Layout], dms: DmsSettings) -> bool:
 
 
 def is_shifted(layouts: Sequence[Layout], facts: FileFacts, dms: DmsSettings, key: Collection[str]) -> bool:
-    """Whether all values in the place of another column are sequences. Not in the place of a key, which every file
-    has: a key may look like one."""
+    """Whether all values in the place of another column are sequences. The places of the key do not count: every file
+    has its key, and a key may look like a sequence."""
     named = {dms.change_sequence_column, *key}
     return may_be_shifted(layouts, dms) and any(
         0 < facts.rows == number and all(layout.columns[place] not in named for layout in layouts)

@@ -13,10 +13,10 @@ A reload's parts arrive one by one, over any number of scans. Where files have n
 before can only be recognised by its time of modification, after another part has opened the epoch. Without these parts,
 the reload of a table that only grew would lose its old rows.
 
-A reload may also have new keys, for example with another number of parallel threads. The files' own times (`epochs.py`)
-distinguish it from a late part of the open load, or the absence of the former parts from the bucket does. Where neither
-decides, the part joins the open epoch, and a table that has applied this epoch stops for a decision
-(`silver/plan/ambiguous_parts.py`).
+A reload may also have new keys, for example with another number of parallel threads. Either of two facts distinguishes
+it from a late part of the open load: the files' own times (`epochs.py`), or the absence of the former parts from the
+bucket. Where neither decides, the part joins the open epoch, and a table that has applied this epoch stops for a
+decision (`silver/plan/ambiguous_parts.py`).
 
 When all files of a table have vanished (`bronze/scan/vanished.py`), a record states it, and the table starts over:
 files that return are logged again, and the next full load opens an epoch.
@@ -218,11 +218,11 @@ def _moved_to_reload(
     changes: Sequence[NewFile],
     gone: Collection[tuple[str, str]],
 ) -> list[tuple[NewFile, int]]:
-    """`entering`, after those parts were moved to the reload's epoch that were assigned to the previous load, or logged
-    with it, because nothing yet showed a reload.
+    """`entering`, with parts moved to the reload's epoch: those that were assigned to the previous load, or logged with
+    it, because nothing yet showed a reload.
 
-    A later transfer of an object key shows the reload. Parts of the previous load under other object keys, transferred
-    after that key's former transfer, may belong to either load: the changes in between decide, else the nearer
+    A later transfer of an object key shows the reload. Parts of the previous load under other object keys may belong to
+    either load if DMS transferred them after that key's former transfer. The changes in between decide, else the nearer
     transfer. A part assigned to the wrong load is corrected when the reload writes its object key again.
     """
     found = dict(entering)

@@ -1,4 +1,4 @@
-"""What has landed of each table on each day, over all scans.
+"""How much of each table has landed on each day, over all scans.
 
 Here: the sums of a day, kept up to date as the log grows. Not here: which files are logged (`admission.py`), the events
 that report them (`orchestration/assets/bronze_assets.py`).
@@ -19,7 +19,7 @@ class Landed:
 
     files: int
     rows: int
-    """Counted ones: see `uncounted`."""
+    """Rows that a scan has counted: see `uncounted`."""
     bytes: int
     uncounted: int
     """Files whose rows the scan has not counted, because of their size."""

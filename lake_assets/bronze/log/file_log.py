@@ -95,8 +95,8 @@ class FileLog:
         self._ensured = True
 
     def begin(self, first_offset: int) -> None:
-        """Replaces the log by an empty one; the former one's files stay. Offsets begin with `first_offset`, so that no
-        offset of the former log is used for another file."""
+        """Replaces the log by an empty one; the former log's files stay. Offsets begin with `first_offset`: no offset
+        of the former log may be used for another file."""
         ensure_namespace(self._catalog, NAMESPACE)
         with self._lock:
             with suppress(NoSuchTableError):
@@ -217,9 +217,9 @@ class FileLog:
     def ask_again(
         self, files: Sequence[LoggedFile], *, epoch: int | None = None, began: datetime | None = None
     ) -> list[LoggedFile]:
-        """Logs known files once more, so that their quarantined rows are read again by the contract in force from that
-        offset on. With `epoch`, logs the files as parts of that full load, which `began` at that time (UTC; default:
-        taken from the files). Leaves out files that were rewritten meanwhile. Raises as `append`."""
+        """Logs known files once more. Their quarantined rows are then read again, by the contract of the new offset.
+        With `epoch`, logs the files as parts of that full load, which `began` at that time (UTC; default: taken from
+        the files). Leaves out files that were rewritten meanwhile. Raises as `append`."""
         now = self._clock().astimezone(UTC)
 
         def propose() -> list[LoggedFile]:

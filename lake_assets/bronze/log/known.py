@@ -124,10 +124,10 @@ class Known:
         return other if file.kind is FileKind.CDC or file.first_commit_ts is not None else None
 
     def doubled(self, files: Sequence[NewFile], absent: Collection[str]) -> set[tuple[str, str]]:
-        """(key, version) of duplicate objects: another object has the same content, folder and name with another
-        extension; or the file is a full-load part whose rows have different timestamps, so that DMS transferred them
-        once, and another folder has it too; or the content was moved, and the former key has it again. A duplicate
-        becomes a copy once the other object is gone."""
+        """(key, version) of duplicate objects. An object is a duplicate in three cases. Another object has the same
+        content, folder and name, with another extension. Or the file is a full-load part that another folder has too:
+        its rows have different timestamps, so DMS transferred them only once. Or the content was moved, and the former
+        key has it again. A duplicate becomes a copy once the other object is gone."""
         there = {(_place(f), f.content): f.key for f in sorted(files, key=_by_key, reverse=True)}
         found = set()
         for file in files:
@@ -144,7 +144,7 @@ class Known:
         return found
 
     def _is_back(self, file: NewFile, absent: Collection[str]) -> bool:
-        """Whether content that was moved exists under its former key again, and still where it was moved to."""
+        """Whether content that was moved exists under its former key again, and still exists under its new key."""
         own, other = self.newest.get(file.key), self.contents.get(content_of(file))
         if own is None or other is None or own.version != MOVED or own.content != file.content:
             return False

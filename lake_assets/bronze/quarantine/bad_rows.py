@@ -20,8 +20,8 @@ from lake_assets.words import many
 def stop_for_bad_rows(
     table: str, total: int, limit: str, named: Sequence[tuple[LoggedFile, str, Sequence[tuple[int, str]]]]
 ) -> NoReturn:
-    """Raises TableStopped. `limit`: the setting that `total` rows exceed, with its value; `named`: some of the rows, by
-    file and its address: place from 0, and reason."""
+    """Raises TableStopped. `limit`: the setting that `total` rows exceed, with its value; `named`: some of the rows,
+    each with its place (from 0) and reason, by file and its address."""
     faults = []
     for file, address, rows in named:
         # In a transaction file, places count the rows of this table only.
@@ -40,8 +40,8 @@ def stop_for_bad_rows(
 
 
 def stop_for_missing_rows(table: str, counted: Mapping[str, int], changes: DataFrame) -> NoReturn:
-    """Raises RowCountMismatch with the first file of which the reader returned another number of rows than were
-    `counted` without it, by address; reads `changes` once more."""
+    """Raises RowCountMismatch. Reads `changes` once more, to name the first file whose number of rows differs from
+    `counted`, the number without the reader, by address."""
     seen = {plain(unquote(row["_file"])): row["count"] for row in changes.groupBy("_file").count().collect()}
     for address, rows in counted.items():
         if (read := seen.get(plain(address), 0)) != rows:

@@ -3,8 +3,8 @@
 Here: its records and their states. Not here: deciding that a row is bad (`bronze/reader/typed_rows.py`), how much may
 be set aside (`silver/write/setting_aside.py`), reading rows again (`commands/mend/quarantine_commands.py`).
 
-Append-only: each change of state of a row or file is an event, and the newest event is its state. A row is identified
-by silver table, file version and place in the file, so that a batch that is tried again sets no row aside twice.
+Append-only: each change of state of a row or file is an event, and the newest event is its state. Silver table, file
+version and place in the file identify a row, so a batch that is tried again sets no row aside twice.
 """
 
 import hashlib

@@ -75,11 +75,11 @@ def read_changes(
     csv_no_sup_value also `_unsupplied`, an array of the names of columns whose values the source did not supply. An
     insert without all its values is bad, and so is an update unless the caller can use it (`partial`). With `explain`,
     `_bad` names all faults of a row, with the values (see `typed_rows`). `checked`: `checked_files` has found every
-    operation, time and sequence usable; `staged`: rows of CSV files that it has decoded. Structs, because a source
-    column may have any name. Spark reads regular files of one layout together; this process reads irregular files,
-    files that contain a change of the source's columns, and many small files, record by record (`strict_rows.py`).
-    Raises TableStopped when a file's columns do not fit the contract, UnreadableFile for a file that is too large to be
-    read in this process.
+    operation, time and sequence usable; `staged`: rows of CSV files that it has decoded. Images are structs, because a
+    source column may have any name. Spark reads regular files of one layout together; this process reads irregular
+    files, files that contain a change of the source's columns, and many small files, record by record
+    (`strict_rows.py`). Raises TableStopped when a file's columns do not fit the contract, UnreadableFile for a file
+    that is too large to be read in this process.
     """
     batch = _Batch(spark, store, name, table, dms, explain, checked)
     mixed: list[tuple[LoggedFile, LayoutsByRow]] = []

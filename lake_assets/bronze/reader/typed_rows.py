@@ -50,8 +50,8 @@ def typed_rows(
     """The changes as `reader.read_changes` describes them. `rows` have the fields `_0`, `_1`… of the layout's columns,
     and `_file`, `_row`, `_bad`; for CSV with a no-supplemental-value marker also `_unsupplied`; `types` are the Arrow
     names of the fields' Parquet types by column (`string` for JSON), None for the text of a CSV file. `explain`: `_bad`
-    names every fault of a row with its value, rather than the first fault; for the few rows that are shown. Of a table
-    with masks no value is shown. `checked`: all operations, times and sequences are known to be usable."""
+    names every fault of a row with its value, rather than the first fault; for the few rows that are shown. No value of
+    a table with masks is shown. `checked`: all operations, times and sequences are known to be usable."""
     rows, fields = _with_absent_columns(rows, layout, table)
     file = _File(kind, fields, types, table, dms, explain)
     rows = rows.withColumn("_op", _operation(file))
@@ -127,11 +127,11 @@ class _File:
         return self.types is None and self.dms.csv_no_sup_value is not None
 
     def misfit(self, name: str, what: str, value: Column) -> Column:
-        """The fault of a value that is not `what` it has to be."""
+        """The fault of a value that has to be `what`, and is not."""
         return self.described(F.lit(f"{name} is not {what}"), value, self.type_of(name))
 
     def described(self, fault: Column, value: Column, written: str) -> Column:
-        """The fault, if `explain` with the value; `written` is the value's type in the file."""
+        """The fault; with `explain`, also the value. `written`: the value's type in the file."""
         if not self.explain or self.table.mask:
             return fault  # in a row with a missing or surplus delimiter, a masked value is in the place of another
         return _shown(fault, F.hex(value) if "binary" in written else value)
@@ -178,7 +178,8 @@ def _images(rows: DataFrame, file: _File) -> tuple[DataFrame, dict[str, Sql | Co
         images[c.name] = quoted(name)
         reason = file.misfit(c.name, f"a valid {c.type}", value)
         faults.append(_unreadable(c, value, F.col(name), reason, text=text))
-    # As columns, because faults and images would repeat the expressions: a shorter plan, not fewer computations.
+    # As columns, because faults and images would repeat the expressions. That shortens the plan, but saves no
+    # computation.
     return rows.select("*", *converted), images, faults
 
 
@@ -200,8 +201,8 @@ def _before(file: _File) -> tuple[list[Column], list[Fault]]:
 
 
 def _nulls(file: _File, images: Mapping[str, Sql | Column]) -> Iterator[Fault]:
-    """A delete has its key only, so the other columns' NOT NULL does not apply to it, nor to values that were not
-    supplied."""
+    """The faults of NULLs. NOT NULL of columns outside the key does not apply to deletes, which have only their key,
+    nor to values that were not supplied."""
     for c in file.table.columns:
         in_key = c.name in file.table.primary_key
         if not in_key and not c.required:
@@ -228,8 +229,8 @@ def _unidentified(file: _File, before: Sequence[Column]) -> Iterator[Fault]:
 
 
 def _whole_rows(file: _File, before: Sequence[Column]) -> Sequence[Column]:
-    """The before images, where NULL is an empty field: the empty field of a required text is the empty text, as in
-    images."""
+    """The before images. Where an empty field means NULL, the empty field of a required text column is the empty text,
+    as in images."""
     if file.table.mode is not Mode.FULL_ROW or file.types is not None or file.dms.csv_null_value != "":
         return before
     unknown = _none_of(before)

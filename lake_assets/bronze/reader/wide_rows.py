@@ -107,7 +107,7 @@ def _reasons(
     *,
     text: bool,
 ) -> Column:
-    """The description of each value that does not fit, in the order of the table; for the few rows that have one."""
+    """The description of each value that does not fit, in the order of the table; for the few rows with such values."""
     parts = []
     for number, ((kind, written), group) in enumerate(groups.items()):
         known = array_of(

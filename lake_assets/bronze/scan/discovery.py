@@ -63,7 +63,7 @@ class Discovery:
     hints: dict[str, str] = field(default_factory=dict)
     """By `unconfigured` table, the configured one that it differs from only by case."""
     unconfirmed: dict[str, str] = field(default_factory=dict)
-    """By table without any file left, why their deletion is unconfirmed; not logged."""
+    """By table without any file left, why the deletion is unconfirmed; nothing is logged for it."""
     returned: frozenset[str] = frozenset()
     """Keys that S3 reported as removed and that this scan listed."""
     strays: dict[str, str] = field(default_factory=dict)
@@ -123,8 +123,8 @@ def discover(
 
 @dataclass(slots=True)
 class _Scan:
-    """One scan of a location: the log as of before the listing, because records that another process logs later may be
-    newer than the listing; and what the keys mean."""
+    """One scan of a location: what the keys mean, and the log as it was before the listing. Records that another
+    process logs later may be newer than the listing."""
 
     source: SourceConfig
     store: ObjectStore

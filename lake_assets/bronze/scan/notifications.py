@@ -41,11 +41,11 @@ class Received:
     """Messages received from the queue, and their events for one location."""
 
     handles: tuple[str, ...] = ()
-    """Of all messages, to be deleted once the files that they name are in the log."""
+    """Receipt handles of all messages. The messages are deleted once the files that they name are in the log."""
     created: tuple[str, ...] = ()
     """Keys that are new."""
     removals: dict[str, Removed] = field(default_factory=dict)
-    """By key that is gone."""
+    """The removals, by key that is gone."""
     malformed: int = 0
 
 

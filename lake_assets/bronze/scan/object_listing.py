@@ -2,8 +2,8 @@
 
 Listing everything costs a request for each thousand objects, and each table has its files below a prefix of its own. So
 one scan lists the tails of some tables: the keys above those that have long been known. Each scan includes the tables
-that had new files recently, and some of the others in rotation. It also continues a full pass by a few pages, which
-finds what the tails do not show: a file with an old name, an unknown table, a folder that is empty now.
+that had new files recently, and some of the others in rotation. Each scan also continues a full pass by a few pages.
+The pass finds what the tails do not show: a file with an old name, an unknown table, a folder that is empty now.
 
 Here: which prefixes, from which key on, and the full pass. Not here: what a key means, or what follows from it
 (`discovery.py`).

@@ -14,7 +14,7 @@ from lake_assets.words import does, many
 
 KIND = "strays"
 MAX_KEYS = 1000
-"""Keys that are stored for a source; beyond them, only the number is."""
+"""Limit of the keys that are stored for a source; of further strays, only the number is stored."""
 EMPTY = "it is empty (0 bytes), and DMS writes no such file: have it written again, or remove it"
 
 logger = logging.getLogger(__name__)

@@ -7,9 +7,9 @@ pure decisions from a listing. Not here: listing (`discovery.py`), the record's 
 (`bronze/scan/s3_events.py`).
 
 A table counts as vanished when none of its files exists any more, but files of other tables exist that are at least as
-old: so the location is readable and the right one, and no lifecycle rule has expired old files. Where no file as old is
-left, only S3's events decide: each file was deleted, or had expired before the others were deleted. Otherwise the
-deletion is unconfirmed: its reason is reported, and nothing is logged.
+old. These show that the location is readable and the right one, and that no lifecycle rule has expired old files. Where
+no file as old is left, only S3's events decide: they must show that each file was deleted, or had expired before the
+others were deleted. Otherwise the deletion is unconfirmed: its reason is reported, and nothing is logged.
 """
 
 from collections import defaultdict
@@ -59,8 +59,8 @@ class Vanished:
 
 
 def newest_known(records: Iterable[LoggedFile]) -> list[LoggedFile]:
-    """Of records by offset, the newest of each file and table, without the records of vanished files and those before
-    them."""
+    """The newest record of each file and table, without the records of vanished files and those before them. `records`:
+    by offset."""
     found: dict[tuple[str, str], LoggedFile] = {}
     marks: dict[str, int] = {}
     for record in records:
@@ -72,12 +72,12 @@ def newest_known(records: Iterable[LoggedFile]) -> list[LoggedFile]:
 
 
 def gone_files(known: Iterable[LoggedFile], listed: Collection[str]) -> list[LoggedFile]:
-    """Of the newest records, those whose keys are missing in a listing of the whole location."""
+    """The newest records whose keys are missing in a listing of the whole location."""
     return [record for record in known if record.path not in listed]
 
 
 def missing_files(store: ObjectStore, files: Sequence[LoggedFile]) -> list[LoggedFile]:
-    """Of files that are about to be read again, those that the bucket no longer has; lists their folders. Raises
+    """Those of the files that the bucket no longer has, before they are read again; lists their folders. Raises
     StoreError."""
     prefixes = {folder(file.path) for file in files}
     listed = {obj.key for prefix in prefixes for obj in store.list(prefix)}
