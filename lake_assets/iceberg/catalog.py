@@ -27,7 +27,7 @@ from lake_assets.storage.secret_values import Secrets
 
 LOCAL_IO = "lake_assets.iceberg.file_io.local_io.LocalFirstIO"
 S3_IO = "lake_assets.iceberg.file_io.s3_io.S3Files"
-"""Names, because importing the second one imports pandas."""
+"""Names and not classes, because importing the second class imports pandas."""
 
 
 def open_catalog(config: CatalogConfig, secrets: Secrets | None = None) -> Catalog:
@@ -48,7 +48,7 @@ def open_catalog(config: CatalogConfig, secrets: Secrets | None = None) -> Catal
 
 
 def is_there(config: CatalogConfig) -> bool:
-    """False for a SQLite catalog whose file does not exist, which opening would create."""
+    """Whether the catalog exists. False for a SQLite catalog without its file, which opening would create."""
     return config.type != "sqlite" or Path(uri(config)).exists()
 
 
@@ -64,7 +64,7 @@ def _opened(config: CatalogConfig) -> Catalog:
             "uri": f"sqlite:///{path}?timeout={SQLITE_BUSY_SECONDS}",
         }
     elif config.type == "jdbc":
-        # A database closes connections: when it restarts, or when they rest.
+        # A database closes connections that are idle, and all when it restarts.
         properties = {"pool_pre_ping": "true"} | properties | {"type": "sql", "uri": _database(config)}
     else:
         properties |= {"type": config.type} | ({"uri": uri(config)} if config.uri else {})

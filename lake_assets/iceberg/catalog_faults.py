@@ -25,7 +25,7 @@ _UNREACHED = {
 """By client, the errors that it raises when the catalog does not answer or refuses. By name, because a lake imports
 only its own client."""
 _ANSWERED = ("IntegrityError", "ProgrammingError", "DataError", "CommitFailedException", "NoSuchTableError")
-"""Of those, the errors that a working catalog may raise."""
+"""Those of the errors that a working catalog may raise."""
 
 
 def explained(config: CatalogConfig, error: Exception) -> CatalogUnavailable:

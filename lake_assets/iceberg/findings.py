@@ -28,7 +28,7 @@ _SCHEMA = ops_schema(
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The newest of its kind and subject."""
+    """The newest finding of its kind and subject."""
 
     content: Mapping[str, Any]
     """Plain JSON; empty once the finding is resolved."""

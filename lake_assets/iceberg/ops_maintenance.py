@@ -21,12 +21,12 @@ from pyiceberg.table.snapshots import Snapshot
 KEEP_SNAPSHOTS = 10
 MAX_SMALL_FILES = 20
 _AT_ONCE = 16
-"""Requests to a bucket, each of which takes some tens of milliseconds."""
+"""Requests to a bucket at the same time; each takes some tens of milliseconds."""
 
 
 def maintain_small_table(table: Table, needed: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
     """Merges files, expires snapshots, deletes files. May be killed at any point; stops if another process appends.
-    `needed`: those of the rows that the merged file keeps."""
+    `needed`: selects the rows that the merged file keeps."""
     with suppress(CommitFailedException):
         if len(list(table.scan().plan_files())) > MAX_SMALL_FILES:
             # Refused if main has moved, because the table allows no retries: rows appended meanwhile are not lost.

@@ -34,7 +34,8 @@ PROPERTIES = {
     "write.metadata.previous-versions-max": "10",
 }
 MOST_REPLACED = 50
-"""Snapshots of a table whose rows are replaced: there may be a commit every few seconds, and its history has no use."""
+"""Limit of the snapshots of a table whose rows are replaced: it may get a commit every few seconds, and nobody needs
+its history."""
 Row = dict[str, Any]
 T = TypeVar("T")
 

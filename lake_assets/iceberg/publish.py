@@ -91,15 +91,15 @@ class Attempt:
     def writer(
         self, frame: DataFrame, properties: Mapping[str, str], *, one_task: bool = False
     ) -> DataFrameWriterV2:
-        """A writer of the frame to the branch; its commit will have the properties in its summary.
-        `one_task`: for few rows; they need no shuffle to leave one file for each partition."""
+        """A writer of the frame to the branch; its commit will have the properties in its summary. `one_task`: for few
+        rows; one task writes them without a shuffle, one file for each partition."""
         if one_task:
             frame = frame.coalesce(1)
         writer = frame.writeTo(self.address).option("check-nullability", False)
         if one_task:
             writer = writer.option("distribution-mode", "none")
-        # By default, a task keeps a file open for each partition that it meets: 1,000 of them needed more than 1 GB.
-        # Sorted by partition, it has one, and is faster from some hundred partitions on.
+        # By default, a task keeps a file open for each partition that it meets: 1,000 files needed more than 1 GB. With
+        # rows sorted by partition, it keeps one file open, and is faster from some hundred partitions on.
         writer = writer.option("fanout-enabled", False)
         for name, value in properties.items():
             writer = writer.option(f"snapshot-property.{name}", value)
@@ -169,8 +169,8 @@ def drop_branch(spark: SparkSession, table: Sql, branch: str) -> None:
 
 
 def drop_quietly(current: Attempt) -> None:
-    """Drops the attempt's branch, or logs that it could not, and then `lake-assets maintain` drops it. Does not raise,
-    because an error would hide from the caller whether the rows are published."""
+    """Drops the attempt's branch. If that fails, logs it, and `lake-assets maintain` drops the branch later. Does not
+    raise, because an error would hide from the caller whether the rows are published."""
     try:
         current.drop()
     except (PySparkException, Py4JError):
@@ -178,16 +178,16 @@ def drop_quietly(current: Attempt) -> None:
 
 
 class KeptBranches:
-    """Branches that a process which applies batch after batch uses again, one for each table: creating and dropping a
-    branch takes two of a batch's four commits.
+    """Branches that a process uses for one batch after another, one for each table: creating and dropping a branch
+    takes two of a batch's four commits.
 
     After the fast-forward a branch is at main's head. The next attempt can use it again if it starts there, too: no
     other process writes to the branch, so it holds nothing else. Threads may share it.
     """
 
     def __init__(self, abandoned_after: timedelta) -> None:
-        """`abandoned_after`: the age at which maintenance drops a branch as a dead attempt's. No branch is used again
-        that is half as old."""
+        """`abandoned_after`: the age at which maintenance drops a branch as a dead attempt's. A branch of half that age
+        is not used again."""
         self._lock = threading.Lock()
         self._names: dict[str, str] = {}
         self._kept_for = min(KEPT_FOR, abandoned_after / 2)

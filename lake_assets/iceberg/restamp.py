@@ -1,4 +1,4 @@
-"""Re-stamps: a commit without rows that repeats a table's newest properties before the commit that has them expires.
+"""Re-stamps: commits without rows that repeat a table's newest properties before the commit that has them expires.
 
 A silver table's position and a mart's consumption are in the summaries of their own commits. Commits of maintenance
 have no such properties, so that expiry would remove the last commit that has them. Here: finding that commit, and the

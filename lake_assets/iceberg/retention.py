@@ -54,10 +54,15 @@ def expirable(
 ) -> list[int]:
     """Ids of the snapshots that nothing needs any more, the oldest first.
 
-    Kept are: main's head and all snapshots down to `stamped`, whose properties must survive; snapshots superseded
-    within `keep_snapshots`, and within `keep_for_marts` if they follow a snapshot of `consumed`, or if it has None, at
-    most `max_snapshots` of them; tagged snapshots; the own commits of other branches, and the snapshots they start
-    from. `keep_commits`: at most so many snapshots that all of `consumed` have passed.
+    Kept are:
+    - main's head, and all snapshots down to `stamped`, whose properties must survive;
+    - at most `max_snapshots` of main: those superseded within `keep_snapshots`, and those superseded within
+      `keep_for_marts` if they follow a snapshot of `consumed`, or if `consumed` has None;
+    - tagged snapshots;
+    - the own commits of other branches, and the snapshots from which these branches start;
+    - snapshots outside of main that are younger than `keep_snapshots`.
+
+    `keep_commits`: keeps at most so many snapshots that all of `consumed` have passed.
     """
     known, main = _snapshots_by_id(table), main_chain(table)
     kept = {s.snapshot_id for s in _kept_of_main(main, settings, now, stamped, consumed, keep_commits)}
@@ -73,7 +78,7 @@ def expirable(
             referenced.add(snapshot.snapshot_id)
             if snapshot.snapshot_id in of_main:
                 break
-    # Snapshots that no branch leads to are lost attempts. A reader may still use a young one.
+    # Snapshots that no branch leads to are of lost attempts. A reader may still use a young one.
     young = {
         s.snapshot_id
         for s in known.values()
@@ -93,8 +98,8 @@ def _kept_of_main(
 ) -> list[Snapshot]:
     places = {snapshot.snapshot_id: place for place, snapshot in enumerate(main)}
     up_to_stamped = places.get(stamped, 0) if stamped is not None else 0
-    # The snapshot that a mart has consumed may expire: the mart needs the commits after it.
-    # One that has never been computed may be reading any of them.
+    # The snapshot that a mart has consumed may expire: the mart needs the commits after it. A mart that has never been
+    # computed may be reading any of them.
     unconsumed = len(main) - 1 if None in consumed else 0
     for place, snapshot in enumerate(main):
         if snapshot.parent_snapshot_id in consumed:

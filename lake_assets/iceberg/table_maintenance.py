@@ -33,7 +33,7 @@ from lake_assets.spark.sql import Sql, joined, literal, quoted, sql, table_addre
 
 ATTEMPTS = 5
 UNDER_WAY = timedelta(minutes=5)
-"""Maintenance does not wait for an attempt that began longer ago: it is a large load, or dead."""
+"""Maintenance does not wait for an attempt that began longer ago: such an attempt is a large load, or dead."""
 PATIENCE_SECONDS = 10.0
 MOST_IDS = 1000
 """Snapshot ids in one statement."""
@@ -82,7 +82,7 @@ class TableMaintenance:
     stamps: StampRule
     settings: MaintenanceConfig
     consumed: Callable[[], Collection[int | None]] = tuple
-    """The snapshots that marts have consumed: later ones are kept for a while. None is one of them if a mart has never
+    """The snapshots that marts have consumed: later ones are kept for a while. They include None if a mart has never
     been computed."""
     keep_commits: int | None = None
     """See `expirable`; if given, nothing is expired before so many snapshots can be expired at once."""
@@ -105,7 +105,7 @@ class TableMaintenance:
                 self._retrying("change its partitions", self.repartition)
                 done.files_rewritten = self._retrying("rewrite its files", self.compact)
             except ApplyConflict as error:
-                done.error = error  # but a commit that it made must not hide the position
+                done.error = error  # but a commit of the failed step must not hide the position
             done.restamped = self._retrying("repeat its position", self.restamp)
         self._retrying("expire its snapshots", self.expire)
         if (age := self.settings.remove_orphan_files_after) is not None:
@@ -194,14 +194,15 @@ class TableMaintenance:
         return len(ids)
 
     def remove_orphans(self, age: timedelta) -> int:
-        """Deletes files of the table's folder that are older and that no snapshot refers to; returns how many."""
+        """Deletes files of the table's folder that are older than `age` and that no snapshot refers to; returns how
+        many."""
         before = f"{datetime.now(UTC) - age:%Y-%m-%d %H:%M:%SZ}"
         older = sql("older_than => TIMESTAMP {before}", before=literal(before))
         statement = self._procedure("remove_orphan_files", older)
         return len(self.spark.sql(statement).collect())
 
     def _wait_for_attempts(self) -> None:
-        """Waits for batches that are being applied: a rewrite meanwhile would make them fail and start over."""
+        """Waits for batches that are being applied: a rewrite of files would make them fail and start over."""
         until = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < until:
             table = load_table(self.catalog, self.identifier)

@@ -16,7 +16,7 @@ from pyiceberg.io import InputStream, OutputStream
 from pyiceberg.io.pyarrow import PyArrowFile
 
 MOST_BYTES = 32 << 20
-"""Of all kept files; the least recently used ones are dropped."""
+"""Limit of the bytes of all kept files; the least recently used files are dropped."""
 MOST_BYTES_OF_A_FILE = 1 << 20
 
 
@@ -41,7 +41,7 @@ class KeptContent:
 
 
 class KeptFile(PyArrowFile):
-    """A file with a random name, as Iceberg gives each, so that no other file can have it."""
+    """A file with a random name. Iceberg gives each file such a name, so no other file has it."""
 
     def __init__(
         self, location: str, path: str, fs: FileSystem, buffer_size: int, *, kept: KeptContent
@@ -66,11 +66,11 @@ class KeptFile(PyArrowFile):
         return found
 
     def create(self, overwrite: bool = False) -> OutputStream:
-        # Nobody looks whether the name is free: see above.
+        # Does not look whether the name is free: see above.
         return _Written(super().create(overwrite=True), self)
 
     def note(self, size: int, content: bytes) -> None:
-        """Notes what was written. `content`: if it may be kept."""
+        """Notes the size of what was written, and keeps its content if it may be kept."""
         self._written = size
         if self._kept is not None:
             self._kept.keep(self.location, content)

@@ -15,7 +15,7 @@ from lake_assets.iceberg.file_io.pyiceberg_private import own
 
 
 class LocalFirstIO(FileIO):
-    """Reads local files itself, and has PyIceberg do everything else. PyIceberg makes it by its name."""
+    """Reads local files itself, and leaves everything else to PyIceberg. PyIceberg creates it by its class name."""
 
     def new_input(self, location: str) -> InputFile:
         path = local_path(location)

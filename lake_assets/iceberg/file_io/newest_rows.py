@@ -15,11 +15,12 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 LARGEST_GROUP = 8_000_000
-"""Bytes of a file's first row group. Those of larger ones are not shown: a page of each column is read."""
+"""Limit of the bytes of a file's first row group. Rows of a larger group are not shown, because a page of each column
+is read."""
 
 
 def newest_rows(table: Table, most: int) -> list[dict[str, Any]]:
-    """At most so many rows that the current snapshot has added, from its smallest file; empty if it has added none, or
+    """At most `most` rows that the current snapshot has added, from its smallest file. Empty if it has added none, or
     only in large files."""
     snapshot = table.current_snapshot()
     files = list(_added(table, snapshot)) if snapshot is not None else []

@@ -1,8 +1,9 @@
-"""What the lake uses of PyIceberg without a public name or setting: no other module does.
+"""The parts of PyIceberg that the lake uses although they have no public name or setting. No other module uses such
+parts.
 
-A release of PyIceberg may move or change any of it. Then `append_rows` fails, and the lake reads metadata files again
-and again, and writes with more requests, by PyIceberg's own way. Only files of the lake's own file access are
-concerned: the catalogs that others open in this process keep PyIceberg's behaviour. Not here: the cache
+A release of PyIceberg may move or change any of it. Then `append_rows` fails. The rest goes PyIceberg's own way: the
+lake reads metadata files again for each load, and writes with more requests. This module changes only files of the
+lake's own file access; catalogs that others open in this process keep PyIceberg's behaviour. Not here: the cache
 (`metadata_cache.py`), the file access (`local_io.py`, `s3_io.py`).
 """
 
@@ -21,7 +22,7 @@ OWN = "_of_a_lake"
 
 
 def own(file: Any) -> Any:
-    """The same input or output file, of which PyIceberg may keep the metadata."""
+    """The same input or output file, marked as the lake's own: its metadata may be kept."""
     setattr(file, OWN, True)
     return file
 
@@ -32,8 +33,8 @@ def is_own(file: Any) -> bool:
 
 
 def wrap_metadata_files(read: Callable[[Any], Any], write: Callable[[Any], Any]) -> bool:
-    """Replaces, in this process, how PyIceberg reads and writes a metadata file by what `read` and `write` make of its
-    own functions. Returns whether this release has these functions."""
+    """Replaces PyIceberg's functions that read and write a metadata file, in this process. `read` and `write` make the
+    new functions from PyIceberg's. Returns whether this release has these functions."""
     try:
         from pyiceberg.serializers import FromInputFile, ToOutputFile
 
@@ -62,8 +63,8 @@ def plain_s3(properties: dict[str, str], netloc: str | None) -> Any:
 
 
 class _AppendTransaction(Transaction):
-    """Computes the table's metadata once for each change of the transaction. PyIceberg computes and copies all of it
-    each of the twenty times that an append looks at a part of it: half of the append's time."""
+    """Computes the table's metadata once for each change of the transaction. An append looks at parts of it twenty
+    times. Each time, PyIceberg computes and copies all of it, which takes half of the append's time."""
 
     _known: tuple[object, object, TableMetadata] | None = None
     """The table's metadata and the changes, and the metadata with the changes."""

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class S3Files(PyArrowFileIO):
-    """PyArrow's files, of which small ones are written by one request, and manifests are read once."""
+    """PyArrow's files. One request writes a small file, and each manifest is read once."""
 
     def _initialize_s3_fs(self, netloc: str | None) -> FileSystem:
         return _file_system(self._given, netloc)
@@ -48,11 +48,12 @@ class S3Files(PyArrowFileIO):
         return marked
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Deletes a file. An old metadata file may be there for a moment longer: PyIceberg deletes one after each
-        commit, which takes PyArrow three requests, and nobody waits for it."""
+        """Deletes a file; an old metadata file in the background. PyIceberg deletes one after each commit, which takes
+        PyArrow three requests, and nothing waits for it."""
         address = location if isinstance(location, str) else location.location
         if address.endswith(".metadata.json"):
-            # Not a pool, whose threads a forked process would lack. The process ends when the thread has.
+            # Not a pool, because a forked process would lack the pool's threads. The process ends only after this
+            # thread.
             Thread(target=self._delete_or_log, args=(address,), name=DELETES).start()
         else:
             super().delete(address)
@@ -75,8 +76,8 @@ def _file_system(properties: frozenset[tuple[str, str]], netloc: str | None) -> 
     """PyIceberg's own file system with these settings, which renews its credentials itself."""
     system = plain_s3(dict(properties), netloc)
     if S3_RETRY_STRATEGY_IMPL in dict(properties):
-        return cast(FileSystem, system)  # a copy would not have it
-    # PyIceberg has no setting for it. This is how PyArrow copies a file system by pickle.
+        return cast(FileSystem, system)  # a copy would lack the retry strategy
+    # PyIceberg has no setting for `allow_delayed_open`. PyArrow copies a file system in this way for pickle.
     copy, (options,) = system.__reduce__()
     found: FileSystem = copy(options | {"allow_delayed_open": True})
     return found
