@@ -18,7 +18,8 @@ from lake_assets.words import many
 
 MOST_WARNINGS = 20
 MOST_REMOVALS = 100_000
-"""Removed keys that a process remembers: S3 notifies of each key by itself, and a table has vanished with its last."""
+"""Limit of the removed keys that a process remembers: S3 sends an event for each key, and a table has vanished with its
+last key."""
 
 logger = logging.getLogger(__name__)
 

@@ -65,8 +65,8 @@ def consumed_snapshots(runtime: LakeRuntime, marts: Sequence[Mart], identifier: 
 
 
 class MaintenanceSchedule:
-    """When the continuous run maintains which table between its rounds: one table at a time and not after each round,
-    because the next round waits for it, and tables that get equally many commits are due at the same time."""
+    """Which table the continuous run maintains, and when. It maintains one table at a time, between rounds and not
+    after each round: the next round waits for it, and tables with equally many commits are due at the same time."""
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class MaintenanceSchedule:
         self._commits[identifier] += commits
 
     def maintain_next(self, under_way: Collection[str] = ()) -> Maintained | None:
-        """Called after each round; maintains the table with the most commits, if it is due, but none of those that are
-        `under_way`: their batch could not be published then. Never raises: see the `error` of the result."""
+        """Called after each round. Maintains the table with the most commits, if it is due. Leaves out tables that are
+        `under_way`, because their batch could not be published then. Never raises: see the `error` of the result."""
         self._rounds += 1
         if self._rounds < APART:
             return None

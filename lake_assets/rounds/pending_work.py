@@ -78,7 +78,7 @@ class PendingWork:
     marts: bool
     """Whether a mart may have something to compute or to report."""
     rows: int = 0
-    """Of the tables and of their pending files."""
+    """Rows of the tables and of their pending files."""
 
     @property
     def idle(self) -> bool:

@@ -1,7 +1,7 @@
 """Partitions of a mart that a user wants computed again: they become pending in the mart's own commit.
 
-What is pending is computed by the next run of any kind, so that whoever comes first continues a backfill that was
-killed. Here: which partitions a user means, and that commit. Not here: computing them (`orchestration/backfill.py`).
+The next run of any kind computes what is pending, and so continues a backfill that was killed. Here: which partitions a
+user means, and that commit. Not here: computing them (`orchestration/backfill.py`).
 """
 
 from collections.abc import Iterable

@@ -23,7 +23,7 @@ class RoundPlan:
     ready: tuple[Target, ...]
     """Tables that get a turn."""
     long: frozenset[str]
-    """Silver tables among them with so many rows to apply that the others must not wait for their turn."""
+    """Silver tables among them that have much to apply. The other tables do not wait for their turns."""
     backing_off: Mapping[str, float]
     """By silver table that has failed and would otherwise get a turn, the seconds until its next attempt."""
 

@@ -84,7 +84,7 @@ class SilverSchema:
                 elif change.column in later:
                     self._drop(change.column)
         for column in [name for name in self._types if is_unreadable(name)]:
-            self._drop(column)  # before the batch: Spark cannot apply one to a table with such a column
+            self._drop(column)  # before the batch: Spark cannot apply a batch to a table with such a column
 
     def finish(self, todo: Sequence[Step]) -> None:
         """Makes the drops, and stores the last step's version in the table."""

@@ -34,7 +34,8 @@ def newly_dropped(
     contract: Contract, file: LoggedFile, seen: Mapping[str, datetime], policies: SchemaChanges
 ) -> dict[str, datetime]:
     """The columns that, by this file, were dropped earlier than the contract records, and since when. With the policy
-    `ignore`, and for JSON lines, whose objects omit NULL, only columns with a default, which would otherwise apply."""
+    `ignore`, and for JSON lines, whose objects omit NULL, only columns with a default: the default would otherwise
+    apply."""
     if file.columns is None:
         return {}
     has, at = _names(file.format, file.columns), file.written_at

@@ -125,9 +125,9 @@ def observed(
 ) -> tuple[Contract, list[str]]:
     """The contract with the changes by the file's columns, and a sentence for each change.
 
-    `previous` are the lake types of the columns of the newest earlier Parquet file. Raises TableStopped where the
-    policy is to stop, a type is incompatible, silver cannot have a column of the name (by `rules`), or a CSV header
-    names a column without a declared type.
+    `previous`: by column, the lake types of the newest earlier Parquet file. Raises TableStopped if the policy is to
+    stop, a type is incompatible, the `rules` forbid a column's name in silver, or a CSV header names a column without a
+    declared type.
     """
     if file.columns is None or len(set(file.columns)) < len(file.columns):
         return contract, []  # the reader refuses such a file
