@@ -6,8 +6,8 @@ Here: the order of those steps, and which strategy writes a table of which mode.
 (`silver/write/commit.py`), the publishing protocol (`iceberg/publish.py`), retries (`planned.py`), threads
 (`engine.py`).
 
-One fast-forward publishes the rows of a batch and the table's new position: a process killed before it has published
-nothing, and one killed after it has nothing left to do.
+One fast-forward publishes the rows of a batch and the table's new position. If a process is killed before it, nothing
+is published; if it is killed after it, nothing is left to do.
 """
 
 import logging
@@ -77,7 +77,7 @@ def apply_batch(
     except (PySparkException, Py4JError) as error:
         if PREFIX not in str(error):
             raise
-        # A role may read the source's files in a bucket, and not the table's.
+        # The role for a source's bucket may not be allowed to read the table's files.
         logger.info("%s: Spark cannot read the rows that were decoded for it", context.target.identifier)
         return _attempted(context, before_publish, stages=False)
 
@@ -167,7 +167,7 @@ def _committed(reader: BatchReader, current: Attempt, written: Written) -> Batch
     context = reader.context
     result = _result(reader, written)
     before = context.position.snapshot_id
-    if written.strategy != Strategy.REWRITE:  # which is one commit
+    if written.strategy != Strategy.REWRITE:  # a rewrite is one commit
         _, head = current.head(context.runtime.catalog)
         before = head.snapshot_id
     with context.watch.stage("write"):

@@ -56,7 +56,8 @@ class Turns:
         self._runtime = runtime
         self._progress = progress
         self._pool = ThreadPoolExecutor(runtime.lake.automation.apply_threads, thread_name_prefix="apply")
-        # One fewer than may be applied at a time, so that a large batch of the other pool waits for none of them.
+        # One thread fewer than large batches may be applied at a time: a large batch of the other pool never waits for
+        # these turns.
         self._long_pool = ThreadPoolExecutor(
             most_large_batches(runtime.lake) - 1, thread_name_prefix="apply-long"
         )
@@ -87,7 +88,8 @@ class Turns:
             turns[turn] = target
 
     def finished(self) -> Iterator[TableResult]:
-        """Waits for the turns without much to do, and yields their results and those of others that have ended."""
+        """Waits for the turns without much to do. Yields their results, and those of the other turns that have
+        ended."""
         for done in as_completed(list(self._usual)):
             del self._usual[done]
             yield done.result()
@@ -99,7 +101,7 @@ class Turns:
         self._cuts = []
 
     def close(self) -> list[TableResult]:
-        """Ends the turns that are under way after their present batch; their results."""
+        """Ends the turns that are under way after their present batch, and returns their results."""
         self._closing.set()
         pools = (self._pool, self._long_pool)
         for pool in pools:

@@ -88,7 +88,7 @@ def _created(context: BatchContext) -> Table:
     version = contracts.versions[0].number
     names = {column.name for column in columns}
     if not all(names.intersection(re.findall(r"\w+", entry)) for entry in target.partition_by):
-        # It is partitioned by a column that the first files did not have: it is created with today's columns.
+        # The table is partitioned by a column that the first files did not have, so it is created with today's columns.
         columns, version = target.columns, contracts.versions[-1].number
     properties = {
         "format-version": str(target.config.format_version),
@@ -119,9 +119,9 @@ def _split_names(target: Target, contracts: Contracts, table: Table) -> list[str
 
 
 def _fill_defaults(context: BatchContext, todo: list[Step]) -> Position:
-    """Fills added columns that have a default in existing rows, because Spark does not write Iceberg's own column
-    defaults, in a commit that keeps the position. Rows of the new contract, which may have NULL there, are not applied
-    yet. Returns the position with the new snapshot."""
+    """Fills added columns that have a default, in existing rows, because Spark does not write Iceberg's own column
+    defaults. The commit keeps the position. Rows of the new contract may have NULL there, but are not applied yet.
+    Returns the position with the new snapshot."""
     position = context.position
     added = [
         change

@@ -229,7 +229,7 @@ def _differences(context: BatchContext, current: Attempt) -> tuple[int, int]:
 
 
 def _fewer_rows(context: BatchContext, current: Attempt) -> int:
-    """By how many rows the branch is smaller: of rows with other masks, no more can be compared."""
+    """By how many rows the branch is smaller. Rows with other masks can be compared only by their number."""
     return max(0, context.position.rows - context.spark.table(current.address).count())
 
 

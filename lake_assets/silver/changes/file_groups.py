@@ -60,7 +60,7 @@ def has_known_keys(version: ContractVersion, contracts: Contracts, target: Targe
 
 
 def is_current(version: ContractVersion, contracts: Contracts, target: Target) -> bool:
-    """Whether the version has silver's columns. One of the same name is another column if the first was dropped or
+    """Whether the version has silver's columns. A column of the same name is another column if the first was dropped or
     renamed in between."""
     columns = version.contract.columns
     unchanged = {column.name: column.name for column in columns}
@@ -68,5 +68,5 @@ def is_current(version: ContractVersion, contracts: Contracts, target: Target) -
 
 
 def names_today(version: ContractVersion, contracts: Contracts, target: Target) -> dict[str, str]:
-    """By the version's name of a column, silver's."""
+    """Silver's name of each column, by the version's name."""
     return contracts.names_today(version.number, drops=target.schema_changes.dropped == "drop")

@@ -22,14 +22,15 @@ from lake_assets.silver.table.change_events import key_columns
 from lake_assets.storage.spark_paths import literal_path
 
 IN_PLAN_ROWS, IN_PLAN_BYTES = 50_000, 8 << 20
-"""Spark's optimizer goes through the rows of a plan one by one, and Spark Connect sends them in one message."""
+"""Limit of the rows in a plan: Spark's optimizer goes through them one by one, and Spark Connect sends them in one
+message."""
 TASKS, ROWS_OF_A_TASK = 4, 50_000
 Marks = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class HeldRows:
-    """The images of all rows of a batch, in the order of its files. A mark is a row's."""
+    """The images of all rows of a batch, in the order of its files. A mark belongs to one row."""
 
     spark: SparkSession
     images: pa.Table
@@ -81,7 +82,7 @@ def _fits_plan(rows: pa.Table) -> bool:
 
 
 def _staged(rows: pa.Table, staging: Staging) -> list[str]:
-    """Writes the rows; the addresses of the files."""
+    """Writes the rows, and returns the addresses of the files."""
     number = max(1, min(TASKS, rows.num_rows // ROWS_OF_A_TASK))
     each = -(-rows.num_rows // number)
 

@@ -2,9 +2,9 @@
 
 To find the last change of each key, Spark sorts whole images. So the changes of a large batch are computed first, and
 then the last change of each key is found by numbers alone, if each change has a sequence of its own and no update moves
-its key. Most keys have only one change. To make two events of an update that changes its key, Spark would make an array
-of each change and explode it, which takes as long as reading the changes: only the few such updates are treated so.
-Here: that. Not here: the rule of a key's state (`collapse.py`). DataFrame API only.
+its key. Most keys have only one change. An update that changes its key is two events. To make them, Spark would turn
+each change into an array and explode it, which takes as long as reading the changes; so only these few updates go that
+way. Here: those steps. Not here: the rule of a key's state (`collapse.py`). DataFrame API only.
 """
 
 from collections.abc import Sequence
@@ -84,8 +84,9 @@ def _events(target: Target, changes: DataFrame, *, has_moves: bool) -> DataFrame
 
 
 def _last_by_sequence(target: Target, changes: DataFrame, seen: Observed) -> tuple[DataFrame, Counts] | None:
-    """The states of the computed changes, whose figures are `seen`, and theirs: by the rule of `collapse`, for changes
-    of which each has a sequence of its own and keeps its key. None if the last sequence of a key is there twice."""
+    """The states of the computed changes by the rule of `collapse`, and the states' figures. Each change must have a
+    sequence of its own and keep its key. `seen`: the figures of the changes. None if the last sequence of a key occurs
+    twice."""
     figures, keys = seen.get, key_columns(target.key)
     rows, deletes, updates = (int(figures[name]) for name in ("rows", "deletes", "updates"))
     several, number, theirs = _several(changes, keys)
@@ -99,10 +100,10 @@ def _last_by_sequence(target: Target, changes: DataFrame, seen: Observed) -> tup
 
 
 def _several(changes: DataFrame, keys: Sequence[str]) -> tuple[DataFrame, int, int]:
-    """The keys with several changes, computed: with the sequence of the last one, `_last`, the operation of the first
-    one, `_first`, and `_doubtful` as `collapse`; their number, and that of their changes.
+    """The keys with several changes, computed, with `_last` (the sequence of the last change), `_first` (the operation
+    of the first change) and `_doubtful` (as `collapse`); the number of these keys, and the number of their changes.
 
-    The sequence is a number here, with its operation as the last digit: so Spark hashes, and need not sort.
+    The sequence is a number here, with the operation as the last digit, so Spark hashes and need not sort.
     """
     kind = F.translate("_op", "".join(OPERATIONS), KIND_NUMBERS)
     place = F.concat("_sequence", kind).try_cast("decimal(38, 0)")

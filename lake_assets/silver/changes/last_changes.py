@@ -28,15 +28,15 @@ from lake_assets.silver.table.change_events import COMMIT_DIGITS, key_columns
 _I, _U, _D, _HERE, _AWAY = range(5)
 """An update that moves its key is two events: its row arrives at one key, and leaves the other."""
 _HIGH_DIGITS, _LOW_DIGITS = 17, 18
-"""Of a sequence's 35 digits: each part fits into a long."""
+"""A sequence's 35 digits in two parts, each of which fits into a long."""
 _BELOW_COMMIT = int(10 ** (_HIGH_DIGITS - COMMIT_DIGITS))
 _KEYS_IN_A_LIST = 1 << 16
 MOST_IN_PLAN, BYTES_IN_PLAN = 1_000, 1 << 20
-"""Keys as literals of a plan: 5,000 took Spark a third longer than a join of them."""
+"""Limits of the keys that become literals of a plan: 5,000 took Spark a third longer than a join."""
 MOST_MARKS = 1 << 24
-"""Bits that cost nothing to speak of, however few the keys: 2 MiB."""
+"""So many bits are allowed, however few the keys: 2 MiB cost almost nothing."""
 _UNESCAPED = re.compile(r"[\w./:=-]+", re.ASCII)
-"""Paths that Spark writes as they are."""
+"""Paths that Spark does not escape."""
 _Numbers = NDArray[np.int64]
 
 
@@ -67,8 +67,8 @@ class LastChanges:
 
     @property
     def few_keys(self) -> list[Any] | None:
-        """The batch's keys, if they are few numbers or short texts of one column: Spark looks a row up in a set of its
-        plan sooner than it joins the keys."""
+        """The batch's keys, if they are few numbers or short texts of one column: looking a row up in a set of the plan
+        is faster than a join."""
         keys = self.keys[0]
         is_plain = pa.types.is_integer(keys.type) or pa.types.is_string(keys.type)
         is_few = len(keys) <= MOST_IN_PLAN and keys.nbytes <= BYTES_IN_PLAN
@@ -78,9 +78,9 @@ class LastChanges:
         return found
 
     def marks(self, lowest: int, highest: int) -> pa.Table | None:
-        """A row with `_marks`, a list of longs with a bit for each number from `lowest` on, which is set for the
-        batch's keys. For a key of one whole number between these two; None if it would take more memory than the keys,
-        or the key is another one."""
+        """A row with `_marks`, a list of longs: a bit for each number from `lowest` to `highest`, set for the batch's
+        keys, which lie between the two. None if the key is not one whole number, or if the bits would take more memory
+        than the keys."""
         keys = self.keys[0]
         if self.keys.num_columns > 1 or not pa.types.is_integer(keys.type):
             return None
@@ -208,7 +208,7 @@ def _in_order(rows: pa.Table, codes: _Numbers) -> _Numbers | None:
 
 
 def _rises(sequences: pa.ChunkedArray) -> bool:
-    """Whether each is above the one before, as in the files of one task."""
+    """Whether each sequence is above the one before, as in the files of one task."""
     return bool(pc.all(pc.less(sequences[:-1], sequences[1:]), min_count=0).as_py())
 
 
@@ -224,7 +224,7 @@ def _passing(
     events: pa.Table, kinds: NDArray[np.int8], order: _Numbers, begins: _Numbers, ends: _Numbers
 ) -> _Numbers | None:
     """An event of each key that came and went within one transaction. None if another key may have had two rows for a
-    moment: its last event takes a row away, in the transaction in which the last one arrived."""
+    moment: its last event takes a row away, in the transaction in which its last row arrived."""
     arrives, leaves = np.isin(kinds[order], (_I, _HERE)), np.isin(kinds[order], (_D, _AWAY))
     arrived = np.maximum.reduceat(np.where(arrives, np.arange(len(order)), -1), begins)
     lost = np.flatnonzero((ends > begins) & leaves[ends] & (arrived >= 0))

@@ -1,6 +1,6 @@
 """Masking: silver's columns with `mask` get a hash, `***` or NULL instead of their values.
 
-It happens where a row has just been read, before any shape of the table sees it, so that nothing that is computed or
+Values are masked right after a row is read, before any shape of the table sees it. So nothing that is computed or
 written has the plain value. Here: that replacement. Not here: which columns (`config/columns.py`), a change of masks
 (`silver/table/masks.py`).
 """
@@ -72,7 +72,7 @@ def _value(plain: Column, mask: Mask, pads: Column) -> Column:
             return _hmac(plain, pads)
         case Mask.REDACT:
             return F.when(plain.isNotNull(), F.lit(REDACTED))
-    # Of the column's own type.
+    # NULL of the column's own type.
     return F.when(F.lit(False), plain)
 
 
@@ -83,8 +83,8 @@ def _hmac(text: Column, pads: Column) -> Column:
 
 
 def _pads(spark: SparkSession, salt: SecretStr | None) -> Column:
-    """The salt as HMAC's two pads. It is the value of a row of a local table: in plans, in its UI and in its event log,
-    Spark shows literals, and of a local table only the names of the columns."""
+    """The salt as HMAC's two pads, in a row of a local table. In plans, in its UI and in its event log, Spark shows
+    literals, but only the column names of a local table."""
     assert salt is not None, "lake.yaml with mask: hash has a salt"
     key = salt.get_secret_value().encode()
     key = (hashlib.sha256(key).digest() if len(key) > _BLOCK else key).ljust(_BLOCK, b"\0")

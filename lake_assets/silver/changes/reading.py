@@ -61,10 +61,11 @@ MOST_ROWS = 4_000_000
 MOST_LOADED = 30_000_000
 """Rows of a full load whose keys, one whole number each, fit into this process, at about 16 bytes each."""
 SMALL_LOAD = 250_000
-"""Rows of a full load and the changes since, below which one batch has both. More rows, if they are decoded and staged,
-would take longer than Spark takes to read the files."""
+"""Below so many rows of a full load and the changes since, one batch has both. Decoding and staging more rows would
+take longer than Spark takes to read the files."""
 LARGE = 50_000
-"""Rows of a large batch: reading and writing so many takes longer than further jobs, or a look at the files before."""
+"""Rows of a large batch: reading and writing so many takes longer than further jobs, or a look at the files
+beforehand."""
 
 
 class Reading:
@@ -83,9 +84,9 @@ class Reading:
         *,
         staging: Staging | None = None,
     ) -> None:
-        """`parts`: of files with their own row counts, at least one; rows outside the cut are left out. `whole`: a
-        reading of these and further parts. `staging`: where it may leave rows for Spark. Raises
-        TableStopped when a file's columns do not fit the contract."""
+        """`parts`: at least one; their files have their own row counts. Rows outside the cut are left out. `whole`: a
+        reading of these and further parts. `staging`: where this process may leave rows for Spark. Raises TableStopped
+        when a file's columns do not fit the contract."""
         self._table = target.table
         self._store = store
         self._spark = spark
@@ -94,7 +95,7 @@ class Reading:
         self.parts = parts
         self.cut = cut
         self._checked_files: Sequence[CheckedFiles] | None = None
-        """If all of the files have been checked."""
+        """None unless all of the files have been checked."""
         self._staged: Sequence[StagedCsv] = ()
         self._listed: frozenset[StoredObject] = frozenset()
         """The files as they were before the look at them."""
@@ -113,10 +114,11 @@ class Reading:
 
     @cached_property
     def _read_by_spark(self) -> "_Rows":
-        """Not planned for rows that this process holds."""
+        """The rows as Spark reads them. Never planned for rows that this process holds."""
         every = reduce(_union, (rows.drop("_place") for _, rows in self._grouped()))
-        # Spark would make a task of every 31 files, however small, and each task writes a file. Not for larger files:
-        # Spark compiles what is before and after `coalesce` apart, which takes a third more time of a large batch.
+        # Spark would make a task of every 31 files, however small, and each task writes a file. Larger files are not
+        # coalesced: Spark compiles the steps before and after `coalesce` separately, and a large batch takes a third
+        # longer.
         tasks = max(1, -(-sum(part.file.size for part in self.parts) // ONE_TASK_BYTES))
         if tasks < len(self.parts):
             every = every.coalesce(tasks)
@@ -139,7 +141,8 @@ class Reading:
 
     @property
     def _is_read_whole(self) -> bool:
-        """Else the files are not looked at before Spark reads them."""
+        """Whether all rows of the files are read. If not, this process does not look at the files before Spark reads
+        them."""
         return self.cut is ALL_ROWS and all(part.only is None and not part.without for part in self.parts)
 
     def _check_files(self, staging: Staging | None) -> None:
@@ -201,7 +204,7 @@ class Reading:
 
     @property
     def is_as_checked(self) -> bool:
-        """Whether no file has been written again since the look at it, nor is gone."""
+        """Whether no file was written again or deleted since the look at it."""
         files = {part.file.path: part.file for part in self.parts}
         before = {obj for obj in self._listed if obj.key in files}
         return before == as_listed(self._store, files.values())
@@ -292,7 +295,7 @@ class Reading:
         contract, target = group.version.contract, self._target
         table = contract.table(target.config, group.gone)
         own = {file.offset for file in group.files}
-        # To explain what is wrong with a row takes its texts.
+        # Explaining what is wrong with a row needs its texts.
         staged = [] if explain else [one for one in self._staged if one.offsets <= own]
         changes = read_changes(
             self._spark,
@@ -325,7 +328,7 @@ class Reading:
 
     @property
     def observations(self) -> tuple[Observed, ...]:
-        """Those in the plan of `good`."""
+        """The observations in the plan of `good`."""
         rows = self._read_by_spark
         own = (rows.seen, rows.used)
         return own if rows.sides is None else (rows.sides, *own)

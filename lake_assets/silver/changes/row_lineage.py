@@ -81,8 +81,8 @@ class _Row:
 
 
 def _commit_ends(present: list[_Row]) -> None:
-    """Keeps only the last row, since between two transactions a key has one row: the others had left before, so that
-    updates that may be of any of them are of the last one."""
+    """Keeps only the last row, because a key has one row between two transactions. The other rows had left before, so
+    updates that may be of any of the rows are of the last one."""
     if len(present) > 1:
         del present[:-1]
         updates, present[0].perhaps = present[0].perhaps, []

@@ -1,8 +1,8 @@
 """The days and hours that a batch touched, for marts whose partitions do not follow the silver table's.
 
-If a trip's end is corrected to another day, the mart's days of the old and of the new end change. Only while the batch
-is applied are both cheap to find. Here: finding them. Not here: what marts make of them
-(`gold/changed_periods.py`). Days and hours are UTC.
+If a trip's end is corrected to another day, the mart's days of the old and of the new end change. Both are cheap to
+find only while the batch is applied. Here: finding them. Not here: what marts make of them (`gold/changed_periods.py`).
+Days and hours are UTC.
 """
 
 from collections.abc import Iterable

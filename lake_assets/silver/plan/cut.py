@@ -1,12 +1,11 @@
 """The consistent cut: the commit time up to which all tables of a source show the same transactions.
 
 DMS writes the rows of one transaction to a file per table, each up to CdcMaxBatchInterval after the commit. So the
-newest flush, less that interval and a margin, is a time up to which every transaction is in the bucket whole: an
-assumption about DMS, about its lag behind the source and about two clocks, which the files cannot prove. Rows of later
+newest flush, less that interval and a margin, is a time up to which every transaction is in the bucket whole. The files
+cannot prove that: it is an assumption about DMS, about its lag behind the source and about two clocks. Rows of later
 commits are read, counted and left for the next batch. Here: finding the cut, the files with waiting rows, and why a
-table waits for the cut. Not here:
-the side of a row (`silver/changes/row_cut.py`), planning a batch (`planner.py`), tags (`silver/apply/cut_tags.py`).
-Pure.
+table waits for the cut. Not here: the side of a row (`silver/changes/row_cut.py`), planning a batch (`planner.py`),
+tags (`silver/apply/cut_tags.py`). Pure.
 """
 
 from collections.abc import Iterable, Sequence

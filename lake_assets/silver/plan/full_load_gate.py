@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from lake_assets.storage.dms_tasks import TableLoad, TaskReport
 
 Gate = Callable[[Sequence[LoggedFile]], str | None]
-"""Called with a full load's parts, to ask DMS or the bucket: why they cannot be applied yet, None if they can."""
+"""Called with a full load's parts. Asks DMS or the bucket, and returns why the parts cannot be applied yet; None if
+they can."""
 LOADED = "table completed"
 """DMS's state of a table whose full load has ended, in lower case."""
 

@@ -31,7 +31,7 @@ class Part:
     only: frozenset[int] | None = None
     """The places of the rows that are read, from 0; None for all."""
     without: frozenset[int] = frozenset()
-    """If all others are read, the places of the rows that are not."""
+    """The places of the rows that are not read, if all others are."""
     requested: tuple[Held, ...] = ()
     """The rows or file for which the record was logged, as far as they are read."""
 

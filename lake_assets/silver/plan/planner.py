@@ -35,7 +35,7 @@ __all__ = [
 
 
 LARGE_ROWS, LARGE_BYTES = 50_000, 16 * 2**20
-"""A batch with as many rows, or bytes as stored, takes longer than the usual ones of a round together."""
+"""A batch with at least so many rows, or bytes as stored, takes longer than all usual batches of a round together."""
 
 
 def are_large(files: Iterable[LoggedFile]) -> bool:
@@ -90,7 +90,7 @@ class Batch:
 
     @property
     def rows(self) -> int | None:
-        """Of all files, by their own count; None if a file has none."""
+        """Rows of all files by their own count; None if a file has no count."""
         counts = [file.rows for file in self.files]
         return None if None in counts else sum(count for count in counts if count is not None)
 
@@ -179,7 +179,7 @@ def _plan(
     newest = newest_versions(files)
     own = sum(file.kind is not FileKind.VANISHED for file in chunk)
     if mode is Mode.CHANGE_LOG:
-        # Keeps every change of every epoch: waits for nothing, and no file is superseded.
+        # A change log keeps every change of every epoch: it waits for nothing, and no file is superseded.
         held = {(f.key, f.version) for f in files if f.offset <= position.log_offset}
         wanted = tuple(
             f

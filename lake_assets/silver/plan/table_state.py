@@ -99,7 +99,8 @@ def table_states(runtime: LakeRuntime, targets: Sequence[Target], now: datetime)
         return _state(runtime, target, files, now, cuts[target.source])
 
     # A remote catalog answers in tens of milliseconds, and a sensor's tick has 60 s for a thousand tables. A file on
-    # this machine answers in one, and threads would only contend for it (200 tables: 0.28 s, with threads 0.48 s).
+    # this machine answers in one millisecond, and threads would only contend for it (200 tables: 0.28 s, with threads
+    # 0.48 s).
     threads = 1 if runtime.lake.catalog.type == "sqlite" else LOADING_THREADS
     with ThreadPoolExecutor(threads, thread_name_prefix="states") as pool:
         return list(pool.map(state, targets))

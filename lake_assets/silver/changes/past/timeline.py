@@ -111,8 +111,8 @@ def departures_first(timeline: DataFrame, target: Target) -> DataFrame:
 
 
 def _swapped(timeline: DataFrame, target: Target) -> DataFrame:
-    """With `_swapped`: whether the event is of a transaction whose last event removes a row from the key, although the
-    key has a row after it."""
+    """The events with `_swapped`: whether the event is of a transaction whose last event removes a row from the key,
+    although the key has a row after it."""
     sequence, keys = F.col("_order._sequence"), key_columns(target.key)
     commit = F.when(sequence != "", F.substring(sequence, 1, COMMIT_DIGITS))
     grouped = timeline.withColumn("_commit", F.concat(F.col("_order._phase").cast("string"), commit))
@@ -137,7 +137,8 @@ def _swapped(timeline: DataFrame, target: Target) -> DataFrame:
 
 
 def effective(timeline: DataFrame, target: Target) -> DataFrame:
-    """Without the events that change nothing: the end of a key without a row, and an image equal to the row's.
+    """The timeline without the events that change nothing: the end of a key without a row, and an image equal to the
+    row's.
 
     This also removes a change that was delivered twice, since the two follow each other.
     """
