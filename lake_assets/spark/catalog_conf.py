@@ -23,7 +23,7 @@ def spark_catalog_conf(config: CatalogConfig) -> dict[str, str]:
         # A manifest never changes. By default, each statement reads all manifests of its table again.
         f"{prefix}.io.manifest.cache-enabled": "true",
         f"{prefix}.io.manifest.cache.expiration-interval-ms": str(10 * 60 * 1000),
-        # Of each session that is in use; Iceberg has caches for at most eight.
+        # For each session that is in use; Iceberg has caches for at most eight sessions.
         f"{prefix}.io.manifest.cache.max-total-bytes": str(32 * 2**20),
         **{f"{prefix}.{key}": value for key, value in config.properties.items()},
     }
@@ -42,7 +42,7 @@ def spark_catalog_conf(config: CatalogConfig) -> dict[str, str]:
 
 def _jdbc(address: str) -> dict[str, str]:
     """The settings for a database at a SQLAlchemy URL, with or without `jdbc:` before it: a JDBC driver takes user and
-    password apart from the address."""
+    password separately from the address."""
     from sqlalchemy.engine import URL, make_url
 
     url = make_url(address.removeprefix("jdbc:"))

@@ -39,8 +39,8 @@ class Observed:
 
 
 ON_DISK = StorageLevel.DISK_ONLY
-"""Where checkpoints are. A task that reads one back into memory holds what does not fit until its end, and has no
-memory left to sort in. Serialized rows are also written and read faster than objects."""
+"""Where checkpoints are. If a task reads a checkpoint back into memory, it holds what does not fit until it ends, and
+has no memory left for sorting. Serialized rows are also written and read faster than objects."""
 
 
 def checkpointed(frame: DataFrame, observed: Iterable[Observed] = ()) -> DataFrame:

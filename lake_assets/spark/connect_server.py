@@ -31,7 +31,8 @@ CLIENT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", TOKEN_VARIABLE
 """Variables that make a process a client of a server; the server itself must not have them."""
 MAIN_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SESSION_TIMEOUT = "spark.connect.session.manager.defaultSessionTimeout"
-"""Of a session that nobody uses, ten minutes by default: that of a killed process keeps its cached data until then."""
+"""How long the server keeps a session that nobody uses, ten minutes by default. The session of a killed process keeps
+its cached data until then."""
 PID_FILE = "spark-connect.pid"
 """The file with the process id and the port."""
 START_SECONDS = 180.0

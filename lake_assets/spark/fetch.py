@@ -18,7 +18,7 @@ from lake_assets.spark.settings import CLASS_ARCHIVE, EVERY_JAR, S3_EXCLUDES
 from lake_assets.spark.sql import quoted, sql, table_address
 
 SECONDS = 120.0
-"""For Java to write the archive, which it does when it ends."""
+"""Seconds for Java to write the archive, which it does when it ends."""
 CATALOG = "fetched"
 
 
@@ -34,7 +34,7 @@ def fetch(archive: Path = CLASS_ARCHIVE) -> None:
     for process in java:
         process.terminate()
     psutil.wait_procs(java, SECONDS)
-    # Without it, Spark starts as ever.
+    # Without an archive, Spark starts as before.
     if new.exists():
         new.replace(archive)
 

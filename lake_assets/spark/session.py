@@ -69,7 +69,7 @@ KEEPALIVE = {
 
 
 _STARTING = threading.Lock()
-"""Of the process, which has one JVM, however many lakes it opens."""
+"""One lock for the process, which has one JVM, however many lakes it opens."""
 
 
 class SparkRefused(PreflightError):
@@ -90,19 +90,19 @@ INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""Settings with which Spark compiles nothing for a query. With few rows, to compile takes longer than they do."""
+"""Settings with which Spark compiles nothing for a query. For few rows, compiling takes longer than the query."""
 PLANNED_ONCE = {"spark.sql.adaptive.enabled": "false"}
 """Settings of the shared session for few rows: Spark would plan a mart again after each of its stages."""
 FEW_ROWS = 200_000
-"""Rows that are read, up to which they count as few."""
+"""Up to so many rows that are read count as few."""
 
 
 class SparkSessions:
     """Starts Spark, or connects to it, on first use, and provides sessions.
 
-    Iceberg's snapshot properties for SQL statements are session settings that would mark every later commit of the
-    session, and temporary views are visible in all of it, so each unit of work gets a session of its own; they share
-    the JVM, the executors and the jars.
+    Each unit of work gets a session of its own. Iceberg's snapshot properties for SQL statements are session settings,
+    which would mark every later commit of the session; and temporary views are visible in the whole session. The
+    sessions share the JVM, the executors and the jars.
     """
 
     def __init__(
@@ -119,12 +119,12 @@ class SparkSessions:
         self._with_secrets: LakeConfig | None = None if self._secrets else lake
         """The configuration of the sessions that are open."""
         self._roots: dict[bool, tuple[SparkSession, float]] = {}
-        """The shared sessions, by whether they are for few rows; each with the time at which it was asked for last.
-        Seconds of the clock, which goes on while a machine sleeps."""
+        """The shared sessions, by whether they are for few rows; each with the time at which it was last asked for. The
+        time is in seconds of the wall clock, which goes on while a machine sleeps."""
         self._idle: dict[bool, list[tuple[SparkSession, float]]] = {False: [], True: []}
         """Sessions that are not in use, by whether they are for few rows: opening one takes longer than a small
         statement, and Iceberg's caches of manifests and connections to S3 are a session's own. Each with the time since
-        when it rests."""
+        which it rests."""
 
     def root(self, *, few_rows: bool = False) -> "SparkSession":
         """The lake's shared session, for reading; `few_rows`: no more than FEW_ROWS. Raises PreflightError without a

@@ -21,13 +21,15 @@ S3_JARS = (
     "software.amazon.awssdk:s3-transfer-manager:2.35.4",
 )
 EVERY_JAR = ",".join((ICEBERG, SQLITE_JDBC, POSTGRESQL_JDBC, *S3_JARS))
-"""`spark.jars.packages` with all of them, whatever the catalog and the buckets."""
+"""`spark.jars.packages` with all jars, whatever the catalog and the buckets."""
 CLASS_ARCHIVE = Path(sys.prefix) / "spark_classes.jsa"
 """Classes of Spark in the form in which Java loads them fastest, as `fetch.py` has written them."""
 CHEAP_PROCESSES = "-Djdk.lang.Process.launchMechanism=VFORK"
-"""Hadoop's local file system starts `chmod` three times a file, which by default takes Java two processes."""
+"""Hadoop's local file system starts `chmod` three times for each file. By default, Java needs two processes for each
+start."""
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
-"""Its code is slower than that of the second one, which takes half of the processor time of a Spark's first minute."""
+"""Java uses only its first compiler. Its code is slower, but the second compiler takes half of the processor time in
+Spark's first minute."""
 FAIR_POOLS = Path(__file__).with_name("fair_pools.xml")
 S3_EXCLUDES = "software.amazon.awssdk:bundle"
 """A dependency of hadoop-aws of 600 MB; the lake uses only the two AWS modules above."""
@@ -35,7 +37,7 @@ S3_EXCLUDES = "software.amazon.awssdk:bundle"
 
 def spark_conf(lake: LakeConfig, *, brief: bool = False) -> dict[str, str]:
     """All settings of the session. Those of `spark.conf` in lake.yaml win; its jars are added to the lake's. `brief`:
-    of a process that reads few rows and ends, so that Java's second compiler would cost more than it gains."""
+    for a process that reads few rows and ends; Java's second compiler would cost it more than it gains."""
     packages = [ICEBERG]
     if lake.catalog.type == "sqlite":
         packages.append(SQLITE_JDBC)
@@ -50,8 +52,8 @@ def spark_conf(lake: LakeConfig, *, brief: bool = False) -> dict[str, str]:
         # Batches are small: two hundred shuffle partitions would cost more than the work.
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.ansi.enabled": "true",
-        # It would remove a stage without rows from the plan, and its observations with it: a batch whose rows are all
-        # unusable would have no figures.
+        # This rule would remove a stage without rows from the plan, and the stage's observations with it: a batch whose
+        # rows are all unusable would have no figures.
         "spark.sql.adaptive.optimizer.excludedRules": (
             "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
         ),
@@ -72,7 +74,8 @@ def spark_conf(lake: LakeConfig, *, brief: bool = False) -> dict[str, str]:
         **spark_catalog_conf(lake.catalog),
     }
     if lake.spark.mode == "embedded":
-        # Its process has work for minutes at most, of which Java's default collector takes a larger share.
+        # An embedded Spark has work for minutes at most, and Java's default collector would take a larger share of
+        # them.
         conf["spark.driver.extraJavaOptions"] = "-XX:+UseParallelGC" + (f" {FIRST_COMPILER}" if brief else "")
     # Pairs, because sources may share a bucket, and only one of them may have its S3 settings.
     buckets = [
@@ -129,15 +132,15 @@ def _s3a_conf(bucket: str, s3: S3Config) -> dict[str, str]:
 
 def _role_conf(prefix: str, s3: S3Config, provider: str | None) -> dict[str, str]:
     conf = {f"{prefix}.arn": s3.role_arn or "", f"{prefix}.session.name": "lake_assets"}
-    # By default, it takes keys from the settings or the environment, but from no instance and no container.
+    # By default, Hadoop takes keys from the settings or the environment, but from no instance and no container.
     chain = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
     conf[f"{prefix}.credentials.provider"] = provider or chain
     return conf
 
 
 def _sts_options(with_role: Sequence[S3Config]) -> str:
-    """Where roles are assumed, as properties of the JVM: with Hadoop's own settings for that, it needs a class of
-    S3_EXCLUDES. The region is that of the request for the role, which is good for all regions."""
+    """Where roles are assumed, as properties of the JVM: Hadoop's own settings for that need a class of S3_EXCLUDES.
+    The region is that of the request for the role; the role is good for all regions."""
     regions = [s3.region for s3 in with_role if s3.region]
     endpoints = [s3.sts_endpoint for s3 in with_role if s3.sts_endpoint]
     given = [f"-Daws.region={region}" for region in regions[:1]]
@@ -146,8 +149,8 @@ def _sts_options(with_role: Sequence[S3Config]) -> str:
 
 
 def class_archive_options() -> str:
-    """The options by which Java takes the archive, if there is one. It silently ignores one of another Java or of other
-    jars."""
+    """The options by which Java takes the archive, if there is one. Java silently ignores an archive of another Java or
+    of other jars."""
     return f"-XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:disable" if CLASS_ARCHIVE.exists() else ""
 
 

@@ -53,7 +53,7 @@ class Aws:
         )
 
     def client(self, service: str, access: AwsAccess, *, region: str | None = None, **config: Any) -> Any:
-        """A client of the service, of now: ask again before each call. `config`: arguments of botocore's Config.
+        """The service's current client: ask for it again before each call. `config`: arguments of botocore's Config.
         `region` overrides the configured one. Raises SecretUnavailable and RoleRefused."""
         place = region or access.region
         if (own := self._own.get(service)) is not None:
@@ -108,7 +108,7 @@ def _made(service: str, access: AwsAccess, keys: Keys, region: str | None, confi
     from botocore.config import Config
 
     key, secret, token = keys
-    # Keys that are given, such as those of a role, come before the profile's; its other settings apply.
+    # Given keys, such as those of a role, come before the profile's keys; the profile's other settings apply.
     return boto3.session.Session(profile_name=access.profile).client(
         service,
         region_name=region,

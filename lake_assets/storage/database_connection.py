@@ -58,7 +58,7 @@ def connected(address: str, secrets: Secrets) -> Iterator[sa.Engine]:
 
 
 def follow_rotation(engine: sa.Engine, address: Callable[[], URL], secrets: Secrets) -> None:
-    """Has the engine open each connection with the secrets of that moment; a connection that is open stays."""
+    """Makes the engine open each connection with the secrets of that moment. A connection that is open stays open."""
 
     @sa.event.listens_for(engine, "do_connect")
     def connect(dialect: sa.Dialect, record: object, arguments: object, settings: object) -> Any:

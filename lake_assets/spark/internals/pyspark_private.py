@@ -1,7 +1,7 @@
-"""What the lake uses of PySpark without a public name: no other module does.
+"""The parts of PySpark that the lake uses although they have no public name. No other module uses such parts.
 
 A release of PySpark may move or change any of it. Then each function takes the public way, which is slower or prints
-more. It changes the lake's own sessions only. Not here: which sessions there are (`spark/session.py`).
+more. This module changes only the lake's own sessions. Not here: which sessions there are (`spark/session.py`).
 """
 
 import atexit
@@ -67,7 +67,7 @@ def connect_builder(remote: str, token: str | None, options: Sequence[tuple[str,
 
 
 def settle(session: Any) -> None:
-    """Has a new session on Spark Connect fail after seconds if its server is gone, and not hang at exit."""
+    """Makes a new session on Spark Connect fail within seconds if its server is gone, and not hang at exit."""
     with contextlib.suppress(*MISSING):
         from pyspark.sql.connect.client.retries import DefaultPolicy
 
@@ -82,8 +82,8 @@ def settle(session: Any) -> None:
 
 
 def activate(session: Any) -> None:
-    """Has this thread ask the session for settings, as PySpark does for each literal of a time. By default, it asks the
-    first one that the thread has opened, which the server may have closed."""
+    """Makes this thread ask the session for settings. PySpark asks for settings for each literal of a time. By default,
+    it asks the first session that the thread has opened, which the server may have closed."""
     with contextlib.suppress(*MISSING):
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 
@@ -92,14 +92,15 @@ def activate(session: Any) -> None:
 
 
 def close(session: Any) -> None:
-    """Has the client of a session on Spark Connect send no more calls: they would fail, since the session or its server
-    is gone, and Dagster's logging would print the errors."""
+    """Stops the calls of a session's Spark Connect client: they would fail, because the session or its server is gone,
+    and Dagster's logging would print the errors."""
     with contextlib.suppress(*MISSING):
         session.client._closed = True
 
 
 def note_no_stream(frame: Any) -> None:
-    """The client would send the server the whole plan to ask whether it streams: a round trip each time."""
+    """Notes that the frame does not stream. Otherwise the client would ask the server with the whole plan: a round trip
+    each time."""
     with contextlib.suppress(*MISSING):
         frame.__dict__["isStreaming"] = False
 
