@@ -19,12 +19,13 @@ from lake_assets.words import many
 
 SECONDS, STRATEGY = f"{BATCH}seconds", f"{BATCH}strategy"
 SMALL = 60.0
-"""Seconds of a reading that nobody is warned of: a small table that rests costs more than any share of nothing."""
+"""A reading of at most so many seconds gives no warning: if a small table gets no batches, applying takes no time, and
+the reading exceeds any share of it."""
 
 
 def applied_seconds(table: Table, every: timedelta, now: datetime) -> float | None:
-    """The time that applying takes within `every`, by the batches that the table still has. None before there is
-    something to measure. The last write of a batch is not in its seconds, so that the real time is longer."""
+    """The seconds that applying takes within `every`, by the batches whose commits the table still has. None before
+    there is something to measure. The real time is longer, because a batch's last write is not in its seconds."""
     found = [
         (committed_at(snapshot), float(properties[SECONDS]))
         for snapshot in main_chain(table)
@@ -32,7 +33,7 @@ def applied_seconds(table: Table, every: timedelta, now: datetime) -> float | No
         and RESTAMP_OF not in properties
         and properties[STRATEGY] != REPAIR
     ]
-    # The oldest one begins the time over which the others are counted.
+    # The oldest batch only begins the time over which the others are counted.
     counted = sum(seconds for _, seconds in found[:-1])
     return counted * (every / (now - found[-1][0])) if counted else None
 
@@ -52,7 +53,8 @@ class Budget:
         return None if share is None or self.applied is None else share * self.applied
 
     def slices(self, former: Cycle | None) -> int:
-        """The slices of the next cycle, each of which reads all files: as many as the former one's readings allow."""
+        """The number of slices of the next cycle. Each slice reads all files, so the seconds of the former cycle's
+        readings limit the number."""
         reading = former.reading if former is not None else None
         if reading is None or self.seconds is None:
             return self.settings.slices

@@ -191,7 +191,7 @@ def located(context: BatchContext, cycle: Cycle, chosen: Collection[int]) -> tup
         return rows, None
 
     def within_buckets(key: Any) -> Column:
-        # Without the condition if it chooses all.
+        # No condition if it would choose all buckets.
         few = F.lit(True) if len(unequal) == BUCKETS else bucket(key).isin(unequal)
         return within(key) & few
 

@@ -57,7 +57,7 @@ class Cycle:
 
     def is_outdated(self, now: datetime, every: timedelta) -> bool:
         """Whether the cycle is over and the next one is due. Half a step early counts, but no more than a fourteenth of
-        the period: a cycle of one slice would begin twice in it."""
+        the period: otherwise a cycle of one slice would begin twice in a period."""
         return self.over and now >= self.begun + every - min(self.step(every) / 2, every / 14)
 
     def after(

@@ -1,4 +1,4 @@
-"""The rows of a table that are not those that its files give, and the cells in which they differ.
+"""The rows of a table that differ from the rows that its files give, and the cells that differ.
 
 First both sides are reduced to a row count and a checksum for each bucket of keys; only the rows of buckets that differ
 are compared cell by cell. Here: those two steps. Not here: planning, recording (`compare_slices.py`), repairing
@@ -33,12 +33,12 @@ def own_key(target: Target) -> list[Column]:
 def unequal_buckets(
     target: Target, reading: Reading, main: DataFrame, within: Within
 ) -> tuple[int, list[int]]:
-    """How many rows the table has within, and the buckets that have to be compared by cells: they differ, or the last
-    change of a key among them does not determine its row. Reads the files. Raises RowCountMismatch."""
+    """How many rows the table has `within`, and the buckets that have to be compared by cells: buckets that differ, and
+    buckets with a key whose last change does not determine its row. Reads the files. Raises RowCountMismatch."""
     names = [column.name for column in target.image_columns]
     image, types = F.col("_image"), {field.name: field.dataType for field in main.schema.fields}
     found = events_within(target, reading, within)
-    # Only the checksum of a row is sorted by its key.
+    # Spark sorts only the checksum of each row by key, not the row.
     checksum = _checksum(target, [image[name].cast(types[name]) for name in names])
     states = collapse(found.withColumn("_image", checksum), target.key)
     living = ~F.col("_tombstone")
@@ -75,7 +75,7 @@ def _checksum(target: Target, values: Sequence[Column]) -> Column:
 
 
 def _figures(row: Any) -> tuple[int, int | None]:
-    """A bucket all of whose keys are deleted equals one that the table does not have."""
+    """A bucket whose keys are all deleted equals a bucket that the table does not have."""
     return (0, None) if row is None or not row["rows"] else (row["rows"], row["checksum"])
 
 

@@ -22,7 +22,8 @@ Within = Callable[[Sequence[Column]], Column]
 
 
 def events_within(target: Target, reading: Reading, within: Within) -> DataFrame:
-    """The events of those keys. Their changes are chosen before they become events, which are sorted by key."""
+    """The events of those keys. The changes are filtered before they become events, because events are sorted by
+    key."""
     image, changes = F.col("_image"), reading.good
     wanted = within([image[name] for name in target.key])
     if target.before_images:

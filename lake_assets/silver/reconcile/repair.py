@@ -41,13 +41,13 @@ from lake_assets.spark.checkpoint import checkpointed
 from lake_assets.words import many
 
 MOST_ROWS = 1_000_000
-"""Rows of one repair; more are a rebuild's work."""
+"""Limit of the rows of one repair; more rows need a rebuild."""
 ATTEMPTS = 20
 """The last step takes seconds: under a continuous feed, some attempts lose the race."""
 
 
 class Outdated(ApplyConflict):
-    """The computed rows may not be right any more: `at_position` has them computed again."""
+    """The computed rows may not be right any more: `at_position` computes them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,9 @@ def _now(context: BatchContext, table: Table | None) -> tuple[Position, list[Log
 
 
 def _applied_since(context: BatchContext, position: Position, logged: list[LoggedFile]) -> list[LoggedFile]:
-    """The files that have rows which were applied since the states were computed; also some that may have none. Raises
-    Outdated if others do not count any more: after a full load, a TRUNCATE, or when a file was written again."""
+    """The files that have, or may have, rows that were applied since the states were computed. Raises Outdated if files
+    that the states were computed from do not count any more: after a full load, a TRUNCATE, or when a file was written
+    again."""
     before = context.position
     if (position.log_offset, position.cut) == (before.log_offset, before.cut):
         return []

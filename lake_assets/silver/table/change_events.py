@@ -32,12 +32,12 @@ class ChangeFigures:
     """Rows that remain after the filter of unusable rows, counted after it."""
     bad_rows: int = 0
     passed_over: int = 0
-    """Rows that belong to another batch by the consistent cut: applied before, or waiting. Of the other figures, only
-    `rows` includes them."""
+    """Rows that belong to another batch by the consistent cut: applied before, or waiting. No other figure but `rows`
+    includes them."""
     waiting: int = 0
     """Those of `passed_over` that wait for the cut."""
     behind_cut: int = 0
-    """Rows of the batch that belong to an earlier cut, whose tags lack them."""
+    """Rows of the batch that belong to an earlier cut; the tags of that cut lack them."""
     read_before: int = 0
     """Rows of files that an earlier batch has read as well."""
 

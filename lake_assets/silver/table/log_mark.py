@@ -1,4 +1,4 @@
-"""To which file log a table's position belongs, and the record at the position.
+"""The file log to which a table's position belongs, and the record at the position.
 
 A position is an offset, and an offset means nothing in another log: one that was recreated after a loss, or that was
 rolled back and appended to since. Here: the log's mark in a commit, and the comparison. Pure. Not here: recreating a

@@ -34,7 +34,7 @@ def described(target: Target) -> str:
 def _described(target: Target, mask: Mask) -> str:
     if mask is not Mask.HASH or target.salt is None:
         return mask.value
-    # Of a salt that cannot be guessed, as the configuration demands it, this reveals nothing.
+    # The configuration demands a salt that cannot be guessed; this reveals nothing about such a salt.
     return f"{mask} {hmac.new(target.salt.get_secret_value().encode(), _MARK, 'sha256').hexdigest()[:16]}"
 
 
@@ -57,8 +57,8 @@ def other_masks(target: Target, position: Position, contracts: Contracts) -> Tab
 
 
 def lost_masks(target: Target, position: Position) -> TableStopped | None:
-    """The error for a masked column that lake.yaml does not declare any more while silver keeps it: read again, its
-    values would be plain."""
+    """The error for a masked column that lake.yaml does not declare any more while silver keeps it: if files were read
+    again, its values would be plain."""
     own = {column.name for column in target.config.columns}
     held = _by_todays_names(target, json.loads(position.masks or "{}"))
     lost = sorted(set(held) - own)

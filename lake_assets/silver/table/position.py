@@ -34,7 +34,7 @@ MASKS = "lake.masks"
 BATCH = "lake.batch."
 """Prefix of the batch's own figures."""
 REPAIR = "repair"
-"""Strategy of a batch without files, which replaces rows that are not those that the applied files give."""
+"""Strategy of a batch without files: it replaces rows that differ from those that the applied files give."""
 NO_CHANGES = "none"
 """Stored as the lowest sequence of a batch without changes."""
 
@@ -73,8 +73,8 @@ class Position:
     waiting: int = 0
     """Rows of its files that were committed after the cut, and are not applied yet."""
     unknown_rows: int = 0
-    """How many rows updates referred to since the full load although the table did not have them. Without a full load,
-    deletes count, too."""
+    """The number of rows that the table did not have although updates since the full load referred to them. Without a
+    full load, deletes count, too."""
     masks: str = ""
     """The masks of its rows, as `masks.described` writes them; empty without any."""
     mark: LogMark | None = None

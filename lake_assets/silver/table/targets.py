@@ -28,8 +28,8 @@ from lake_assets.spark.sql import Sql, joined, quoted, sql
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """Columns of a silver table of which each commit must name the touched days or hours, because a mart's partitions
-    follow them."""
+    """Columns of a silver table whose touched days or hours each commit must name, because a mart's partitions follow
+    them."""
 
     days: tuple[str, ...] = ()
     hours: tuple[str, ...] = ()

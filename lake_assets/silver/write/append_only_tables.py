@@ -168,7 +168,7 @@ def _not_applied(reader: BatchReader, own: Reading, delta: DataFrame) -> DataFra
     else with the applied files. Raises FilesUnusable when one of these is gone."""
     context = reader.context
     if context.target.mode is Mode.CHANGE_LOG:
-        # A repetition has the commit of its first delivery.
+        # A repetition has the commit time of its first delivery.
         return _not_among(delta, rows_of_commits(context, delta))
     files = [file for file in context.members if file.kind is FileKind.CDC]
     refuse_missing(context, own, files)

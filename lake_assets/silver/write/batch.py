@@ -57,8 +57,8 @@ class Written:
     unseen_updates: Callable[[int], int] = lambda removed: 0
     """Computes `BatchResult.unseen_updates` from the number of removed rows; only before the batch is published."""
     confirm: Callable[[int], None] = lambda kept: None
-    """Raises Unforeseen if what was written last, beside `kept_rows`, is not what was foreseen; before its rows are
-    counted."""
+    """Called with `kept_rows` after the last write, before the rows are counted. Raises Unforeseen if the other written
+    rows are not those that were foreseen."""
     present: int | None = None
     """For a batch in order, keys that the table should have, because their first change updates or deletes a row."""
     unmatched: int = 0
@@ -123,7 +123,8 @@ class BatchResult:
     """UTC; None until the batch is published."""
     seconds: dict[str, float] = field(default_factory=dict)
     expected_seconds: float | None = None
-    """Until its last commit, by the table's earlier batches: see `expected_seconds.py`."""
+    """How long the batch should take until its last commit, by the table's earlier batches: see
+    `expected_seconds.py`."""
 
     @property
     def passage(self) -> Passage | None:

@@ -64,7 +64,7 @@ class BatchContext:
     in_steps: bool = False
     """Whether the changes are computed before any row is written, however many they are."""
     staging: Staging | None = None
-    """Where rows may be for Spark; None if Spark could not read them."""
+    """Where rows may be staged for Spark; None if Spark could not read them there."""
     watch: Stopwatch = field(default_factory=Stopwatch)
 
     @property
@@ -137,12 +137,12 @@ class BatchContext:
 
     @property
     def why_rewritten(self) -> str:
-        """For a batch that does."""
+        """Why a batch replaces the whole table."""
         rows = f"the table has {many(self.position.rows, 'row')}"
         return f"{rows}, and --strategy forces it" if self.runtime.forced_strategy else rows
 
     def why_not_rewritten(self, keys: int) -> str:
-        """For a batch of so many keys that does not."""
+        """Why a batch of so many keys does not replace the whole table."""
         return self.why_marked or f"{many(keys, 'key')} are too many to rewrite a small table"
 
     @property
@@ -152,8 +152,8 @@ class BatchContext:
 
     @property
     def may_foresee(self) -> bool:
-        """Whether a look at the files may foresee the batch: it has not failed to, and no row of them was applied or
-        set aside before."""
+        """Whether a look at the files may foresee the batch: no earlier look failed to, and no row of the files was
+        applied or set aside before."""
         return not (self.in_steps or self.retries or self.again)
 
     def held(self) -> list[Held]:

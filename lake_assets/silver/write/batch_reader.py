@@ -71,8 +71,9 @@ class BatchReader:
         return self._reading(found, self.context.row_cut) if found else None
 
     def check(self, reading: Reading, seen: ChangeFigures | None = None) -> ChangeFigures:
-        """The figures of the batch's files, once they have been read: `seen`, if they were read in several readings.
-        Raises TableStopped for more bad rows than the table's limits allow, and RowCountMismatch."""
+        """The figures of the batch's files, once the files have been read. `seen`: the figures, if the files were read
+        in several readings. Raises TableStopped for more bad rows than the table's limits allow, and
+        RowCountMismatch."""
         self.seen = reading.figures() if seen is None else seen
         self.rows_counted = reading.rows_counted
         self.quarantine.hold(bad_rows(self.context, reading, self.seen))

@@ -52,13 +52,13 @@ def refuse_unforeseen(context: BatchContext, current: Attempt, rows: int, bad: i
 
 
 def refuse_written_again(reading: Reading) -> None:
-    """Raises Unforeseen if a file may be another one than a look at its keys has seen."""
+    """Raises Unforeseen if a file may have been written again since the look at its keys."""
     if not reading.is_as_checked:
         raise Unforeseen("a file has been written again since its keys were read")
 
 
 def next_position(context: BatchContext, seen: ChangeFigures) -> Position:
-    """The table's position after the batch. A full load starts its maxima again; CDC never lowers one."""
+    """The table's position after the batch. A full load starts the maxima again; CDC never lowers them."""
     position, batch = context.position, context.batch
     sequences = [seen.max_sequence]
     stamps = [seen.max_commit_ts]
@@ -100,7 +100,8 @@ def delete_matching(
 
 
 def delete_keys(context: BatchContext, current: Attempt, keys: DataFrame, counts: Counts) -> bool:
-    """Deletes on the branch the rows of a batch's keys, with these figures. False if the table can have none."""
+    """Deletes on the branch the rows of a batch's keys. `counts`: the figures of the keys. Returns False if the table
+    can have none of the keys."""
     if not _may_have_some(context, counts):
         return False
     target = context.target
@@ -111,8 +112,8 @@ def delete_keys(context: BatchContext, current: Attempt, keys: DataFrame, counts
 
 
 def delete_last(context: BatchContext, current: Attempt, last: LastChanges) -> bool:
-    """As `delete_keys`, for the keys of these last changes. A bit for each number takes Spark half of the time that a
-    hash of the keys takes it."""
+    """As `delete_keys`, for the keys of these last changes. With a bit for each number, Spark takes half of the time
+    that it takes with a hash of the keys."""
     counts, target = last.counts, context.target
     within = _range_of(counts)
     marks = None if within is None else last.marks(*within)

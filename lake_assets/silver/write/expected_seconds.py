@@ -1,7 +1,7 @@
 """How long a batch should take, by the table's earlier batches.
 
-Each batch's commit has its figures, so that no model of the machine is needed, nor calibrated. Here: that estimate. Not
-here: the choice of the strategy (`batch_context.py`), what a batch took (`batch.py`).
+Each batch's commit has its figures, so no model of the machine has to be calibrated. Here: that estimate. Not here: the
+choice of the strategy (`batch_context.py`), what a batch took (`batch.py`).
 """
 
 import statistics
@@ -14,9 +14,9 @@ from lake_assets.iceberg.table_io import RESTAMP_OF, summary
 from lake_assets.silver.table.position import BATCH
 
 NEWEST, SIMILAR = 50, 5
-"""Batches that are looked at, and those of the most similar size that count."""
+"""The number of commits that are looked at, and of the batches among them with the most similar size that count."""
 MOST_TIMES = 4
-"""A batch of more than so many times the rows, or of fewer than that part of them, says nothing."""
+"""A batch with more than so many times the rows, or fewer than that fraction of them, does not count."""
 
 
 def expected_seconds(table: Table | None, kind: str, strategy: str, rows: int) -> float | None:
@@ -37,6 +37,6 @@ def expected_seconds(table: Table | None, kind: str, strategy: str, rows: int) -
         times = (max(rows, other) + 1) / (min(rows, other) + 1)
         if times <= MOST_TIMES:
             found.append((times, float(known[f"{BATCH}seconds"])))
-    # Of equal ones the newest come first.
+    # Among equally similar batches, the newest come first.
     similar = sorted(found, key=lambda one: one[0])[:SIMILAR]
     return round(statistics.median(seconds for _, seconds in similar), 3) if similar else None

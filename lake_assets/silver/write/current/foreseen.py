@@ -1,8 +1,8 @@
 """A batch of a table of current rows whose outcome is foreseen, written while it is read.
 
 A look at the files has found the last change of each key before Spark reads the rows. So Spark writes the new rows
-without computing the changes in between. That no row is unusable is known only when all are written: if one is, the
-attempt is given up, and the next one computes the changes first. Here: that strategy. Not here: the last changes
+without computing the changes in between. Whether a row is unusable is known only when all rows are written. If one is,
+this attempt is given up, and the next one computes the changes first. Here: that strategy. Not here: the last changes
 (`silver/changes/last_changes.py`), every other batch (`upsert.py`), large full loads (`large_load.py`).
 """
 
@@ -42,7 +42,7 @@ def foreseen(reader: BatchReader, reading: Reading) -> LastChanges | None:
         return None
     is_late = commit_of(figures.min_sequence) <= commit_of(context.position.max_sequence)
     if context.batch.kind == "cdc" and is_late:
-        return None  # or of a transaction that was applied in part
+        return None  # late, or of a transaction that was applied in part
     with context.watch.stage("read"):
         last = last_changes(changes, context.target.key, has_range=context.target.has_number_key)
         replaces_table = context.batch.kind == "full_load"
@@ -113,7 +113,7 @@ def write_foreseen_table(
 def _last_images(
     context: BatchContext, current: Attempt, reading: Reading, last: LastChanges
 ) -> tuple[DataFrame, Callable[[int], None]]:
-    """The rows of the keys that have one in the end, and what confirms that these were written."""
+    """The rows of the keys that have one in the end, and a function that confirms that these rows were written."""
     rows = last.counts.rows
     if reading.held is not None:
         return reading.held.rows(last.is_row), lambda kept: refuse_unforeseen(context, current, rows + kept)

@@ -1,9 +1,9 @@
 """A large full load of a table of current rows: written as it is read.
 
 The key of a source table is unique, so the rows of a full load need no sort. They are written first, and the written
-keys prove that none repeats. Then the states of the other keys replace their rows: of keys with several rows, and of
-those that the CDC of the same batch changes. Here: those two passes. Not here: small full loads (`upsert.py`), the rule
-of a key's state (`silver/changes/collapse.py`).
+keys prove that none repeats. Then the states of the other keys replace their rows: these are keys with several rows,
+and keys that the CDC of the same batch changes. Here: those two passes. Not here: small full loads (`upsert.py`), the
+rule of a key's state (`silver/changes/collapse.py`).
 """
 
 from pyspark.sql import DataFrame
@@ -105,7 +105,8 @@ def _unique_inserts(context: BatchContext, load: Reading, current: Attempt, rows
 
 
 def _written(context: BatchContext, load: Reading, current: Attempt) -> tuple[ChangeFigures, int]:
-    """Writes the inserts of the full load; its figures, and the number of the written rows. Raises Unforeseen."""
+    """Writes the inserts of the full load. Returns the load's figures and the number of the written rows. Raises
+    Unforeseen."""
     foreseen = _foreseen_inserts(context, load)
     if foreseen is not None:
         write_all(context, current, _inserts(load.usable))

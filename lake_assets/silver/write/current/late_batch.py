@@ -122,7 +122,7 @@ def _basis(reader: BatchReader, reading: Reading) -> Basis:
 
 
 def refuse_missing(context: BatchContext, reading: Reading, files: Sequence[LoggedFile]) -> None:
-    """Raises FilesUnusable for the batch's late files when one of the other files is gone, or its former rows are."""
+    """Raises FilesUnusable for the batch's late files when one of the other files or its former content is gone."""
     batch = {file.key for file in context.batch.files}
     needed = [file for file in files if file.key not in batch]
     if missing := missing_files(context.store, needed):

@@ -24,8 +24,8 @@ from lake_assets.spark.sql import quoted
 def rewritten(
     context: BatchContext, current: Attempt, keys: DataFrame | list[Any], written: Written
 ) -> Written:
-    """The same batch, whose images replace the rows of the keys, as the commit of the whole table. `keys` may be a list
-    if the table's key has one column."""
+    """The same batch as a commit of the whole table: the images replace the rows of the keys. `keys` may be a list if
+    the table's key has one column."""
     assert written.images is not None, "the new rows of the keys"
     kept, observed = kept_rows(context, current, keys, written.keys)
     new = in_table_columns(written.images, context.target)

@@ -73,7 +73,7 @@ def replace_keys(reader: BatchReader, reading: Reading, current: Attempt) -> Wri
 
 
 def replace_states(context: BatchContext, current: Attempt, states: DataFrame) -> Written:
-    """Replaces the rows of the states' keys, of which the table may have several for one key."""
+    """Replaces the rows of the states' keys. The table may have several rows for one key."""
     target, rows = context.target, states.filter(~F.col("_tombstone")).count()
     keys = broadcast_if_few(states, states.count())
     replaced = on_branch(context, current).join(keys.alias("k"), same_key(target), "left_semi").count()
