@@ -73,8 +73,8 @@ class SilverSchema:
         self._types = {field.name: str(field.field_type) for field in table.schema().fields}
 
     def add(self, todo: Sequence[Step], published: int = 0) -> None:
-        """Makes every change except drops; drops a column only if a later step adds one of the same name. The steps up
-        to the contract version `published`, of which the table has rows, are already made, except drops."""
+        """Makes every change except drops; drops a column only if a later step adds one of the same name. The table has
+        rows of the contract version `published`: the steps up to it are already made, except drops."""
         for step in todo:
             later = _added_after([s for s in todo if s.version > published], step.version)
             for change in step.changes:

@@ -73,8 +73,8 @@ class Secrets:
         return use(again)
 
     def forget(self) -> None:
-        """Forgets the values, so that each secret is read again before its next use. For a service that has refused a
-        value: the value may have been rotated."""
+        """Makes each secret be read again before its next use: a service has refused a value, which may have been
+        rotated."""
         with self._lock:
             self._kept = {name: (float("-inf"), text) for name, (_, text) in self._kept.items()}
 

@@ -17,9 +17,9 @@ class Layout:
     """Names of a file's columns, in the file's order."""
 
     columns: tuple[str, ...]
-    """By their present names."""
+    """The present names."""
     written: tuple[str, ...] = ()
-    """By the names in the file, where it has names."""
+    """The names in the file, where it has names."""
     era: int = 0
     """The number of entries of the table's `earlier` that end after the file's time; they determine its settings."""
 

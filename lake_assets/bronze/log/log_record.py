@@ -46,7 +46,7 @@ class NewFile(FileInspection):
     """csv, parquet, json or transactions."""
     compression: str
     size: int
-    """Of the whole file."""
+    """Size of the whole file."""
     last_modified: datetime
     flush_time: datetime | None
     capture_date: date

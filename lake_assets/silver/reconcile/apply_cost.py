@@ -48,7 +48,7 @@ class Budget:
 
     @property
     def seconds(self) -> float | None:
-        """None without a limit."""
+        """The limit; None without one."""
         share = self.settings.share
         return None if share is None or self.applied is None else share * self.applied
 

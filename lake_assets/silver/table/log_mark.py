@@ -38,7 +38,7 @@ class LogMark:
 
     @classmethod
     def read(cls, properties: Mapping[str, str]) -> "LogMark | None":
-        """None for a commit of an earlier version, which has no mark."""
+        """The mark in a commit's properties; None for a commit of an earlier version, which has no mark."""
         if LOG_ID not in properties:
             return None
         flushed = properties.get(FLUSHED)
