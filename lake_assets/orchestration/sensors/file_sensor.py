@@ -81,7 +81,7 @@ def file_sensor(
 
 
 class _Reports:
-    """The events of landed files, at intervals: they stay in Dagster for ever."""
+    """Gives the events of landed files at intervals, because Dagster keeps them for ever."""
 
     def __init__(self, runtime: LakeRuntime, source: str) -> None:
         self._runtime = runtime
