@@ -1,7 +1,7 @@
 """References in lake.yaml to values in AWS Secrets Manager: `${secret:NAME}` and `${secret:NAME:key}`.
 
-Here: finding them, where they may be, and replacing them. Not here: the values (`storage/secret_values.py`): the
-configuration has only the references, so that no repr of it shows a secret and a rotated secret is read again.
+Here: finding them, where they may be, and replacing them. Not here: the values (`storage/secret_values.py`). The
+configuration has only the references, so no repr of it shows a secret, and a rotated secret is read again.
 """
 
 import re
