@@ -93,8 +93,8 @@ def replay(
 
 
 def keyed(targets: "list[Target]") -> "list[Target]":
-    """The target whose rows have keys. The further shapes of a table (`also`) are logs, which are not recomputed in
-    part; all targets if there is none, so that the engine says why not."""
+    """The target with `mode: current`, the only one that can be recomputed in part. All targets if there is none: the
+    engine then says why not."""
     from lake_assets.config import Mode
 
     return [target for target in targets if target.mode is Mode.CURRENT] or targets
